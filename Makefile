@@ -1,0 +1,51 @@
+# Every target sets up .venv by itself; nothing written here shows up in `git status`.
+# A fresh machine needs python3 >= 3.11 with venv, and make.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+EXTRAS := all,test,lint,docs
+
+# Two test workers share the machine, and the matrices are small: more BLAS threads only make it slower.
+export OPENBLAS_NUM_THREADS ?= 1
+export OMP_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: run test lint format bench docs clean help
+
+run: $(STAMP)  ## Run the main example: a certified design of the many-arms problem
+	$(BIN)/python examples/certified_design.py
+
+test: $(STAMP)  ## Run every test, the code of README and docs included (ARGS="-k design" selects)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(STAMP)  ## Check style, formatting, types, layers and spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell
+
+format: $(STAMP)  ## Rewrite the code in the agreed format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)  ## Run the benchmarks (ARGS="design" runs one)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(STAMP)  ## Build the documentation into docs/_build, warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+clean:  ## Remove everything the other targets created, .venv included
+	rm -rf .venv build dist out docs/_build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# Reinstalled whenever the declared or the pinned dependencies change.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	@touch $@

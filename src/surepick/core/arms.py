@@ -1,0 +1,367 @@
+"""Arms as oracles: the questions every algorithm asks of a set of arms, and the finite set in memory.
+
+Notation: X (K, d) the arms as rows; theta (d,); F (d, k) a factor, so that |F'x|^2 is a quadratic form.
+Everything whose cost grows with K is an oracle here, answered by passes over chunks of rows; no oracle builds
+a K x K or K x K x d array. Arms are named by their row number in the X that was given, also when X has
+duplicate rows.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, final, runtime_checkable
+
+import numpy as np
+
+from surepick.core.checks import check_matrix
+from surepick.core.features import feature_table
+from surepick.core.linalg import Array, BoolArray, IntArray, numerical_rank, tall_qr
+from surepick.errors import ArmsDoNotSpan, InvalidInput
+
+PairScore = Callable[..., Array]
+"""Maps gaps (n,) and one array (n,) per factor to a score (n,); the smallest score wins."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """The arms that score lowest against a leader, lowest first."""
+
+    index: IntArray
+    score: Array
+    gap: Array
+    smallest_gap: float
+    """Smallest gap over all rivals, whether returned or not: how far the leader is ahead."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """The single arm that scores lowest against a leader."""
+
+    index: int
+    score: float
+    gap: float
+    smallest_gap: float
+
+
+@runtime_checkable
+class ArmSet(Protocol):
+    """What an algorithm may ask of its arms."""
+
+    @property
+    def n_arms(self) -> int:
+        """Number of rows K, duplicates included."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Number of features d."""
+        ...
+
+    def gather(self, index: Sequence[int] | IntArray) -> Array:
+        """Return the arms with these row numbers, (n, d)."""
+        ...
+
+    def copies(self, arm: int) -> IntArray:
+        """Return the rows equal to this one, itself included, in increasing order."""
+        ...
+
+    def chunks(self) -> Iterator[tuple[int, Array]]:
+        """Yield (first row number, rows) over all arms in order."""
+        ...
+
+    def triangle(self) -> Array:
+        """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""
+        ...
+
+    def best(self, theta: Array) -> int:
+        """Return the arm with the largest theta'x; of equals, the lowest row number."""
+        ...
+
+    def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
+        """Return the n arms with the largest |F'x|^2 and these values, largest first."""
+        ...
+
+    def rivals(
+        self,
+        leader: int,
+        theta: Array,
+        factors: Sequence[Array],
+        score: PairScore,
+        n: int,
+        among: BoolArray | None = None,
+    ) -> Rivals:
+        """Return the n arms other than `leader` with the smallest score(gap, |F_1'y|^2, |F_2'y|^2, ...).
+
+        Here y = leader - arm and gap = theta'y. Copies of the leader are not rivals. `among` restricts the
+        rivals to a subset of rows.
+        """
+        ...
+
+    def most_confusing(self, leader: int, theta: Array, factors: Sequence[Array], score: PairScore) -> Rival:
+        """Return the arm other than `leader` with the smallest score, see `rivals`."""
+        ...
+
+
+class _Smallest:
+    """Running n smallest (score, row) over chunks; of equal scores the lower row number is kept."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.index = np.empty(0, dtype=np.int64)
+        self.score = np.empty(0)
+
+    def add(self, start: int, score: Array) -> None:
+        """Take in the scores of rows start, start + 1, ...; NaN and +inf never enter."""
+        limit = self.score[-1] if len(self.score) == self.n else np.inf
+        if self.n == 1:
+            # No copy of the chunk's scores for the commonest question.
+            i = int(np.argmin(score))
+            kept = np.array([i]) if score[i] < limit else np.empty(0, dtype=np.int64)
+        else:
+            kept = np.flatnonzero(score < limit)
+            if len(kept) > self.n:
+                kept = kept[np.argpartition(score[kept], self.n - 1)[: self.n]]
+        if len(kept):
+            index = np.concatenate([self.index, start + kept])
+            scores = np.concatenate([self.score, score[kept]])
+            order = np.lexsort((index, scores))[: self.n]
+            self.index, self.score = index[order], scores[order]
+
+
+class RowOracles:
+    """The oracles of any set whose arms can be visited as chunks of rows.
+
+    A subclass provides `n_arms`, `dim`, `gather`, `chunks` and `copies`.
+    """
+
+    n_arms: int
+    dim: int
+
+    def gather(self, index: Sequence[int] | IntArray) -> Array:
+        """Return the arms with these row numbers, (n, d)."""
+        raise NotImplementedError
+
+    def chunks(self) -> Iterator[tuple[int, Array]]:
+        """Yield (first row number, rows) over all arms in order."""
+        raise NotImplementedError
+
+    def copies(self, arm: int) -> IntArray:
+        """Return the rows equal to this one, itself included, in increasing order."""
+        raise NotImplementedError
+
+    def triangle(self) -> Array:
+        """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""
+        return tall_qr(self.chunks(), self.dim)
+
+    def best(self, theta: Array) -> int:
+        """Return the arm with the largest theta'x; of equals, the lowest row number."""
+        smallest = _Smallest(1)
+        for start, rows in self.chunks():
+            smallest.add(start, -(rows @ theta))
+        return int(smallest.index[0])
+
+    def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
+        """Return the n arms with the largest |F'x|^2 and these values, largest first."""
+        smallest = _Smallest(n)
+        for start, rows in self.chunks():
+            smallest.add(start, -square_norms(rows @ F))
+        return smallest.index, -smallest.score
+
+    def rivals(
+        self,
+        leader: int,
+        theta: Array,
+        factors: Sequence[Array],
+        score: PairScore,
+        n: int,
+        among: BoolArray | None = None,
+    ) -> Rivals:
+        """Return the n arms other than `leader` with the smallest score, see `ArmSet.rivals`."""
+        x = self.gather([leader])[0]
+        own = self.copies(leader)
+        smallest, least_gap = _Smallest(n), np.inf
+        for start, rows in self.chunks():
+            # The difference first, then the products: the gap of two nearly equal arms keeps its digits.
+            y = x - rows
+            gap = y @ theta
+            quads = [square_norms(y @ F) for F in factors]
+            # Rows that are no rivals get harmless numbers, so that no score divides zero by zero.
+            out = own[(own >= start) & (own < start + len(rows))] - start
+            if among is not None:
+                out = np.union1d(out, np.flatnonzero(~among[start : start + len(rows)]))
+            for values in (gap, *quads):
+                values[out] = 1.0
+            values = np.asarray(score(gap, *quads), dtype=np.float64)
+            if len(out):
+                values, gap = values.copy(), gap.copy()  # the score may be the gap itself
+                values[out] = gap[out] = np.inf
+            least_gap = min(least_gap, float(gap.min()))
+            smallest.add(start, values)
+        index = smallest.index
+        return Rivals(index, smallest.score, (x - self.gather(index)) @ theta, least_gap)
+
+    def most_confusing(self, leader: int, theta: Array, factors: Sequence[Array], score: PairScore) -> Rival:
+        """Return the arm other than `leader` with the smallest score, see `ArmSet.rivals`."""
+        found = self.rivals(leader, theta, factors, score, 1)
+        if not len(found.index):
+            raise InvalidInput("no rival of the leader has a finite score; the arms need at least two different rows.")
+        return Rival(int(found.index[0]), float(found.score[0]), float(found.gap[0]), found.smallest_gap)
+
+
+def square_norms(rows: Array) -> Array:
+    """Return the squared Euclidean norm of each row."""
+    norms: Array = np.einsum("ij,ij->i", rows, rows)
+    return norms
+
+
+@final
+class FiniteArms(RowOracles):
+    """Arms held in memory as the rows of one (K, d) array.
+
+    Args:
+        X: the arms: an array, nested lists, or a data frame (pandas or polars). In a data frame numeric and
+            boolean columns are used as they are; a column of text or categories becomes one 0/1 column per
+            level except the first in sorted order, which is the reference level.
+        names: one name per arm; default: the labels of a data frame's index if it has any, else row numbers.
+        intercept: put a constant 1 in front of the features. Default: only if a column of text was encoded,
+            because then the reference level needs a value of its own.
+
+    The array is copied once and never changed. Exact duplicates are one arm with several row numbers: the
+    lowest stands for all of them, `copies` lists them.
+
+    Raises:
+        InvalidInput: not a table of finite numbers, fewer than two different arms, bad names.
+        ArmsDoNotSpan: the rows leave a direction unmeasured; `FiniteArms.on_span(X)` drops such directions.
+    """
+
+    def __init__(
+        self, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None
+    ) -> None:
+        table = feature_table(X, intercept=intercept)
+        self._fill(table.X, table.feature_names, table.row_names if names is None else names)
+        self._check_span()
+
+    @classmethod
+    def on_span(cls, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None) -> Self:
+        """Build arms in coordinates of the span of X, for features that are redundant or constant.
+
+        `arms.basis` (d, rank) has orthonormal columns: X = arms.X @ arms.basis.T, and a theta of the original
+        features reads `arms.basis.T @ theta` in the new ones. Rewards, and so answers, do not change.
+        """
+        arms = cls.rows_only(X, names, intercept=intercept)
+        scale = np.abs(arms.X).max(axis=0)
+        scale[scale == 0] = 1.0
+        rank = numerical_rank(arms._triangle)
+        if rank == 0:
+            raise ArmsDoNotSpan("every arm is the zero vector, so there is nothing to measure.")
+        # Scaled columns, so that a feature in small units is not mistaken for a zero one.
+        right = np.linalg.svd(arms._triangle / scale)[2][:rank]
+        basis = np.linalg.qr((right * scale).T)[0]
+        spanned = cls.__new__(cls)
+        spanned._fill(check_matrix("arms", arms.X @ basis), None, arms.names)
+        spanned.basis = basis
+        spanned._check_span()
+        return spanned
+
+    @classmethod
+    def rows_only(
+        cls, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None, least: int = 2
+    ) -> Self:
+        """Build a set that need not span: candidates that are compared, or directions, but never measured."""
+        table = feature_table(X, intercept=intercept)
+        rows = cls.__new__(cls)
+        rows._fill(table.X, table.feature_names, table.row_names if names is None else names, least=least)
+        return rows
+
+    def _fill(
+        self, X: Array, feature_names: Sequence[str] | None, names: Sequence[str] | None, *, least: int = 2
+    ) -> None:
+        X.flags.writeable = False
+        self.X = X
+        self.n_arms, self.dim = X.shape
+        if self.n_arms < least:
+            raise InvalidInput(f"at least two arms are needed, got {self.n_arms}; there is nothing to choose.")
+        self.feature_names = tuple(feature_names or (f"x{j}" for j in range(self.dim)))
+        self.names = _checked_names(names, self.n_arms)
+        self.basis: Array = np.eye(self.dim)
+        self._first_copy = first_copies(X)
+        if least > 1 and self._first_copy is not None and not self._first_copy.any():
+            raise InvalidInput(f"at least two different arms are needed, got {self.n_arms} copies of one.")
+        self._triangle = tall_qr(self.chunks(), self.dim)
+
+    def _check_span(self) -> None:
+        empty = [name for name, used in zip(self.feature_names, self.X.any(axis=0), strict=True) if not used]
+        rank = numerical_rank(self._triangle)
+        if empty or rank < self.dim:
+            why = f" (always zero: {', '.join(empty)})" if empty else ""
+            raise ArmsDoNotSpan(
+                f"arms must span R^{self.dim} but have rank {rank}{why}; drop redundant features, or let "
+                "`FiniteArms.on_span(X)` do it."
+            )
+
+    def __len__(self) -> int:
+        return self.n_arms
+
+    def __repr__(self) -> str:
+        return f"FiniteArms({self.n_arms} arms, {self.dim} features)"
+
+    def gather(self, index: Sequence[int] | IntArray) -> Array:
+        """Return the arms with these row numbers, (n, d)."""
+        rows: Array = self.X[np.asarray(index, dtype=np.int64)]
+        return rows
+
+    def chunks(self) -> Iterator[tuple[int, Array]]:
+        """Yield (first row number, rows) over all arms in order."""
+        step = max(256, 2**17 // self.dim)  # about 1 MB: stays in the cache between the products of one oracle
+        for start in range(0, self.n_arms, step):
+            yield start, self.X[start : start + step]
+
+    def copies(self, arm: int) -> IntArray:
+        """Return the rows equal to this one, itself included, in increasing order."""
+        if self._first_copy is None:
+            return np.array([arm], dtype=np.int64)
+        return np.flatnonzero(self._first_copy == self._first_copy[arm]).astype(np.int64)
+
+    def representative(self, arm: int) -> int:
+        """Return the lowest row number among the copies of this arm."""
+        return arm if self._first_copy is None else int(self._first_copy[arm])
+
+    def triangle(self) -> Array:
+        """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""
+        return self._triangle
+
+
+def _checked_names(names: Sequence[str] | None, n_arms: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str):
+        raise InvalidInput(f"`names` must be a list of {n_arms} names, got the single text {names!r}.")
+    labels = tuple(str(name) for name in names)
+    if len(labels) != n_arms:
+        raise InvalidInput(f"`names` must have one name per arm: {n_arms} arms, got {len(labels)} names.")
+    if len(set(labels)) != n_arms:
+        seen: set[str] = set()
+        twice = next(label for label in labels if label in seen or seen.add(label))  # type: ignore[func-returns-value]
+        raise InvalidInput(f"`names` must be different for different arms, got {twice!r} more than once.")
+    return labels
+
+
+def first_copies(X: Array) -> IntArray | None:
+    """Return for each row the lowest row number that equals it bit for bit, or None if all rows differ."""
+    # Hash rows in 64-bit integers (a handful of K-vectors), then compare only rows whose hashes agree.
+    bits = X.view(np.uint64)
+    code = np.zeros(len(X), dtype=np.uint64)
+    for column in bits.T:
+        code ^= column
+        code *= np.uint64(0x9E3779B97F4A7C15)
+        code ^= code >> np.uint64(29)
+    order = np.argsort(code, kind="stable")
+    same = np.flatnonzero(code[order[1:]] == code[order[:-1]])
+    if not len(same):
+        return None
+    first = np.arange(len(X), dtype=np.int64)
+    groups: dict[bytes, int] = {}
+    for row in np.unique(np.concatenate([order[same], order[same + 1]])):
+        first[row] = groups.setdefault(X[row].tobytes(), int(row))
+    return first if (first != np.arange(len(X))).any() else None

@@ -1,0 +1,86 @@
+"""Directions: the differences a design must resolve, explicit or implied by a parameter.
+
+Notation: y (d,) a direction; phi_y = y'A^-1 y. Identifying the best of the candidates under theta needs
+y_b = (x_best - x_b) / (theta'(x_best - x_b)) for every other candidate b; nobody needs all of them in memory.
+"""
+
+from typing import Protocol, final
+
+import numpy as np
+
+from surepick.core.arms import ArmSet
+from surepick.core.linalg import Array, BoolArray, IntArray
+from surepick.errors import InvalidInput, TiedArms
+
+
+class Directions(Protocol):
+    """What the solver may ask of the directions."""
+
+    @property
+    def n_directions(self) -> int:
+        """How many there are at most."""
+        ...
+
+    def top(self, F: Array, n: int) -> tuple[IntArray, Array]:
+        """Return the n directions with the largest |F'y|^2 and these values, largest first."""
+        ...
+
+    def vectors(self, index: IntArray) -> Array:
+        """Return these directions as rows (n, d)."""
+        ...
+
+
+@final
+class RowDirections:
+    """Directions listed as the rows of a set."""
+
+    def __init__(self, rows: ArmSet) -> None:
+        self.rows = rows
+        self.n_directions = rows.n_arms
+
+    def top(self, F: Array, n: int) -> tuple[IntArray, Array]:
+        """Return the n rows with the largest |F'y|^2 and these values, largest first."""
+        return self.rows.top_quadratic(F, n)
+
+    def vectors(self, index: IntArray) -> Array:
+        """Return these rows (n, d)."""
+        return self.rows.gather(index)
+
+
+@final
+class GapDirections:
+    """Differences between the best candidate under theta and every other, each divided by its gap.
+
+    Raises:
+        TiedArms: another candidate is as good as the best to rounding, so T* is infinite.
+    """
+
+    def __init__(self, candidates: ArmSet, theta: Array, among: BoolArray | None = None) -> None:
+        self.candidates, self.theta, self.among = candidates, theta, among
+        self.n_directions = candidates.n_arms
+        self.leader = candidates.best(theta)
+        closest = candidates.rivals(self.leader, theta, (), lambda gap: gap, 1, among)
+        if not len(closest.index):
+            raise InvalidInput("at least two different candidates are needed; there is nothing to separate.")
+        x, rival = candidates.gather([self.leader])[0], int(closest.index[0])
+        # Rounding of theta'(x - b): below it a gap has no digits left.
+        rounding = 1e-14 * np.abs(theta) @ np.maximum(np.abs(x), np.abs(candidates.gather([rival])[0]))
+        if closest.smallest_gap <= rounding:
+            raise TiedArms(
+                f"arms {self.leader} and {rival} are tied at the top under theta (gap {closest.smallest_gap:.3g}), so "
+                "no number of pulls separates them and T* is infinite; ask for an answer within epsilon > 0 of "
+                "the best instead, or drop one of the two."
+            )
+
+    def top(self, F: Array, n: int) -> tuple[IntArray, Array]:
+        """Return the n rivals whose directions have the largest |F'y|^2 and these values, largest first."""
+        found = self.candidates.rivals(
+            self.leader, self.theta, (F,), lambda gap, square: -square / (gap * gap), n, self.among
+        )
+        return found.index, -found.score
+
+    def vectors(self, index: IntArray) -> Array:
+        """Return the directions of these rivals (n, d)."""
+        y = self.candidates.gather([self.leader]) - self.candidates.gather(index)
+        scaled: Array = y / (y @ self.theta)[:, None]
+        return scaled

@@ -1,0 +1,122 @@
+"""Certified designs: which arms to pull, in which proportions, and what no other proportions could beat.
+
+Notation: A(w) = sum w_i x_i x_i'; y directions; T* = 2 min over w of max over b of |x_best - x_b|^2 in the norm of
+A(w)^-1, divided by the squared gap: the characteristic time of Jedra and Proutiere (2020), Theorem 1.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from surepick.core.arms import ArmSet, FiniteArms
+from surepick.core.checks import check_delta, check_noise_std, check_tol, check_vector
+from surepick.core.design.certificate import Design
+from surepick.core.design.directions import Directions, GapDirections, RowDirections
+from surepick.core.design.generation import Generation, Start
+from surepick.core.linalg import Array, one_blas_thread
+from surepick.errors import InvalidInput
+
+
+def as_arms(arms: Any) -> ArmSet:
+    """Return an arm set as it is; anything else becomes `FiniteArms`."""
+    if isinstance(arms, ArmSet):
+        return arms
+    return FiniteArms(arms)
+
+
+def as_candidates(name: str, rows: Any, dim: int) -> ArmSet:
+    """Return rows with as many features as the arms; they need not span."""
+    candidates = rows if isinstance(rows, ArmSet) else FiniteArms.rows_only(rows, least=1)
+    if candidates.dim != dim:
+        raise InvalidInput(
+            f"`{name}` must have the arms' {dim} features, got {candidates.dim}; encode both in the same way."
+        )
+    return candidates
+
+
+def optimal_design(
+    arms: Any, directions: Any = None, tol: float = 1e-4, *, warm_start: Design | None = None
+) -> Design:
+    """Return weights that minimise the largest y'A(w)^-1 y over the directions y.
+
+    Args:
+        arms: what may be pulled.
+        directions: (m, d) rows to resolve, need not be arms. None means the arms themselves: the G-optimal
+            design, whose value is the number of features.
+        tol: relative gap between value and lower bound to reach.
+        warm_start: an earlier design on the same arms, for speed alone.
+    """
+    arms = as_arms(arms)
+    if directions is None:
+        return _solved(arms, None, tol=tol, warm_start=warm_start)
+    rows = as_candidates("directions", directions, arms.dim)
+    largest = rows.top_quadratic(np.eye(arms.dim), 1)[1][0]
+    if largest == 0:
+        raise InvalidInput("`directions` are all zero, so there is nothing to resolve; pass differences of arms.")
+    return _solved(arms, RowDirections(rows), tol=tol, warm_start=warm_start, candidates=rows)
+
+
+def characteristic_time(
+    arms: Any, theta: Any, candidates: Any = None, tol: float = 1e-4, *, warm_start: Design | None = None
+) -> Design:
+    """Return T* of the arms under theta with the weights that attain it.
+
+    Args:
+        arms: what may be pulled.
+        theta: the parameter; the reward of arm x is theta'x plus noise.
+        candidates: what is compared, if not the arms themselves.
+        tol: relative gap between value and lower bound to reach.
+        warm_start: an earlier design on the same arms (and candidates), for speed alone.
+
+    Raises:
+        TiedArms: two candidates are equally good, so T* is infinite.
+    """
+    arms = as_arms(arms)
+    theta = check_vector("theta", theta, arms.dim)
+    others = None if candidates is None else as_candidates("candidates", candidates, arms.dim)
+    directions = GapDirections(arms if others is None else others, theta)
+    return _solved(arms, directions, tol=tol, warm_start=warm_start, candidates=others, theta=theta)
+
+
+def lower_bound(
+    arms: Any, theta: Any, delta: float = 0.05, noise_std: float = 1.0, candidates: Any = None
+) -> float:
+    """Return the expected pulls that no delta-correct algorithm can be below: T* sigma^2 kl(delta, 1 - delta).
+
+    T* enters through its certified lower end. Gaussian noise of standard deviation `noise_std`.
+    """
+    delta, noise_std = check_delta(delta), check_noise_std(noise_std)
+    design = characteristic_time(arms, theta, candidates, tol=1e-6)
+    return design.lower_bound * noise_std**2 * (1.0 - 2.0 * delta) * math.log((1.0 - delta) / delta)
+
+
+@one_blas_thread
+def _solved(
+    arms: ArmSet,
+    directions: Directions | None,
+    *,
+    tol: float,
+    warm_start: Design | None,
+    candidates: ArmSet | None = None,
+    theta: Array | None = None,
+) -> Design:
+    generation = Generation(arms, directions, tol=check_tol(tol))
+    start = None
+    if warm_start is not None:
+        start = Start(warm_start.support, warm_start.weights, warm_start.hardest)
+    solution = generation.solve(start)
+    scale = 1.0 if theta is None else 2.0
+    used = solution.lam > 0
+    return Design(
+        value=scale * solution.value,
+        lower_bound=scale * solution.bound,
+        support=solution.support,
+        weights=solution.w / solution.w.sum(),
+        hardest=solution.hardest[used],
+        multipliers=solution.lam[used],
+        alternatives=solution.alternatives[used],
+        theta=theta,
+        candidates=candidates,
+        effort=generation.effort,
+    )

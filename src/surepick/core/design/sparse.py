@@ -1,0 +1,67 @@
+"""Sparse support: moves the weights of a solved design onto few arms without losing what was certified.
+
+Notation: U (n, d) the support's arms, whitened by the design itself; a (n,) multipliers, new weight = a_i w_i.
+Null vectors v of the columns w_i u_i u_i' leave A unchanged, so weights can be moved along them, in the direction
+in which their total does not grow, until one arm is empty (Caratheodory). A has d(d+1)/2 entries, hence at most
+that many arms are left. If only A^-1 y of the binding directions is kept fixed, fewer arms may do.
+"""
+
+import numpy as np
+from scipy import linalg
+
+from surepick.core.linalg import Array
+
+MAX_WORK = 3e9
+"""Floating-point operations that thinning out a support may cost (about a second)."""
+
+
+def information_columns(U: Array, w: Array) -> Array:
+    """Return (d(d+1)/2, n): what each arm contributes to the entries of A."""
+    i, j = np.triu_indices(U.shape[1])
+    columns: Array = (U[:, i] * U[:, j] * w[:, None]).T
+    return columns
+
+
+def score_columns(U: Array, V: Array, w: Array) -> Array:
+    """Return (m d, n): what each arm contributes to A theta_j, theta_j = V_j the whitened binding directions."""
+    n, d = U.shape
+    columns: Array = (w[:, None, None] * (U @ V.T)[:, :, None] * U[:, None, :]).reshape(n, len(V) * d).T
+    return columns
+
+
+def carried(columns: Array, w: Array) -> Array:
+    """Return multipliers a >= 0 with columns @ a = columns @ 1, w'a <= w'1, and as many zeros as possible."""
+    p, n = columns.shape
+    a = np.ones(n)
+    if float(p) * n * min(p, n) > MAX_WORK:
+        return a
+    N = _null_space(columns)
+    while N.shape[1]:
+        u = N[:, -1] if w @ N[:, -1] <= 0 else -N[:, -1]
+        falling = np.flatnonzero((u < 0) & (a > 0))
+        if not len(falling):
+            return a
+        steps = -a[falling] / u[falling]
+        emptied = falling[np.argmin(steps)]
+        a = np.maximum(a + steps.min() * u, 0.0)
+        a[emptied] = 0.0
+        # The rest of the null space that leaves the emptied arm alone.
+        pivot = int(np.argmax(np.abs(N[emptied])))
+        N[:, [pivot, -1]] = N[:, [-1, pivot]]
+        N = N[:, :-1] - np.outer(N[:, -1], N[emptied, :-1] / N[emptied, -1])
+        N[emptied] = 0.0
+    return a
+
+
+def _null_space(columns: Array) -> Array:
+    scale = np.sqrt((columns * columns).sum(axis=0))
+    scale[scale == 0] = 1.0
+    _, R, order = linalg.qr(columns / scale, mode="economic", pivoting=True)
+    pivots = np.abs(np.diagonal(R))
+    rank = int((pivots > 1e-12 * max(pivots[0], 1e-300)).sum()) if len(pivots) else 0
+    n = columns.shape[1]
+    N = np.zeros((n, n - rank))
+    N[order[:rank]] = -linalg.solve_triangular(R[:rank, :rank], R[:rank, rank:])
+    N[order[rank:]] = np.eye(n - rank)
+    null: Array = N / scale[:, None]
+    return null

@@ -1,0 +1,97 @@
+"""Small numerical helpers: one BLAS thread, tall QR by chunks, spanning rows, non-collinear rows.
+
+Notation: rows (n, d) some arms; R (d, d) upper triangular with R'R = rows'rows.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache, wraps
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from threadpoolctl import ThreadpoolController
+
+Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    # Looking up the loaded BLAS takes milliseconds, limiting it microseconds: look once.
+    return ThreadpoolController().select(user_api="blas")
+
+
+def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
+    """Run `function` with BLAS on one thread: on matrices of our size more threads cost 10-25x CPU time."""
+
+    @wraps(function)
+    def limited(*args: P.args, **kwargs: P.kwargs) -> T:
+        with _blas().limit(limits=1):
+            return function(*args, **kwargs)
+
+    return limited
+
+
+def tall_qr(chunks: Iterable[tuple[int, Array]], dim: int) -> Array:
+    """Return the triangular factor R of all rows, one chunk in memory at a time.
+
+    Householder QR of [R; chunk] after each chunk: unlike a Cholesky factor of rows'rows it does not square
+    the condition number.
+    """
+    step = 1024  # rows: larger pieces fall out of the cache and take twice the time
+    R = np.zeros((0, dim))
+    for _, rows in chunks:
+        for start in range(0, len(rows), step):
+            R = np.linalg.qr(np.vstack([R, rows[start : start + step]]), mode="r")
+    return R
+
+
+def numerical_rank(R: Array) -> int:
+    """Return the rank of a triangular factor, whatever the scale of its columns."""
+    scale = np.sqrt((R * R).sum(axis=0))
+    if not scale.all():
+        R, scale = R[:, scale > 0], scale[scale > 0]
+    if not scale.size:
+        return 0
+    pivots = np.abs(np.diagonal(linalg.qr(R / scale, mode="r", pivoting=True)[0]))
+    # 100 d eps: columns that agree to 14 digits are the same feature as far as double precision can say.
+    return int((pivots > 100 * R.shape[1] * np.finfo(float).eps * pivots[0]).sum())
+
+
+def pivoted_rows(rows: Array) -> tuple[IntArray, float]:
+    """Return at most d rows of greedily largest volume and the last pivot relative to the first.
+
+    A last pivot at rounding level means that `rows` do not span.
+    """
+    R, order = linalg.qr(rows.T, mode="r", pivoting=True)
+    n = min(rows.shape)
+    pivots = np.abs(np.diagonal(R))[:n]
+    full = n == rows.shape[1] and pivots[0] > 0
+    return order[:n].astype(np.int64), float(pivots[-1] / pivots[0]) if full else 0.0
+
+
+def spread_rows(rows: Array, *, at_most: int, cosine: float, beside: Array | None = None) -> IntArray:
+    """Return positions of rows, earlier ones first, that are pairwise far from parallel.
+
+    A row is passed over when its |cos| with one already taken (or with a row of `beside`) exceeds `cosine`.
+    """
+    norms = np.sqrt((rows * rows).sum(axis=1))
+    unit = rows / np.where(norms > 0, norms, 1.0)[:, None]
+    blocked = norms == 0
+    if beside is not None and len(beside):
+        lengths = np.sqrt((beside * beside).sum(axis=1))
+        other = beside / np.where(lengths > 0, lengths, 1.0)[:, None]
+        blocked |= (np.abs(unit @ other.T) > cosine).any(axis=1)
+    taken: list[int] = []
+    for i in range(len(rows)):
+        if len(taken) == at_most:
+            break
+        if not blocked[i]:
+            taken.append(i)
+            blocked |= np.abs(unit @ unit[i]) > cosine
+    return np.array(taken, dtype=np.int64)

@@ -1,0 +1,209 @@
+"""Thresholds: what a GLR statistic must exceed, one object per published formula.
+
+Notation: t pulls; d features; A (d, d) information; c > 0 and u > 0 constants fixed before the first reward;
+M (d, d) the metric, i.e. what the identity of the original features is in the coordinates of A: T T' for
+x = T x_raw; logdet = log det(I + (u c M)^-1 A), which is log det(I + A/(u c)) in the original features.
+
+The statistic carries no noise_std; the thresholds carry noise_std^2. Functions broadcast.
+
+Reference: Jedra and Proutiere (2020), "Optimal Best-arm Identification in Linear Bandits".
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, Protocol, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from surepick.core.evidence import Mixture, epsilon_bound
+from surepick.core.linalg import Array
+
+Guarantee = Literal["proved", "heuristic", "none"]
+"""What is known about the error probability of a rule."""
+
+MIX_GRID = Mixture.uniform([4.0**j for j in range(10)])
+"""Ten equally weighted regularisers 1, 4, ..., 4^9, in units of the information of the first cycle."""
+
+
+def determinant_threshold(logdet: ArrayLike, *, delta: ArrayLike, u: float, noise_std: float) -> Array:
+    """Return (1 + u) noise_std^2 log( det(A/(u c) + I)^(1/2) / delta ), the exploration rate of section 3.4.
+
+    Time-uniform: proved for every t at once, provided A >= c I when the rule stops. Since 1 + u multiplies
+    log(1/delta), the asymptotic cost is 1 + u times the optimum for fixed u; the text hides this constant.
+    """
+    price = 0.5 * np.asarray(logdet, dtype=np.float64) - np.log(delta)
+    threshold: Array = (1.0 + u) * noise_std**2 * price
+    return threshold
+
+
+def delta_at_round(n_pulls: ArrayLike, *, delta: float) -> Array:
+    """Return 6 delta / (pi^2 t^2), the risk given to round t in section 5 of the paper.
+
+    A union bound over rounds on top of a threshold that is already time-uniform: valid, and not needed.
+    """
+    share: Array = 6.0 * delta / (math.pi * np.asarray(n_pulls, dtype=np.float64)) ** 2
+    return share
+
+
+def remark_threshold(n_pulls: ArrayLike, dim: int, *, delta: float, noise_std: float) -> Array:
+    """Return 2 noise_std^2 log(t^(d/2) / delta), the simple form in the remark on c and u, section 3.4.
+
+    It follows from u = 1 and c = max |x|^2 by det(I + A/c) <= (1 + t/d)^d <= t^d. The last step needs
+    d >= 2 (and t >= 2, true once A is invertible); it is false for d = 1, so t + 1 replaces t there. With a
+    smaller c the threshold is not proved.
+    """
+    t = np.asarray(n_pulls, dtype=np.float64)
+    growth = np.log(t + 1.0) if dim == 1 else np.log(t)
+    threshold: Array = 2.0 * noise_std**2 * (0.5 * dim * growth - math.log(delta))
+    return threshold
+
+
+def heuristic_threshold(n_pulls: ArrayLike, *, delta: float, noise_std: float) -> Array:
+    """Return noise_std^2 log((1 + log t)/delta). Not proved; popular since Garivier and Kaufmann (2016)."""
+    t = np.asarray(n_pulls, dtype=np.float64)
+    threshold: Array = noise_std**2 * (np.log1p(np.log(t)) - math.log(delta))
+    return threshold
+
+
+def mix_grid_threshold(
+    logdets: ArrayLike,
+    lambda_min: ArrayLike,
+    *,
+    delta: float,
+    noise_std: float,
+    mixture: Mixture = MIX_GRID,
+) -> Array:
+    """Return the threshold of the mixture whose exponents are bounded through the smallest eigenvalue of A.
+
+    It is the root beta of
+    logsumexp_j [ log p_j - logdets_j/2 + beta/noise_std^2 lambda_min/(lambda_min + kappa_j) ] = log(1/delta)
+    with logdets (..., J) = log det(I + A/kappa_j). The rule is the evidence rule when A is a multiple of the
+    identity, and stops later otherwise. Proved for any sampling; A only has to be invertible.
+    """
+    inverse = 1.0 / np.asarray(lambda_min, dtype=np.float64)
+    zero = np.zeros_like(inverse)
+    # A pair with gap 0, y'A^-1 y = 1 and y'A^-2 y = 1/lambda_min has GLR statistic epsilon^2 / 2.
+    root = epsilon_bound(
+        zero, zero + 1.0, inverse, logdets, mixture=mixture, noise_std=noise_std, delta=delta
+    )
+    threshold: Array = 0.5 * root**2
+    return threshold
+
+
+class Threshold(Protocol):
+    """What a GLR rule needs of a threshold."""
+
+    @property
+    def name(self) -> str:
+        """The preset's name."""
+        ...
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proved about a rule that uses it."""
+        ...
+
+    @property
+    def needs_floor(self) -> bool:
+        """Whether the proof also asks for A >= c I before stopping."""
+        ...
+
+    @property
+    def u(self) -> float | None:
+        """The u of log det(I + A/(u c)), or None if no log-determinant is used."""
+        ...
+
+    def __call__(
+        self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float
+    ) -> Array:
+        """Return the threshold; broadcasts over n_pulls and logdet. `logdet` is ignored if `u` is None."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeterminantThreshold:
+    """The paper's threshold with given u; `union_over_time` adds the union bound over rounds of section 5."""
+
+    name: str
+    u: float
+    union_over_time: bool
+    guarantee: Guarantee = "proved"
+    needs_floor: bool = True
+
+    def __call__(
+        self,
+        *,
+        n_pulls: ArrayLike,
+        dim: int,  # noqa: ARG002 - part of the protocol
+        logdet: ArrayLike,
+        delta: float,
+        noise_std: float,
+    ) -> Array:
+        """See `determinant_threshold`."""
+        risk = delta_at_round(n_pulls, delta=delta) if self.union_over_time else delta
+        return determinant_threshold(logdet, delta=risk, u=self.u, noise_std=noise_std)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemarkThreshold:
+    """The simple form 2 noise_std^2 log(t^(d/2)/delta); proved with c = max |x|^2 (or larger) only."""
+
+    name: str = "paper-remark"
+    u: None = None
+    guarantee: Guarantee = "proved"
+    needs_floor: bool = True
+
+    def __call__(
+        self,
+        *,
+        n_pulls: ArrayLike,
+        dim: int,
+        logdet: ArrayLike,  # noqa: ARG002 - part of the protocol
+        delta: float,
+        noise_std: float,
+    ) -> Array:
+        """See `remark_threshold`."""
+        return remark_threshold(n_pulls, dim, delta=delta, noise_std=noise_std)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeuristicThreshold:
+    """noise_std^2 log((1 + log t)/delta), not proved."""
+
+    name: str = "heuristic"
+    u: None = None
+    guarantee: Guarantee = "heuristic"
+    needs_floor: bool = False
+
+    def __call__(
+        self,
+        *,
+        n_pulls: ArrayLike,
+        dim: int,  # noqa: ARG002 - part of the protocol
+        logdet: ArrayLike,  # noqa: ARG002 - part of the protocol
+        delta: float,
+        noise_std: float,
+    ) -> Array:
+        """See `heuristic_threshold`."""
+        return heuristic_threshold(n_pulls, delta=delta, noise_std=noise_std)
+
+
+PAPER_MAIN = DeterminantThreshold(name="paper-main", u=1.0, union_over_time=True)
+"""Section 5: u = 1, delta replaced by 6 delta/(pi^2 t^2), c = lambda_min of the initial arms' information."""
+
+PAPER_APPENDIX = DeterminantThreshold(name="paper-appendix", u=0.1, union_over_time=False)
+"""Appendix A: u = 0.1, same c, delta as it is."""
+
+PAPER_REMARK = RemarkThreshold()
+HEURISTIC = HeuristicThreshold()
+
+THRESHOLDS: Mapping[str, Threshold] = MappingProxyType(
+    {preset.name: preset for preset in (PAPER_MAIN, PAPER_APPENDIX, PAPER_REMARK, HEURISTIC)}
+)
+"""The presets by name."""

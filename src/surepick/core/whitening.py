@@ -1,0 +1,94 @@
+"""Whitening: the coordinates in which the G-optimal design has identity information.
+
+Notation: T (d, d) the map, white rows = rows @ T, white theta = T^-1 theta. In these coordinates nothing depends on
+how the user scaled or mixed the features, and A = n I after n pulls of the G-optimal design. The arms are not copied:
+the view maps the arguments of every oracle instead of the rows.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import final
+
+import numpy as np
+from scipy import linalg
+
+from surepick.core.arms import ArmSet, PairScore, Rival, Rivals
+from surepick.core.design import Design, optimal_design
+from surepick.core.linalg import Array, BoolArray, IntArray
+
+
+@final
+class WhitenedArms:
+    """A view of an arm set in whitened coordinates, answering the same oracles.
+
+    `design` is the G-optimal design whose information matrix became the identity.
+    """
+
+    def __init__(self, arms: ArmSet, design: Design) -> None:
+        self.arms, self.design = arms, design
+        self.n_arms, self.dim = arms.n_arms, arms.dim
+        rows = np.sqrt(design.weights)[:, None] * arms.gather(design.support)
+        # R'R = A(w): R is the map back, and QR does not square the condition number.
+        self.back: Array = np.linalg.qr(rows, mode="r")
+        self.map: Array = linalg.solve_triangular(self.back, np.eye(arms.dim))
+
+    def theta_to_user(self, theta: Array) -> Array:
+        """Return a whitened parameter in the user's coordinates."""
+        return self.map @ theta
+
+    def theta_from_user(self, theta: Array) -> Array:
+        """Return a parameter of the user's coordinates in whitened ones."""
+        return self.back @ theta
+
+    def metric(self) -> Array:
+        """Return what the identity of the user's coordinates, as an information matrix, becomes here."""
+        return self.map.T @ self.map
+
+    def gather(self, index: Sequence[int] | IntArray) -> Array:
+        """Return the arms with these row numbers, (n, d)."""
+        return self.arms.gather(index) @ self.map
+
+    def chunks(self) -> Iterator[tuple[int, Array]]:
+        """Yield (first row number, rows) over all arms in order."""
+        for start, rows in self.arms.chunks():
+            yield start, rows @ self.map
+
+    def triangle(self) -> Array:
+        """Return R (d, d), upper triangular with R'R = X'X."""
+        R: Array = np.linalg.qr(self.arms.triangle() @ self.map, mode="r")
+        return R
+
+    def copies(self, arm: int) -> IntArray:
+        """Return the rows equal to this one, itself included, in increasing order."""
+        return self.arms.copies(arm)
+
+    def best(self, theta: Array) -> int:
+        """Return the arm with the largest theta'x; of equals, the lowest row number."""
+        return self.arms.best(self.map @ theta)
+
+    def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
+        """Return the n arms with the largest |F'x|^2 and these values, largest first."""
+        return self.arms.top_quadratic(self.map @ F, n)
+
+    def rivals(
+        self,
+        leader: int,
+        theta: Array,
+        factors: Sequence[Array],
+        score: PairScore,
+        n: int,
+        among: BoolArray | None = None,
+    ) -> Rivals:
+        """Return the n arms other than `leader` with the smallest score, see `ArmSet.rivals`."""
+        return self.arms.rivals(
+            leader, self.map @ theta, [self.map @ F for F in factors], score, n, among
+        )
+
+    def most_confusing(self, leader: int, theta: Array, factors: Sequence[Array], score: PairScore) -> Rival:
+        """Return the arm other than `leader` with the smallest score, see `ArmSet.rivals`."""
+        return self.arms.most_confusing(leader, self.map @ theta, [self.map @ F for F in factors], score)
+
+
+def whiten(arms: ArmSet) -> WhitenedArms:
+    """Return the arms in coordinates where their G-optimal design has identity information."""
+    # 1e-6: two linear maps of the same features must agree on the coordinates far below any decision.
+    return WhitenedArms(arms, optimal_design(arms, tol=1e-6))

@@ -1,0 +1,28 @@
+"""Exceptions: every error surepick raises on purpose, one docstring each.
+
+An error text says what was needed, what came, and what to do about it.
+"""
+
+
+class SurepickError(Exception):
+    """Base of every error raised on purpose, so that one `except` catches them all."""
+
+
+class InvalidInput(SurepickError, ValueError):
+    """An argument cannot be used: wrong shape, not finite, outside its range."""
+
+
+class ArmsDoNotSpan(InvalidInput):
+    """The arms leave some direction of the feature space unmeasured, so theta cannot be estimated."""
+
+
+class TiedArms(InvalidInput):
+    """Two different arms are equally good, so no number of pulls can tell which one is best."""
+
+
+class NotCertified(SurepickError):
+    """A design's proved gap is larger than the caller can accept."""
+
+
+class NotEnoughData(SurepickError):
+    """The pulls so far do not determine what was asked for."""

@@ -1,0 +1,275 @@
+"""The instances of the literature and random ones, each reproducible from its arguments.
+
+Notation: X (K, d) arms; Z (M, d) candidates, the arms themselves unless said otherwise; theta (d,) the true
+parameter; pulling arm x pays theta'x plus noise of standard deviation `noise_std`.
+
+A generator that draws takes `seed` by keyword and uses `np.random.default_rng(seed)` alone: same arguments,
+same problem.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from surepick.errors import InvalidInput
+
+Array = NDArray[np.float64]
+
+ManyArmsVariant = Literal["as-run", "normal-std-0.09", "normal-var-0.09"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Problem:
+    """Arms together with what an experimenter does not know: the true theta and the noise level.
+
+    Attributes:
+        X: arms (K, d), one per row; read-only.
+        theta: true parameter (d,); read-only.
+        noise_std: standard deviation of the Gaussian noise of one pull.
+        name: says which generator and which arguments made the problem.
+        candidates: possible answers (M, d) when they are not the arms; read-only. None means the arms.
+    """
+
+    X: Array
+    theta: Array
+    name: str
+    noise_std: float = 1.0
+    candidates: Array | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "X", _frozen(self.X))
+        object.__setattr__(self, "theta", _frozen(self.theta))
+        if self.candidates is not None:
+            object.__setattr__(self, "candidates", _frozen(self.candidates))
+        if self.X.ndim != 2 or self.theta.shape != self.X.shape[1:]:
+            raise InvalidInput(
+                f"a problem needs arms of shape (K, d) and theta of shape (d,), "
+                f"got {self.X.shape} and {self.theta.shape}."
+            )
+        if self.answers.ndim != 2 or self.answers.shape[1] != self.dim:
+            raise InvalidInput(
+                f"candidates must have shape (M, {self.dim}) like the arms, got {self.answers.shape}."
+            )
+        if not all(np.isfinite(values).all() for values in (self.X, self.theta, self.answers)):
+            raise InvalidInput("arms, candidates and theta of a problem must be finite.")
+        if not (self.noise_std > 0 and math.isfinite(self.noise_std)):
+            raise InvalidInput(f"`noise_std` must be a finite number > 0, got {self.noise_std!r}.")
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms one may pull."""
+        return int(self.X.shape[0])
+
+    @property
+    def dim(self) -> int:
+        """Number of features d."""
+        return int(self.X.shape[1])
+
+    @property
+    def answers(self) -> Array:
+        """The rows among which the best is sought: the candidates if given, else the arms."""
+        return self.X if self.candidates is None else self.candidates
+
+    @cached_property
+    def best(self) -> int:
+        """Row of `answers` with the largest theta'z (the first of several)."""
+        return int(np.argmax(self.answers @ self.theta))
+
+    @cached_property
+    def gaps(self) -> Array:
+        """What each answer loses against the best, (M,); zero at `best`."""
+        values = self.answers @ self.theta
+        return _frozen(values[self.best] - values)
+
+    @property
+    def min_gap(self) -> float:
+        """Smallest loss among the answers other than `best`; zero when the best is not unique."""
+        return float(np.delete(self.gaps, self.best).min())
+
+    def pull(self, arm: int, rng: np.random.Generator) -> float:
+        """Reward of one pull of row `arm` of X."""
+        return float(self.X[arm] @ self.theta + self.noise_std * rng.standard_normal())
+
+
+def many_arms(n_arms: int, *, seed: int = 0, variant: ManyArmsVariant = "as-run") -> Problem:
+    """A cluster of `n_arms - 2` nearly equal arms at 45 degrees, the best arm e1, and one informative arm.
+
+    Only the cluster competes with e1, and the arm at 135 degrees is the one that tells them apart, so most
+    arms should never be pulled. Row order: cluster, e1, informative arm; hence `best` is `n_arms - 2`.
+
+    Args:
+        n_arms: number of arms, at least 3.
+        seed: of the cluster's angles.
+        variant: "as-run" draws angles 0.78 + 0.1 U(0, 1) and uses (-.707, .707), which reproduces the
+            published tables; the two "normal" variants read the printed N(0, 0.09) as a standard deviation or
+            as a variance around pi/4. With the variance reading some arms nearly tie with e1.
+
+    Reference: Fiez et al. (2019); Jedra and Proutiere (2020), section 5.
+    """
+    if n_arms < 3:
+        raise InvalidInput(f"`n_arms` must be at least 3 (cluster, e1, informative arm), got {n_arms!r}.")
+    rng = np.random.default_rng(seed)
+    informative = np.array([math.cos(3 * math.pi / 4), math.sin(3 * math.pi / 4)])
+    match variant:
+        case "as-run":
+            angles = 0.78 + 0.1 * rng.random(n_arms - 2)
+            informative = np.array([-0.707, 0.707])
+        case "normal-std-0.09":
+            angles = math.pi / 4 + 0.09 * rng.standard_normal(n_arms - 2)
+        case "normal-var-0.09":
+            angles = math.pi / 4 + 0.3 * rng.standard_normal(n_arms - 2)
+        case _:
+            raise InvalidInput(
+                f'`variant` must be "as-run", "normal-std-0.09" or "normal-var-0.09", got {variant!r}.'
+            )
+    cluster = np.column_stack([np.cos(angles), np.sin(angles)])
+    return Problem(
+        X=np.vstack([cluster, [1.0, 0.0], informative]),
+        theta=np.array([1.0, 0.0]),
+        name=f"many-arms K={n_arms} {variant} seed={seed}",
+    )
+
+
+def soare(dim: int, angle: float = 0.1, *, scale: float = 2.0) -> Problem:
+    """The basis plus one arm at a small angle from the best, with theta = scale * e1.
+
+    Pulling the two rivals says little; the second basis vector, a poor arm, separates them. Best is row 0,
+    the smallest gap scale * (1 - cos(angle)).
+
+    Reference: Soare, Lazaric and Munos (2014).
+    """
+    if dim < 2:
+        raise InvalidInput(f"`dim` must be at least 2 to hold an angle, got {dim!r}.")
+    rival = np.zeros(dim)
+    rival[:2] = math.cos(angle), math.sin(angle)
+    return Problem(
+        X=np.vstack([np.eye(dim), rival]),
+        theta=scale * np.eye(dim)[0],
+        name=f"soare d={dim} angle={angle:g} scale={scale:g}",
+    )
+
+
+def unit_basis(means: ArrayLike) -> Problem:
+    """The classical bandit without structure: arm i is the i-th basis vector and pays means[i]."""
+    theta = np.asarray(means, dtype=np.float64)
+    if theta.ndim != 1 or theta.size < 2:
+        raise InvalidInput(f"`means` must be a list of at least two numbers, got shape {theta.shape}.")
+    return Problem(X=np.eye(theta.size), theta=theta, name=f"unit-basis d={theta.size}")
+
+
+def transductive(dim: int) -> Problem:
+    """Answers that are not the arms: the arms are the basis of twice the dimension, theta = e1.
+
+    The 2 * dim candidates are e_j and cos(.1) e_j + sin(.1) e_{dim + j} for j = 1..dim; the best is row 0.
+
+    Reference: Fiez et al. (2019).
+    """
+    if dim < 1:
+        raise InvalidInput(f"`dim` must be at least 1, got {dim!r}.")
+    basis = np.eye(2 * dim)
+    tilted = math.cos(0.1) * basis[:dim] + math.sin(0.1) * basis[dim:]
+    return Problem(
+        X=basis, theta=basis[0], candidates=np.vstack([basis[:dim], tilted]), name=f"transductive d={dim}"
+    )
+
+
+def sphere(dim: int, n_arms: int, *, seed: int = 0, closest_pair: float | None = None) -> Problem:
+    """Arms drawn uniformly on the unit sphere.
+
+    Args:
+        dim: number of features.
+        n_arms: number of arms.
+        seed: of the arms and of theta.
+        closest_pair: None draws theta uniformly on the sphere of radius 2. A number s in [0, 1) takes the two
+            closest arms x, y and theta = x + s (y - x), the hard version of the literature (s = .01 there).
+            Finding the pair compares all of them in O(K^2 d) time and O(K d) memory.
+
+    Reference: Tao, Blanco and Zhou (2018).
+    """
+    rng = np.random.default_rng(seed)
+    arms = _unit_rows(rng.standard_normal((n_arms, dim)))
+    if closest_pair is None:
+        theta = 2.0 * _unit_rows(rng.standard_normal((1, dim)))[0]
+    else:
+        first, second = _closest_pair(arms)
+        theta = arms[first] + closest_pair * (arms[second] - arms[first])
+    rule = "" if closest_pair is None else f" closest-pair={closest_pair:g}"
+    return Problem(X=arms, theta=theta, name=f"sphere d={dim} K={n_arms}{rule} seed={seed}")
+
+
+def random_linear(n_arms: int = 50, dim: int = 20, *, seed: int = 0) -> Problem:
+    """The first dim/2 basis vectors as competitors and random unit arms that are clearly worse.
+
+    theta starts with 1, then .9 on the next fifth of `dim`, .8 up to the middle, and U(-1, 0) on the second
+    half. The other arms are uniform in the cube, normalised, and redrawn while they pay more than 1/2. With
+    the defaults this is the instance of the reference up to its random numbers; the best arm is row 0.
+
+    Reference: Tirinzoni and Degenne (2022).
+    """
+    half = dim // 2
+    if dim < 4 or n_arms < dim:
+        raise InvalidInput(
+            f"need dim >= 4 and n_arms >= dim so that the arms can span, got {dim=}, {n_arms=}."
+        )
+    rng = np.random.default_rng(seed)
+    theta = np.full(dim, 0.8)
+    theta[0] = 1.0
+    theta[1 : 1 + dim // 5] = 0.9
+    theta[half:] = rng.uniform(-1.0, 0.0, size=dim - half)
+    arms = np.eye(dim)[:half]
+    while len(arms) < n_arms:
+        draws = _unit_rows(rng.uniform(-1.0, 1.0, size=(n_arms, dim)))
+        arms = np.vstack([arms, draws[draws @ theta <= 0.5]])
+    return Problem(X=arms[:n_arms], theta=theta, name=f"random-linear K={n_arms} d={dim} seed={seed}")
+
+
+def multivariate(n_factors: int, *, seed: int = 0) -> Problem:
+    """Multivariate testing: 2^n_factors page versions with main effects and pairwise interactions.
+
+    Features of a version: 1, the n_factors settings as -1/+1, and for every pair of factors +1 if they agree
+    and -1 if not; d = 1 + D + D(D-1)/2. Coefficients are integers uniform on -10..9 divided by 100, the first
+    interaction halved, redrawn until the best version leads by more than 1e-5.
+
+    Reference: Fiez et al. (2019), as in their public code.
+    """
+    if not 2 <= n_factors <= 16:
+        raise InvalidInput(
+            f"`n_factors` must be between 2 and 16 (it gives 2^n_factors arms), got {n_factors!r}."
+        )
+    rng = np.random.default_rng(seed)
+    settings = np.array(list(itertools.product([-1.0, 1.0], repeat=n_factors)))
+    pairs = [settings[:, i] * settings[:, j] for i, j in itertools.combinations(range(n_factors), 2)]
+    arms = np.column_stack([np.ones(len(settings)), settings, *pairs])
+    while True:
+        theta = rng.integers(-10, 10, size=(arms.shape[1],)) / 100.0
+        theta[1 + n_factors] /= 2.0
+        second, first = np.sort(arms @ theta)[-2:]
+        if first - second > 1e-5:
+            return Problem(X=arms, theta=theta, name=f"multivariate factors={n_factors} seed={seed}")
+
+
+def _frozen(values: ArrayLike) -> Array:
+    """A read-only copy, so that a problem shared between runs cannot drift."""
+    copy = np.array(values, dtype=np.float64)
+    copy.setflags(write=False)
+    return copy
+
+
+def _unit_rows(rows: Array) -> Array:
+    norms: Array = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / norms
+
+
+def _closest_pair(rows: Array) -> tuple[int, int]:
+    """The two nearest rows, earlier one first."""
+    best = (math.inf, 0, 1)
+    for i in range(len(rows) - 1):
+        distances = np.linalg.norm(rows[i + 1 :] - rows[i], axis=1)
+        j = int(np.argmin(distances))
+        best = min(best, (float(distances[j]), i, i + 1 + j))
+    return best[1], best[2]

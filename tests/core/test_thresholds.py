@@ -1,0 +1,130 @@
+"""Thresholds: each preset against a computation of its own, and the mixture grid against reference values."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+
+from surepick.core.thresholds import (
+    HEURISTIC,
+    MIX_GRID,
+    PAPER_APPENDIX,
+    PAPER_MAIN,
+    PAPER_REMARK,
+    THRESHOLDS,
+    mix_grid_threshold,
+)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    dim=st.integers(1, 6),
+    delta=st.floats(1e-12, 0.5),
+    noise_std=st.floats(0.1, 10.0),
+    c=st.floats(1e-3, 10.0),
+)
+def test_every_preset_is_the_formula_of_the_paper(
+    seed: int, dim: int, delta: float, noise_std: float, c: float
+) -> None:
+    """Computed from the eigenvalues of A in plain floats."""
+    rng = np.random.default_rng(seed)
+    t = dim + int(rng.integers(1, 500))
+    X = rng.standard_normal((t, dim))
+    eigenvalues = np.linalg.eigvalsh(X.T @ X)
+
+    def beta(u: float, risk: float) -> float:
+        log_ratio = 0.5 * sum(math.log(value / (u * c) + 1.0) for value in eigenvalues) - math.log(risk)
+        return (1.0 + u) * noise_std * noise_std * log_ratio
+
+    common = {"n_pulls": t, "dim": dim, "delta": delta, "noise_std": noise_std}
+
+    def logdet(u: float) -> float:
+        return float(np.linalg.slogdet(np.eye(dim) + X.T @ X / (u * c))[1])
+
+    main = float(PAPER_MAIN(logdet=logdet(1.0), **common))
+    assert main == pytest.approx(beta(1.0, 6.0 * delta / (math.pi**2 * t**2)), rel=1e-9)
+    appendix = float(PAPER_APPENDIX(logdet=logdet(0.1), **common))
+    assert appendix == pytest.approx(beta(0.1, delta), rel=1e-9)
+    growth = (t + 1) ** 0.5 if dim == 1 else t ** (dim / 2)
+    remark = float(PAPER_REMARK(logdet=0.0, **common))
+    assert remark == pytest.approx(2.0 * noise_std**2 * math.log(growth / delta), rel=1e-9)
+    heuristic = float(HEURISTIC(logdet=0.0, **common))
+    assert heuristic == pytest.approx(noise_std**2 * math.log((1.0 + math.log(t)) / delta), rel=1e-9)
+
+
+@given(seed=st.integers(0, 2**32 - 1), dim=st.integers(1, 6), n_extra=st.integers(0, 200))
+def test_the_simple_form_is_never_below_the_determinant_it_replaces(
+    seed: int, dim: int, n_extra: int
+) -> None:
+    """With u = 1 and c the largest squared norm, as its proof asks."""
+    rng = np.random.default_rng(seed)
+    t = max(dim, 1) + n_extra
+    X = rng.standard_normal((t, dim))
+    c = float((X * X).sum(axis=1).max())
+    exact = 2.0 * (0.5 * np.linalg.slogdet(np.eye(dim) + X.T @ X / c)[1] + math.log(20.0))
+    simple = float(PAPER_REMARK(n_pulls=t, dim=dim, logdet=0.0, delta=0.05, noise_std=1.0))
+    assert simple >= exact - 1e-9
+
+
+def test_presets_are_named_and_labelled() -> None:
+    """Only the heuristic is without proof, and only it needs no floor under A."""
+    assert set(THRESHOLDS) == {"paper-main", "paper-appendix", "paper-remark", "heuristic"}
+    for name, preset in THRESHOLDS.items():
+        assert preset.name == name
+        assert preset.guarantee == ("heuristic" if name == "heuristic" else "proved")
+        assert preset.needs_floor == (name != "heuristic")
+
+
+def test_thresholds_broadcast_over_paths() -> None:
+    """Many rounds or paths at once give the values of one at a time."""
+    t = np.array([10, 100, 1000])
+    logdet = np.array([[1.0, 2.0, 3.0], [2.0, 3.0, 4.0]])
+    for preset in THRESHOLDS.values():
+        options = {"dim": 3, "delta": 0.1, "noise_std": 2.0}
+        together = np.broadcast_to(preset(n_pulls=t, logdet=logdet, **options), (2, 3))
+        for i in range(2):
+            for j in range(3):
+                single = preset(n_pulls=int(t[j]), logdet=float(logdet[i, j]), **options)
+                assert together[i, j] == pytest.approx(float(single), rel=1e-14)
+
+
+REFERENCE = {
+    # (d, delta): thresholds for A = n I, noise_std 1, at n = 1, 10, 100, 1000, 10000.
+    (2, 0.05): [11.798783, 7.764739, 7.457092, 7.435256, 7.443830],
+    (5, 0.05): [13.869730, 11.016924, 11.009996, 11.007677, 11.021841],
+    (20, 0.05): [24.212991, 24.061593, 23.765189, 24.033082, 24.091480],
+    (5, 0.01): [17.225184, 13.191319, 13.150220, 13.132824, 13.151554],
+}
+
+
+@pytest.mark.parametrize(("dim", "delta"), list(REFERENCE))
+def test_mixture_grid_reproduces_its_reference_values(dim: int, delta: float) -> None:
+    """The evidence mixture, for A a multiple of the identity, is the MIX-GRID threshold."""
+    n = 10.0 ** np.arange(5)
+    logdets = dim * np.log1p(n[:, None] / MIX_GRID.scales)
+    values = mix_grid_threshold(logdets, n, delta=delta, noise_std=1.0)
+    np.testing.assert_allclose(values, REFERENCE[dim, delta], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        mix_grid_threshold(logdets, n, delta=delta, noise_std=3.0), 9.0 * values, rtol=1e-12
+    )
+
+
+def test_mixture_grid_is_the_root_of_its_equation() -> None:
+    """Against a bracketing root finder, for a general A."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((60, 4))
+    eigenvalues = np.linalg.eigvalsh(X.T @ X)
+    grid = [4.0**j for j in range(10)]
+    logdets = np.array([np.log1p(eigenvalues / g).sum() for g in grid])
+    least = eigenvalues[0]
+
+    def excess(xi: float) -> float:
+        terms = [-math.log(10) - 0.5 * v + xi * least / (least + g) for v, g in zip(logdets, grid, strict=True)]
+        return float(np.logaddexp.reduce(terms)) - math.log(1 / 0.02)
+
+    expected = 4.0 * optimize.brentq(excess, 0.0, 1000.0, xtol=1e-12)
+    value = float(mix_grid_threshold(logdets, least, delta=0.02, noise_std=2.0))
+    assert value == pytest.approx(expected, rel=1e-10)
