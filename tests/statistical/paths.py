@@ -4,10 +4,12 @@ Notation: P paths, K arms, d features; X (K, d) arms in coordinates where the pl
 identity; theta (P, d), A and A_inv (P, d, d), counts (P, K) the state of every path; noise has standard
 deviation 1. The formulas under test are the package's; only the sampling and the bookkeeping are written here.
 
-The samplers are as nasty as a rule that sees the past may be. "challenger" follows the estimates: it pulls, of
-the leader and its closest rival, the one pulled less. "spite" knows the truth and works for a wrong answer: while
-the best arm leads it pulls that arm until its luck turns, and once another arm leads it makes the lead look
-certain.
+The samplers are as nasty as a rule that sees the past may be. "challenger" follows the estimates: it pulls what
+tells most about the leader and its closest rival, and so dwells where luck has made a difference. "spite" knows
+the truth and does the same for the luckiest of the wrong arms.
+
+An error is counted as soon as a wrong leader's pair with the best arm passes its threshold, although other
+pairs may still keep the rule from stopping: this is the event whose probability the proofs bound.
 """
 
 from collections.abc import Callable, Iterator
@@ -94,13 +96,9 @@ class Snapshot:
     q2: Array
     is_leader: BoolArray
 
-    def least(self, per_pair: Array) -> Array:
-        """Minimum (P,) over the arms other than the leader."""
-        return np.where(self.is_leader, np.inf, per_pair).min(axis=1)
-
 
 Rule = Callable[[Snapshot], Array]
-"""Maps a snapshot to margins (P,): the rule stops where the margin is at least 0."""
+"""Maps a snapshot to margins (P, K) of the pairs (leader, arm): the rule stops when all are at least 0."""
 
 
 def _pairs(instance: Instance, theta: Array, A_inv: Array) -> tuple[IntArray, BoolArray, Array, Array, Array]:
@@ -130,7 +128,7 @@ def _next_arm(instance: Instance, sampler: Sampler, theta: Array, A_inv: Array) 
 def snapshots(
     instance: Instance, sampler: Sampler, *, horizon: int, seed: int, n_paths: int = N_PATHS
 ) -> Iterator[Snapshot]:
-    """Run all paths together; yield every round up to 100, then whenever the number of pulls grew by 1 %."""
+    """Run all paths together; yield every round up to 100, then whenever the number of pulls grew by 2 %."""
     rng = np.random.default_rng(seed)
     X, means = instance.X, instance.means
     K = len(X)
@@ -143,7 +141,7 @@ def snapshots(
     for n_pulls in range(K, horizon + 1):
         theta = (A_inv @ b[:, :, None])[:, :, 0]
         if n_pulls >= due:
-            due = n_pulls + 1 if n_pulls < 100 else int(np.ceil(1.01 * n_pulls))
+            due = n_pulls + 1 if n_pulls < 100 else int(np.ceil(1.02 * n_pulls))
             leader, is_leader, Y, U, gap = _pairs(instance, theta, A_inv)
             q1 = np.where(is_leader, 1.0, (U * Y).sum(axis=2))
             q2 = np.where(is_leader, 1.0, (U * U).sum(axis=2))
@@ -163,10 +161,8 @@ def evidence_rule(mixture: Mixture, *, epsilon: float = 0.0, has_determinant: bo
     def margin(at: Snapshot) -> Array:
         logdets = np.log1p(at.eigenvalues[:, None, :] / mixture.scales[:, None]).sum(axis=2)
         logdets = logdets[:, None, :] * has_determinant
-        pairs = log_evidence(
-            at.gap, at.q1, at.q2, logdets, mixture=mixture, noise_std=1.0, epsilon=epsilon
-        )
-        return at.least(pairs) + np.log(DELTA)
+        pairs = log_evidence(at.gap, at.q1, at.q2, logdets, mixture=mixture, noise_std=1.0, epsilon=epsilon)
+        return pairs + np.log(DELTA)
 
     return margin
 
@@ -177,7 +173,7 @@ def pairwise_rule(*, kappa: float) -> Rule:
     def margin(at: Snapshot) -> Array:
         own = (at.counts * at.is_leader).sum(axis=1, keepdims=True)
         pairs = log_pairwise_evidence(at.gap, own, at.counts, kappa=kappa, noise_std=1.0)
-        return at.least(pairs) - np.log((at.counts.shape[1] - 1) / DELTA)
+        return pairs - np.log((at.counts.shape[1] - 1) / DELTA)
 
     return margin
 
@@ -191,29 +187,30 @@ def paper_rule(threshold: Threshold, instance: Instance) -> Rule:
     def margin(at: Snapshot) -> Array:
         logdet = np.log1p(at.eigenvalues / ((threshold.u or 1.0) * c)).sum(axis=1)
         level = threshold(n_pulls=at.n_pulls, dim=X.shape[1], logdet=logdet, delta=DELTA, noise_std=1.0)
-        is_ready = at.eigenvalues[:, 0] >= c * (1 - 1e-9)
-        return np.where(is_ready, at.least(glr(at.gap, at.q1)) - level, -np.inf)
+        is_ready = at.eigenvalues[:, :1] >= c * (1 - 1e-9)
+        return np.where(is_ready, glr(at.gap, at.q1) - level.reshape(-1, 1), -np.inf)
 
     return margin
 
 
 @dataclass
 class Tally:
-    """How the paths of one rule ended."""
+    """How the paths of one rule went."""
 
-    wrong: BoolArray
-    """Arms (K,) that would be a wrong answer."""
+    instance: Instance
+    epsilon: float = 0.0
     has_stopped: BoolArray = field(default_factory=lambda: np.zeros(N_PATHS, dtype=bool))
     stopped_wrong: BoolArray = field(default_factory=lambda: np.zeros(N_PATHS, dtype=bool))
-    ever_wrong: BoolArray = field(default_factory=lambda: np.zeros(N_PATHS, dtype=bool))
+    has_lied: BoolArray = field(default_factory=lambda: np.zeros(N_PATHS, dtype=bool))
+    """Whether a wrong leader ever passed its threshold against the best arm."""
 
-    def add(self, margin: Array, leader: IntArray) -> None:
+    def add(self, margin: Array, at: Snapshot) -> None:
         """Take in one snapshot."""
-        fires = margin >= 0
-        lies = fires & self.wrong[leader]
-        self.stopped_wrong |= lies & ~self.has_stopped
-        self.ever_wrong |= lies
+        is_wrong = self.instance.is_wrong(self.epsilon)[at.leader]
+        fires = ((margin >= 0) | at.is_leader).all(axis=1)
+        self.stopped_wrong |= fires & is_wrong & ~self.has_stopped
         self.has_stopped |= fires
+        self.has_lied |= is_wrong & (margin[:, self.instance.best] >= 0)
 
 
 def tally(
@@ -226,10 +223,10 @@ def tally(
     epsilon: float = 0.0,
 ) -> dict[str, Tally]:
     """Count, on the same paths, the errors of several rules."""
-    tallies = {name: Tally(instance.is_wrong(epsilon)) for name in rules}
+    tallies = {name: Tally(instance, epsilon) for name in rules}
     for at in snapshots(instance, sampler, horizon=horizon, seed=seed):
         for name, rule in rules.items():
-            tallies[name].add(rule(at), at.leader)
+            tallies[name].add(rule(at), at)
     return tallies
 
 
@@ -242,14 +239,14 @@ class Blocks:
         sampler: "challenger" lets the best estimate among the survivors lead and divides the block between it
             and its closest rival; "spite" always lets a wrong arm lead, and bets against the best one.
         epsilon: slack; wealth is then kept per leader.
-        peek: bets (and leaders) are placed with the block's own results, which the proof forbids.
+        is_peeking: bets (and leaders) are placed with the block's own results, which the proof forbids.
     """
 
     instance: Instance
     sampler: Sampler
     seed: int
     epsilon: float = 0.0
-    peek: bool = False
+    is_peeking: bool = False
     n_paths: int = N_PATHS
     ratio: float = 1.15
     log: list[tuple[IntArray, Array, Array, Array, Array]] = field(default_factory=list)
@@ -280,7 +277,7 @@ class Blocks:
             block = self._design(leader, theta, A_inv, np.ceil((self.ratio - 1) * counts.sum(axis=1)))
             A_block, b_block = self._pull(block)
             counts, A, b = counts + block, A + A_block, b + b_block
-            if self.peek:
+            if self.is_peeking:
                 A_inv = np.linalg.inv(A)
                 theta = (A_inv @ b[:, :, None])[:, :, 0]
                 leader = self._leader(theta)
@@ -299,7 +296,9 @@ class Blocks:
             values = np.where(self.is_rejected[:, 0], -np.inf, values)
         if self.sampler == "spite":
             # Any survivor may lead. The best arm gets its turn only when nobody else is left.
-            values[:, self.instance.best] = np.where(np.isfinite(values[:, self.instance.best]), -1e300, -np.inf)
+            values[:, self.instance.best] = np.where(
+                np.isfinite(values[:, self.instance.best]), -1e300, -np.inf
+            )
         return np.argmax(values, axis=1)
 
     def _design(self, leader: IntArray, theta: Array, A_inv: Array, length: Array) -> Array:
@@ -330,9 +329,7 @@ class Blocks:
         if self.epsilon > 0:
             is_new = self.share[self.rows, leader] == 0
             self.n_leaders += is_new
-            self.share[self.rows, leader] = np.where(
-                is_new, self.n_leaders, self.share[self.rows, leader]
-            )
+            self.share[self.rows, leader] = np.where(is_new, self.n_leaders, self.share[self.rows, leader])
             j = self.share[self.rows, leader]
             book, price = leader, np.log(j * (j + 1) / DELTA)
         else:

@@ -235,9 +235,7 @@ class FiniteArms(RowOracles):
         ArmsDoNotSpan: the rows leave a direction unmeasured; `FiniteArms.on_span(X)` drops such directions.
     """
 
-    def __init__(
-        self, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None
-    ) -> None:
+    def __init__(self, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None) -> None:
         table = feature_table(X, intercept=intercept)
         self._fill(table.X, table.feature_names, table.row_names if names is None else names)
         self._check_span()
@@ -291,7 +289,8 @@ class FiniteArms(RowOracles):
         self._triangle = tall_qr(self.chunks(), self.dim)
 
     def _check_span(self) -> None:
-        empty = [name for name, used in zip(self.feature_names, self.X.any(axis=0), strict=True) if not used]
+        used = np.asarray(self.X.any(axis=0))
+        empty = [self.feature_names[j] for j in np.flatnonzero(~used)]
         rank = numerical_rank(self._triangle)
         if empty or rank < self.dim:
             why = f" (always zero: {', '.join(empty)})" if empty else ""

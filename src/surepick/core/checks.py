@@ -62,9 +62,7 @@ def check_tol(tol: object) -> float:
     """Return a relative gap as a float in [1e-12, 1]: tighter is below what floating point can certify."""
     number = check_number("tol", tol, needed="a relative gap between 1e-12 and 1")
     if not 1e-12 <= number <= 1.0:
-        raise InvalidInput(
-            f"`tol` must be a relative gap between 1e-12 and 1, got {number}; 1e-4 is the usual choice."
-        )
+        raise InvalidInput(f"`tol` must be a relative gap between 1e-12 and 1, got {number}; 1e-4 is the usual choice.")
     return number
 
 
@@ -81,9 +79,7 @@ def check_vector(name: str, vector: Any, length: int) -> Array:
     """Return `vector` as a float array of that length, all finite."""
     array = _as_float_array(name, vector, needed=f"a vector of {length} numbers")
     if array.shape != (length,):
-        raise InvalidInput(
-            f"`{name}` must be a vector of {length} numbers, one per feature, got shape {array.shape}."
-        )
+        raise InvalidInput(f"`{name}` must be a vector of {length} numbers, one per feature, got shape {array.shape}.")
     if not np.isfinite(array).all():
         bad = int(np.flatnonzero(~np.isfinite(array))[0])
         raise InvalidInput(f"`{name}` must be finite, got {array[bad]} at position {bad}.")

@@ -31,6 +31,7 @@ DRIFT_LIMIT = 1e-9
 # One update with gain x'A^-1 x = g cancels all but 1/(1 + g) of the inverse along x and loses log10(g) digits
 # there; beyond this gain we refactor at once. The determinant bounds how often: d log(t) / log(100) times.
 GAIN_LIMIT = 100.0
+LARGEST = 1e150
 
 
 @final
@@ -172,10 +173,10 @@ class LeastSquares:
         """Add one pull: features x (d,), its reward and, if known, the arm's row number for `counts`."""
         if type(x) is not np.ndarray or x.dtype != np.float64 or x.shape != (self._dim,):
             x = check_vector("x", x, self._dim)
-        # One product finds every NaN and infinity, faster than a test of each entry.
-        if not math.isfinite(x.dot(x)):
+        # One comparison finds NaN, infinity and what would overflow when squared.
+        if not sum(map(abs, x.tolist())) < LARGEST:
             check_vector("x", x, self._dim)
-            raise InvalidInput(f"`x` is too large to square, got {x}; give the features in other units.")
+            raise InvalidInput(f"`x` must be below {LARGEST:g} in size, got {x}; use other units.")
         if not (type(reward) is float and math.isfinite(reward)):
             reward = check_number("reward", reward, needed="one measured number")
         u = self._rows.dot(x).reshape(-1, self._dim)

@@ -68,7 +68,7 @@ def _levels(label: str, values: Any) -> list[tuple[str, Array]]:
         raise InvalidInput(
             f"column {label!r} must hold numbers or text, got {values.dtype}; convert it to a number first."
         )
-    missing = [row for row, value in enumerate(values) if value is None or value != value]
+    missing = [row for row, value in enumerate(values) if value is None or value != value]  # noqa: PLR0124 (NaN)
     if missing:
         raise InvalidInput(f"column {label!r} has no value in row {missing[0]}; fill or drop such rows.")
     texts = np.array([str(value) for value in values])

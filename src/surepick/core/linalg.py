@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+from scipy.linalg import lapack
 from threadpoolctl import ThreadpoolController
 
 Array = NDArray[np.float64]
@@ -37,6 +38,45 @@ def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
     return limited
 
 
+def cholesky(A: Array) -> Array:
+    """Return lower triangular L with L L' = A, straight from LAPACK: SciPy's checks cost more than a small A does.
+
+    Raises:
+        np.linalg.LinAlgError: A is not positive definite to rounding.
+    """
+    L: Array
+    L, info = lapack.dpotrf(A, lower=1, clean=1)
+    if info:
+        raise np.linalg.LinAlgError("matrix is not positive definite")
+    return L
+
+
+def solve_lower(L: Array, B: Array) -> Array:
+    """Return L^-1 B for lower triangular L."""
+    solved: Array = lapack.dtrtrs(L, B, lower=1)[0]
+    return solved
+
+
+def solve_cholesky(L: Array, b: Array) -> Array:
+    """Return (L L')^-1 b for lower triangular L."""
+    solved: Array = lapack.dpotrs(L, b, lower=1)[0]
+    return solved
+
+
+def upper_inverse(R: Array) -> Array:
+    """Return R^-1 for upper triangular R."""
+    inverse: Array
+    inverse, info = lapack.dtrtri(R)
+    if info:
+        raise np.linalg.LinAlgError("triangular matrix is singular")
+    return inverse
+
+
+def triangular(rows: Array) -> Array:
+    """Return upper triangular R with R'R = rows'rows, by QR: the condition number is not squared."""
+    return np.asarray(np.linalg.qr(rows, mode="r"))
+
+
 def tall_qr(chunks: Iterable[tuple[int, Array]], dim: int) -> Array:
     """Return the triangular factor R of all rows, one chunk in memory at a time.
 
@@ -47,7 +87,7 @@ def tall_qr(chunks: Iterable[tuple[int, Array]], dim: int) -> Array:
     R = np.zeros((0, dim))
     for _, rows in chunks:
         for start in range(0, len(rows), step):
-            R = np.linalg.qr(np.vstack([R, rows[start : start + step]]), mode="r")
+            R = triangular(np.vstack([R, rows[start : start + step]]))
     return R
 
 
@@ -68,7 +108,8 @@ def pivoted_rows(rows: Array) -> tuple[IntArray, float]:
 
     A last pivot at rounding level means that `rows` do not span.
     """
-    R, order = linalg.qr(rows.T, mode="r", pivoting=True)
+    R, order, _, _, _ = lapack.dgeqp3(rows.T)
+    order = order - 1
     n = min(rows.shape)
     pivots = np.abs(np.diagonal(R))[:n]
     full = n == rows.shape[1] and pivots[0] > 0

@@ -86,9 +86,7 @@ def mix_grid_threshold(
     inverse = 1.0 / np.asarray(lambda_min, dtype=np.float64)
     zero = np.zeros_like(inverse)
     # A pair with gap 0, y'A^-1 y = 1 and y'A^-2 y = 1/lambda_min has GLR statistic epsilon^2 / 2.
-    root = epsilon_bound(
-        zero, zero + 1.0, inverse, logdets, mixture=mixture, noise_std=noise_std, delta=delta
-    )
+    root = epsilon_bound(zero, zero + 1.0, inverse, logdets, mixture=mixture, noise_std=noise_std, delta=delta)
     threshold: Array = 0.5 * root**2
     return threshold
 
@@ -116,9 +114,7 @@ class Threshold(Protocol):
         """The u of log det(I + A/(u c)), or None if no log-determinant is used."""
         ...
 
-    def __call__(
-        self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float
-    ) -> Array:
+    def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
         """Return the threshold; broadcasts over n_pulls and logdet. `logdet` is ignored if `u` is None."""
         ...
 

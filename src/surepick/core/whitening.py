@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import final
 
 import numpy as np
-from scipy import linalg
 
 from surepick.core.arms import ArmSet, PairScore, Rival, Rivals
 from surepick.core.design import Design, optimal_design
-from surepick.core.linalg import Array, BoolArray, IntArray
+from surepick.core.linalg import Array, BoolArray, IntArray, triangular, upper_inverse
 
 
 @final
@@ -28,8 +27,8 @@ class WhitenedArms:
         self.n_arms, self.dim = arms.n_arms, arms.dim
         rows = np.sqrt(design.weights)[:, None] * arms.gather(design.support)
         # R'R = A(w): R is the map back, and QR does not square the condition number.
-        self.back: Array = np.linalg.qr(rows, mode="r")
-        self.map: Array = linalg.solve_triangular(self.back, np.eye(arms.dim))
+        self.back = triangular(rows)
+        self.map = upper_inverse(self.back)
 
     def theta_to_user(self, theta: Array) -> Array:
         """Return a whitened parameter in the user's coordinates."""
@@ -54,8 +53,7 @@ class WhitenedArms:
 
     def triangle(self) -> Array:
         """Return R (d, d), upper triangular with R'R = X'X."""
-        R: Array = np.linalg.qr(self.arms.triangle() @ self.map, mode="r")
-        return R
+        return triangular(self.arms.triangle() @ self.map)
 
     def copies(self, arm: int) -> IntArray:
         """Return the rows equal to this one, itself included, in increasing order."""
@@ -79,9 +77,7 @@ class WhitenedArms:
         among: BoolArray | None = None,
     ) -> Rivals:
         """Return the n arms other than `leader` with the smallest score, see `ArmSet.rivals`."""
-        return self.arms.rivals(
-            leader, self.map @ theta, [self.map @ F for F in factors], score, n, among
-        )
+        return self.arms.rivals(leader, self.map @ theta, [self.map @ F for F in factors], score, n, among)
 
     def most_confusing(self, leader: int, theta: Array, factors: Sequence[Array], score: PairScore) -> Rival:
         """Return the arm other than `leader` with the smallest score, see `ArmSet.rivals`."""

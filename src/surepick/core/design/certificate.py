@@ -17,13 +17,12 @@ from dataclasses import dataclass, field
 from typing import Self, final
 
 import numpy as np
-from scipy import linalg
 
 from surepick.core.arms import ArmSet
 from surepick.core.checks import check_count, check_number
 from surepick.core.design.directions import Directions, GapDirections, RowDirections
 from surepick.core.design.generation import Effort
-from surepick.core.linalg import Array, IntArray
+from surepick.core.linalg import Array, IntArray, triangular, upper_inverse
 from surepick.errors import InvalidInput, NotCertified, SurepickError
 
 
@@ -94,8 +93,8 @@ class Design:
     def _recomputed(self, arms: ArmSet) -> tuple[float, float]:
         directions, scale = self._directions(arms)
         rows = np.sqrt(self.weights)[:, None] * arms.gather(self.support)
-        inverse_factor = linalg.solve_triangular(np.linalg.qr(rows, mode="r"), np.eye(arms.dim))
-        value = scale * float(directions.top(inverse_factor, 1)[1][0])
+        factor = upper_inverse(triangular(rows))
+        value = scale * float(directions.top(factor, 1)[1][0])
         if not len(self.hardest):
             return value, scale * arms.dim if self._is_g_optimal else 0.0
         # theta_j'y_j = 1 is not taken on trust: each alternative is scaled to what it claims to be.
@@ -103,7 +102,7 @@ class Design:
         if not (products > 0).all():
             return value, 0.0
         scaled = np.sqrt(self.multipliers)[:, None] * self.alternatives / products[:, None]
-        largest = float(arms.top_quadratic(np.linalg.qr(scaled, mode="r").T, 1)[1][0])
+        largest = float(arms.top_quadratic(triangular(scaled).T, 1)[1][0])
         return value, scale * float(self.multipliers.sum()) / largest
 
     @property

@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol, final
 
 import numpy as np
-from scipy import linalg
 
 from surepick.core.arms import ArmSet, square_norms
 from surepick.core.design.directions import Directions
 from surepick.core.design.master import MasterSolution, solve_d, solve_xy
 from surepick.core.design.sparse import carried, information_columns, score_columns
-from surepick.core.linalg import Array, BoolArray, IntArray, pivoted_rows, spread_rows
+from surepick.core.linalg import Array, BoolArray, IntArray, pivoted_rows, spread_rows, triangular, upper_inverse
 
 MAX_ROUNDS = 200
 START_LEVEL = 0.3
@@ -57,6 +56,7 @@ class Solution:
 
     @property
     def gap(self) -> float:
+        """Relative distance between the two bounds."""
         return self.value / self.bound - 1.0
 
 
@@ -183,8 +183,7 @@ class GivenDirections:
 
     def factor(self, whitener: Array) -> Array:
         """Return F with F F' = sum lam_j theta_j theta_j', by QR so that no digits are squared away."""
-        R: Array = np.linalg.qr(np.sqrt(self.lam)[:, None] * self._alternatives(whitener), mode="r")
-        return R.T
+        return triangular(np.sqrt(self.lam)[:, None] * self._alternatives(whitener)).T
 
     def _alternatives(self, whitener: Array) -> Array:
         V = self.Y @ whitener
@@ -256,15 +255,13 @@ class GivenDirections:
 
 def frame_of(arms: ArmSet) -> Array:
     """Return the map (d, d) from the user's coordinates to those where the uniform design is the identity."""
-    frame: Array = linalg.solve_triangular(arms.triangle(), np.eye(arms.dim)) * np.sqrt(arms.n_arms)
+    frame: Array = upper_inverse(arms.triangle()) * np.sqrt(arms.n_arms)
     return frame
 
 
 def whitener_of(rows: Array, w: Array) -> Array:
     """Return P with |P'x|^2 = x'A(w)^-1 x, by QR: the condition number is not squared."""
-    R = np.linalg.qr(np.sqrt(w)[:, None] * rows, mode="r")
-    P: Array = linalg.solve_triangular(R, np.eye(rows.shape[1]))
-    return P
+    return upper_inverse(triangular(np.sqrt(w)[:, None] * rows))
 
 
 def pool_size(dim: int) -> int:
@@ -365,9 +362,11 @@ class Generation:
 
     def _master(self, *, tol: float, level: float) -> MasterSolution:
         """Solve for the current arms and directions, near the last weights first, from afar if that stalls."""
-        whitener = whitener_of(self.X, self.w)
         for distance in (level, START_LEVEL):
-            master = self.goal.solve(self.X @ whitener, whitener, self.w, tol=tol, level=distance)
+            # Raise small weights before whitening by them, else the first step undoes the conditioning.
+            w = np.maximum(self.w, distance * self.w.sum() / (2 * len(self.w)))
+            whitener = whitener_of(self.X, w)
+            master = self.goal.solve(self.X @ whitener, whitener, w, tol=tol, level=distance)
             self.effort.iterations += master.n_iterations
             # A small gap does not mean that the weights are near: nearly parallel arms may have to swap theirs.
             if master.gap <= tol or level == START_LEVEL:
@@ -400,9 +399,7 @@ class Generation:
                 if pivoted_rows(X[kept])[1] < 1e-9:  # what is left does not span
                     continue
                 whitener = whitener_of(X[kept], full.w[kept])
-                w = self.goal.solve(
-                    X[kept] @ whitener, whitener, full.w[kept], tol=0.1 * self.tol, level=max(full.gap, self.tol)
-                ).w
+                w = self.goal.solve(X[kept] @ whitener, whitener, full.w[kept], tol=0.1 * self.tol, level=self.tol).w
             whitener = whitener_of(X[kept], w)
             if ambition == 2:
                 moved = carried(self.goal.columns(X[kept], w, whitener), w) * w

@@ -14,13 +14,14 @@ feasible iterates do. When the directions are the arms themselves the problem ha
 D-optimal one, min -log det A(w) + 1'w, whose master is cheaper and whose value d is known in advance.
 """
 
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple, final
 
 import numpy as np
-from scipy import linalg
 
-from surepick.core.linalg import Array
+from surepick.core.linalg import Array, cholesky, solve_cholesky, solve_lower
 
 MAX_ITERATIONS = 80
 STALE = 8
@@ -34,21 +35,59 @@ class MasterSolution:
 
     w: Array
     lam: Array
+    """Multipliers (m,), scaled so that no arm of the master has a gain above 1."""
     z: Array
     """Reduced costs (n,): an arm with a large one is not needed."""
     value: float
     bound: float
-    n_iterations: int
+    n_iterations: int = 0
 
     @property
     def gap(self) -> float:
+        """Relative distance between the two bounds."""
         return self.value / self.bound - 1.0
+
+
+def solve_xy(X: Array, Y: Array, w: Array, lam: Array, *, tol: float, level: float) -> MasterSolution:
+    """Solve for the given arms and directions to relative gap `tol`, or as far as rounding allows.
+
+    Args:
+        X: arms in coordinates where the starting design is well conditioned.
+        Y: directions, none of them zero.
+        w: starting weights, all positive.
+        lam: starting multipliers, zeros for a cold start.
+        tol: relative gap to reach.
+        level: relative distance from the optimum the start is believed to have.
+    """
+    return _best(_xy_iterates(X, Y, w, lam, tol=tol, level=level), tol)
+
+
+def solve_d(X: Array, w: Array, *, tol: float, level: float) -> MasterSolution:
+    """Solve min -log det A(w) + 1'w for the given arms: the G-optimal design among them, value d.
+
+    Arguments as in `solve_xy`. `lam` of the result is w itself: with directions y_i = x_i these are the
+    multipliers of the optimum.
+    """
+    return _best(_d_iterates(X, w, tol=tol, level=level), tol)
+
+
+def _best(iterates: Iterator[MasterSolution], tol: float) -> MasterSolution:
+    """Iterate until the gap is at most tol or no longer improves; return the best iterate."""
+    best, found_at, n = next(iterates), 0, 0
+    # Rounding may end the iteration anywhere (overflow, a singular A(w)): what counts is the best point before
+    # that, from which the caller whitens anew and goes on.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"), suppress(np.linalg.LinAlgError):
+        while best.gap > tol and n < MAX_ITERATIONS and n <= found_at + STALE:
+            n, current = n + 1, next(iterates)
+            if current.gap < best.gap:
+                best, found_at = current, n
+    return replace(best, n_iterations=n)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """Everything the master needs to know about one w."""
+    """What the master needs to know about one w."""
 
     UU: Array  # (n, n) x_i'A^-1 x_k
     C: Array  # (m, n) y_j'A^-1 x_i
@@ -61,153 +100,144 @@ class _Point:
 
 
 def _point(X: Array, Y: Array, w: Array) -> _Point:
-    L = linalg.cholesky(X.T @ (w[:, None] * X), lower=True, check_finite=False)
-    U = linalg.solve_triangular(L, X.T, lower=True, check_finite=False)
-    V = linalg.solve_triangular(L, Y.T, lower=True, check_finite=False)
+    L = cholesky(X.T @ (w[:, None] * X))
+    U, V = solve_lower(L, X.T), solve_lower(L, Y.T)
     C = V.T @ U
     phi = np.einsum("ij,ij->j", V, V)
     return _Point(U.T @ U, C, phi, (C / phi[:, None]) ** 2)
 
 
-def _newton(H: Array) -> tuple[Array, tuple[Array, bool]]:
-    """Jacobi scaling and Cholesky factor; a diagonal shift when rounding makes H indefinite."""
-    scale = 1.0 / np.sqrt(H.diagonal())
-    scaled = H * scale[:, None] * scale[None, :]
-    shift = 0.0
-    while True:
-        try:
-            return scale, linalg.cho_factor(scaled, lower=True, check_finite=False)
-        except linalg.LinAlgError:
-            shift = max(10.0 * shift, 1e-14)
-            scaled[np.diag_indices_from(scaled)] = 1.0 + shift
+class _Iterate(NamedTuple):
+    """Primal and dual variables, or a step in them."""
+
+    w: Array
+    s: Array  # slack of each direction, near psi_j - 1
+    lam: Array
+    z: Array
+
+    def longest(self, step: "_Iterate") -> tuple[float, float]:
+        """Return how far (w, s) and (lam, z) can go along the step and stay positive."""
+        return (
+            min(_longest(self.w, step.w), _longest(self.s, step.s)),
+            min(_longest(self.lam, step.lam), _longest(self.z, step.z)),
+        )
+
+    def moved(self, step: "_Iterate", primal: float, dual: float) -> "_Iterate":
+        return _Iterate(
+            self.w + primal * step.w,
+            self.s + primal * step.s,
+            self.lam + dual * step.lam,
+            self.z + dual * step.z,
+        )
+
+    @property
+    def complementarity(self) -> float:
+        return float(self.lam @ self.s + self.z @ self.w)
 
 
-def _solve(factor: tuple[Array, tuple[Array, bool]], rhs: Array) -> Array:
-    scale, cholesky = factor
-    step: Array = scale * linalg.cho_solve(cholesky, scale * rhs, check_finite=False)
-    return step
-
-
-def _longest(*pairs: tuple[Array, Array]) -> float:
-    """Largest t with every (v, dv): v + t dv >= 0."""
-    step = np.inf
-    for v, dv in pairs:
-        down = dv < 0
-        if down.any():
-            step = min(step, float((-v[down] / dv[down]).min()))
-    return step
-
-
-def _centred(product: Array, value: Array, mu: float) -> Array:
-    """Push `value` so that its complementarity product stays within 1e5 of mu: no pair runs ahead."""
-    scaled: Array = value * (np.clip(product, 1e-5 * mu, 1e5 * mu) / product)
-    return scaled
-
-
-def solve_xy(X: Array, Y: Array, w: Array, lam: Array, *, tol: float, level: float) -> MasterSolution:
-    """Solve for the given arms and directions to relative gap `tol`.
-
-    Args:
-        X: arms in coordinates where the starting design is well conditioned.
-        Y: directions, none of them zero.
-        w: starting weights, made positive by `level`.
-        lam: starting multipliers, zeros for a cold start.
-        tol: relative gap to reach.
-        level: relative distance from the optimum the start is believed to have.
-    """
+def _xy_iterates(X: Array, Y: Array, w: Array, lam: Array, *, tol: float, level: float) -> Iterator[MasterSolution]:
     n, m = len(X), len(Y)
-    w = np.maximum(w, level * w.sum() / (n + m))
-    point = _point(X, Y, w)
-    w = w * point.phi.max()
-    point = _point(X, Y, w)
+    w = w * _point(X, Y, w).phi.max()
+    at = _point(X, Y, w)
     mu = level * w.sum() / (n + m)
-    s = np.maximum(point.psi - 1.0, mu / np.maximum(lam, mu / level))
+    s = np.maximum(at.psi - 1.0, mu / np.maximum(lam, mu / level))
     lam = np.maximum(lam, mu / s)
-    z = np.maximum(1.0 - point.G.T @ lam, mu / w)
-    best: MasterSolution | None = None
-    iteration = 0
+    now = _Iterate(w, s, lam, np.maximum(1.0 - at.G.T @ lam, mu / w))
     while True:
-        value = float(w.sum() * point.phi.max())
-        reach = float((point.G.T @ lam).max())
-        bound = float(lam.sum() / reach)
-        if best is None or value / bound < best.value / best.bound:
-            best = MasterSolution(w, lam / reach, z, value, bound, iteration)
-        if value / bound - 1.0 <= tol or iteration >= MAX_ITERATIONS or iteration > best.n_iterations + STALE:
-            return MasterSolution(best.w, best.lam, best.z, best.value, best.bound, iteration)
-        iteration += 1
-
-        r = point.psi - 1.0 - s
-        mu = float((lam @ s + z @ w) / (n + m))
-        G, phi = point.G, point.phi
-        weighted = point.C * np.sqrt(lam)[:, None] / phi[:, None]
-        H = 2.0 * point.UU * (weighted.T @ weighted)
-        # diag(lam/s) - 2 diag(lam phi) may be indefinite alone; the sum with the Gram term is positive.
-        H += (G.T * (lam / s - 2.0 * lam * phi)) @ G
-        H[np.diag_indices_from(H)] += z / w
-        factor = _newton(H)
-
-        def directions(mu_s: Array | float, mu_w: Array | float) -> tuple[Array, Array, Array, Array]:
-            dw = _solve(factor, G.T @ ((mu_s - lam * r) / s) + mu_w / w - 1.0)
-            ds = G @ dw + r
-            return dw, ds, (mu_s - lam * ds) / s - lam, (mu_w - z * dw) / w - z
-
-        dw, ds, dlam, dz = directions(0.0, 0.0)
-        primal, dual = min(1.0, _longest((w, dw), (s, ds))), min(1.0, _longest((lam, dlam), (z, dz)))
-        left = (lam + dual * dlam) @ (s + primal * ds) + (z + dual * dz) @ (w + primal * dw)
-        sigma = min(1.0, max(float(left / (mu * (n + m))), 0.0)) ** 3
+        total = float(now.w.sum())
+        reach = float((at.G.T @ now.lam).max())
+        yield MasterSolution(now.w, now.lam / reach, now.z, total * float(at.phi.max()), float(now.lam.sum()) / reach)
+        mu = now.complementarity / (n + m)
+        factor = _xy_newton(at, now)
+        affine = _xy_step(factor, at, now, 0.0, 0.0)
+        primal, dual = now.longest(affine)
+        left = now.moved(affine, min(1.0, primal), min(1.0, dual)).complementarity
+        sigma = min(1.0, max(left / (mu * (n + m)), 0.0)) ** 3
         # The floor keeps the last steps from overshooting: below it the multipliers diverge.
-        target = max(sigma * mu, 0.1 * tol * float(w.sum()) / (n + m))
-        dw, ds, dlam, dz = directions(target - ds * dlam, target - dw * dz)
-        boundary = float(np.clip(1.0 - 10.0 * mu * (n + m) / w.sum(), 0.9, 0.9999))
-        primal = min(1.0, boundary * _longest((w, dw), (s, ds)))
-        dual = min(1.0, boundary * _longest((lam, dlam), (z, dz)))
-        w, s = w + primal * dw, s + primal * ds
-        lam, z = lam + dual * dlam, z + dual * dz
-        try:
-            point = _point(X, Y, w)
-        except linalg.LinAlgError:  # A(w) singular to rounding: the caller whitens anew and goes on from here
-            return MasterSolution(best.w, best.lam, best.z, best.value, best.bound, iteration)
-        s = np.maximum(s, point.psi - 1.0)
-        lam, z = _centred(lam * s, lam, target), _centred(z * w, z, target)
+        target = max(sigma * mu, 0.1 * tol * total / (n + m))
+        step = _xy_step(factor, at, now, target - affine.s * affine.lam, target - affine.w * affine.z)
+        primal, dual = now.longest(step)
+        boundary = min(max(1.0 - 10.0 * mu * (n + m) / total, 0.9), 0.9999)
+        w, s, lam, z = now.moved(step, min(1.0, boundary * primal), min(1.0, boundary * dual))
+        at = _point(X, Y, w)
+        s = np.maximum(s, at.psi - 1.0)
+        now = _Iterate(w, s, _centred(lam, s, target), _centred(z, w, target))
 
 
-def solve_d(X: Array, w: Array, *, tol: float, level: float) -> MasterSolution:
-    """Solve min -log det A(w) + 1'w for the given arms: the G-optimal design among them, value d.
+def _xy_newton(at: _Point, now: _Iterate) -> tuple[Array, Array]:
+    """Factor the reduced Newton matrix (n, n)."""
+    weighted = at.C * (np.sqrt(now.lam) / at.phi)[:, None]
+    H = 2.0 * at.UU * (weighted.T @ weighted)
+    # lam/s - 2 lam phi may be negative; with the term above the sum stays positive definite.
+    H += (at.G.T * (now.lam / now.s - 2.0 * now.lam * at.phi)) @ at.G
+    H[np.diag_indices_from(H)] += now.z / now.w
+    return _factored(H)
 
-    `lam` of the result is w itself: with directions y_i = x_i these are the multipliers of the optimum.
-    """
+
+def _xy_step(
+    factor: tuple[Array, Array], at: _Point, now: _Iterate, mu_s: Array | float, mu_w: Array | float
+) -> _Iterate:
+    """Return the Newton step towards lam s = mu_s, z w = mu_w."""
+    w, s, lam, z = now
+    residual = at.psi - 1.0 - s
+    dw = _solve(factor, at.G.T @ ((mu_s - lam * residual) / s) + mu_w / w - 1.0)
+    ds = at.G @ dw + residual
+    return _Iterate(dw, ds, (mu_s - lam * ds) / s - lam, (mu_w - z * dw) / w - z)
+
+
+def _d_iterates(X: Array, w: Array, *, tol: float, level: float) -> Iterator[MasterSolution]:
     n, d = X.shape
-    w = np.maximum(w, level * w.sum() / n)
     w = w * (d / w.sum())
-    z = np.empty(0)
-    best: MasterSolution | None = None
-    iteration = 0
+    z: Array | None = None
     while True:
-        L = linalg.cholesky(X.T @ (w[:, None] * X), lower=True, check_finite=False)
-        U = linalg.solve_triangular(L, X.T, lower=True, check_finite=False)
+        U = solve_lower(cholesky(X.T @ (w[:, None] * X)), X.T)
         UU = U.T @ U
         leverage = UU.diagonal()
-        if best is None:
+        if z is None:
             z = np.maximum(1.0 - leverage, level * d / n / w)
-        value = float(w.sum() * leverage.max())
-        if best is None or value < best.value:
-            best = MasterSolution(w, w, z, value, float(d), iteration)
-        if value / d - 1.0 <= tol or iteration >= MAX_ITERATIONS or iteration > best.n_iterations + STALE:
-            return MasterSolution(best.w, best.lam, best.z, best.value, best.bound, iteration)
-        iteration += 1
-
+        yield MasterSolution(w, w, z, float(w.sum() * leverage.max()), float(d))
         mu = float(z @ w) / n
         H = UU * UU
         H[np.diag_indices_from(H)] += z / w
-        factor = _newton(H)
+        factor = _factored(H)
         dw = _solve(factor, leverage - 1.0)
         dz = -z * dw / w - z
-        primal, dual = min(1.0, _longest((w, dw))), min(1.0, _longest((z, dz)))
+        primal, dual = min(1.0, _longest(w, dw)), min(1.0, _longest(z, dz))
         sigma = min(1.0, max(float((z + dual * dz) @ (w + primal * dw)) / (mu * n), 0.0)) ** 3
         target = max(sigma * mu, 0.1 * tol * d / n)
         dw = _solve(factor, leverage - 1.0 + (target - dw * dz) / w)
         dz = (target - z * dw) / w - z
-        primal = min(1.0, 0.99 * _longest((w, dw)))
-        dual = min(1.0, 0.99 * _longest((z, dz)))
-        w, z = w + primal * dw, z + dual * dz
-        z = _centred(z * w, z, target)
+        w = w + min(1.0, 0.99 * _longest(w, dw)) * dw
+        z = _centred(z + min(1.0, 0.99 * _longest(z, dz)) * dz, w, target)
+
+
+def _factored(H: Array) -> tuple[Array, Array]:
+    """Return Jacobi scaling and Cholesky factor; a diagonal shift where rounding makes H indefinite."""
+    scale = 1.0 / np.sqrt(H.diagonal())
+    scaled = H * scale[:, None] * scale[None, :]
+    if not np.isfinite(scaled).all():
+        raise np.linalg.LinAlgError("the Newton matrix is not finite")
+    shift = 0.0
+    while True:
+        try:
+            return scale, cholesky(scaled)
+        except np.linalg.LinAlgError:
+            shift = max(10.0 * shift, 1e-14)
+            scaled[np.diag_indices_from(scaled)] = 1.0 + shift
+
+
+def _solve(factor: tuple[Array, Array], rhs: Array) -> Array:
+    scale, L = factor
+    return scale * solve_cholesky(L, scale * rhs)
+
+
+def _longest(v: Array, dv: Array) -> float:
+    """Return the largest t with v + t dv >= 0."""
+    # The most negative ratio decides; v is positive throughout.
+    steepest = float((dv / v).min())
+    return -1.0 / steepest if steepest < 0 else np.inf
+
+
+def _centred(dual: Array, primal: Array, mu: float) -> Array:
+    """Keep each complementarity product within 1e5 of mu, so that no pair runs ahead of the others."""
+    return np.clip(dual, 1e-5 * mu / primal, 1e5 * mu / primal)

@@ -35,9 +35,7 @@ def as_candidates(name: str, rows: Any, dim: int) -> ArmSet:
     return candidates
 
 
-def optimal_design(
-    arms: Any, directions: Any = None, tol: float = 1e-4, *, warm_start: Design | None = None
-) -> Design:
+def optimal_design(arms: Any, directions: Any = None, tol: float = 1e-4, *, warm_start: Design | None = None) -> Design:
     """Return weights that minimise the largest y'A(w)^-1 y over the directions y.
 
     Args:
@@ -79,9 +77,7 @@ def characteristic_time(
     return _solved(arms, directions, tol=tol, warm_start=warm_start, candidates=others, theta=theta)
 
 
-def lower_bound(
-    arms: Any, theta: Any, delta: float = 0.05, noise_std: float = 1.0, candidates: Any = None
-) -> float:
+def lower_bound(arms: Any, theta: Any, delta: float = 0.05, noise_std: float = 1.0, candidates: Any = None) -> float:
     """Return the expected pulls that no delta-correct algorithm can be below: T* sigma^2 kl(delta, 1 - delta).
 
     T* enters through its certified lower end. Gaussian noise of standard deviation `noise_std`.

@@ -1,0 +1,419 @@
+"""Stopping rules: lazy checks against full scans, presets against direct computation, dominance, errors."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from surepick.core.arms import FiniteArms
+from surepick.core.estimate import LeastSquares
+from surepick.core.evidence import Mixture, log_evidence
+from surepick.core.linalg import Array, IntArray
+from surepick.errors import InvalidInput, NotEnoughData
+from surepick.rules import lazy
+from surepick.rules.stopping import EvidenceRule, EvidenceState, GLRRule, GLRState, PairwiseRule
+from surepick.simulation import problems
+from surepick.simulation.problems import Problem
+
+
+@dataclass(frozen=True)
+class Path:
+    """Pulls of one simulated run, chosen without looking at the rewards to come."""
+
+    X: Array
+    pulls: IntArray
+    rewards: Array
+
+    def replay(self, estimate: LeastSquares) -> Iterator[int]:
+        """Feed the pulls one by one, yielding the round number after each."""
+        for t, (arm, reward) in enumerate(zip(self.pulls.tolist(), self.rewards.tolist(), strict=True), 1):
+            estimate.update(self.X[arm], reward, arm)
+            yield t
+
+
+def simulate(problem: Problem, *, n_rounds: int, seed: int, noise_std: float = 1.0) -> Path:
+    """Pull arms half at random and half among the four best, so that leaders change."""
+    rng = np.random.default_rng(seed)
+    good = np.argsort(problem.gaps)[:4]
+    pulls = np.where(
+        rng.random(n_rounds) < 0.5, rng.choice(good, size=n_rounds), rng.integers(problem.n_arms, size=n_rounds)
+    )
+    rewards = problem.X[pulls] @ problem.theta + noise_std * rng.standard_normal(n_rounds)
+    return Path(problem.X, pulls, rewards)
+
+
+def clustered(dim: int, *, seed: int) -> Problem:
+    """Return eight tight clusters of arms: near ties everywhere, and many arms within any epsilon."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((8, dim))
+    X = np.vstack([np.eye(dim), np.repeat(centres, 25, axis=0) + 1e-3 * rng.standard_normal((200, dim))])
+    X = np.vstack([X, X[dim : dim + 5]])  # exact duplicates
+    theta = rng.standard_normal(dim) / math.sqrt(dim)
+    return Problem(X=X, theta=theta, name=f"clustered d={dim}")
+
+
+def one_dense_arc(n_arms: int) -> Problem:
+    """Return arms so close on an arc that most are within epsilon of the best."""
+    angles = np.linspace(0.0, 0.5 * math.pi, n_arms)
+    X = np.column_stack([np.cos(angles), np.sin(angles)])
+    return Problem(X=X, theta=np.array([0.8, 0.6]), name=f"arc K={n_arms}")
+
+
+INSTANCES = {
+    "many arms, d=2": problems.many_arms(300, seed=1),
+    "soare, d=3": problems.soare(3, 0.5),
+    "basis, d=5": problems.unit_basis([1.0, 0.8, 0.5, 0.2, 0.0]),
+    "clusters, d=4": clustered(4, seed=2),
+    "sphere, d=20": problems.sphere(20, 200, seed=3),
+    "near tie, d=6": problems.sphere(6, 100, seed=4, closest_pair=0.45),
+}
+CASES = [(name, epsilon) for name in INSTANCES for epsilon in (0.0, 0.05)]
+CASES += [("clusters, d=4", 0.3), ("near tie, d=6", 0.3), ("clusters, d=4", 1e-4)]
+
+
+def rules(dim: int, **options: float) -> dict[str, EvidenceRule | GLRRule]:
+    """Return the rules that scan."""
+    skewed = np.eye(dim) + 0.5 * np.ones((dim, dim))
+    return {
+        "evidence": EvidenceRule(delta=0.1, **options),
+        "evidence, own regulariser": EvidenceRule(
+            delta=0.1, regularizer=skewed, mixture=Mixture.uniform([1, 10]), **options
+        ),
+        "paper-appendix": GLRRule(threshold="paper-appendix", delta=0.1, c=1.0, **options),
+        "heuristic": GLRRule(threshold="heuristic", delta=0.1, **options),
+    }
+
+
+@pytest.mark.parametrize(("name", "epsilon"), CASES)
+def test_lazy_checks_decide_as_full_scans_in_every_round(name: str, epsilon: float) -> None:
+    """Same decision and, when it is to stop, same answer, in every round and also after the first stop."""
+    problem = INSTANCES[name]
+    arms = FiniteArms(problem.X)
+    # Little noise, so that stops fall within the rounds that full scans can afford in a test.
+    path = simulate(problem, n_rounds=300, seed=5, noise_std=0.1)
+    lazy_rules = rules(arms.dim, noise_std=0.1, epsilon=epsilon)
+    estimate = LeastSquares(
+        arms.dim, np.concatenate([rule.regularizers(arms.dim) for rule in lazy_rules.values()])
+    )
+    states = {label: rule.start(arms) for label, rule in lazy_rules.items()}
+    full = {label: replace(rule, full_scan=True).start(arms) for label, rule in lazy_rules.items()}
+    for t in path.replay(estimate):
+        for label, state in states.items():
+            verdict, expected = state.check(estimate), full[label].check(estimate)
+            assert verdict.stopped == expected.stopped, (label, t)
+            assert verdict.threshold == expected.threshold
+            if verdict.stopped:
+                assert (verdict.leader, verdict.rival) == (expected.leader, expected.rival)
+                assert verdict.is_exact
+            elif expected.leader is not None:
+                assert verdict.statistic >= expected.statistic - 1e-9 * abs(expected.statistic), (label, t)
+
+
+@pytest.mark.parametrize("name", list(INSTANCES))
+def test_before_stopping_the_arms_are_scanned_a_handful_of_times(name: str) -> None:
+    """At a risk that 3000 rounds do not reach, passes over the arms are rare."""
+    problem = INSTANCES[name]
+    arms = FiniteArms(problem.X)
+    path = simulate(problem, n_rounds=3000, seed=6)
+    for rule in (
+        EvidenceRule(delta=1e-200),
+        GLRRule(threshold="paper-appendix", delta=1e-200, c=1.0),
+        EvidenceRule(delta=1e-200, epsilon=0.01),
+    ):
+        estimate = LeastSquares(arms.dim, rule.regularizers(arms.dim))
+        state = rule.start(arms)
+        for _ in path.replay(estimate):
+            assert not state.check(estimate).stopped
+        assert state.n_scans + state.n_leader_passes <= 4
+
+
+@pytest.mark.parametrize(("epsilon", "limit"), [(0.0, 15), (0.01, 40)])
+def test_scans_stay_rare_up_to_the_moment_of_stopping(epsilon: float, limit: int) -> None:
+    """On the sphere in twenty dimensions at the usual risk, until the rule stops."""
+    problem = problems.sphere(20, 2000, seed=8)
+    arms = FiniteArms(problem.X)
+    path = simulate(problem, n_rounds=20_000, seed=9)
+    rule = EvidenceRule(delta=0.05, epsilon=epsilon)
+    estimate = LeastSquares(arms.dim, rule.regularizers(arms.dim))
+    state = rule.start(arms)
+    stopped_at = next((t for t in path.replay(estimate) if state.check(estimate).stopped), None)
+    assert stopped_at is None or stopped_at > 500
+    assert state.n_scans + state.n_leader_passes <= limit
+
+
+def test_more_arms_within_epsilon_than_the_pool_holds_is_still_exact() -> None:
+    """On a dense arc the bound proves little, so scans are frequent; `spacing` thins them out and is never early."""
+    problem = one_dense_arc(500)
+    arms = FiniteArms(problem.X)
+    assert arms.n_arms > lazy.POOL_SIZE
+    path = simulate(problem, n_rounds=1500, seed=10)
+    rule = EvidenceRule(delta=0.1, epsilon=0.1)
+    stops, passes = {}, {}
+    for label, options in {
+        "lazy": {},
+        "full": {"full_scan": True},
+        "spaced": {"spacing": 0.05},
+    }.items():
+        estimate = LeastSquares(2, rule.regularizers(2))
+        state = replace(rule, **options).start(arms)
+        stops[label] = next(t for t in path.replay(estimate) if state.check(estimate).stopped)
+        passes[label] = state.n_scans + state.n_leader_passes
+    assert stops["lazy"] == stops["full"]
+    assert stops["full"] <= stops["spaced"] <= 1.05 * stops["full"] + 1
+    assert passes["spaced"] <= 2 * math.log(stops["spaced"]) / math.log(1.05)
+    assert passes["spaced"] < passes["full"]
+
+
+@pytest.mark.parametrize("preset", ["paper-main", "paper-appendix"])
+@pytest.mark.parametrize("name", ["many arms, d=2", "soare, d=3", "basis, d=5", "clusters, d=4"])
+def test_with_the_same_regulariser_evidence_stops_no_later_than_the_paper(name: str, preset: str) -> None:
+    """On every path: one V = u c I against the preset with the same u and c."""
+    problem = INSTANCES[name]
+    arms = FiniteArms(problem.X)
+    for seed in range(10):
+        path = simulate(problem, n_rounds=5000, seed=seed, noise_std=0.1)
+        first = problem.X[path.pulls[: 4 * arms.dim]]
+        c = max(float(np.linalg.eigvalsh(first.T @ first)[0]), 0.1)
+        paper = GLRRule(threshold=preset, delta=0.2, noise_std=0.1, c=c)
+        [V] = paper.regularizers(arms.dim)
+        evidence = EvidenceRule(delta=0.2, noise_std=0.1, regularizer=V, mixture=Mixture.single())
+        estimate = LeastSquares(arms.dim, paper.regularizers(arms.dim))
+        states: tuple[EvidenceState, GLRState] = (evidence.start(arms), paper.start(arms))
+        stops = [math.inf, math.inf]
+        for t in path.replay(estimate):
+            for i, state in enumerate(states):
+                if math.isinf(stops[i]) and state.check(estimate).stopped:
+                    stops[i] = t
+            if math.isfinite(stops[1]):
+                break
+        assert stops[0] <= stops[1]
+        assert math.isfinite(stops[0]), seed
+
+
+@pytest.mark.parametrize("preset", ["paper-main", "paper-appendix", "paper-remark", "heuristic"])
+def test_presets_do_not_notice_the_coordinates(preset: str) -> None:
+    """With the metric of a change of coordinates, rounds, statistics and thresholds are those of the raw features.
+
+    The expected numbers are computed from the raw pulls, without any of the package's algebra.
+    """
+    problem = INSTANCES["clusters, d=4"]
+    rng = np.random.default_rng(12)
+    T = rng.standard_normal((4, 4)) + 2.0 * np.eye(4)
+    c = 0.7 if preset != "paper-remark" else float((problem.X**2).sum(axis=1).max())
+    raw_arms, arms = FiniteArms(problem.X), FiniteArms(problem.X @ T.T)
+    options = {"threshold": preset, "delta": 0.1, "noise_std": 0.1, "c": c}
+    raw_rule, rule = GLRRule(**options), GLRRule(metric=T @ T.T, **options)
+    raw, mapped = LeastSquares(4, raw_rule.regularizers(4)), LeastSquares(4, rule.regularizers(4))
+    raw_state, state = raw_rule.start(raw_arms), rule.start(arms)
+    path = simulate(problem, n_rounds=600, seed=13, noise_std=0.1)
+    mapped_path = replace(path, X=arms.X)
+    n_stopped = 0
+    for t, _ in zip(path.replay(raw), mapped_path.replay(mapped), strict=True):
+        verdict = state.look(mapped)
+        assert verdict.stopped == raw_state.check(raw).stopped == state.check(mapped).stopped
+        n_stopped += verdict.stopped
+        if verdict.leader is None or t % 25:
+            continue
+        X, r = problem.X[path.pulls[:t]], path.rewards[:t]
+        A = X.T @ X
+        theta = np.linalg.solve(A, X.T @ r)
+        leader = int(np.argmax(problem.X @ theta))
+        Y = np.unique(problem.X[leader] - problem.X, axis=0)
+        Y = Y[np.abs(Y).sum(axis=1) > 0]
+        Z = ((Y @ theta) ** 2 / (2.0 * (Y * np.linalg.solve(A, Y.T).T).sum(axis=1))).min()
+        u = {"paper-main": 1.0, "paper-appendix": 0.1}.get(preset, 1.0)
+        logdet = math.log(np.linalg.det(A / (u * c) + np.eye(4)))
+        beta = {
+            "paper-main": 2.0 * 0.01 * (0.5 * logdet - math.log(0.6 / (math.pi * t) ** 2)),
+            "paper-appendix": 1.1 * 0.01 * (0.5 * logdet - math.log(0.1)),
+            "paper-remark": 2.0 * 0.01 * (2.0 * math.log(t) - math.log(0.1)),
+            "heuristic": 0.01 * math.log((1.0 + math.log(t)) / 0.1),
+        }[preset]
+        assert verdict.statistic == pytest.approx(Z, rel=1e-6)
+        assert verdict.threshold == pytest.approx(beta, rel=1e-9)
+        floor = preset == "heuristic" or np.linalg.eigvalsh(A)[0] >= c
+        assert verdict.stopped == (Z > beta and floor)
+    assert n_stopped > 0
+
+
+def test_the_floor_holds_back_a_stop_and_survives_rounding() -> None:
+    """No stop while lambda_min(A) < c, however large the statistic; at lambda_min(A) = c exactly, a stop."""
+    arms = FiniteArms(np.eye(2))
+    for c, expected in ((3.0, True), (3.0 + 1e-6, False)):
+        rule = GLRRule(threshold="paper-appendix", delta=0.1, c=c)
+        estimate = LeastSquares(2, rule.regularizers(2))
+        state = rule.start(arms)
+        for _ in range(3):
+            estimate.update(np.array([1.0, 0.0]), 1000.0, 0)
+            estimate.update(np.array([0.0, 1.0]), 0.0, 1)
+        verdict = state.check(estimate)
+        assert verdict.statistic > verdict.threshold
+        assert verdict.stopped is expected
+
+
+def test_the_epsilon_bound_is_the_largest_over_all_rivals() -> None:
+    """Against a root finder on every pair; and the rule stops exactly when its epsilon exceeds the bound."""
+    problem = INSTANCES["clusters, d=4"]
+    arms = FiniteArms(problem.X)
+    V = np.diag([1.0, 2.0, 3.0, 4.0])
+    rule = EvidenceRule(delta=0.05, noise_std=0.8, regularizer=V)
+    estimate = LeastSquares(4, rule.regularizers(4))
+    state = rule.start(arms)
+    with pytest.raises(NotEnoughData, match="span"):
+        state.epsilon_bound(estimate)
+    for _ in simulate(problem, n_rounds=120, seed=3).replay(estimate):
+        pass
+    bound = state.epsilon_bound(estimate)
+    theta, A_inv = np.linalg.solve(estimate.A, estimate.b), np.linalg.inv(estimate.A)
+    leader = int(np.argmax(problem.X @ theta))
+    roots = []
+    for y in problem.X[leader] - problem.X:
+        if not np.abs(y).sum() > 0:
+            continue
+        forms = (theta @ y, y @ A_inv @ y, y @ A_inv @ V @ A_inv @ y, estimate.logdets)
+
+        def excess(epsilon: float, forms: tuple = forms) -> float:
+            value = log_evidence(*forms, mixture=rule.mixture, noise_std=0.8, epsilon=epsilon)
+            return float(value) - math.log(20.0)
+
+        roots.append(0.0 if excess(0.0) >= 0 else optimize.brentq(excess, 0.0, 1e3, xtol=1e-13))
+    assert bound == pytest.approx(max(roots), rel=1e-7)
+    for factor, expected in ((0.999, False), (1.001, True)):
+        verdict = replace(rule, epsilon=factor * bound).start(arms).check(estimate)
+        assert verdict.stopped is expected
+
+
+def test_verdicts_say_what_is_known() -> None:
+    """Before theta exists, while it is undecided, and at a stop."""
+    arms = FiniteArms(np.eye(2))
+    rule = EvidenceRule(delta=0.05)
+    estimate, state = LeastSquares(2, rule.regularizers(2)), rule.start(arms)
+    estimate.update(np.array([1.0, 0.0]), 1.0)
+    verdict = state.check(estimate)
+    assert (verdict.stopped, verdict.leader, verdict.p_value) == (False, None, 1.0)
+    estimate.update(np.array([0.0, 1.0]), 0.0)
+    verdict = state.check(estimate)
+    assert (verdict.stopped, verdict.leader, verdict.rival, verdict.is_exact) == (False, 0, 1, True)
+    assert verdict.p_value == pytest.approx(math.exp(-max(verdict.statistic, 0.0)))
+    for _ in range(200):
+        estimate.update(np.array([1.0, 0.0]), 1.0)
+        estimate.update(np.array([0.0, 1.0]), 0.0)
+    verdict = state.check(estimate)
+    assert verdict.stopped
+    assert verdict.evidence is not None
+    assert verdict.evidence >= verdict.threshold == pytest.approx(math.log(20.0))
+    assert verdict.p_value is not None
+    assert verdict.p_value <= 0.05
+    assert (verdict.rule, verdict.guarantee) == ("evidence", "proved")
+
+
+def test_looking_changes_nothing() -> None:
+    """A query between checks does not count as a scan and does not alter later verdicts."""
+    problem = INSTANCES["many arms, d=2"]
+    arms = FiniteArms(problem.X)
+    rule = EvidenceRule(delta=0.1)
+    estimate = LeastSquares(2, rule.regularizers(2))
+    watched, alone = rule.start(arms), rule.start(arms)
+    for _ in simulate(problem, n_rounds=300, seed=1).replay(estimate):
+        watched.look(estimate)
+        assert watched.check(estimate) == alone.check(estimate)
+    assert watched.n_scans == alone.n_scans
+
+
+def test_the_pairwise_rule_is_its_formula() -> None:
+    """For K = d arms that are not the basis, from the arms' own means and counts."""
+    rng = np.random.default_rng(20)
+    X = rng.standard_normal((4, 4)) + 2.0 * np.eye(4)
+    arms = FiniteArms(X)
+    rule = PairwiseRule(delta=0.1, noise_std=0.2, epsilon=0.05, kappa=7.0)
+    estimate, state = LeastSquares(4, rule.regularizers(4)), rule.start(arms)
+    means = np.array([1.0, 0.7, 0.4, 0.0])
+    sums, counts = np.zeros(4), np.zeros(4)
+    n_stopped = 0
+    for t in range(400):
+        arm = t if t < 4 else int(rng.integers(4))
+        reward = float(means[arm] + 0.2 * rng.standard_normal())
+        estimate.update(X[arm], reward, arm)
+        sums[arm] += reward
+        counts[arm] += 1
+        verdict = state.check(estimate)
+        if t < 3:
+            assert verdict.leader is None
+            continue
+        averages = sums / counts
+        leader = int(np.argmax(averages))
+        logs = []
+        for b in range(4):
+            if b != leader:
+                G = [n * n / (n + 7.0) for n in (counts[leader], counts[b])]
+                top = (averages[leader] - averages[b] + 0.05) ** 2 / (2.0 * 0.04 * (1 / G[0] + 1 / G[1]))
+                logs.append(top - 0.5 * math.log((1 + counts[leader] / 7.0) * (1 + counts[b] / 7.0)))
+        assert verdict.leader == leader
+        assert verdict.statistic == pytest.approx(min(logs) - math.log(3.0), rel=1e-8, abs=1e-8)
+        assert verdict.stopped == (min(logs) >= math.log(3.0 / 0.1))
+        n_stopped += verdict.stopped
+        assert verdict == state.look(estimate)
+    assert n_stopped > 0
+    assert (verdict.rule, verdict.guarantee) == ("pairwise", "proved")
+
+
+def test_the_pairwise_rule_refuses_what_it_cannot_judge() -> None:
+    """More arms than dimensions, or pulls whose arm is not known."""
+    with pytest.raises(InvalidInput, match="as many arms as dimensions"):
+        PairwiseRule(delta=0.1).start(FiniteArms(np.vstack([np.eye(2), [1.0, 1.0]])))
+    state = PairwiseRule(delta=0.1).start(FiniteArms(np.eye(2)))
+    estimate = LeastSquares(2)
+    estimate.update_many(np.eye(2), [0.0, 1.0])
+    with pytest.raises(InvalidInput, match="arm of every pull"):
+        state.check(estimate)
+
+
+def test_an_estimate_without_the_rules_regularisers_is_refused() -> None:
+    """The error says how to build it."""
+    rule = EvidenceRule(delta=0.1)
+    estimate = LeastSquares(2)
+    estimate.update_many(np.eye(2), [0.0, 1.0])
+    with pytest.raises(InvalidInput, match=r"rule\.regularizers"):
+        rule.start(FiniteArms(np.eye(2))).check(estimate)
+
+
+@pytest.mark.parametrize("bad", [0.0, 1.0, -0.1, math.nan, "0.1", None])
+def test_every_rule_refuses_a_delta_that_is_no_risk(bad: object) -> None:
+    """At construction, before anything is pulled."""
+    for build in (
+        lambda: EvidenceRule(delta=bad),  # type: ignore[arg-type]
+        lambda: GLRRule(threshold="heuristic", delta=bad),  # type: ignore[arg-type]
+        lambda: PairwiseRule(delta=bad),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidInput, match="delta"):
+            build()
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"noise_std": 0.0}, "noise_std"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"spacing": -0.1}, "spacing"),
+        ({"c": None}, "`c`"),
+        ({"c": 0.0}, "`c`"),
+        ({"threshold": "paper"}, "paper-main"),
+    ],
+)
+def test_the_glr_rule_refuses_options_it_cannot_use(options: dict, match: str) -> None:
+    """Each error names the option."""
+    with pytest.raises(InvalidInput, match=match):
+        GLRRule(**{"threshold": "paper-main", "delta": 0.1, "c": 1.0, **options})
+
+
+def test_a_regulariser_of_the_wrong_shape_is_refused() -> None:
+    """Also the metric of a GLR rule."""
+    with pytest.raises(InvalidInput, match="regularizer"):
+        EvidenceRule(delta=0.1, regularizer=np.eye(3)).regularizers(2)
+    with pytest.raises(InvalidInput, match="metric"):
+        GLRRule(threshold="paper-main", delta=0.1, c=1.0, metric=np.eye(3)).start(FiniteArms(np.eye(2)))
+    with pytest.raises(InvalidInput, match="kappa"):
+        PairwiseRule(delta=0.1, kappa=0.0)

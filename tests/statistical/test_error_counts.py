@@ -1,0 +1,149 @@
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from surepick.core.arms import FiniteArms
+from surepick.core.betting import Betting
+from surepick.core.evidence import Mixture
+from surepick.core.thresholds import PAPER_APPENDIX, PAPER_MAIN, PAPER_REMARK
+from tests.statistical.paths import (
+    DELTA,
+    FALSE_ALARM,
+    N_PATHS,
+    Blocks,
+    Instance,
+    Sampler,
+    error_limit,
+    evidence_rule,
+    pairwise_rule,
+    paper_rule,
+    tally,
+)
+
+pytestmark = pytest.mark.statistical
+
+# The best arm lies between two others and leads by 0.02 (noise 1): luck on either side misleads.
+BETWEEN_TWO = Instance.arc(lead=0.02)
+BETWEEN_FOUR = Instance.arc(lead=0.02, n_sides=2)
+THREE_MEANS = Instance.basis([0.02, 0.0, 0.0])
+HORIZON = 1500
+
+
+def test_the_limit_has_the_false_alarm_probability_it_states() -> None:
+    """A rule that errs with probability delta exceeds the limit once in a million, and no smaller limit does."""
+    limit = error_limit()
+    assert binom.sf(limit, N_PATHS, DELTA) <= FALSE_ALARM < binom.sf(limit - 1, N_PATHS, DELTA)
+
+
+def test_the_evidence_rule_and_the_paper_rules_keep_delta_and_the_gate_sees_a_missing_determinant() -> None:
+    """On a near-tie with adaptive sampling the proved rules pass; evidence without its log-determinant fails."""
+    rules = {
+        "evidence": evidence_rule(Mixture.default()),
+        "evidence, one kappa": evidence_rule(Mixture.single(16.0)),
+        **{
+            preset.name: paper_rule(preset, BETWEEN_TWO)
+            for preset in (PAPER_MAIN, PAPER_APPENDIX, PAPER_REMARK)
+        },
+    }
+    control = {"no determinant": evidence_rule(Mixture.default(), has_determinant=False)}
+    counted = tally(BETWEEN_TWO, "challenger", rules | control, horizon=HORIZON, seed=11)
+    errors = {name: int(result.has_lied.sum()) for name, result in counted.items()}
+    assert all(errors[name] <= error_limit() for name in rules), errors
+    assert errors["evidence"] >= 100, "the instance has become too easy to say anything"
+    assert counted["no determinant"].stopped_wrong.sum() > error_limit(), errors
+
+
+def test_rules_keep_delta_against_a_sampler_that_knows_the_truth() -> None:
+    """Three features, five arms, sampling that serves the luckiest wrong arm: every proved rule passes."""
+    rules = {
+        "evidence": evidence_rule(Mixture.default()),
+        "evidence, one kappa": evidence_rule(Mixture.single(16.0)),
+        "paper-appendix": paper_rule(PAPER_APPENDIX, BETWEEN_FOUR),
+        "paper-remark": paper_rule(PAPER_REMARK, BETWEEN_FOUR),
+    }
+    counted = tally(BETWEEN_FOUR, "spite", rules, horizon=HORIZON, seed=12)
+    errors = {name: int(result.has_lied.sum()) for name, result in counted.items()}
+    assert max(errors.values()) <= error_limit(), errors
+
+
+@pytest.mark.parametrize("sampler", ["challenger", "spite"])
+def test_the_pairwise_rule_keeps_delta(sampler: Sampler) -> None:
+    """As many arms as features: the pairwise rule passes for a small and a larger kappa."""
+    rules = {f"kappa {kappa}": pairwise_rule(kappa=kappa) for kappa in (4.0, 16.0)}
+    counted = tally(THREE_MEANS, sampler, rules, horizon=HORIZON, seed=13)
+    errors = {name: int(result.has_lied.sum()) for name, result in counted.items()}
+    assert max(errors.values()) <= error_limit(), errors
+
+
+def test_the_evidence_rule_with_slack_is_rarely_more_than_the_slack_away() -> None:
+    """With epsilon just below the lead of the best arm, every other arm is a wrong answer; the rule passes."""
+    instance, epsilon = Instance.arc(lead=0.025), 0.02
+    rules = {
+        "evidence": evidence_rule(Mixture.default(), epsilon=epsilon),
+        "evidence, one kappa": evidence_rule(Mixture.single(16.0), epsilon=epsilon),
+    }
+    control = {"no determinant": evidence_rule(Mixture.default(), epsilon=epsilon, has_determinant=False)}
+    counted = tally(instance, "challenger", rules | control, horizon=HORIZON, seed=14, epsilon=epsilon)
+    errors = {name: int(result.has_lied.sum()) for name, result in counted.items()}
+    assert all(errors[name] <= error_limit() for name in rules), errors
+    assert counted["no determinant"].stopped_wrong.sum() > error_limit(), errors
+
+
+@pytest.mark.parametrize("sampler", ["challenger", "spite"])
+@pytest.mark.parametrize(
+    ("instance", "epsilon"),
+    [
+        (BETWEEN_TWO, 0.0),
+        (BETWEEN_FOUR, 0.0),
+        (THREE_MEANS, 0.0),
+        (Instance.basis([0.1, 0.0, 0.0, -0.3]), 0.0),
+        (Instance.arc(lead=0.025), 0.02),
+        (Instance.basis([0.11, 0.0, 0.0]), 0.1),
+    ],
+)
+def test_the_betting_rule_keeps_delta(instance: Instance, epsilon: float, sampler: Sampler) -> None:
+    """Blocks fixed in advance, with adaptive designs and leaders: the best arm is rejected rarely enough."""
+    blocks = Blocks(instance, sampler, seed=15, epsilon=epsilon)
+    blocks.run(n_blocks=45)
+    assert 0 < blocks.has_lied.sum() <= error_limit()
+
+
+@pytest.mark.parametrize("instance", [BETWEEN_TWO, THREE_MEANS])
+def test_the_gate_sees_bets_placed_with_the_results_of_their_own_block(instance: Instance) -> None:
+    """The same counts fail when leader and bets know the results they are settled with."""
+    blocks = Blocks(instance, "challenger", seed=15, is_peeking=True)
+    blocks.run(n_blocks=45)
+    assert blocks.has_lied.sum() > error_limit()
+
+
+@pytest.mark.parametrize("sampler", ["challenger", "spite"])
+@pytest.mark.parametrize(
+    ("instance", "epsilon"), [(THREE_MEANS, 0.0), (BETWEEN_FOUR, 0.0), (Instance.basis([0.11, 0, 0]), 0.1)]
+)
+def test_counted_paths_are_those_of_the_rule_itself(
+    instance: Instance, epsilon: float, sampler: Sampler
+) -> None:
+    """Block by block, the vectorised bookkeeping agrees with the state object that learners use."""
+    blocks = Blocks(instance, sampler, seed=16, epsilon=epsilon, n_paths=40)
+    blocks.run(n_blocks=45)
+    arms = FiniteArms(instance.X)
+    n_stopped = 0
+    for path in range(40):
+        wealth = Betting(delta=DELTA, epsilon=epsilon).start(arms)
+        for leader, theta, A_inv, A, b in blocks.log:
+            if wealth.stopped:
+                break
+            wealth.place(int(leader[path]), theta=theta[path], A_inv=A_inv[path])
+            wealth.settle(A=A[path], b=b[path])
+            if epsilon == 0 and sampler == "challenger":
+                assert wealth.leader is None
+        n_stopped += wealth.stopped
+        assert (-1 if wealth.answer is None else wealth.answer) == blocks.answer[path]
+        for leader in range(arms.n_arms if epsilon > 0 else 1):
+            j = int(blocks.share[path, leader])
+            if epsilon == 0 or j > 0:
+                price = np.log(j * (j + 1)) if epsilon > 0 else 0.0
+                np.testing.assert_allclose(
+                    wealth.log_wealth(leader) + price, blocks.log_wealth[path, leader], rtol=1e-8, atol=1e-10
+                )
+    assert n_stopped > 0 or sampler == "spite" or instance is BETWEEN_FOUR
