@@ -12,10 +12,10 @@ from surepick.errors import InvalidInput, NotEnoughData, SurepickError
 
 def direct(X: Array, rewards: Array, V: Array) -> tuple[Array, Array, Array]:
     """Return theta, A^-1 and the log-determinants from all pulls at once."""
-    theta = np.linalg.lstsq(X, rewards, rcond=None)[0]
+    theta: Array = np.linalg.lstsq(X, rewards, rcond=None)[0].astype(float)
     A = X.T @ X
     logdets = np.array([np.linalg.slogdet(np.eye(len(A)) + np.linalg.solve(v, A))[1] for v in V])
-    return theta, np.linalg.inv(A), logdets
+    return theta, np.linalg.inv(A).astype(float), logdets
 
 
 def some_regularizers(rng: np.random.Generator, n: int, dim: int) -> Array:
@@ -38,9 +38,7 @@ def test_rank_one_updates_agree_with_a_direct_solve(seed: int, dim: int, n_regul
     theta, A_inv, logdets = direct(X, rewards, V)
     size = np.sqrt(np.diag(A_inv))
     np.testing.assert_allclose(estimate.theta / size, theta / size, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(
-        estimate.A_inv / np.outer(size, size), A_inv / np.outer(size, size), rtol=0, atol=1e-9
-    )
+    np.testing.assert_allclose(estimate.A_inv / np.outer(size, size), A_inv / np.outer(size, size), rtol=0, atol=1e-9)
     np.testing.assert_allclose(estimate.logdets, logdets, rtol=1e-9, atol=1e-9)
     for kept, v in zip(estimate.regularized_inverses, V, strict=True):
         np.testing.assert_allclose(kept @ (X.T @ X + v), np.eye(dim), atol=1e-6)

@@ -1,6 +1,7 @@
 """Evidence formulas against direct minimisation, and their monotonicity, roots and broadcasting."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,9 +45,7 @@ def test_each_term_is_the_minimum_of_the_supermartingale_over_the_half_space(
     y = y if theta @ y >= 0 else -y
     mixture = Mixture.single(3.0)
     q1, q2, logdets = forms(A, V, y, mixture)
-    value = float(
-        log_evidence(theta @ y, q1, q2, logdets, mixture=mixture, noise_std=1.5, epsilon=epsilon)
-    )
+    value = float(log_evidence(theta @ y, q1, q2, logdets, mixture=mixture, noise_std=1.5, epsilon=epsilon))
 
     def log_m(parameter: Array) -> float:
         S = A @ (theta - parameter)
@@ -73,11 +72,7 @@ def test_a_mixture_is_the_weighted_sum_of_its_parts(seed: int, dim: int) -> None
     q1, q2, logdets = forms(A, V, y, mixture)
     parts = [
         math.exp(
-            float(
-                log_evidence(
-                    theta @ y, q1, q2, logdets[j : j + 1], mixture=Mixture.single(kappa), noise_std=1.0
-                )
-            )
+            float(log_evidence(theta @ y, q1, q2, logdets[j : j + 1], mixture=Mixture.single(kappa), noise_std=1.0))
         )
         for j, kappa in enumerate(mixture.kappas)
     ]
@@ -110,8 +105,8 @@ def test_the_epsilon_bound_is_where_the_evidence_reaches_the_risk(
 ) -> None:
     """A root from the safe side; zero exactly when epsilon = 0 is already enough."""
     q1 = 10.0**log_q
-    options = {"mixture": Mixture.default(), "noise_std": noise_std}
-    pair = (gap, q1, ratio * q1, np.sort(prices)[::-1])
+    options: dict[str, Any] = {"mixture": Mixture.default(), "noise_std": noise_std}
+    pair: Any = (gap, q1, ratio * q1, np.sort(prices)[::-1])
     bound = float(epsilon_bound(*pair, delta=delta, **options))
     target = math.log(1.0 / delta)
     reached = float(log_evidence(*pair, epsilon=bound, **options))
@@ -130,15 +125,13 @@ def test_the_epsilon_bound_agrees_with_a_bracketing_root_finder() -> None:
     mixture = Mixture.default()
     q1, q2, logdets = forms(A, V, y, mixture)
     gap = 0.01 * float(theta @ y)
-    options = {"mixture": mixture, "noise_std": 1.0}
+    options: dict[str, Any] = {"mixture": mixture, "noise_std": 1.0}
     root = optimize.brentq(
         lambda e: float(log_evidence(gap, q1, q2, logdets, epsilon=e, **options)) - math.log(20.0), 0.0, 1e4
     )
     bound = float(epsilon_bound(gap, q1, q2, logdets, delta=0.05, **options))
     assert bound == pytest.approx(root, rel=1e-9)
-    singles = -gap + np.sqrt(
-        2.0 * (math.log(20.0) - mixture.log_weights + 0.5 * logdets) * (q1 + mixture.scales * q2)
-    )
+    singles = -gap + np.sqrt(2.0 * (math.log(20.0) - mixture.log_weights + 0.5 * logdets) * (q1 + mixture.scales * q2))
     assert bound <= singles.min()
 
 
@@ -148,7 +141,7 @@ def test_formulas_broadcast_over_paths() -> None:
     mixture = Mixture.default()
     gap, q1, q2 = rng.random((4, 3)), 0.1 + rng.random((4, 3)), rng.random((4, 3))
     logdets = 5.0 * rng.random((4, 6))
-    options = {"mixture": mixture, "noise_std": 0.7}
+    options: dict[str, Any] = {"mixture": mixture, "noise_std": 0.7}
     together = log_evidence(gap, q1, q2, logdets[:, None, :], epsilon=0.1, **options)
     bounds = epsilon_bound(gap, q1, q2, logdets[:, None, :], delta=0.05, **options)
     assert together.shape == bounds.shape == (4, 3)
@@ -182,9 +175,7 @@ def test_pairwise_evidence_is_the_minimum_over_the_two_means(
         return value
 
     best = optimize.minimize_scalar(log_product, bracket=(0.0, gap + epsilon + 1e-3))
-    value = float(
-        log_pairwise_evidence(gap, n_leader, n_rival, kappa=kappa, noise_std=noise_std, epsilon=epsilon)
-    )
+    value = float(log_pairwise_evidence(gap, n_leader, n_rival, kappa=kappa, noise_std=noise_std, epsilon=epsilon))
     assert value == pytest.approx(float(best.fun), rel=1e-6, abs=1e-6)
 
 

@@ -1,6 +1,7 @@
 """Thresholds: each preset against a computation of its own, and the mixture grid against reference values."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def test_every_preset_is_the_formula_of_the_paper(
         log_ratio = 0.5 * sum(math.log(value / (u * c) + 1.0) for value in eigenvalues) - math.log(risk)
         return (1.0 + u) * noise_std * noise_std * log_ratio
 
-    common = {"n_pulls": t, "dim": dim, "delta": delta, "noise_std": noise_std}
+    common: dict[str, Any] = {"n_pulls": t, "dim": dim, "delta": delta, "noise_std": noise_std}
 
     def logdet(u: float) -> float:
         return float(np.linalg.slogdet(np.eye(dim) + X.T @ X / (u * c))[1])
@@ -56,9 +57,7 @@ def test_every_preset_is_the_formula_of_the_paper(
 
 
 @given(seed=st.integers(0, 2**32 - 1), dim=st.integers(1, 6), n_extra=st.integers(0, 200))
-def test_the_simple_form_is_never_below_the_determinant_it_replaces(
-    seed: int, dim: int, n_extra: int
-) -> None:
+def test_the_simple_form_is_never_below_the_determinant_it_replaces(seed: int, dim: int, n_extra: int) -> None:
     """With u = 1 and c the largest squared norm, as its proof asks."""
     rng = np.random.default_rng(seed)
     t = max(dim, 1) + n_extra
@@ -83,7 +82,7 @@ def test_thresholds_broadcast_over_paths() -> None:
     t = np.array([10, 100, 1000])
     logdet = np.array([[1.0, 2.0, 3.0], [2.0, 3.0, 4.0]])
     for preset in THRESHOLDS.values():
-        options = {"dim": 3, "delta": 0.1, "noise_std": 2.0}
+        options: dict[str, Any] = {"dim": 3, "delta": 0.1, "noise_std": 2.0}
         together = np.broadcast_to(preset(n_pulls=t, logdet=logdet, **options), (2, 3))
         for i in range(2):
             for j in range(3):
@@ -107,9 +106,7 @@ def test_mixture_grid_reproduces_its_reference_values(dim: int, delta: float) ->
     logdets = dim * np.log1p(n[:, None] / MIX_GRID.scales)
     values = mix_grid_threshold(logdets, n, delta=delta, noise_std=1.0)
     np.testing.assert_allclose(values, REFERENCE[dim, delta], rtol=0, atol=1e-6)
-    np.testing.assert_allclose(
-        mix_grid_threshold(logdets, n, delta=delta, noise_std=3.0), 9.0 * values, rtol=1e-12
-    )
+    np.testing.assert_allclose(mix_grid_threshold(logdets, n, delta=delta, noise_std=3.0), 9.0 * values, rtol=1e-12)
 
 
 def test_mixture_grid_is_the_root_of_its_equation() -> None:

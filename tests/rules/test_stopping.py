@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,14 +35,14 @@ class Path:
             yield t
 
 
-def simulate(problem: Problem, *, n_rounds: int, seed: int, noise_std: float = 1.0) -> Path:
+def simulate(problem: Problem, *, n_rounds: int, seed: int) -> Path:
     """Pull arms half at random and half among the four best, so that leaders change."""
     rng = np.random.default_rng(seed)
     good = np.argsort(problem.gaps)[:4]
     pulls = np.where(
         rng.random(n_rounds) < 0.5, rng.choice(good, size=n_rounds), rng.integers(problem.n_arms, size=n_rounds)
     )
-    rewards = problem.X[pulls] @ problem.theta + noise_std * rng.standard_normal(n_rounds)
+    rewards = problem.X[pulls] @ problem.theta + problem.noise_std * rng.standard_normal(n_rounds)
     return Path(problem.X, pulls, rewards)
 
 
@@ -59,22 +60,23 @@ def one_dense_arc(n_arms: int) -> Problem:
     """Return arms so close on an arc that most are within epsilon of the best."""
     angles = np.linspace(0.0, 0.5 * math.pi, n_arms)
     X = np.column_stack([np.cos(angles), np.sin(angles)])
-    return Problem(X=X, theta=np.array([0.8, 0.6]), name=f"arc K={n_arms}")
+    return Problem(X=X, theta=np.array([0.8, 0.6]), noise_std=0.4, name=f"arc K={n_arms}")
 
 
+# Noise such that stops fall within the few hundred rounds that full scans can afford in a test.
 INSTANCES = {
-    "many arms, d=2": problems.many_arms(300, seed=1),
-    "soare, d=3": problems.soare(3, 0.5),
-    "basis, d=5": problems.unit_basis([1.0, 0.8, 0.5, 0.2, 0.0]),
-    "clusters, d=4": clustered(4, seed=2),
-    "sphere, d=20": problems.sphere(20, 200, seed=3),
-    "near tie, d=6": problems.sphere(6, 100, seed=4, closest_pair=0.45),
+    "many arms, d=2": replace(problems.many_arms(300, seed=1), noise_std=0.4),
+    "soare, d=3": replace(problems.soare(3, 0.5), noise_std=0.6),
+    "basis, d=5": replace(problems.unit_basis([1.0, 0.8, 0.5, 0.2, 0.0]), noise_std=0.3),
+    "clusters, d=4": replace(clustered(4, seed=2), noise_std=0.015),
+    "sphere, d=20": replace(problems.sphere(20, 200, seed=3), noise_std=0.07),
+    "near tie, d=6": replace(problems.sphere(6, 100, seed=4, closest_pair=0.45), noise_std=0.005),
 }
 CASES = [(name, epsilon) for name in INSTANCES for epsilon in (0.0, 0.05)]
-CASES += [("clusters, d=4", 0.3), ("near tie, d=6", 0.3), ("clusters, d=4", 1e-4)]
+CASES += [("clusters, d=4", 0.3), ("clusters, d=4", 1e-3), ("near tie, d=6", 1e-4), ("near tie, d=6", 1e-3)]
 
 
-def rules(dim: int, **options: float) -> dict[str, EvidenceRule | GLRRule]:
+def rules(dim: int, **options: Any) -> dict[str, EvidenceRule | GLRRule]:
     """Return the rules that scan."""
     skewed = np.eye(dim) + 0.5 * np.ones((dim, dim))
     return {
@@ -92,12 +94,9 @@ def test_lazy_checks_decide_as_full_scans_in_every_round(name: str, epsilon: flo
     """Same decision and, when it is to stop, same answer, in every round and also after the first stop."""
     problem = INSTANCES[name]
     arms = FiniteArms(problem.X)
-    # Little noise, so that stops fall within the rounds that full scans can afford in a test.
-    path = simulate(problem, n_rounds=300, seed=5, noise_std=0.1)
-    lazy_rules = rules(arms.dim, noise_std=0.1, epsilon=epsilon)
-    estimate = LeastSquares(
-        arms.dim, np.concatenate([rule.regularizers(arms.dim) for rule in lazy_rules.values()])
-    )
+    path = simulate(problem, n_rounds=300, seed=5)
+    lazy_rules = rules(arms.dim, noise_std=problem.noise_std, epsilon=epsilon)
+    estimate = LeastSquares(arms.dim, np.concatenate([rule.regularizers(arms.dim) for rule in lazy_rules.values()]))
     states = {label: rule.start(arms) for label, rule in lazy_rules.items()}
     full = {label: replace(rule, full_scan=True).start(arms) for label, rule in lazy_rules.items()}
     for t in path.replay(estimate):
@@ -113,35 +112,36 @@ def test_lazy_checks_decide_as_full_scans_in_every_round(name: str, epsilon: flo
 
 
 @pytest.mark.parametrize("name", list(INSTANCES))
-def test_before_stopping_the_arms_are_scanned_a_handful_of_times(name: str) -> None:
-    """At a risk that 3000 rounds do not reach, passes over the arms are rare."""
-    problem = INSTANCES[name]
+def test_while_undecided_the_arms_are_scanned_a_handful_of_times(name: str) -> None:
+    """With so much noise that 3000 rounds decide nothing, passes over the arms are rare."""
+    problem = replace(INSTANCES[name], noise_std=10.0)
     arms = FiniteArms(problem.X)
     path = simulate(problem, n_rounds=3000, seed=6)
     for rule in (
-        EvidenceRule(delta=1e-200),
-        GLRRule(threshold="paper-appendix", delta=1e-200, c=1.0),
-        EvidenceRule(delta=1e-200, epsilon=0.01),
+        EvidenceRule(delta=0.05, noise_std=10.0),
+        GLRRule(threshold="paper-appendix", delta=0.05, noise_std=10.0, c=1.0),
+        EvidenceRule(delta=0.05, noise_std=10.0, epsilon=0.01),
     ):
         estimate = LeastSquares(arms.dim, rule.regularizers(arms.dim))
         state = rule.start(arms)
         for _ in path.replay(estimate):
             assert not state.check(estimate).stopped
-        assert state.n_scans + state.n_leader_passes <= 4
+        assert state.n_scans <= 5
+        assert state.n_leader_passes <= 12
 
 
-@pytest.mark.parametrize(("epsilon", "limit"), [(0.0, 15), (0.01, 40)])
-def test_scans_stay_rare_up_to_the_moment_of_stopping(epsilon: float, limit: int) -> None:
-    """On the sphere in twenty dimensions at the usual risk, until the rule stops."""
-    problem = problems.sphere(20, 2000, seed=8)
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+def test_scans_stay_rare_up_to_the_moment_of_stopping(epsilon: float) -> None:
+    """On the sphere in twenty dimensions, until the rule stops."""
+    problem = replace(problems.sphere(20, 2000, seed=8), noise_std=0.2)
     arms = FiniteArms(problem.X)
     path = simulate(problem, n_rounds=20_000, seed=9)
-    rule = EvidenceRule(delta=0.05, epsilon=epsilon)
+    rule = EvidenceRule(delta=0.05, noise_std=0.2, epsilon=epsilon)
     estimate = LeastSquares(arms.dim, rule.regularizers(arms.dim))
     state = rule.start(arms)
-    stopped_at = next((t for t in path.replay(estimate) if state.check(estimate).stopped), None)
-    assert stopped_at is None or stopped_at > 500
-    assert state.n_scans + state.n_leader_passes <= limit
+    stopped_at = next(t for t in path.replay(estimate) if state.check(estimate).stopped)
+    assert stopped_at > 300
+    assert state.n_scans + state.n_leader_passes <= 20
 
 
 def test_more_arms_within_epsilon_than_the_pool_holds_is_still_exact() -> None:
@@ -150,13 +150,14 @@ def test_more_arms_within_epsilon_than_the_pool_holds_is_still_exact() -> None:
     arms = FiniteArms(problem.X)
     assert arms.n_arms > lazy.POOL_SIZE
     path = simulate(problem, n_rounds=1500, seed=10)
-    rule = EvidenceRule(delta=0.1, epsilon=0.1)
-    stops, passes = {}, {}
-    for label, options in {
+    rule = EvidenceRule(delta=0.1, noise_std=problem.noise_std, epsilon=0.1)
+    cases: dict[str, dict[str, Any]] = {
         "lazy": {},
         "full": {"full_scan": True},
         "spaced": {"spacing": 0.05},
-    }.items():
+    }
+    stops, passes = {}, {}
+    for label, options in cases.items():
         estimate = LeastSquares(2, rule.regularizers(2))
         state = replace(rule, **options).start(arms)
         stops[label] = next(t for t in path.replay(estimate) if state.check(estimate).stopped)
@@ -174,14 +175,14 @@ def test_with_the_same_regulariser_evidence_stops_no_later_than_the_paper(name: 
     problem = INSTANCES[name]
     arms = FiniteArms(problem.X)
     for seed in range(10):
-        path = simulate(problem, n_rounds=5000, seed=seed, noise_std=0.1)
+        path = simulate(problem, n_rounds=5000, seed=seed)
         first = problem.X[path.pulls[: 4 * arms.dim]]
         c = max(float(np.linalg.eigvalsh(first.T @ first)[0]), 0.1)
-        paper = GLRRule(threshold=preset, delta=0.2, noise_std=0.1, c=c)
+        paper = GLRRule(threshold=preset, delta=0.2, noise_std=problem.noise_std, c=c)
         [V] = paper.regularizers(arms.dim)
-        evidence = EvidenceRule(delta=0.2, noise_std=0.1, regularizer=V, mixture=Mixture.single())
+        evidence = EvidenceRule(delta=0.2, noise_std=problem.noise_std, regularizer=V, mixture=Mixture.single())
         estimate = LeastSquares(arms.dim, paper.regularizers(arms.dim))
-        states: tuple[EvidenceState, GLRState] = (evidence.start(arms), paper.start(arms))
+        states: list[EvidenceState | GLRState] = [evidence.start(arms), paper.start(arms)]
         stops = [math.inf, math.inf]
         for t in path.replay(estimate):
             for i, state in enumerate(states):
@@ -200,15 +201,16 @@ def test_presets_do_not_notice_the_coordinates(preset: str) -> None:
     The expected numbers are computed from the raw pulls, without any of the package's algebra.
     """
     problem = INSTANCES["clusters, d=4"]
+    sigma = problem.noise_std
     rng = np.random.default_rng(12)
     T = rng.standard_normal((4, 4)) + 2.0 * np.eye(4)
     c = 0.7 if preset != "paper-remark" else float((problem.X**2).sum(axis=1).max())
     raw_arms, arms = FiniteArms(problem.X), FiniteArms(problem.X @ T.T)
-    options = {"threshold": preset, "delta": 0.1, "noise_std": 0.1, "c": c}
+    options: dict[str, Any] = {"threshold": preset, "delta": 0.1, "noise_std": sigma, "c": c}
     raw_rule, rule = GLRRule(**options), GLRRule(metric=T @ T.T, **options)
     raw, mapped = LeastSquares(4, raw_rule.regularizers(4)), LeastSquares(4, rule.regularizers(4))
     raw_state, state = raw_rule.start(raw_arms), rule.start(arms)
-    path = simulate(problem, n_rounds=600, seed=13, noise_std=0.1)
+    path = simulate(problem, n_rounds=400, seed=13)
     mapped_path = replace(path, X=arms.X)
     n_stopped = 0
     for t, _ in zip(path.replay(raw), mapped_path.replay(mapped), strict=True):
@@ -227,10 +229,10 @@ def test_presets_do_not_notice_the_coordinates(preset: str) -> None:
         u = {"paper-main": 1.0, "paper-appendix": 0.1}.get(preset, 1.0)
         logdet = math.log(np.linalg.det(A / (u * c) + np.eye(4)))
         beta = {
-            "paper-main": 2.0 * 0.01 * (0.5 * logdet - math.log(0.6 / (math.pi * t) ** 2)),
-            "paper-appendix": 1.1 * 0.01 * (0.5 * logdet - math.log(0.1)),
-            "paper-remark": 2.0 * 0.01 * (2.0 * math.log(t) - math.log(0.1)),
-            "heuristic": 0.01 * math.log((1.0 + math.log(t)) / 0.1),
+            "paper-main": 2.0 * sigma**2 * (0.5 * logdet - math.log(0.6 / (math.pi * t) ** 2)),
+            "paper-appendix": 1.1 * sigma**2 * (0.5 * logdet - math.log(0.1)),
+            "paper-remark": 2.0 * sigma**2 * (2.0 * math.log(t) - math.log(0.1)),
+            "heuristic": sigma**2 * math.log((1.0 + math.log(t)) / 0.1),
         }[preset]
         assert verdict.statistic == pytest.approx(Z, rel=1e-6)
         assert verdict.threshold == pytest.approx(beta, rel=1e-9)

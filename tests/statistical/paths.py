@@ -2,11 +2,11 @@
 
 Notation: P paths, K arms, d features; X (K, d) arms in coordinates where the plain average of x x' is the
 identity; theta (P, d), A and A_inv (P, d, d), counts (P, K) the state of every path; noise has standard
-deviation 1. The formulas under test are the package's; only the sampling and the bookkeeping are written here.
+deviation 1. The formulas under test are the package's; only sampling and bookkeeping are written here.
 
-The samplers are as nasty as a rule that sees the past may be. "challenger" follows the estimates: it pulls what
-tells most about the leader and its closest rival, and so dwells where luck has made a difference. "spite" knows
-the truth and does the same for the luckiest of the wrong arms.
+The samplers are as nasty as a rule that sees the past may be. "challenger" follows the estimates: it pulls
+what tells most about the leader and its closest rival, and so dwells where luck has made a difference.
+"spite" knows the truth and does the same for the luckiest of the wrong arms.
 
 An error is counted as soon as a wrong leader's pair with the best arm passes its threshold, although other
 pairs may still keep the rule from stopping: this is the event whose probability the proofs bound.
@@ -51,7 +51,7 @@ class Instance:
 
     @classmethod
     def arc(cls, *, lead: float, n_sides: int = 1) -> "Instance":
-        """The best arm (1, 0, ..) lies between pairs (1 - lead, .., +-1, ..), so that luck on either side misleads.
+        """The best arm (1, 0, ..) between pairs (1 - lead, .., +-1, ..): luck on either side misleads.
 
         theta = (1, 0, ..): every other arm loses `lead`, and nearly all evidence is on n_sides directions.
         """
@@ -101,6 +101,10 @@ Rule = Callable[[Snapshot], Array]
 """Maps a snapshot to margins (P, K) of the pairs (leader, arm): the rule stops when all are at least 0."""
 
 
+def _inverse(A: Array) -> Array:
+    return np.asarray(np.linalg.inv(A), dtype=np.float64)
+
+
 def _pairs(instance: Instance, theta: Array, A_inv: Array) -> tuple[IntArray, BoolArray, Array, Array, Array]:
     leader = np.argmax(theta @ instance.X.T, axis=1)
     Y = instance.X[leader][:, None, :] - instance.X
@@ -134,7 +138,7 @@ def snapshots(
     K = len(X)
     counts = np.ones((n_paths, K))
     A = np.broadcast_to(X.T @ X, (n_paths, *(X.shape[1],) * 2)).copy()
-    A_inv = np.linalg.inv(A)
+    A_inv = _inverse(A)
     b = (means + rng.standard_normal((n_paths, K))) @ X
     rows = np.arange(n_paths)
     due = K
@@ -145,7 +149,9 @@ def snapshots(
             leader, is_leader, Y, U, gap = _pairs(instance, theta, A_inv)
             q1 = np.where(is_leader, 1.0, (U * Y).sum(axis=2))
             q2 = np.where(is_leader, 1.0, (U * U).sum(axis=2))
-            yield Snapshot(n_pulls, np.linalg.eigvalsh(A), leader, counts, gap, q1, q2, is_leader)
+            yield Snapshot(
+                n_pulls, np.asarray(np.linalg.eigvalsh(A), dtype=np.float64), leader, counts, gap, q1, q2, is_leader
+            )
         arm = _next_arm(instance, sampler, theta, A_inv)
         x = X[arm]
         counts[rows, arm] += 1
@@ -271,21 +277,21 @@ class Blocks:
         counts = np.full((self.n_paths, len(X)), 2.0)
         A, b = self._pull(counts)
         for _ in range(n_blocks):
-            A_inv = np.linalg.inv(A)
+            A_inv = _inverse(A)
             theta = (A_inv @ b[:, :, None])[:, :, 0]
             leader = self._leader(theta)
             block = self._design(leader, theta, A_inv, np.ceil((self.ratio - 1) * counts.sum(axis=1)))
             A_block, b_block = self._pull(block)
             counts, A, b = counts + block, A + A_block, b + b_block
             if self.is_peeking:
-                A_inv = np.linalg.inv(A)
+                A_inv = _inverse(A)
                 theta = (A_inv @ b[:, :, None])[:, :, 0]
                 leader = self._leader(theta)
             self._settle(leader, theta, A_inv, A_block, b_block)
             self.log.append((leader, theta, A_inv, A_block, b_block))
 
     def _pull(self, counts: Array) -> tuple[Array, Array]:
-        """Information and moments of `counts` (P, K) pulls: the sum of n rewards is normal, so draw it at once."""
+        """Information and moments of `counts` (P, K) pulls; the sum of n rewards is drawn at once."""
         X = self.instance.X
         sums = counts * self.instance.means + np.sqrt(counts) * self.rng.standard_normal(counts.shape)
         return np.einsum("pk,ki,kj->pij", counts, X, X), sums @ X
@@ -296,9 +302,7 @@ class Blocks:
             values = np.where(self.is_rejected[:, 0], -np.inf, values)
         if self.sampler == "spite":
             # Any survivor may lead. The best arm gets its turn only when nobody else is left.
-            values[:, self.instance.best] = np.where(
-                np.isfinite(values[:, self.instance.best]), -1e300, -np.inf
-            )
+            values[:, self.instance.best] = np.where(np.isfinite(values[:, self.instance.best]), -1e300, -np.inf)
         return np.argmax(values, axis=1)
 
     def _design(self, leader: IntArray, theta: Array, A_inv: Array, length: Array) -> Array:

@@ -134,7 +134,7 @@ class DeterminantThreshold:
         self,
         *,
         n_pulls: ArrayLike,
-        dim: int,  # noqa: ARG002 - part of the protocol
+        dim: int,
         logdet: ArrayLike,
         delta: float,
         noise_std: float,
@@ -159,7 +159,7 @@ class RemarkThreshold:
         *,
         n_pulls: ArrayLike,
         dim: int,
-        logdet: ArrayLike,  # noqa: ARG002 - part of the protocol
+        logdet: ArrayLike,
         delta: float,
         noise_std: float,
     ) -> Array:
@@ -181,8 +181,8 @@ class HeuristicThreshold:
         self,
         *,
         n_pulls: ArrayLike,
-        dim: int,  # noqa: ARG002 - part of the protocol
-        logdet: ArrayLike,  # noqa: ARG002 - part of the protocol
+        dim: int,
+        logdet: ArrayLike,
         delta: float,
         noise_std: float,
     ) -> Array:

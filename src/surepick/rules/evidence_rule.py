@@ -110,9 +110,7 @@ class EvidenceState:
             )
 
         theta = estimate.theta
-        rival = self._arms.most_confusing(
-            self._arms.best(theta), theta, self._test.factors(estimate), most_left
-        )
+        rival = self._arms.most_confusing(self._arms.best(theta), theta, self._test.factors(estimate), most_left)
         return -rival.score
 
     def _verdict(self, reading: Reading | None) -> Verdict:
@@ -149,7 +147,7 @@ class _EvidenceTest:
             self._slots, self._seen = estimate.slots(self._regularizers), estimate
         return self._slots
 
-    def threshold(self, estimate: LeastSquares) -> float:  # noqa: ARG002 - part of the protocol
+    def threshold(self, estimate: LeastSquares) -> float:
         return self._limit
 
     def pair(self, estimate: LeastSquares, difference: Array) -> float:
@@ -175,7 +173,7 @@ class _EvidenceTest:
         weights = self._log_weights - 0.5 * self.logdets(estimate)
         terms = [weight + exponent for weight, exponent in zip(weights.tolist(), exponents, strict=True)]
         top = max(terms)
-        return top + math.log(sum([math.exp(term - top) for term in terms]))
+        return float(top + math.log(sum([math.exp(term - top) for term in terms])))
 
     def factors(self, estimate: LeastSquares) -> Sequence[Array]:
         F = estimate.factor()  # noqa: N806 - the letter of the notation
@@ -192,5 +190,5 @@ class _EvidenceTest:
 
         return evidence
 
-    def floor_reached(self, estimate: LeastSquares) -> bool:  # noqa: ARG002 - part of the protocol
+    def floor_reached(self, estimate: LeastSquares) -> bool:
         return True

@@ -60,8 +60,7 @@ class GLRRule:
         if isinstance(self.threshold, str):
             if self.threshold not in THRESHOLDS:
                 raise InvalidInput(
-                    f"`threshold` must be one of {', '.join(THRESHOLDS)} or a threshold object, got "
-                    f"{self.threshold!r}."
+                    f"`threshold` must be one of {', '.join(THRESHOLDS)} or a threshold object, got {self.threshold!r}."
                 )
             object.__setattr__(self, "threshold", THRESHOLDS[self.threshold])
         if self.preset.needs_floor or self.preset.u is not None:
@@ -175,7 +174,7 @@ class _GLRTest:
     def factors(self, estimate: LeastSquares) -> Sequence[Array]:
         return [estimate.factor()]
 
-    def score(self, estimate: LeastSquares) -> PairScore:  # noqa: ARG002 - part of the protocol
+    def score(self, estimate: LeastSquares) -> PairScore:
         return lambda gap, q: glr(gap, q, self.epsilon)
 
     def floor_reached(self, estimate: LeastSquares) -> bool:

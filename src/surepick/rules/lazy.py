@@ -114,9 +114,7 @@ class LazyScan:
             early, which bounds the number of passes when very many arms are within epsilon of the leader.
     """
 
-    def __init__(
-        self, arms: ArmSet, test: PairTest, *, full_scan: bool = False, spacing: float = 0.0
-    ) -> None:
+    def __init__(self, arms: ArmSet, test: PairTest, *, full_scan: bool = False, spacing: float = 0.0) -> None:
         self._arms = arms
         self._test = test
         self._full_scan = full_scan
@@ -154,11 +152,7 @@ class LazyScan:
             if reference.leader == self._rival or not value < below:
                 # The old leader is a rival too, if it is not the leader still.
                 moved = reference.leader != previous.leader
-                value = (
-                    self._test.pair(estimate, reference.leader_row - previous.leader_row)
-                    if moved
-                    else math.inf
-                )
+                value = self._test.pair(estimate, reference.leader_row - previous.leader_row) if moved else math.inf
                 if value < below:
                     self._rival, self._rival_row = previous.leader, previous.leader_row
             if value < below:
@@ -169,9 +163,7 @@ class LazyScan:
         """Scan all arms and report, without changing this state."""
         leader = self._arms.best(estimate.theta)
         test = self._test
-        rival = self._arms.most_confusing(
-            leader, estimate.theta, test.factors(estimate), test.score(estimate)
-        )
+        rival = self._arms.most_confusing(leader, estimate.theta, test.factors(estimate), test.score(estimate))
         threshold = test.threshold(estimate)
         is_above = rival.score > threshold if test.is_strict else rival.score >= threshold
         is_reached = is_above and test.floor_reached(estimate)

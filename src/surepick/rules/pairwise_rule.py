@@ -27,7 +27,7 @@ class PairwiseRule:
 
     Guarantee: proved, for exactly d arms that span R^d, any sampling that chooses arms from the past (see
     `verdict` for delays), and a rule chosen before the first reward. It pays for two arms and a union over
-    K - 1 rivals instead of d dimensions, and uses about 40 % fewer pulls than the evidence rule at d = 5.
+    K - 1 rivals instead of d dimensions; on five arms it took 20 to 40 % fewer pulls than the evidence rule.
     It does not carry over to more arms than dimensions.
 
     Args:

@@ -21,7 +21,7 @@ import numpy as np
 from surepick.core.arms import ArmSet
 from surepick.core.checks import check_count, check_number
 from surepick.core.design.directions import Directions, GapDirections, RowDirections
-from surepick.core.design.generation import Effort
+from surepick.core.design.goals import Effort
 from surepick.core.linalg import Array, IntArray, triangular, upper_inverse
 from surepick.errors import InvalidInput, NotCertified, SurepickError
 

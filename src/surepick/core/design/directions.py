@@ -21,6 +21,10 @@ class Directions(Protocol):
         """How many there are at most."""
         ...
 
+    def existing(self, index: IntArray) -> IntArray:
+        """Return those row numbers that stand for a direction here; an earlier solve may have had others."""
+        ...
+
     def top(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n directions with the largest |F'y|^2 and these values, largest first."""
         ...
@@ -37,6 +41,11 @@ class RowDirections:
     def __init__(self, rows: ArmSet) -> None:
         self.rows = rows
         self.n_directions = rows.n_arms
+
+    def existing(self, index: IntArray) -> IntArray:
+        """Return the rows that are there and not zero."""
+        index = index[index < self.n_directions]
+        return index[self.rows.gather(index).any(axis=1)]
 
     def top(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n rows with the largest |F'y|^2 and these values, largest first."""
@@ -71,6 +80,13 @@ class GapDirections:
                 "no number of pulls separates them and T* is infinite; ask for an answer within epsilon > 0 of "
                 "the best instead, or drop one of the two."
             )
+
+    def existing(self, index: IntArray) -> IntArray:
+        """Return the rows that are rivals of the leader: not itself, not its copies, not excluded."""
+        index = index[index < self.n_directions]
+        if self.among is not None:
+            index = index[self.among[index]]
+        return index[(self.candidates.gather([self.leader]) - self.candidates.gather(index)) @ self.theta > 0]
 
     def top(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n rivals whose directions have the largest |F'y|^2 and these values, largest first."""

@@ -98,10 +98,7 @@ def _solved(
     theta: Array | None = None,
 ) -> Design:
     generation = Generation(arms, directions, tol=check_tol(tol))
-    start = None
-    if warm_start is not None:
-        start = Start(warm_start.support, warm_start.weights, warm_start.hardest)
-    solution = generation.solve(start)
+    solution = generation.solve(None if warm_start is None else _start(warm_start, arms))
     scale = 1.0 if theta is None else 2.0
     used = solution.lam > 0
     return Design(
@@ -116,3 +113,12 @@ def _solved(
         candidates=candidates,
         effort=generation.effort,
     )
+
+
+def _start(earlier: Design, arms: ArmSet) -> Start:
+    if earlier.support[-1] >= arms.n_arms:
+        raise InvalidInput(
+            f"`warm_start` must be a design on the same {arms.n_arms} arms, got one that uses arm "
+            f"{earlier.support[-1]}; leave it out to start from scratch."
+        )
+    return Start(earlier.support, earlier.weights, earlier.hardest)

@@ -1,0 +1,211 @@
+"""Goals of a design: resolve the arms themselves, or given directions; what the solver needs to know of each.
+
+Notation: w (n,) weights of the master's arms; P (d, d) the whitener of the current design in the frame's
+coordinates, |P'x|^2 = x'A(w)^-1 x; gain g_i of an arm, at most 1 for every arm at the optimum; Q the directions
+in the master with rows Y (m, d) and multipliers lam (m,).
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, final
+
+import numpy as np
+
+from surepick.core.arms import ArmSet, square_norms
+from surepick.core.design.directions import Directions
+from surepick.core.design.master import MasterSolution, solve_d, solve_xy
+from surepick.core.design.sparse import information_columns, score_columns
+from surepick.core.linalg import Array, BoolArray, IntArray, spread_rows, triangular
+
+ALIKE = 0.9
+"""|cos| above which two arms or directions do not enter the master together."""
+
+
+@final
+@dataclass(slots=True)
+class Effort:
+    """What a solve has cost so far."""
+
+    rounds: int = 0
+    iterations: int = 0
+    """Interior-point iterations, all masters together."""
+    passes: int = 0
+    """Full passes over the arms or over the directions."""
+
+
+class Goal(Protocol):
+    """What the weights are to achieve: the part of the solver that differs between kinds of design."""
+
+    def start(self, whitener: Array, hardest: IntArray | None) -> None:
+        """Choose the first directions, if the goal has any of its own."""
+        ...
+
+    def solve(self, X: Array, whitener: Array, w: Array, *, tol: float, level: float) -> MasterSolution:
+        """Solve the master on whitened arms X, and keep its multipliers."""
+        ...
+
+    def factor(self, whitener: Array) -> Array:
+        """Return F (d, k) in the frame with gain g_i = |F'x_i|^2."""
+        ...
+
+    def pool_bounds(self, w: Array, whitener: Array, largest_gain: float) -> tuple[float, float]:
+        """Return value and lower bound as far as the pooled arms and directions can tell."""
+        ...
+
+    def true_bounds(self, w: Array, whitener: Array, largest_gain: float) -> tuple[float, float]:
+        """Return value and lower bound over all directions, `largest_gain` being over all arms."""
+        ...
+
+    def grow(self, whitener: Array) -> None:
+        """Drop slack directions and add violated ones."""
+        ...
+
+    def worst_of_all(self, whitener: Array) -> float:
+        """Return the largest phi over all directions, by a full pass."""
+        ...
+
+    def columns(self, X: Array, w: Array, whitener: Array) -> Array:
+        """Return what must stay as it is when weights are moved, one column per arm."""
+        ...
+
+    def certificate(self, whitener: Array) -> tuple[IntArray, Array, Array]:
+        """Return (hardest directions, multipliers, alternatives theta_j in the frame)."""
+        ...
+
+
+@final
+class ArmsThemselves:
+    """Resolve every arm: the G-optimal design. Its value is d (Kiefer and Wolfowitz), so none is searched for."""
+
+    def __init__(self, arms: ArmSet, frame: Array, effort: Effort) -> None:
+        self.arms, self.frame, self.effort, self.dim = arms, frame, effort, arms.dim
+
+    def start(self, whitener: Array, hardest: IntArray | None) -> None:
+        """Nothing to choose: the directions are the arms."""
+
+    def solve(self, X: Array, whitener: Array, w: Array, *, tol: float, level: float) -> MasterSolution:
+        """Solve the D-optimal master."""
+        return solve_d(X, w, tol=tol, level=level)
+
+    def factor(self, whitener: Array) -> Array:
+        """Return the whitener: the gain of an arm is its leverage."""
+        return whitener
+
+    def pool_bounds(self, w: Array, whitener: Array, largest_gain: float) -> tuple[float, float]:
+        """Return the largest leverage of the design w / 1'w, and d."""
+        return float(w.sum()) * largest_gain, float(self.dim)
+
+    true_bounds = pool_bounds
+
+    def grow(self, whitener: Array) -> None:
+        """Nothing to add: the directions are the arms."""
+
+    def worst_of_all(self, whitener: Array) -> float:
+        """Return the largest leverage over all arms."""
+        self.effort.passes += 1
+        return float(self.arms.top_quadratic(self.frame @ whitener, 1)[1][0])
+
+    def columns(self, X: Array, w: Array, whitener: Array) -> Array:
+        """Return the arms' parts of A: every leverage depends on all of it."""
+        return information_columns(X @ whitener, w)
+
+    def certificate(self, whitener: Array) -> tuple[IntArray, Array, Array]:
+        """Return nothing: that no design does better than d is a theorem."""
+        return np.empty(0, dtype=np.int64), np.empty(0), np.empty((0, self.dim))
+
+
+@final
+class GivenDirections:
+    """Resolve a set of directions: the master works on the hardest ones, Q."""
+
+    def __init__(self, directions: Directions, frame: Array, n_pool: int, effort: Effort) -> None:
+        self.directions, self.frame, self.n_pool, self.effort = directions, frame, n_pool, effort
+        self.whole = n_pool >= directions.n_directions
+        self.Q = np.empty(0, dtype=np.int64)
+        self.Y = np.empty((0, len(frame)))
+        self.lam = np.empty(0)
+        # As for arms: a direction that was dropped and came back stays, or rounds can cycle.
+        self.dropped = self.returned = np.empty(0, dtype=np.int64)
+
+    def start(self, whitener: Array, hardest: IntArray | None) -> None:
+        """Take the worst d directions of the first design, and those of an earlier solve."""
+        self._refresh(whitener)
+        if hardest is not None:
+            self._join(self.directions.existing(hardest))
+        self._join(self.pool[spread_rows(self.pool_rows @ whitener, at_most=len(self.frame), cosine=ALIKE)])
+
+    def solve(self, X: Array, whitener: Array, w: Array, *, tol: float, level: float) -> MasterSolution:
+        """Solve the master on the hardest directions."""
+        master = solve_xy(X, self.Y @ whitener, w, self.lam, tol=tol, level=level)
+        self.lam = master.lam
+        return master
+
+    def factor(self, whitener: Array) -> Array:
+        """Return F with F F' = sum lam_j theta_j theta_j', by QR so that no digits are squared away."""
+        return triangular(np.sqrt(self.lam)[:, None] * self._alternatives(whitener)).T
+
+    def _alternatives(self, whitener: Array) -> Array:
+        V = self.Y @ whitener
+        theta: Array = (V @ whitener.T) / square_norms(V)[:, None]
+        return theta
+
+    def pool_bounds(self, w: Array, whitener: Array, largest_gain: float) -> tuple[float, float]:
+        """Return value and lower bound as far as the pool can tell."""
+        worst = max(square_norms(rows @ whitener).max() for rows in (self.Y, self.pool_rows))
+        return float(w.sum() * worst), float(self.lam.sum() / largest_gain)
+
+    def true_bounds(self, w: Array, whitener: Array, largest_gain: float) -> tuple[float, float]:
+        """Price every direction, renew the pool, and return the proved value and lower bound."""
+        if self.whole:
+            return self.pool_bounds(w, whitener, largest_gain)
+        self._refresh(whitener)
+        return float(w.sum() * self.worst), float(self.lam.sum() / largest_gain)
+
+    def grow(self, whitener: Array) -> None:
+        """Drop directions that are far from binding, add up to d violated ones."""
+        phi = square_norms(self.Y @ whitener)
+        limit = phi.max()
+        slack = (phi <= 0.7 * limit) & ~np.isin(self.Q, self.returned)
+        self.dropped = np.union1d(self.dropped, self.Q[slack])
+        self._keep(~slack)
+        rows = self.pool_rows @ whitener
+        phi = square_norms(rows)
+        worst = np.argsort(-phi, kind="stable")[: 20 * len(self.frame)]
+        worst = worst[phi[worst] > limit]
+        worst = worst[~np.isin(self.pool[worst], self.Q)]
+        new = self.pool[worst[spread_rows(rows[worst], at_most=len(self.frame), cosine=ALIKE)]]
+        self.returned = np.union1d(self.returned, np.intersect1d(new, self.dropped))
+        self._join(new)
+
+    def worst_of_all(self, whitener: Array) -> float:
+        """Return the largest phi over all directions."""
+        self.effort.passes += 1
+        return float(self.directions.top(self.frame @ whitener, 1)[1][0])
+
+    def columns(self, X: Array, w: Array, whitener: Array) -> Array:
+        """Return the arms' parts of A theta_j for the binding directions, or of A if that is less to keep."""
+        V = self.Y @ whitener
+        phi = square_norms(V)
+        # Strict complementarity: a direction binds when its multiplier outweighs its slack.
+        V = V[self.lam / self.lam.sum() > 1.0 - phi / phi.max()]
+        if 2 * len(V) <= len(self.frame):
+            return score_columns(X @ whitener, V, w)
+        return information_columns(X @ whitener, w)
+
+    def certificate(self, whitener: Array) -> tuple[IntArray, Array, Array]:
+        """Return the directions with their multipliers and alternatives."""
+        return self.Q, self.lam, self._alternatives(whitener)
+
+    def _refresh(self, whitener: Array) -> None:
+        self.effort.passes += 1
+        self.pool, phi = self.directions.top(self.frame @ whitener, self.n_pool)
+        self.pool_rows = self.directions.vectors(self.pool) @ self.frame
+        self.worst = float(phi[0])
+
+    def _join(self, index: IntArray) -> None:
+        new = np.setdiff1d(index, self.Q)
+        self.Q = np.concatenate([self.Q, new])
+        self.Y = np.vstack([self.Y, self.directions.vectors(new) @ self.frame])
+        self.lam = np.concatenate([self.lam, np.zeros(len(new))])
+
+    def _keep(self, kept: BoolArray) -> None:
+        self.Q, self.Y, self.lam = self.Q[kept], self.Y[kept], self.lam[kept]
