@@ -14,7 +14,7 @@ import numpy as np
 
 from surepick.core.checks import check_matrix
 from surepick.core.features import feature_table
-from surepick.core.linalg import Array, BoolArray, IntArray, numerical_rank, tall_qr
+from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, one_blas_thread, tall_qr
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
 PairScore = Callable[..., Array]
@@ -117,11 +117,16 @@ class _Smallest:
         if self.n == 1:
             # No copy of the chunk's scores for the commonest question.
             i = int(np.argmin(score))
+            if np.isnan(score[i]):  # argmin takes NaN for the smallest
+                i = int(np.argmin(np.where(np.isnan(score), np.inf, score)))
             kept = np.array([i]) if score[i] < limit else np.empty(0, dtype=np.int64)
         else:
             kept = np.flatnonzero(score < limit)
             if len(kept) > self.n:
-                kept = kept[np.argpartition(score[kept], self.n - 1)[: self.n]]
+                # Not argpartition: of rows that tie with the n-th it takes any, here the lowest are wanted.
+                values = score[kept]
+                nth = np.partition(values, self.n - 1)[self.n - 1]
+                kept = np.concatenate([kept[values < nth], kept[values == nth]])[: self.n]
         if len(kept):
             index = np.concatenate([self.index, start + kept])
             scores = np.concatenate([self.score, score[kept]])
@@ -159,8 +164,10 @@ class RowOracles:
         smallest = _Smallest(1)
         for start, rows in self.chunks():
             smallest.add(start, -(rows @ theta))
-        return int(smallest.index[0])
+        # BLAS may round equal rows differently, depending on where in the chunk they are.
+        return int(self.copies(int(smallest.index[0]))[0])
 
+    @one_blas_thread
     def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n arms with the largest |F'x|^2 and these values, largest first."""
         smallest = _Smallest(n)
@@ -168,6 +175,7 @@ class RowOracles:
             smallest.add(start, -square_norms(rows @ F))
         return smallest.index, -smallest.score
 
+    @one_blas_thread
     def rivals(
         self,
         leader: int,
@@ -206,7 +214,8 @@ class RowOracles:
         found = self.rivals(leader, theta, factors, score, 1)
         if not len(found.index):
             raise InvalidInput("no rival of the leader has a finite score; the arms need at least two different rows.")
-        return Rival(int(found.index[0]), float(found.score[0]), float(found.gap[0]), found.smallest_gap)
+        index = int(self.copies(int(found.index[0]))[0])  # see `best`
+        return Rival(index, float(found.score[0]), float(found.gap[0]), found.smallest_gap)
 
 
 def square_norms(rows: Array) -> Array:
@@ -242,32 +251,39 @@ class FiniteArms(RowOracles):
 
     @classmethod
     def on_span(cls, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None) -> Self:
-        """Build arms in coordinates of the span of X, for features that are redundant or constant.
+        """Build arms from as many features of X as are linearly independent, dropping zero and redundant ones.
 
-        `arms.basis` (d, rank) has orthonormal columns: X = arms.X @ arms.basis.T, and a theta of the original
-        features reads `arms.basis.T @ theta` in the new ones. Rewards, and so answers, do not change.
+        `arms.basis` (d, rank) says how the features of X follow from those kept: X = arms.X @ arms.basis.T, and a
+        theta of all features reads `arms.basis.T @ theta` in the kept ones. Rewards, and so answers, do not change.
         """
         arms = cls.rows_only(X, names, intercept=intercept)
-        scale = np.abs(arms.X).max(axis=0)
+        kept = independent_columns(arms._triangle)
+        scale = np.abs(arms._triangle).max(axis=0)
         scale[scale == 0] = 1.0
-        rank = numerical_rank(arms._triangle)
-        if rank == 0:
-            raise ArmsDoNotSpan("every arm is the zero vector, so there is nothing to measure.")
-        # Scaled columns, so that a feature in small units is not mistaken for a zero one.
-        right = np.linalg.svd(arms._triangle / scale)[2][:rank]
-        basis = np.linalg.qr((right * scale).T)[0]
+        # Scaled columns, so that a feature in small units keeps its digits beside one in large units.
+        R = arms._triangle / scale
+        basis = np.linalg.lstsq(R[:, kept], R, rcond=None)[0].T * (scale[:, None] / scale[kept])
+        basis[kept] = np.eye(len(kept))
         spanned = cls.__new__(cls)
-        spanned._fill(check_matrix("arms", arms.X @ basis), None, arms.names)
+        spanned._fill(check_matrix("arms", arms.X[:, kept]), [arms.feature_names[j] for j in kept], arms.names)
         spanned.basis = basis
-        spanned._check_span()
         return spanned
 
     @classmethod
     def rows_only(
-        cls, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None, least: int = 2
+        cls,
+        X: Any,
+        names: Sequence[str] | None = None,
+        *,
+        intercept: bool | None = None,
+        least: int = 2,
+        argument: str = "arms",
     ) -> Self:
-        """Build a set that need not span: candidates that are compared, or directions, but never measured."""
-        table = feature_table(X, intercept=intercept)
+        """Build a set that need not span: candidates that are compared, or directions, but never measured.
+
+        `argument` is what error texts call X.
+        """
+        table = feature_table(X, intercept=intercept, argument=argument)
         rows = cls.__new__(cls)
         rows._fill(table.X, table.feature_names, table.row_names if names is None else names, least=least)
         return rows
@@ -279,19 +295,21 @@ class FiniteArms(RowOracles):
         self.X = X
         self.n_arms, self.dim = X.shape
         if self.n_arms < least:
-            raise InvalidInput(f"at least two arms are needed, got {self.n_arms}; there is nothing to choose.")
+            raise InvalidInput(f"at least two arms are needed, got {self.n_arms}; add arms, one is no choice.")
         self.feature_names = tuple(feature_names or (f"x{j}" for j in range(self.dim)))
         self.names = _checked_names(names, self.n_arms)
         self.basis: Array = np.eye(self.dim)
         self._first_copy = first_copies(X)
         if least > 1 and self._first_copy is not None and not self._first_copy.any():
-            raise InvalidInput(f"at least two different arms are needed, got {self.n_arms} copies of one.")
+            raise InvalidInput(
+                f"at least two different arms are needed, got {self.n_arms} copies of one; add features that differ."
+            )
         self._triangle = tall_qr(self.chunks(), self.dim)
 
     def _check_span(self) -> None:
         used = np.asarray(self.X.any(axis=0))
         empty = [self.feature_names[j] for j in np.flatnonzero(~used)]
-        rank = numerical_rank(self._triangle)
+        rank = len(independent_columns(self._triangle))
         if empty or rank < self.dim:
             why = f" (always zero: {', '.join(empty)})" if empty else ""
             raise ArmsDoNotSpan(
@@ -335,14 +353,24 @@ def _checked_names(names: Sequence[str] | None, n_arms: int) -> tuple[str, ...] 
     if names is None:
         return None
     if isinstance(names, str):
-        raise InvalidInput(f"`names` must be a list of {n_arms} names, got the single text {names!r}.")
-    labels = tuple(str(name) for name in names)
+        raise InvalidInput(
+            f"`names` must be a list of {n_arms} names, got the single text {names!r}; pass one per arm."
+        )
+    try:
+        labels = tuple(str(name) for name in names)
+    except TypeError as error:
+        raise InvalidInput(f"`names` must be a list of {n_arms} names, got {names!r}; pass one per arm.") from error
     if len(labels) != n_arms:
-        raise InvalidInput(f"`names` must have one name per arm: {n_arms} arms, got {len(labels)} names.")
+        raise InvalidInput(
+            f"`names` must have one name per arm: {n_arms} arms, got {len(labels)} names; add or remove some."
+        )
     if len(set(labels)) != n_arms:
         seen: set[str] = set()
         twice = next(label for label in labels if label in seen or seen.add(label))  # type: ignore[func-returns-value]
-        raise InvalidInput(f"`names` must be different for different arms, got {twice!r} more than once.")
+        raise InvalidInput(
+            f"`names` must be different for different arms, got {twice!r} more than once; pass other `names` (they "
+            "replace a data frame's index)."
+        )
     return labels
 
 

@@ -5,6 +5,9 @@ needed, what came and what to do.
 """
 
 import math
+import reprlib
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,12 +18,16 @@ from surepick.errors import InvalidInput
 
 def check_number(name: str, value: object, *, needed: str) -> float:
     """Return `value` as a finite float; `needed` finishes the sentence "must be ..."."""
-    if isinstance(value, bool | np.bool_ | str | bytes):
-        raise InvalidInput(f"`{name}` must be {needed}, got {value!r}; pass a number.")
+    # `float` would read text, take True for 1 and an array of one entry for that entry.
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    if isinstance(value, bool | str | bytes) or kind not in "iuf" or getattr(value, "ndim", 0) != 0:
+        raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(value)}; pass a number.")
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"`{name}` must be {needed}, got {value!r}; pass a number.") from error
+        raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(value)}; pass a number.") from error
+    except OverflowError:  # an int beyond the range of doubles
+        number = math.inf
     if not math.isfinite(number):
         raise InvalidInput(f"`{name}` must be {needed}, got {number}; pass a finite number.")
     return number
@@ -71,27 +78,30 @@ def check_count(name: str, value: object, *, least: int) -> int:
     needed = f"a whole number of at least {least}"
     number = check_number(name, value, needed=needed)
     if number != int(number) or number < least:
-        raise InvalidInput(f"`{name}` must be {needed}, got {value!r}.")
+        raise InvalidInput(f"`{name}` must be {needed}, got {value!r}; pass such a number.")
     return int(number)
 
 
 def check_vector(name: str, vector: Any, length: int) -> Array:
-    """Return `vector` as a float array of that length, all finite."""
-    array = _as_float_array(name, vector, needed=f"a vector of {length} numbers")
+    """Return `vector` as a fresh float array of that length, all finite."""
+    needed = f"a vector of {length} numbers"
+    array = _as_float_array(name, vector, needed=needed)
     if array.shape != (length,):
-        raise InvalidInput(f"`{name}` must be a vector of {length} numbers, one per feature, got shape {array.shape}.")
+        raise InvalidInput(
+            f"`{name}` must be {needed}, got shape {array.shape}; pass a flat list or array of {length}."
+        )
     if not np.isfinite(array).all():
         bad = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise InvalidInput(f"`{name}` must be finite, got {array[bad]} at position {bad}.")
-    return array
+        raise InvalidInput(f"`{name}` must be finite, got {array[bad]} at position {bad}; replace it by a number.")
+    return array.copy()
 
 
 def check_matrix(name: str, matrix: Any, *, n_columns: int | None = None) -> Array:
     """Return `matrix` as a fresh C-ordered float array with at least one row and one column, all finite."""
-    wanted = f"a table of numbers with {'some' if n_columns is None else n_columns} columns"
-    array = _as_float_array(name, matrix, needed=wanted)
+    needed = f"a table of numbers with at least one row and {n_columns or 'one'} column{'s' if n_columns else ''}"
+    array = _as_float_array(name, matrix, needed=needed)
     if array.ndim != 2 or 0 in array.shape or (n_columns is not None and array.shape[1] != n_columns):
-        raise InvalidInput(f"`{name}` must be {wanted} and at least one row, got shape {array.shape}.")
+        raise InvalidInput(f"`{name}` must be {needed}, got shape {array.shape}; pass one row per vector.")
     # Adding 0.0 turns -0.0 into 0.0, so that rows that compare equal are equal bit for bit.
     array = np.add(array, 0.0, order="C")
     finite = np.isfinite(array).all(axis=1)
@@ -105,17 +115,27 @@ def check_matrix(name: str, matrix: Any, *, n_columns: int | None = None) -> Arr
     return array
 
 
+def is_number(value: object) -> bool:
+    """Return whether one entry of an object array is a real number; text that reads like one is not."""
+    return isinstance(value, Real | Decimal | np.bool_)
+
+
 def _as_float_array(name: str, value: Any, *, needed: str) -> Array:
+    if np.ma.is_masked(value):  # the values under a mask are not meant to be used
+        raise InvalidInput(f"`{name}` must be {needed}, got a masked array; fill or drop its missing entries.")
     try:
         raw = np.asarray(value)
-    except ValueError as error:  # rows of different lengths
-        raise InvalidInput(f"`{name}` must be {needed}, got rows of different lengths.") from error
-    if raw.dtype.kind in "OUSMmcV":
-        if raw.dtype.kind == "O":
-            try:
-                return raw.astype(np.float64)
-            except (TypeError, ValueError):
-                example = raw.ravel()[:1].tolist()
-                raise InvalidInput(f"`{name}` must be {needed}, got values such as {example}.") from None
-        raise InvalidInput(f"`{name}` must be {needed}, got values of type {raw.dtype}.")
-    return raw.astype(np.float64, copy=False)
+    except ValueError as error:
+        raise InvalidInput(f"`{name}` must be {needed}, got rows of different lengths; give all the same.") from error
+    if raw.dtype.kind not in "biufO" or (raw.dtype.kind == "O" and raw.ndim == 0):
+        came = f"a {type(value).__name__}" if raw.ndim == 0 else "text" if raw.dtype.kind in "UST" else raw.dtype.name
+        raise InvalidInput(f"`{name}` must be {needed}, got {came}; convert it to an array of real numbers.")
+    if raw.dtype.kind == "O":
+        strange = [entry for entry in raw.flat if not is_number(entry)][:1]
+        if strange:
+            raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(strange[0])} among them; replace it.")
+    try:
+        with np.errstate(over="ignore"):  # what a double cannot hold becomes inf, which is refused with its place
+            return raw.astype(np.float64, copy=False)
+    except (OverflowError, ValueError) as error:
+        raise InvalidInput(f"`{name}` must be {needed}, got one that no double can hold; rescale it.") from error

@@ -3,16 +3,16 @@
 Encoding of a data frame: numbers and booleans as they are; a column of text or categories becomes one 0/1 column
 per level except the first in sorted order (the reference), and a constant column is put in front so that the
 reference has a value of its own. So a colour column red/green/blue yields `constant, colour=green, colour=red`.
+Levels are sorted as text, also where the categories are numbers.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, final
 
 import numpy as np
 
-from surepick.core.checks import check_matrix
+from surepick.core.checks import check_matrix, check_vector, is_number
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
 
@@ -27,57 +27,83 @@ class FeatureTable:
     row_names: Sequence[str] | None
 
 
-def feature_table(source: Any, *, intercept: bool | None) -> FeatureTable:
-    """Read arms from an array, nested lists, or anything with `columns` whose items convert to arrays."""
+def feature_table(source: Any, *, intercept: bool | None, argument: str = "arms") -> FeatureTable:
+    """Read arms from an array, nested lists, or anything with `columns` whose items convert to arrays.
+
+    `argument` is what error texts call the source.
+    """
     if not hasattr(source, "columns"):
-        X = check_matrix("arms", source)
-        if intercept:
-            X = np.column_stack([np.ones(len(X)), X])
-        return FeatureTable(X, None, None)
+        X = check_matrix(argument, source)
+        if not intercept:
+            return FeatureTable(X, None, None)
+        names = ["constant", *(f"x{j}" for j in range(X.shape[1]))]
+        return FeatureTable(np.column_stack([np.ones(len(X)), X]), names, None)
     columns: list[Array] = []
-    names: list[str] = []
+    names = []
     encoded = False
     for label in source.columns:
-        values = np.asarray(source[label])
-        if _is_numeric(values):
-            columns.append(values.astype(np.float64))
+        series = source[label]
+        values = np.asarray(series)
+        if values.ndim != 1:
+            raise InvalidInput(f"columns must have different names, got {label!r} more than once; rename one of them.")
+        if not _is_category(series) and _is_numeric(values):
+            columns.append(check_vector(f"{argument}[{label!r}]", values, len(values)))
             names.append(str(label))
         else:
-            for level, indicator in _levels(str(label), values):
+            for level, indicator in _levels(label, values, category=_is_category(series)):
                 columns.append(indicator)
                 names.append(f"{label}={level}")
             encoded = True
     if not columns and not encoded:
-        raise InvalidInput("arms must have at least one column, got an empty data frame.")
+        raise InvalidInput(f"`{argument}` must have at least one column, got an empty data frame; add features.")
     n_rows = len(source)
     if intercept or (intercept is None and encoded):
         columns.insert(0, np.ones(n_rows))
         names.insert(0, "constant")
-    X = check_matrix("arms", np.column_stack(columns) if columns else np.empty((n_rows, 0)))
+    X = check_matrix(argument, np.column_stack(columns) if columns else np.empty((n_rows, 0)))
     return FeatureTable(X, names, _row_names(source))
 
 
+def _is_category(series: Any) -> bool:
+    # pandas calls it `category`, polars `Categorical` or `Enum`; the categories themselves may be numbers.
+    return str(getattr(series, "dtype", "")).lower().startswith(("categor", "enum"))
+
+
 def _is_numeric(values: Any) -> bool:
-    if values.dtype.kind in "biuf":
-        return True
-    return values.dtype.kind == "O" and all(isinstance(value, Real) for value in values)
+    return values.dtype.kind in "biuf" or (values.dtype.kind == "O" and all(is_number(value) for value in values))
 
 
-def _levels(label: str, values: Any) -> list[tuple[str, Array]]:
-    if values.dtype.kind not in "OUST":
+def _levels(label: Any, values: Any, *, category: bool) -> list[tuple[str, Array]]:
+    if not category and values.dtype.kind not in "OUST":
         raise InvalidInput(
             f"column {label!r} must hold numbers or text, got {values.dtype}; convert it to a number first."
         )
-    missing = [row for row, value in enumerate(values) if value is None or value != value]  # noqa: PLR0124 (NaN)
+    missing = [row for row, value in enumerate(values) if _is_missing(value)]
     if missing:
         raise InvalidInput(f"column {label!r} has no value in row {missing[0]}; fill or drop such rows.")
+    strange = [value for value in values if not category and not isinstance(value, str | bytes)]
+    if strange:
+        raise InvalidInput(
+            f"column {label!r} must hold numbers alone or text alone, got {strange[0]!r} among others; convert the "
+            "column to numbers, to text or to categories first."
+        )
     texts = np.array([str(value) for value in values])
     return [(str(level), (texts == level).astype(np.float64)) for level in np.unique(texts)[1:]]
 
 
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)  # noqa: PLR0124 (NaN, NaT)
+    except TypeError:  # pandas.NA answers neither yes nor no
+        return True
+    except ValueError:  # an array inside a column: wrong, but not missing
+        return False
+
+
 def _row_names(source: Any) -> Sequence[str] | None:
     index = getattr(source, "index", None)
-    # A default pandas index only repeats the row numbers; polars has none.
-    if index is None or callable(index) or type(index).__name__ == "RangeIndex":
+    if index is None or callable(index):  # polars has none
         return None
+    if type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1):
+        return None  # a default pandas index only repeats the row numbers
     return [str(label) for label in index]

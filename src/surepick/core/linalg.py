@@ -3,6 +3,7 @@
 Notation: rows (n, d) some arms; R (d, d) upper triangular with R'R = rows'rows.
 """
 
+import threading
 from collections.abc import Callable, Iterable
 from functools import cache, wraps
 from typing import ParamSpec, TypeVar
@@ -27,13 +28,22 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
+_caller = threading.local()  # `limited` while this Python thread is inside a limited function
+
+
 def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
     """Run `function` with BLAS on one thread: on matrices of our size more threads cost 10-25x CPU time."""
 
     @wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> T:
-        with _blas().limit(limits=1):
+        if getattr(_caller, "limited", False):  # limiting again takes 50 microseconds and changes nothing
             return function(*args, **kwargs)
+        _caller.limited = True
+        try:
+            with _blas().limit(limits=1):
+                return function(*args, **kwargs)
+        finally:
+            _caller.limited = False
 
     return limited
 
@@ -74,9 +84,12 @@ def upper_inverse(R: Array) -> Array:
 
 def triangular(rows: Array) -> Array:
     """Return upper triangular R with R'R = rows'rows, by QR: the condition number is not squared."""
-    return np.asarray(np.linalg.qr(rows, mode="r"))
+    reflected = lapack.dgeqrf(rows)[0]
+    R: Array = np.triu(reflected[: rows.shape[1]])
+    return R
 
 
+@one_blas_thread
 def tall_qr(chunks: Iterable[tuple[int, Array]], dim: int) -> Array:
     """Return the triangular factor R of all rows, one chunk in memory at a time.
 
@@ -88,19 +101,20 @@ def tall_qr(chunks: Iterable[tuple[int, Array]], dim: int) -> Array:
     for _, rows in chunks:
         for start in range(0, len(rows), step):
             R = triangular(np.vstack([R, rows[start : start + step]]))
-    return R
+    return np.vstack([R, np.zeros((dim - len(R), dim))])  # fewer rows than columns: R is square all the same
 
 
-def numerical_rank(R: Array) -> int:
-    """Return the rank of a triangular factor, whatever the scale of its columns."""
-    scale = np.sqrt((R * R).sum(axis=0))
-    if not scale.all():
-        R, scale = R[:, scale > 0], scale[scale > 0]
-    if not scale.size:
-        return 0
-    pivots = np.abs(np.diagonal(linalg.qr(R / scale, mode="r", pivoting=True)[0]))
+def independent_columns(R: Array) -> IntArray:
+    """Return a largest set of linearly independent columns, increasing; their units do not matter."""
+    scale = np.abs(R).max(axis=0)  # not the norm: squares of very small or large numbers leave the range
+    used = np.flatnonzero(scale)
+    if not used.size:
+        return used.astype(np.int64)
+    triangle, order = linalg.qr(R[:, used] / scale[used], mode="r", pivoting=True)
+    pivots = np.abs(np.diagonal(triangle))
     # 100 d eps: columns that agree to 14 digits are the same feature as far as double precision can say.
-    return int((pivots > 100 * R.shape[1] * np.finfo(float).eps * pivots[0]).sum())
+    rank = int((pivots > 100 * used.size * np.finfo(float).eps * pivots[0]).sum())
+    return np.sort(used[order[:rank]]).astype(np.int64)
 
 
 def pivoted_rows(rows: Array) -> tuple[IntArray, float]:
@@ -116,23 +130,26 @@ def pivoted_rows(rows: Array) -> tuple[IntArray, float]:
     return order[:n].astype(np.int64), float(pivots[-1] / pivots[0]) if full else 0.0
 
 
-def spread_rows(rows: Array, *, at_most: int, cosine: float, beside: Array | None = None) -> IntArray:
+def spread_rows(rows: Array, *, at_most: int, cosine: float) -> IntArray:
     """Return positions of rows, earlier ones first, that are pairwise far from parallel.
 
-    A row is passed over when its |cos| with one already taken (or with a row of `beside`) exceeds `cosine`.
+    A row is passed over when it is zero or its |cos| with one already taken exceeds `cosine`.
     """
     norms = np.sqrt((rows * rows).sum(axis=1))
     unit = rows / np.where(norms > 0, norms, 1.0)[:, None]
     blocked = norms == 0
-    if beside is not None and len(beside):
-        lengths = np.sqrt((beside * beside).sum(axis=1))
-        other = beside / np.where(lengths > 0, lengths, 1.0)[:, None]
-        blocked |= (np.abs(unit @ other.T) > cosine).any(axis=1)
     taken: list[int] = []
-    for i in range(len(rows)):
-        if len(taken) == at_most:
-            break
-        if not blocked[i]:
-            taken.append(i)
-            blocked |= np.abs(unit @ unit[i]) > cosine
+    while len(taken) < at_most and not blocked.all():
+        i = int(np.argmin(blocked))  # the first row that is still free
+        taken.append(i)
+        blocked |= np.abs(unit @ unit[i]) > cosine
+        blocked[i] = True
     return np.array(taken, dtype=np.int64)
+
+
+def largest(values: Array, n: int) -> IntArray:
+    """Return positions of the n largest values, largest first."""
+    if n < len(values):
+        top = np.argpartition(-values, n)[:n]
+        return top[np.argsort(-values[top], kind="stable")]
+    return np.argsort(-values, kind="stable")

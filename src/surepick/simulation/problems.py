@@ -52,9 +52,7 @@ class Problem:
                 f"got {self.X.shape} and {self.theta.shape}."
             )
         if self.answers.ndim != 2 or self.answers.shape[1] != self.dim:
-            raise InvalidInput(
-                f"candidates must have shape (M, {self.dim}) like the arms, got {self.answers.shape}."
-            )
+            raise InvalidInput(f"candidates must have shape (M, {self.dim}) like the arms, got {self.answers.shape}.")
         if not all(np.isfinite(values).all() for values in (self.X, self.theta, self.answers)):
             raise InvalidInput("arms, candidates and theta of a problem must be finite.")
         if not (self.noise_std > 0 and math.isfinite(self.noise_std)):
@@ -124,9 +122,7 @@ def many_arms(n_arms: int, *, seed: int = 0, variant: ManyArmsVariant = "as-run"
         case "normal-var-0.09":
             angles = math.pi / 4 + 0.3 * rng.standard_normal(n_arms - 2)
         case _:
-            raise InvalidInput(
-                f'`variant` must be "as-run", "normal-std-0.09" or "normal-var-0.09", got {variant!r}.'
-            )
+            raise InvalidInput(f'`variant` must be "as-run", "normal-std-0.09" or "normal-var-0.09", got {variant!r}.')
     cluster = np.column_stack([np.cos(angles), np.sin(angles)])
     return Problem(
         X=np.vstack([cluster, [1.0, 0.0], informative]),
@@ -173,9 +169,7 @@ def transductive(dim: int) -> Problem:
         raise InvalidInput(f"`dim` must be at least 1, got {dim!r}.")
     basis = np.eye(2 * dim)
     tilted = math.cos(0.1) * basis[:dim] + math.sin(0.1) * basis[dim:]
-    return Problem(
-        X=basis, theta=basis[0], candidates=np.vstack([basis[:dim], tilted]), name=f"transductive d={dim}"
-    )
+    return Problem(X=basis, theta=basis[0], candidates=np.vstack([basis[:dim], tilted]), name=f"transductive d={dim}")
 
 
 def sphere(dim: int, n_arms: int, *, seed: int = 0, closest_pair: float | None = None) -> Problem:
@@ -213,9 +207,7 @@ def random_linear(n_arms: int = 50, dim: int = 20, *, seed: int = 0) -> Problem:
     """
     half = dim // 2
     if dim < 4 or n_arms < dim:
-        raise InvalidInput(
-            f"need dim >= 4 and n_arms >= dim so that the arms can span, got {dim=}, {n_arms=}."
-        )
+        raise InvalidInput(f"need dim >= 4 and n_arms >= dim so that the arms can span, got {dim=}, {n_arms=}.")
     rng = np.random.default_rng(seed)
     theta = np.full(dim, 0.8)
     theta[0] = 1.0
@@ -238,9 +230,7 @@ def multivariate(n_factors: int, *, seed: int = 0) -> Problem:
     Reference: Fiez et al. (2019), as in their public code.
     """
     if not 2 <= n_factors <= 16:
-        raise InvalidInput(
-            f"`n_factors` must be between 2 and 16 (it gives 2^n_factors arms), got {n_factors!r}."
-        )
+        raise InvalidInput(f"`n_factors` must be between 2 and 16 (it gives 2^n_factors arms), got {n_factors!r}.")
     rng = np.random.default_rng(seed)
     settings = np.array(list(itertools.product([-1.0, 1.0], repeat=n_factors)))
     pairs = [settings[:, i] * settings[:, j] for i, j in itertools.combinations(range(n_factors), 2)]

@@ -11,6 +11,7 @@ Pricing is partial: a pool of a few thousand promising arms and directions is pr
 of them only when the pool has nothing left to offer.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -18,10 +19,19 @@ import numpy as np
 
 from surepick.core.arms import ArmSet, square_norms
 from surepick.core.design.directions import Directions
-from surepick.core.design.goals import ALIKE, ArmsThemselves, Effort, GivenDirections, Goal
+from surepick.core.design.goals import ALIKE, ArmsThemselves, Effort, GivenDirections, Goal, Members
 from surepick.core.design.master import MasterSolution
 from surepick.core.design.sparse import carried, information_columns
-from surepick.core.linalg import Array, BoolArray, IntArray, pivoted_rows, spread_rows, triangular, upper_inverse
+from surepick.core.linalg import (
+    Array,
+    BoolArray,
+    IntArray,
+    largest,
+    pivoted_rows,
+    spread_rows,
+    triangular,
+    upper_inverse,
+)
 
 MAX_ROUNDS = 200
 START_LEVEL = 0.3
@@ -81,7 +91,7 @@ def pooled(n: int, dim: int) -> int:
 
 
 def _strided(n: int, at_most: int) -> IntArray:
-    return np.unique(np.linspace(0, n - 1, min(n, at_most)).astype(np.int64))
+    return np.arange(n) if n <= at_most else np.unique(np.linspace(0, n - 1, at_most).astype(np.int64))
 
 
 def spanning_arms(arms: ArmSet, frame: Array) -> IntArray:
@@ -109,6 +119,7 @@ class Generation:
         self.frame = frame_of(arms)
         self.pool = _strided(arms.n_arms, pooled(arms.n_arms, arms.dim))
         self.whole = len(self.pool) == arms.n_arms
+        self.members = Members(arms.n_arms)
         self.pool_rows = arms.gather(self.pool) @ self.frame
         self.goal: Goal = (
             ArmsThemselves(arms, self.frame, self.effort)
@@ -123,6 +134,8 @@ class Generation:
         best: Solution | None = None
         while self.effort.rounds < MAX_ROUNDS:
             self.effort.rounds += 1
+            if len(self.S) == self.arms.n_arms and self.goal.is_complete:
+                tol = 0.0  # the master is the whole problem: no need to approach it in stages
             stage = 0.3 * self.tol if self.whole else float(np.clip(0.1 * gap, 0.3 * self.tol, 0.1))
             master = self._master(tol=max(tol, 0.3 * stage), level=level)
 
@@ -141,7 +154,7 @@ class Generation:
                     break
                 if not self.whole:
                     gain = square_norms(self.pool_rows @ factor)
-            level = float(np.clip(pool_gap, tol, START_LEVEL))
+            level = float(np.clip(pool_gap, max(tol, 0.1 * self.tol), START_LEVEL))
             # Never loosen, never jump down too far: bouncing between tolerances wastes masters.
             tol = min(tol, max(0.1 * pool_gap, (0.1 if len(self.S) > 100 else 1e-3) * tol))
             self._purge(whitener, master.z)
@@ -155,6 +168,8 @@ class Generation:
         even = np.full(len(spanning), 1.0 / len(spanning))
         if start is None:
             self.S, self.w = spanning, even
+            if self.arms.n_arms <= 2 * self.arms.dim:
+                self.S, self.w = np.arange(self.arms.n_arms), np.full(self.arms.n_arms, 1.0 / self.arms.n_arms)
         else:
             # The spanning set keeps A regular when the earlier design had another leader in mind.
             self.S = np.union1d(start.support, spanning)
@@ -162,8 +177,7 @@ class Generation:
             self.w[np.searchsorted(self.S, start.support)] = (1.0 - 1e-3) * start.weights
             self.w[np.searchsorted(self.S, spanning)] += 1e-3 * even
         self.X = self.arms.gather(self.S) @ self.frame
-        # An arm that was dropped and came back is never dropped again: without this, rounds can cycle.
-        self.dropped = self.returned = np.empty(0, dtype=np.int64)
+        self.members.enter(self.S)
         self.goal.start(whitener_of(self.X, self.w), None if start is None else start.hardest)
 
     def _master(self, *, tol: float, level: float) -> MasterSolution:
@@ -194,57 +208,60 @@ class Generation:
         return Solution(self.S, self.w, hardest, lam, theta @ self.frame.T, value, bound, idle)
 
     def _thinned(self, full: Solution) -> Solution:
-        """Return the solution on few arms: drop idle ones, then move weights; keep what a full pass accepts."""
+        """Return the solution on few arms: the boldest proposal that a full pass accepts."""
         X = self.arms.gather(full.support) @ self.frame
         most = self.arms.dim * (self.arms.dim + 1) // 2
         allowed = full.bound * (1.0 + max(self.tol, full.gap))
-        for ambition in (2, 1, 0):
-            kept, w = np.arange(len(X)), full.w
-            if ambition > 0:
-                kept = np.flatnonzero(~full.idle)
-                if pivoted_rows(X[kept])[1] < 1e-9:  # what is left does not span
-                    continue
-                whitener = whitener_of(X[kept], full.w[kept])
-                w = self.goal.solve(X[kept] @ whitener, whitener, full.w[kept], tol=0.1 * self.tol, level=self.tol).w
-            whitener = whitener_of(X[kept], w)
-            if ambition == 2:
-                moved = carried(self.goal.columns(X[kept], w, whitener), w) * w
-            elif len(kept) > most:
-                moved = carried(information_columns(X[kept] @ whitener, w), w) * w
-            else:
-                moved = w
-            kept, w = kept[moved > 0], moved[moved > 0]
+        for arms, weights in self._proposals(full, X):
+            kept, w = arms[weights > 0], weights[weights > 0]
             if len(kept) > most or pivoted_rows(X[kept])[1] < 1e-9:
                 continue
-            value = float(w.sum()) * self.goal.worst_of_all(whitener_of(X[kept], w))
-            if value <= allowed or ambition == 0:
-                return replace(full, support=full.support[kept], w=w, value=value, idle=np.zeros(len(kept), bool))
+            whitener = whitener_of(X[kept], w)
+            gain = square_norms(self.pool_rows @ self.goal.factor(whitener)).max()
+            # The pool refuses most of what a full pass would, for a fraction of its cost.
+            if self.goal.pool_bounds(w, whitener, gain)[0] <= allowed:
+                value = float(w.sum()) * self.goal.worst_of_all(whitener)
+                if value <= allowed:
+                    return replace(full, support=full.support[kept], w=w, value=value, idle=np.zeros(len(w), bool))
         return full
+
+    def _proposals(self, full: Solution, X: Array) -> Iterator[tuple[IntArray, Array]]:
+        """Yield (arms kept, weights) from the boldest to the safest."""
+        kept = np.flatnonzero(~full.idle)
+        if pivoted_rows(X[kept])[1] > 1e-9:  # else what is left does not span
+            w = full.w[kept]
+            whitener = whitener_of(X[kept], w)
+            yield kept, w * carried(self.goal.columns(X[kept], w, whitener), w)
+            w = self.goal.solve(X[kept] @ whitener, whitener, w, tol=0.1 * self.tol, level=1e-2).w
+            whitener = whitener_of(X[kept], w)
+            yield kept, w * carried(self.goal.columns(X[kept], w, whitener), w)
+            yield kept, w
+        # Keeps A itself, hence the value, and gets below d(d+1)/2 arms whatever happened above.
+        columns = information_columns(X @ whitener_of(X, full.w), full.w)
+        yield np.arange(len(X)), full.w * carried(columns, full.w)
 
     def _purge(self, whitener: Array, z: Array) -> None:
         """Drop arms that are priced out and carry next to no information."""
         # Leverage, not weight: a weight of 1e-9 may be all that measures some direction.
         leverage = self.w * square_norms(self.X @ whitener)
         n, d = self.X.shape
-        idle = np.flatnonzero((z > 0.1) & (leverage < 0.05 * d / n))
+        idle = np.flatnonzero((z > 0.03) & (leverage < 0.05 * d / n) & self.members.droppable(self.S))
         idle = idle[np.argsort(leverage[idle], kind="stable")]
         # At most half of any direction's information may go, so A stays regular.
         idle = idle[np.cumsum(leverage[idle]) <= 0.5]
-        idle = idle[~np.isin(self.S[idle], self.returned)]
         kept = np.ones(n, dtype=bool)
         kept[idle] = False
-        self.dropped = np.union1d(self.dropped, self.S[idle])
+        self.members.drop(self.S[idle])
         self.S, self.X, self.w = self.S[kept], self.X[kept], self.w[kept]
 
     def _add(self, gain: Array, limit: float, whitener: Array) -> None:
-        """Add up to 2d arms whose gain exceeds that of every arm of the master."""
+        """Add the arms whose gain exceeds that of every arm of the master, as many as pay for a larger one."""
         d = self.arms.dim
-        top = np.argsort(-gain, kind="stable")[: 40 * d]
+        top = largest(gain, 40 * d)
         top = top[gain[top] > limit]
-        top = top[~np.isin(self.pool[top], self.S)]
-        top = top[spread_rows(self.pool_rows[top] @ whitener, at_most=2 * d, cosine=ALIKE)]
-        self.returned = np.union1d(self.returned, np.intersect1d(self.pool[top], self.dropped))
-        order = np.argsort(np.concatenate([self.S, self.pool[top]]), kind="stable")
-        self.S = np.concatenate([self.S, self.pool[top]])[order]
-        self.X = np.vstack([self.X, self.pool_rows[top]])[order]
-        self.w = np.concatenate([self.w, np.zeros(len(top))])[order]
+        top = top[~self.members.inside[self.pool[top]]]
+        top = top[spread_rows(self.pool_rows[top] @ whitener, at_most=min(2 * d, d + 20), cosine=ALIKE)]
+        self.members.enter(self.pool[top])
+        self.S = np.concatenate([self.S, self.pool[top]])
+        self.X = np.vstack([self.X, self.pool_rows[top]])
+        self.w = np.concatenate([self.w, np.zeros(len(top))])

@@ -14,7 +14,7 @@ from surepick.core.arms import ArmSet, square_norms
 from surepick.core.design.directions import Directions
 from surepick.core.design.master import MasterSolution, solve_d, solve_xy
 from surepick.core.design.sparse import information_columns, score_columns
-from surepick.core.linalg import Array, BoolArray, IntArray, spread_rows, triangular
+from surepick.core.linalg import Array, BoolArray, IntArray, largest, spread_rows, triangular
 
 ALIKE = 0.9
 """|cos| above which two arms or directions do not enter the master together."""
@@ -30,6 +30,32 @@ class Effort:
     """Interior-point iterations, all masters together."""
     passes: int = 0
     """Full passes over the arms or over the directions."""
+
+
+@final
+class Members:
+    """Which of n rows are in the master; a row that was dropped and came back stays, or rounds could cycle."""
+
+    def __init__(self, n: int) -> None:
+        self.inside = np.zeros(n, dtype=bool)
+        self.dropped = np.zeros(n, dtype=bool)
+        self.returned = np.zeros(n, dtype=bool)
+
+    def enter(self, index: IntArray) -> IntArray:
+        """Take these rows in and return those that were not inside yet."""
+        new = index[~self.inside[index]]
+        self.inside[new] = True
+        self.returned[new] = self.dropped[new]
+        return new
+
+    def drop(self, index: IntArray) -> None:
+        """Let these rows go."""
+        self.inside[index], self.dropped[index] = False, True
+
+    def droppable(self, index: IntArray) -> BoolArray:
+        """Return which of these rows may still be dropped."""
+        free: BoolArray = ~self.returned[index]
+        return free
 
 
 class Goal(Protocol):
@@ -48,7 +74,7 @@ class Goal(Protocol):
         ...
 
     def pool_bounds(self, w: Array, whitener: Array, largest_gain: float) -> tuple[float, float]:
-        """Return value and lower bound as far as the pooled arms and directions can tell."""
+        """Return value and lower bound as far as the pooled arms (their `largest_gain`) and directions can tell."""
         ...
 
     def true_bounds(self, w: Array, whitener: Array, largest_gain: float) -> tuple[float, float]:
@@ -61,6 +87,11 @@ class Goal(Protocol):
 
     def worst_of_all(self, whitener: Array) -> float:
         """Return the largest phi over all directions, by a full pass."""
+        ...
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the master knows every direction."""
         ...
 
     def columns(self, X: Array, w: Array, whitener: Array) -> Array:
@@ -99,6 +130,11 @@ class ArmsThemselves:
     def grow(self, whitener: Array) -> None:
         """Nothing to add: the directions are the arms."""
 
+    @property
+    def is_complete(self) -> bool:
+        """The master's directions are its arms."""
+        return True
+
     def worst_of_all(self, whitener: Array) -> float:
         """Return the largest leverage over all arms."""
         self.effort.passes += 1
@@ -123,15 +159,20 @@ class GivenDirections:
         self.Q = np.empty(0, dtype=np.int64)
         self.Y = np.empty((0, len(frame)))
         self.lam = np.empty(0)
-        # As for arms: a direction that was dropped and came back stays, or rounds can cycle.
-        self.dropped = self.returned = np.empty(0, dtype=np.int64)
+        self.members = Members(directions.n_directions)
 
     def start(self, whitener: Array, hardest: IntArray | None) -> None:
         """Take the worst d directions of the first design, and those of an earlier solve."""
-        self._refresh(whitener)
+        if self.whole:
+            self._fill_pool(self.directions.existing(np.arange(self.directions.n_directions)))
+        else:
+            self._refresh(whitener)
         if hardest is not None:
             self._join(self.directions.existing(hardest))
-        self._join(self.pool[spread_rows(self.pool_rows @ whitener, at_most=len(self.frame), cosine=ALIKE)])
+        if len(self.pool) <= 2 * len(self.frame):
+            self._join(self.pool)
+        else:
+            self._join_worst(whitener, above=0.0)
 
     def solve(self, X: Array, whitener: Array, w: Array, *, tol: float, level: float) -> MasterSolution:
         """Solve the master on the hardest directions."""
@@ -164,20 +205,20 @@ class GivenDirections:
         """Drop directions that are far from binding, add up to d violated ones."""
         phi = square_norms(self.Y @ whitener)
         limit = phi.max()
-        slack = (phi <= 0.7 * limit) & ~np.isin(self.Q, self.returned)
-        self.dropped = np.union1d(self.dropped, self.Q[slack])
+        slack = self.members.droppable(self.Q) & (phi <= 0.7 * limit)
+        self.members.drop(self.Q[slack])
         self._keep(~slack)
-        rows = self.pool_rows @ whitener
-        phi = square_norms(rows)
-        worst = np.argsort(-phi, kind="stable")[: 20 * len(self.frame)]
-        worst = worst[phi[worst] > limit]
-        worst = worst[~np.isin(self.pool[worst], self.Q)]
-        new = self.pool[worst[spread_rows(rows[worst], at_most=len(self.frame), cosine=ALIKE)]]
-        self.returned = np.union1d(self.returned, np.intersect1d(new, self.dropped))
-        self._join(new)
+        self._join_worst(whitener, above=limit)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every direction has a place in the master."""
+        return len(self.Q) == len(self.pool)
 
     def worst_of_all(self, whitener: Array) -> float:
         """Return the largest phi over all directions."""
+        if self.whole:
+            return float(square_norms(self.pool_rows @ whitener).max())
         self.effort.passes += 1
         return float(self.directions.top(self.frame @ whitener, 1)[1][0])
 
@@ -197,12 +238,23 @@ class GivenDirections:
 
     def _refresh(self, whitener: Array) -> None:
         self.effort.passes += 1
-        self.pool, phi = self.directions.top(self.frame @ whitener, self.n_pool)
-        self.pool_rows = self.directions.vectors(self.pool) @ self.frame
+        index, phi = self.directions.top(self.frame @ whitener, self.n_pool)
+        self._fill_pool(index)
         self.worst = float(phi[0])
 
+    def _fill_pool(self, index: IntArray) -> None:
+        self.pool, self.pool_rows = index, self.directions.vectors(index) @ self.frame
+
+    def _join_worst(self, whitener: Array, *, above: float) -> None:
+        """Add up to d directions of the pool with the largest phi, far from parallel to each other."""
+        rows, dim = self.pool_rows @ whitener, len(self.frame)
+        phi = square_norms(rows)
+        worst = largest(phi, 20 * dim)
+        worst = worst[phi[worst] > above]
+        self._join(self.pool[worst[spread_rows(rows[worst], at_most=dim, cosine=ALIKE)]])
+
     def _join(self, index: IntArray) -> None:
-        new = np.setdiff1d(index, self.Q)
+        new = self.members.enter(index)
         self.Q = np.concatenate([self.Q, new])
         self.Y = np.vstack([self.Y, self.directions.vectors(new) @ self.frame])
         self.lam = np.concatenate([self.lam, np.zeros(len(new))])

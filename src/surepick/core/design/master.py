@@ -170,7 +170,7 @@ def _xy_newton(at: _Point, now: _Iterate) -> tuple[Array, Array]:
     H = 2.0 * at.UU * (weighted.T @ weighted)
     # lam/s - 2 lam phi may be negative; with the term above the sum stays positive definite.
     H += (at.G.T * (now.lam / now.s - 2.0 * now.lam * at.phi)) @ at.G
-    H[np.diag_indices_from(H)] += now.z / now.w
+    H.flat[:: len(H) + 1] += now.z / now.w
     return _factored(H)
 
 
@@ -198,7 +198,7 @@ def _d_iterates(X: Array, w: Array, *, tol: float, level: float) -> Iterator[Mas
         yield MasterSolution(w, w, z, float(w.sum() * leverage.max()), float(d))
         mu = float(z @ w) / n
         H = UU * UU
-        H[np.diag_indices_from(H)] += z / w
+        H.flat[:: len(H) + 1] += z / w
         factor = _factored(H)
         dw = _solve(factor, leverage - 1.0)
         dz = -z * dw / w - z
@@ -223,7 +223,7 @@ def _factored(H: Array) -> tuple[Array, Array]:
             return scale, cholesky(scaled)
         except np.linalg.LinAlgError:
             shift = max(10.0 * shift, 1e-14)
-            scaled[np.diag_indices_from(scaled)] = 1.0 + shift
+            scaled.flat[:: len(scaled) + 1] = 1.0 + shift
 
 
 def _solve(factor: tuple[Array, Array], rhs: Array) -> Array:

@@ -101,11 +101,12 @@ def _solved(
     solution = generation.solve(None if warm_start is None else _start(warm_start, arms))
     scale = 1.0 if theta is None else 2.0
     used = solution.lam > 0
+    order = np.argsort(solution.support)
     return Design(
         value=scale * solution.value,
         lower_bound=scale * solution.bound,
-        support=solution.support,
-        weights=solution.w / solution.w.sum(),
+        support=solution.support[order],
+        weights=solution.w[order] / solution.w.sum(),
         hardest=solution.hardest[used],
         multipliers=solution.lam[used],
         alternatives=solution.alternatives[used],

@@ -1,0 +1,199 @@
+"""Numerical helpers against NumPy, and what they promise about rank, spread and threads."""
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_info
+
+from surepick.core.linalg import (
+    cholesky,
+    independent_columns,
+    one_blas_thread,
+    pivoted_rows,
+    solve_cholesky,
+    solve_lower,
+    spread_rows,
+    tall_qr,
+    triangular,
+    upper_inverse,
+)
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(seed=seeds, dim=st.integers(1, 8))
+def test_the_lapack_shortcuts_equal_numpy(seed: int, dim: int) -> None:
+    """Cholesky factor, triangular solves and inverse agree with the checked routines and leave their input alone."""
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((dim, dim)) + 3.0 * np.eye(dim)
+    A, B = root @ root.T, rng.standard_normal((dim, 3))
+    before = A.copy()
+    L = cholesky(A)
+    np.testing.assert_array_equal(A, before)
+    np.testing.assert_allclose(L, np.linalg.cholesky(A), atol=1e-12 * np.abs(A).max())
+    tolerance = 1e-12 * np.linalg.cond(A)
+    np.testing.assert_allclose(solve_lower(L, B), np.linalg.solve(L, B), atol=tolerance)
+    np.testing.assert_allclose(A @ solve_cholesky(L, B[:, 0]), B[:, 0], atol=tolerance)
+    np.testing.assert_allclose(L.T @ upper_inverse(L.T), np.eye(dim), atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "A",
+    [np.diag([1.0, 0.0]), np.diag([1.0, -1.0]), np.array([[np.nan]]), np.ones((2, 2)) - 1e-3 * np.eye(2)],
+    ids=["singular", "indefinite", "nan", "slightly-indefinite"],
+)
+def test_a_matrix_that_is_not_positive_definite_has_no_cholesky_factor(A: np.ndarray) -> None:
+    """Instead of a factor full of NaN there is an error."""
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        cholesky(A)
+
+
+def test_a_singular_triangle_has_no_inverse() -> None:
+    """A zero on the diagonal is an error, not infinity."""
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        upper_inverse(np.array([[1.0, 2.0], [0.0, 0.0]]))
+
+
+@given(seed=seeds, n_rows=st.integers(1, 30), dim=st.integers(1, 6), step=st.integers(1, 31))
+def test_qr_by_chunks_equals_qr_at_once(seed: int, n_rows: int, dim: int, step: int) -> None:
+    """Whatever the chunks, R is square, upper triangular, and equal up to the signs of its rows."""
+    rows = np.random.default_rng(seed).standard_normal((n_rows, dim))
+    R = tall_qr(((i, rows[i : i + step]) for i in range(0, n_rows, step)), dim)
+    assert R.shape == (dim, dim)
+    assert not np.tril(R, -1).any()
+    whole = triangular(rows)
+    np.testing.assert_allclose(np.abs(R[: len(whole)]), np.abs(whole), atol=1e-12)
+    np.testing.assert_allclose(R.T @ R, rows.T @ rows, atol=1e-12)
+
+
+def test_qr_in_several_internal_pieces_uses_every_row() -> None:
+    """A chunk longer than one internal piece loses no rows, not even the last."""
+    rows = np.random.default_rng(0).standard_normal((5001, 3))
+    rows[-1] = 1e3
+    R = tall_qr([(0, rows[:3000]), (3000, rows[3000:])], 3)
+    np.testing.assert_allclose(R.T @ R, rows.T @ rows, rtol=1e-11)
+
+
+@given(seed=seeds, dim=st.integers(1, 7), data=st.data())
+def test_independent_columns_are_a_basis_in_any_units(seed: int, dim: int, data: st.DataObject) -> None:
+    """As many columns as the rank, independent of each other, whatever the units of each."""
+    rank = data.draw(st.integers(0, dim))
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((12, rank)) @ rng.standard_normal((rank, dim))
+    kept = independent_columns(triangular(X * 10.0 ** rng.uniform(-200, 200, dim)))
+    assert len(kept) == rank
+    assert (np.diff(kept) > 0).all()
+    assert rank == 0 or np.linalg.matrix_rank(X[:, kept]) == rank
+
+
+@pytest.mark.parametrize(("difference", "rank"), [(1e-9, 2), (1e-12, 2), (1e-15, 1), (0.0, 1)])
+def test_columns_that_agree_to_fourteen_digits_are_one(difference: float, rank: int) -> None:
+    """A difference of 1e-12 between two features is data, one of 1e-15 is rounding."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(50)
+    X = np.column_stack([x, x + difference * rng.standard_normal(50)])
+    assert len(independent_columns(triangular(X))) == rank
+
+
+@given(seed=seeds, n_rows=st.integers(1, 20), dim=st.integers(1, 6))
+def test_pivoted_rows_span_what_the_rows_span(seed: int, n_rows: int, dim: int) -> None:
+    """The chosen rows are different, start with the longest, and their last pivot tells whether all of R^d is spanned."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n_rows, dim))
+    if seed % 2:
+        rows[:, -1] = rows[:, 0]
+    chosen, pivot = pivoted_rows(rows)
+    rank = np.linalg.matrix_rank(rows)
+    assert len(set(chosen.tolist())) == len(chosen) == min(n_rows, dim)
+    assert chosen[0] == np.argmax((rows * rows).sum(axis=1))
+    assert np.linalg.matrix_rank(rows[chosen]) == rank
+    assert (pivot > 1e-12) == (rank == dim)
+
+
+def test_zero_rows_do_not_span() -> None:
+    """All-zero rows have a relative last pivot of zero, not NaN."""
+    assert pivoted_rows(np.zeros((4, 2)))[1] == 0.0
+
+
+@given(seed=seeds, n_rows=st.integers(0, 25), at_most=st.integers(0, 10), cosine=st.sampled_from([0.5, 0.9, 0.99]))
+def test_spread_rows_equal_a_greedy_loop(seed: int, n_rows: int, at_most: int, cosine: float) -> None:
+    """Rows are taken in order, skipping zero rows and those nearly parallel (or opposite) to one already there."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-2, 3, (n_rows, 3)).astype(float) + 1e-3 * rng.standard_normal((n_rows, 3))
+    rows[rng.random(n_rows) < 0.1] = 0.0
+    beside = rng.standard_normal((int(rng.integers(0, 3)), 3))
+
+    def parallel(a: np.ndarray, b: np.ndarray) -> bool:
+        return bool(abs(a @ b) > cosine * np.linalg.norm(a) * np.linalg.norm(b))
+
+    taken: list[int] = []
+    for i, row in enumerate(rows):
+        others = [*beside, *rows[taken]]
+        if len(taken) < at_most and row.any() and not any(parallel(row, other) for other in others):
+            taken.append(i)
+    assert spread_rows(rows, at_most=at_most, cosine=cosine, beside=beside).tolist() == taken
+
+
+def blas_threads() -> set[int]:
+    """Return how many threads the loaded BLAS libraries may use."""
+    return {int(library["num_threads"]) for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+class TestOneBlasThread:
+    """The decorator limits BLAS inside the call and only there."""
+
+    def test_inside_there_is_one_thread_and_outside_as_before(self) -> None:
+        """Also inside a nested call, and after it returns to the outer one."""
+        before = blas_threads()
+        seen: list[set[int]] = []
+
+        @one_blas_thread
+        def inner() -> None:
+            seen.append(blas_threads())
+
+        @one_blas_thread
+        def outer() -> None:
+            inner()
+            seen.append(blas_threads())
+
+        outer()
+        inner()
+        assert seen == [{1}, {1}, {1}]
+        assert blas_threads() == before
+
+    def test_an_error_restores_the_threads(self) -> None:
+        """A failing call leaves no limit behind, and the next call is limited again."""
+        before = blas_threads()
+
+        @one_blas_thread
+        def fails(message: str) -> set[int]:
+            """Say what was seen."""
+            if message:
+                raise RuntimeError(message)
+            return blas_threads()
+
+        with pytest.raises(RuntimeError, match="on purpose"):
+            fails("on purpose")
+        assert blas_threads() == before
+        assert fails("") == {1}
+        assert (fails.__name__, fails.__doc__) == ("fails", "Say what was seen.")
+
+    def test_each_python_thread_sets_its_own_limit(self) -> None:
+        """A call in another thread does not rely on this one still being inside."""
+        seen: list[set[int]] = []
+
+        @one_blas_thread
+        def look() -> None:
+            seen.append(blas_threads())
+
+        @one_blas_thread
+        def start() -> None:
+            worker = threading.Thread(target=look)
+            worker.start()
+            worker.join()
+
+        start()
+        assert seen == [{1}]
