@@ -17,18 +17,22 @@ from surepick.core.linalg import Array, BoolArray, IntArray, triangular, upper_i
 
 @final
 class WhitenedArms:
-    """A view of an arm set in whitened coordinates, answering the same oracles.
+    """A view of rows in whitened coordinates, answering the same oracles as the rows themselves.
 
-    `design` is the G-optimal design whose information matrix became the identity.
+    Args:
+        arms: the rows to look at: the arms, or candidates with the same features.
+        back: R (d, d) upper triangular with R'R = the information matrix that becomes the identity.
+        design: the G-optimal design of the arms.
     """
 
-    def __init__(self, arms: ArmSet, design: Design) -> None:
-        self.arms, self.design = arms, design
+    def __init__(self, arms: ArmSet, back: Array, design: Design) -> None:
+        self.arms, self.back, self.design = arms, back, design
         self.n_arms, self.dim = arms.n_arms, arms.dim
-        rows = np.sqrt(design.weights)[:, None] * arms.gather(design.support)
-        # R'R = A(w): R is the map back, and QR does not square the condition number.
-        self.back = triangular(rows)
-        self.map = upper_inverse(self.back)
+        self.map = upper_inverse(back)
+
+    def view_of(self, candidates: ArmSet) -> "WhitenedArms":
+        """Return other rows with the same features in the same coordinates."""
+        return WhitenedArms(candidates, self.back, self.design)
 
     def theta_to_user(self, theta: Array) -> Array:
         """Return a whitened parameter in the user's coordinates."""
@@ -87,4 +91,6 @@ class WhitenedArms:
 def whiten(arms: ArmSet) -> WhitenedArms:
     """Return the arms in coordinates where their G-optimal design has identity information."""
     # 1e-6: two linear maps of the same features must agree on the coordinates far below any decision.
-    return WhitenedArms(arms, optimal_design(arms, tol=1e-6))
+    design = optimal_design(arms, tol=1e-6)
+    # R'R = A(w) by QR, which does not square the condition number.
+    return WhitenedArms(arms, triangular(np.sqrt(design.weights)[:, None] * arms.gather(design.support)), design)

@@ -58,16 +58,24 @@ class RowDirections:
 
 @final
 class GapDirections:
-    """Differences between the best candidate under theta and every other, each divided by its gap.
+    """Differences between the leader and every other candidate, each divided by its gap under theta.
+
+    Args:
+        candidates: what is compared.
+        theta: the parameter.
+        among: which candidates still count; None means all.
+        leader: the candidate that leads; None means the best under theta. It must be ahead of all that count.
 
     Raises:
         TiedArms: another candidate is as good as the best to rounding, so T* is infinite.
     """
 
-    def __init__(self, candidates: ArmSet, theta: Array, among: BoolArray | None = None) -> None:
+    def __init__(
+        self, candidates: ArmSet, theta: Array, *, among: BoolArray | None = None, leader: int | None = None
+    ) -> None:
         self.candidates, self.theta, self.among = candidates, theta, among
         self.n_directions = candidates.n_arms
-        self.leader = candidates.best(theta)
+        self.leader = candidates.best(theta) if leader is None else leader
         closest = candidates.rivals(self.leader, theta, (), lambda gap: gap, 1, among)
         if not len(closest.index):
             raise InvalidInput("at least two different candidates are needed; there is nothing to separate.")

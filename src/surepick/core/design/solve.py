@@ -87,6 +87,28 @@ def lower_bound(arms: Any, theta: Any, delta: float = 0.05, noise_std: float = 1
     return design.lower_bound * noise_std**2 * (1.0 - 2.0 * delta) * math.log((1.0 - delta) / delta)
 
 
+def separating_design(
+    arms: ArmSet,
+    directions: GapDirections,
+    *,
+    tol: float,
+    warm_start: Design | None = None,
+) -> Design:
+    """Return the design that separates a given leader from the candidates that still count.
+
+    What a learner asks for again and again: like `characteristic_time`, but with the directions at hand. Only
+    weights, value and bounds of the result are meaningful when some candidates no longer count.
+    """
+    return _solved(
+        arms,
+        directions,
+        tol=tol,
+        warm_start=warm_start,
+        candidates=directions.candidates,
+        theta=directions.theta,
+    )
+
+
 @one_blas_thread
 def _solved(
     arms: ArmSet,

@@ -1,0 +1,221 @@
+"""Lazy Track-and-Stop (Jedra and Proutiere 2020), Algorithm 1, as a composition of rules.
+
+    sampling        track the design that best separates the leader from the rest (equation 8), recomputed only at
+                    scheduled times (section 3.3), with forced exploration (section 3.2)
+    stopping        betting by default; the paper's rule (section 3.4) and others by name
+    recommendation  the leader when the rule stops
+
+Departures from the printed algorithm, each an option: the first design is G-optimal and a tenth of it stays mixed in
+(a design computed from d noisy rewards can get stuck on one arm for thousands of pulls); the schedule grows by 1.15
+instead of 2; A0 by pivoted QR instead of at random; exploration in whitened coordinates. `variant="paper"` undoes all
+of them. Errata of the paper are noted in `rules.sampling` and `core.thresholds`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+
+from surepick.algorithms.learner import Ground, Rule, Situation
+from surepick.core.checks import check_number
+from surepick.core.design import Design
+from surepick.core.design.directions import GapDirections
+from surepick.core.design.generation import frame_of, spanning_arms
+from surepick.core.design.solve import separating_design
+from surepick.core.linalg import Array, IntArray
+from surepick.core.whitening import WhitenedArms
+from surepick.errors import InvalidInput, TiedArms
+from surepick.rules.betting_rule import BettingRule
+from surepick.rules.every_pull import EveryPull
+from surepick.rules.sampling import ExplorationSet, ForcedExploration, Tracker, Tracking, exploration_set
+from surepick.rules.schedules import Schedule, as_schedule
+from surepick.rules.stopping import EvidenceRule, GLRRule, PairwiseRule
+
+Stopping = Literal["betting", "evidence", "pairwise", "paper-main", "paper-appendix", "paper-remark", "heuristic"]
+PRESETS = ("paper-main", "paper-appendix", "paper-remark")
+
+# Relative gap of the designs on the way: one percent of a design costs one percent of the pulls at most.
+DESIGN_TOL = 1e-2
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LazyTrackAndStop:
+    """Options of the algorithm; None stands for the variant's own choice.
+
+    Args:
+        variant: "practical", or "paper" for the printed algorithm with its experiments' settings.
+        tracking: "averaged" follows the sum of all designs, "current" the design in force.
+        schedule: when to recompute the design: "doubling", "geometric:1.15", "periodic:100", "every", or times.
+        stopping: the rule that decides.
+        regularizer: V (d, d) of the evidence rule in the user's coordinates, default the G-optimal information.
+        exploration_set: A0 by pivoted QR of the whitened arms, or at random.
+        exploration: factor of the floor f(t) on the smallest eigenvalue; 0 switches it off.
+        g_mix: share of the G-optimal design mixed into every design.
+    """
+
+    variant: Literal["practical", "paper"] = "practical"
+    tracking: Tracking = "averaged"
+    schedule: str | Iterable[int] | Schedule | None = None
+    stopping: Stopping | None = None
+    regularizer: Array | None = None
+    exploration_set: ExplorationSet | None = None
+    exploration: float | None = None
+    g_mix: float | None = None
+
+    def compose(self, ground: Ground) -> tuple["LazySampler", Rule]:
+        """Return the sampling rule and the stopping rule."""
+        if self.variant not in ("practical", "paper"):
+            raise InvalidInput(f"`variant` must be 'practical' or 'paper', got {self.variant!r}.")
+        is_paper = self.variant == "paper"
+        arms = ground.arms
+        chosen = exploration_set(
+            arms,
+            self.exploration_set or ("random" if is_paper else "pivoted"),
+            spanning_arms(arms, frame_of(arms)),
+            ground.seed,
+        )
+        stopping = self.stopping or ("paper-appendix" if is_paper else "betting")
+        rule = self._rule(stopping, ground, chosen)
+        exploration = _share("exploration", self.exploration, 1.0 if is_paper else 0.3, at_most=np.inf)
+        rows = arms.arms.gather(chosen) if is_paper else arms.gather(chosen)
+        sampler = LazySampler(
+            arms=arms,
+            candidates=ground.candidates,
+            start=chosen,
+            tracker=Tracker(self.tracking),
+            schedule=as_schedule(self.schedule or ("doubling" if is_paper else "geometric:1.15")),
+            forced=ForcedExploration(rows, scale=exploration),
+            explored=arms.arms if is_paper else arms,
+            g_mix=_share("g_mix", self.g_mix, 0.0 if is_paper else 0.1, at_most=1.0),
+            least=arms.dim if stopping == "betting" else 1,
+        )
+        return sampler, rule
+
+    def _rule(self, stopping: str, ground: Ground, chosen: IntArray) -> Rule:
+        delta, noise_std, epsilon = ground.delta, ground.noise_std, ground.epsilon
+        arms = ground.arms
+        if self.regularizer is not None and stopping != "evidence":
+            raise InvalidInput(f'`regularizer` belongs to stopping="evidence", got stopping={stopping!r}.')
+        if stopping == "betting":
+            return BettingRule(delta=delta, noise_std=noise_std, epsilon=epsilon)
+        if stopping == "evidence":
+            V = None if self.regularizer is None else arms.map.T @ np.asarray(self.regularizer) @ arms.map
+            return EveryPull(EvidenceRule(delta=delta, noise_std=noise_std, epsilon=epsilon, regularizer=V))
+        if stopping == "pairwise":
+            return EveryPull(PairwiseRule(delta=delta, noise_std=noise_std, epsilon=epsilon))
+        if stopping in (*PRESETS, "heuristic"):
+            return EveryPull(
+                GLRRule(
+                    threshold=stopping,
+                    delta=delta,
+                    noise_std=noise_std,
+                    epsilon=epsilon,
+                    c=_constant(stopping, arms, chosen),
+                    metric=arms.metric(),
+                )
+            )
+        raise InvalidInput(
+            f"`stopping` must be 'betting', 'evidence', 'pairwise', {', '.join(map(repr, PRESETS))} or 'heuristic', "
+            f"got {stopping!r}."
+        )
+
+
+def _constant(stopping: str, arms: WhitenedArms, chosen: IntArray) -> float | None:
+    """The paper's c, in the user's coordinates: lambda_min over A0, or the largest squared norm for the remark."""
+    if stopping == "heuristic":
+        return None
+    if stopping == "paper-remark":
+        return float(arms.arms.top_quadratic(np.eye(arms.dim), 1)[1][0])
+    rows = arms.arms.gather(chosen)
+    return float(np.linalg.eigvalsh(rows.T @ rows)[0])
+
+
+def _share(name: str, value: float | None, default: float, *, at_most: float) -> float:
+    number = default if value is None else check_number(name, value, needed="a number of at least 0")
+    if not 0.0 <= number <= at_most:
+        raise InvalidInput(f"`{name}` must be between 0 and {at_most:g}, got {number}.")
+    return number
+
+
+@final
+class LazySampler:
+    """Algorithm 1 without its stopping rule: A0 once, then forced exploration or tracking of the current design."""
+
+    def __init__(
+        self,
+        *,
+        arms: WhitenedArms,
+        candidates: WhitenedArms,
+        start: IntArray,
+        tracker: Tracker,
+        schedule: Schedule,
+        forced: ForcedExploration,
+        explored: WhitenedArms,
+        g_mix: float,
+        least: int,
+    ) -> None:
+        self._arms, self._candidates, self._explored = arms, candidates, explored
+        self._tracker, self._schedule, self._forced = tracker, schedule, forced
+        self._start = start.tolist()
+        self._n_started = 0
+        self._g_mix = g_mix
+        self._least = least
+        self._design: Design | None = None
+        self._has_plan = False
+        self._rows: dict[int, Array] = {}
+
+    def open(self, situation: Situation) -> int:
+        """Recompute the design from the results so far; the interval lasts until the next scheduled time."""
+        t = max(situation.n_pulls, self._tracker.n_asked)
+        if situation.theta is None or situation.leader is None:
+            g_optimal = self._arms.design
+            self._tracker.retarget(g_optimal.support, g_optimal.weights)
+            return max(self._schedule.next_after(t), 2 * self._arms.dim) - t
+        self._solve(situation)
+        return max(self._schedule.next_after(t) - t, self._least)
+
+    def _solve(self, situation: Situation) -> None:
+        assert situation.theta is not None
+        try:
+            directions = GapDirections(
+                self._candidates, situation.theta, among=situation.alive, leader=situation.leader
+            )
+        except TiedArms:
+            return  # a tie of estimates says nothing about where to measure: the design in force stays
+        self._design = separating_design(self._arms, directions, tol=DESIGN_TOL, warm_start=self._design)
+        g_optimal = self._arms.design
+        support = np.union1d(self._design.support, g_optimal.support) if self._g_mix > 0 else self._design.support
+        weights = np.zeros(len(support))
+        weights[np.searchsorted(support, self._design.support)] = (1.0 - self._g_mix) * self._design.weights
+        if self._g_mix > 0:
+            weights[np.searchsorted(support, g_optimal.support)] += self._g_mix * g_optimal.weights
+        self._tracker.retarget(support, weights)
+
+    def next(self) -> int:
+        """Return the next arm."""
+        if self._n_started < len(self._start):
+            arm = self._start[self._n_started]
+            self._n_started += 1
+            self._tracker.count(arm, is_wanted=True)
+        else:
+            turn = self._forced.turn()
+            if turn is None:
+                arm = self._tracker.next()
+            else:
+                arm = self._start[turn]
+                # What tracking missed stays due.
+                self._tracker.advance()
+                self._tracker.count(arm, is_wanted=False)
+        row = self._rows.get(arm)
+        if row is None:
+            row = self._rows[arm] = self._explored.gather([arm])[0]
+        self._forced.note(row)
+        return arm
+
+    def pulls_per_nat(self) -> float:
+        """Return T* at the estimate, over the share of pulls that follows its design."""
+        if self._design is None or self._g_mix >= 1.0:
+            return np.inf
+        return self._design.value / (1.0 - self._g_mix)

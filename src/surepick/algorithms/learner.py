@@ -1,0 +1,430 @@
+"""The learner: the only owner of mutable state; asks for arms, takes results, decides.
+
+A learner is a fold over its log: the same log gives the same state bit for bit. It knows no clock, no file and no
+global random state. Time runs in *intervals*: when one opens, the sampler plans from the results so far, the
+rule fixes its bets, and from then on the sequence of arms depends on no reward until all of the interval's asks are
+told or failed. Hence a batch within an interval is exact, and pending asks are accounted for.
+
+What belongs to an interval: its planned asks, and further asks made before any of its results is in (a batch larger
+than planned). Asks beyond that, and results nobody asked for, improve the estimate but carry no bets.
+"""
+
+import copy
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+import numpy as np
+
+from surepick.core.arms import ArmSet
+from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std, check_number
+from surepick.core.design.solve import as_arms, as_candidates
+from surepick.core.estimate import LeastSquares
+from surepick.core.evidence import Mixture, epsilon_bound
+from surepick.core.linalg import Array, BoolArray, one_blas_thread
+from surepick.core.thresholds import Guarantee
+from surepick.core.whitening import WhitenedArms, whiten
+from surepick.errors import InvalidInput, NotEnoughData
+from surepick.rules.verdict import Verdict
+
+Event = tuple[str, int] | tuple[str, int, float]
+"""("ask", n), ("tell", arm, reward) or ("fail", arm)."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What an algorithm is composed for: arms and candidates in whitened coordinates, and what is to be guaranteed."""
+
+    arms: WhitenedArms
+    candidates: WhitenedArms
+    delta: float
+    noise_std: float
+    epsilon: float
+    seed: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What a sampler may know when an interval opens."""
+
+    n_pulls: int
+    """Results so far."""
+    theta: Array | None
+    """Estimate in whitened coordinates; None before the pulled arms span."""
+    leader: int | None
+    alive: BoolArray | None
+    """Candidates the leader has yet to be separated from; None means all."""
+
+
+class Sampler(Protocol):
+    """Chooses arms; looks at results only when an interval opens."""
+
+    def open(self, situation: Situation) -> int:
+        """Plan an interval and return how many pulls it has."""
+        ...
+
+    def next(self) -> int:
+        """Return the next arm; may not depend on rewards told since `open`."""
+        ...
+
+    def pulls_per_nat(self) -> float:
+        """Return how many pulls one unit of evidence costs by the current plan, for noise_std 1; inf if unknown."""
+        ...
+
+
+class RuleAtWork(Protocol):
+    """A stopping rule's state as the learner drives it."""
+
+    def leader(self, estimate: LeastSquares) -> int:
+        """Return the candidate that leads."""
+        ...
+
+    def alive(self, leader: int) -> BoolArray | None:
+        """Return which candidates the leader has yet to be separated from; None means all."""
+        ...
+
+    def open(self, estimate: LeastSquares, leader: int) -> None:
+        """Take note that an interval begins: its arms are fixed, none of its results is in."""
+        ...
+
+    def after_pull(self, estimate: LeastSquares) -> Verdict | None:
+        """Decide after a result; None if this rule decides only between intervals."""
+        ...
+
+    def after_interval(self, estimate: LeastSquares, A: Array, b: Array) -> Verdict | None:
+        """Decide after an interval with information A and moments b; None if this rule decides after pulls."""
+        ...
+
+
+class Rule(Protocol):
+    """A stopping rule's configuration."""
+
+    @property
+    def name(self) -> str:
+        """Name of the rule."""
+        ...
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proved about it."""
+        ...
+
+    def regularizers(self, dim: int) -> Array:
+        """Return the matrices (J, d, d) whose log-determinants the estimate must follow."""
+        ...
+
+    def work_on(self, candidates: ArmSet) -> RuleAtWork:
+        """Return a fresh state."""
+        ...
+
+
+class Algorithm(Protocol):
+    """A composition of rules: what a file of this package provides."""
+
+    def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
+        """Return the parts, ready to run."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a learner says now."""
+
+    best: int | None
+    """Row number of the leading candidate; the answer once stopped. None before the pulled arms span."""
+    stopped: bool
+    evidence: float
+    """What the rule has against the alternatives, to be compared with `target`."""
+    target: float
+    rule: str
+    guarantee: Guarantee
+    n_pulls: int
+
+
+@final
+class _Interval:
+    """Asks that belong together, and what their results add up to."""
+
+    def __init__(self, dim: int, length: int) -> None:
+        self.left = length
+        self.pending = 0
+        self.n_told = 0
+        self.A = np.zeros((dim, dim))
+        self.b = np.zeros(dim)
+
+    @property
+    def is_over(self) -> bool:
+        return self.left == 0 and self.pending == 0
+
+
+@final
+class Learner:
+    """One algorithm at work on one set of arms.
+
+    Args:
+        algorithm: the composition.
+        arms: what may be pulled.
+        delta: risk.
+        noise_std: sub-Gaussian scale of the noise.
+        epsilon: slack.
+        candidates: what is compared, if not the arms.
+        seed: of whatever the algorithm draws.
+        name: of the algorithm.
+    """
+
+    @one_blas_thread
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        arms: Any,
+        *,
+        delta: float = 0.05,
+        noise_std: float = 1.0,
+        epsilon: float = 0.0,
+        candidates: Any = None,
+        seed: int = 0,
+        name: str = "",
+    ) -> None:
+        self.delta, self.noise_std = check_delta(delta), check_noise_std(noise_std)
+        self.epsilon, self.seed = check_epsilon(epsilon), check_count("seed", seed, least=0)
+        self.algorithm = name
+        self.arms = as_arms(arms)
+        self.white = whiten(self.arms)
+        rows = None if candidates is None else as_candidates("candidates", candidates, self.arms.dim)
+        self.candidates = self.white if rows is None else self.white.view_of(rows)
+        self._composition = algorithm
+        self._begin()
+
+    def _begin(self) -> None:
+        ground = Ground(
+            arms=self.white,
+            candidates=self.candidates,
+            delta=self.delta,
+            noise_std=self.noise_std,
+            epsilon=self.epsilon,
+            seed=self.seed,
+        )
+        self._sampler, self._rule = self._composition.compose(ground)
+        self.estimate = LeastSquares(self.white.dim, self._rule.regularizers(self.white.dim))
+        self._at_work = self._rule.work_on(self.candidates)
+        self._interval: _Interval | None = None
+        self._pending: dict[int, deque[_Interval | None]] = {}
+        self._rows: dict[int, Array] = {}
+        self._verdict: Verdict | None = None
+        self.square_sum = 0.0
+        """Sum of squared rewards: with the estimate it gives the residuals."""
+        self._log: list[Event] = []
+
+    @property
+    def log(self) -> Sequence[Event]:
+        """Everything that happened, in order."""
+        return tuple(self._log)
+
+    @property
+    def n_pending(self) -> int:
+        """Asks that are neither told nor failed."""
+        return sum(len(asks) for asks in self._pending.values())
+
+    @property
+    def counts(self) -> Mapping[int, int]:
+        """Results per arm."""
+        return self.estimate.counts
+
+    @property
+    def theta(self) -> Array:
+        """Estimate in the user's coordinates; raises `NotEnoughData` before the pulled arms span."""
+        return self.white.theta_to_user(self.estimate.theta)
+
+    @one_blas_thread
+    def next_arms(self, n: int = 1) -> list[int]:
+        """Return the next n arms to pull, in order. Always n: if results are pending, as good as can be without."""
+        n = check_count("n", n, least=1)
+        self._log.append(("ask", n))
+        return [self._next_arm() for _ in range(n)]
+
+    def _next_arm(self) -> int:
+        interval = self._interval
+        if interval is None and not (self._verdict is not None and self._verdict.stopped):
+            interval = self._interval = self._open()
+        belongs: _Interval | None = None
+        if interval is not None and interval.left > 0:
+            interval.left -= 1
+            belongs = interval
+        elif interval is not None and interval.n_told == 0:
+            belongs = interval  # no result is in yet, so the interval may still grow
+        if belongs is not None:
+            belongs.pending += 1
+        arm = self._sampler.next()
+        self._pending.setdefault(arm, deque()).append(belongs)
+        return arm
+
+    def _open(self) -> _Interval:
+        estimate = self.estimate
+        theta = leader = alive = None
+        if estimate.has_theta:
+            theta, leader = estimate.theta, self._at_work.leader(estimate)
+            alive = self._at_work.alive(leader)
+        length = self._sampler.open(
+            Situation(n_pulls=estimate.n_pulls, theta=theta, leader=leader, alive=alive)
+        )
+        if leader is not None:
+            self._at_work.open(estimate, leader)
+        return _Interval(self.white.dim, length)
+
+    @one_blas_thread
+    def tell(self, arm: int, reward: float) -> None:
+        """Take in a result, asked for or not. Of several pending asks of an arm the oldest is answered."""
+        arm = self._checked_arm(arm)
+        if not (type(reward) is float and math.isfinite(reward)):
+            reward = check_number("reward", reward, needed="one measured number")
+        self._log.append(("tell", arm, reward))
+        x = self._rows.get(arm)
+        if x is None:
+            x = self._rows[arm] = self.white.gather([arm])[0]
+        self.estimate.update(x, reward, arm)
+        self.square_sum += reward * reward
+        interval = self._answered(arm)
+        if interval is not None:
+            interval.n_told += 1
+            interval.A += x[:, None] * x
+            interval.b += reward * x
+        if not self.stopped:
+            self._verdict = self._at_work.after_pull(self.estimate) or self._verdict
+            self._close_if_over()
+
+    @one_blas_thread
+    def fail(self, arm: int) -> None:
+        """Take back the oldest pending ask of an arm, for a reason that does not depend on its value."""
+        arm = self._checked_arm(arm)
+        if not self._pending.get(arm):
+            raise InvalidInput(f"arm {arm} has no pending ask that could fail; pending are {sorted(self._pending)}.")
+        self._log.append(("fail", arm))
+        self._answered(arm)
+        if not self.stopped:
+            self._close_if_over()
+
+    def _checked_arm(self, arm: int) -> int:
+        if type(arm) is int and 0 <= arm < self.white.n_arms:
+            return arm
+        number = check_count("arm", arm, least=0)
+        if number >= self.white.n_arms:
+            raise InvalidInput(f"`arm` must be a row number between 0 and {self.white.n_arms - 1}, got {arm!r}.")
+        return number
+
+    def _answered(self, arm: int) -> _Interval | None:
+        asks = self._pending.get(arm)
+        if not asks:
+            return None
+        interval = asks.popleft()
+        if not asks:
+            del self._pending[arm]
+        if interval is not None:
+            interval.pending -= 1
+        return interval
+
+    def _close_if_over(self) -> None:
+        interval = self._interval
+        if interval is not None and interval.is_over:
+            self._interval = None
+            self._verdict = self._at_work.after_interval(self.estimate, interval.A, interval.b) or self._verdict
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the rule has stopped; for good."""
+        return self._verdict is not None and self._verdict.stopped
+
+    @property
+    def decision(self) -> Decision:
+        """What the rule said when it was last consulted; costs nothing."""
+        verdict = self._verdict
+        n_pulls = self.estimate.n_pulls
+        if verdict is None or verdict.leader is None:
+            best = self._at_work.leader(self.estimate) if self.estimate.has_theta else None
+            target = math.log(1.0 / self.delta) if verdict is None else verdict.threshold
+            return Decision(
+                best=best,
+                stopped=False,
+                evidence=0.0,
+                target=target,
+                rule=self._rule.name,
+                guarantee=self._rule.guarantee,
+                n_pulls=n_pulls,
+            )
+        return Decision(
+            best=verdict.leader,
+            stopped=verdict.stopped,
+            evidence=verdict.statistic,
+            target=verdict.threshold,
+            rule=verdict.rule,
+            guarantee=verdict.guarantee,
+            n_pulls=n_pulls,
+        )
+
+    def expected_remaining(self) -> float:
+        """Estimate the pulls still needed: missing evidence times what a unit of it costs by the current plan.
+
+        Never enters the stopping rule. Rough early on; inf while nothing can be said.
+        """
+        decision = self.decision
+        if decision.stopped:
+            return 0.0
+        missing = max(decision.target - decision.evidence, 0.0)
+        return missing * self._sampler.pulls_per_nat() * self.noise_std**2
+
+    @one_blas_thread
+    def epsilon_bound(self) -> float:
+        """Return how much the leader can be losing at most, with probability 1 - delta for all times together.
+
+        From the evidence mixture with V the identity of whitened coordinates, whatever rule decides; one scan.
+        inf before the pulled arms span.
+        """
+        estimate = self.estimate
+        if not estimate.has_theta:
+            return math.inf
+        mixture = Mixture.default()
+        spread = np.linalg.eigvalsh(estimate.A)
+        logdets = np.log1p(np.maximum(spread, 0.0)[None, :] / np.asarray(mixture.kappas)[:, None]).sum(axis=1)
+
+        def most_left(gap: Array, q1: Array, q2: Array) -> Array:
+            return -epsilon_bound(
+                gap, q1, q2, logdets, mixture=mixture, noise_std=self.noise_std, delta=self.delta
+            )
+
+        leader = self.decision.best
+        if leader is None:
+            raise NotEnoughData("no candidate leads yet; pull arms that span the features first.")
+        F = estimate.factor()  # noqa: N806
+        rival = self.candidates.most_confusing(leader, estimate.theta, [F, F @ F.T], most_left)
+        return max(0.0, -rival.score)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return a copy of the state; the arms themselves are shared, not copied."""
+        return copy.deepcopy(self._mutable(), self._shared())
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Go back to a snapshot of this learner, or of one with the same arms and options."""
+        self.__dict__.update(copy.deepcopy(dict(snapshot), self._shared()))
+
+    def replay(self, log: Sequence[Event]) -> None:
+        """Start afresh and go through a log; ends in the state the log was written in, bit for bit."""
+        self._begin()
+        for event in log:
+            if event[0] == "ask":
+                self.next_arms(event[1])
+            elif event[0] == "tell":
+                self.tell(event[1], event[2])  # type: ignore[misc]
+            else:
+                self.fail(event[1])
+
+    def _mutable(self) -> dict[str, Any]:
+        fixed = {"arms", "white", "candidates", "delta", "noise_std", "epsilon", "seed", "algorithm", "_composition"}
+        return {name: value for name, value in self.__dict__.items() if name not in fixed}
+
+    def _shared(self) -> dict[int, Any]:
+        fixed = (self.arms, self.white, self.candidates, self.candidates.arms, self._rule)
+        return {id(value): value for value in fixed}

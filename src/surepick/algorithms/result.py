@@ -1,0 +1,389 @@
+"""The result of an identification: the answer, how sure it is, an estimate for every arm, and its file format.
+
+Notation: x (d,) an arm; theta (d,) least squares; A (d, d) information; kappa_j and p_j the default mixture of
+`core.evidence`, with V the identity of whitened coordinates; q1 = x'A^-1 x; q2 = |A^-1 x|^2.
+
+The file is JSON. Floats are written with the digits that give back the same double; infinities and NaN, for which
+JSON has no word, are the texts "inf", "-inf" and "nan". A checksum tells a damaged file from a whole one.
+"""
+
+import hashlib
+import json
+import math
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self, final
+
+import numpy as np
+
+from surepick.core.arms import square_norms
+from surepick.core.estimate import LeastSquares
+from surepick.core.evidence import Mixture
+from surepick.core.linalg import Array, IntArray
+from surepick.core.thresholds import Guarantee
+from surepick.core.whitening import WhitenedArms
+from surepick.errors import InvalidInput
+
+FORMAT = "surepick result"
+FORMAT_VERSION = 1
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimates:
+    """Estimated mean reward of every row of a set, with an interval around each; arrays of length K."""
+
+    names: tuple[str, ...] | None
+    estimate: Array
+    """NaN until the pulled arms span the space."""
+    low: Array
+    high: Array
+
+    def __len__(self) -> int:
+        return len(self.estimate)
+
+    def rank(self) -> IntArray:
+        """Return the place of every row by its estimate, 1 for the largest; of equals the lower row first."""
+        rank = np.empty(len(self), dtype=np.int64)
+        rank[np.argsort(-self.estimate, kind="stable")] = np.arange(1, len(self) + 1)
+        return rank
+
+
+def estimates_of(rows: WhitenedArms, estimate: LeastSquares, *, delta: float, noise_std: float) -> Estimates:
+    """Return the estimate of every row with intervals that hold for all rows and all times together.
+
+    With probability 1 - delta, at every time and for every x,
+
+        |theta'x - true theta'x| <= min over j of sqrt(2 noise_std^2 beta_j (q1 + kappa_j q2)),
+        beta_j = log(1/delta) - log p_j + log det(I + A/kappa_j) / 2.
+
+    Proof: with S = A(theta - true theta), Ville's inequality keeps the mixture of `core.evidence` below 1/delta for
+    ever, so each of its terms says S'(A + kappa_j)^-1 S <= 2 noise_std^2 beta_j; and by Cauchy-Schwarz
+    (x'A^-1 S)^2 <= S'(A + kappa_j)^-1 S * x'A^-1 (A + kappa_j) A^-1 x, where the last factor is q1 + kappa_j q2.
+
+    Args:
+        rows: arms or candidates, in the whitened coordinates of `estimate`.
+        estimate: least squares in whitened coordinates.
+        delta: risk that some interval, at some time, misses.
+        noise_std: sub-Gaussian scale of one reward's noise.
+
+    Cost: one pass over the rows, O(K d^2).
+    """
+    names = getattr(rows.arms, "names", None)
+    n_rows = rows.n_arms
+    if not estimate.has_theta:
+        return Estimates(names, np.full(n_rows, np.nan), np.full(n_rows, -np.inf), np.full(n_rows, np.inf))
+    mixture = Mixture.default()
+    spread = np.maximum(np.linalg.eigvalsh(estimate.A), 0.0)
+    logdets = np.log1p(spread / mixture.scales[:, None]).sum(axis=1)
+    betas = math.log(1.0 / delta) - mixture.log_weights + 0.5 * logdets
+    theta, factor = rows.map @ estimate.theta, rows.map @ estimate.factor()
+    inverse = factor @ estimate.factor().T
+    means, widths = np.empty(n_rows), np.empty(n_rows)
+    for start, chunk in rows.arms.chunks():
+        here = slice(start, start + len(chunk))
+        # Not BLAS, which may round equal rows differently: copies of an arm must have one estimate.
+        means[here] = np.einsum("ij,j->i", chunk, theta)
+        q1, q2 = square_norms(chunk @ factor), square_norms(chunk @ inverse)
+        best = np.full(len(chunk), np.inf)
+        for kappa, beta in zip(mixture.kappas, betas.tolist(), strict=True):
+            np.minimum(best, beta * (q1 + kappa * q2), out=best)
+        widths[here] = noise_std * np.sqrt(2.0 * best)
+    return Estimates(names, means, means - widths, means + widths)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """What an identification found. Nothing in it changes later.
+
+    Attributes:
+        best: row number of the answer, among the candidates if there were any, else among the arms; the leader so far
+            if `stopped` is False; None before the pulled arms span the space.
+        best_name: its name, if it has one.
+        n_pulls: rewards known, those of `history` handed in included.
+        counts: pulls per arm, by row number; arms never pulled are absent.
+        stopped: whether the stopping rule has decided. If not, there is no guarantee yet.
+        interrupted: whether Ctrl-C ended it.
+        evidence: log e-value that `best` is right.
+        target: the evidence at which the rule stops.
+        epsilon_bound: how much `best` can be losing at most, at confidence 1 - delta by the evidence rule; inf while
+            nothing is known.
+        expected_remaining: estimate of the pulls still needed; NaN when unknown, 0 when stopped.
+        theta: estimated parameter (d,) in the features given, read-only; None before the pulled arms span the space.
+        guarantee: `proved`, `heuristic` or `none`: what is known about the risk of the rule that decides.
+        stopping: name of that rule.
+        noise_estimate: standard deviation of the rewards around the fit; NaN while there are too few.
+        noise_contradicted: whether the rewards scatter more than `noise_std` allows; then the guarantee is void.
+        delta, epsilon, noise_std, algorithm, seed: as they were given.
+        history: every (arm, reward) in order; hand it to the next `identify` to go on from here.
+        arms: estimate and interval of every arm.
+        candidates: the same for every candidate, if they were given.
+    """
+
+    best: int | None
+    best_name: str | None
+    n_pulls: int
+    counts: Mapping[int, int] = field(repr=False)
+    stopped: bool
+    interrupted: bool
+    evidence: float
+    target: float
+    epsilon_bound: float
+    expected_remaining: float
+    theta: Array | None = field(repr=False)
+    guarantee: Guarantee
+    stopping: str
+    noise_estimate: float
+    noise_contradicted: bool
+    delta: float
+    epsilon: float
+    noise_std: float
+    algorithm: str
+    seed: int
+    history: tuple[tuple[int, float], ...] = field(repr=False)
+    arms: Estimates = field(repr=False)
+    candidates: Estimates | None = field(repr=False)
+
+    def __post_init__(self) -> None:
+        tables = [table for table in (self.arms, self.candidates) if table is not None]
+        arrays = [array for table in tables for array in (table.estimate, table.low, table.high)]
+        for array in arrays if self.theta is None else [self.theta, *arrays]:
+            array.flags.writeable = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Result) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value, and too large to be a key
+
+    def __str__(self) -> str:
+        return self.explain()
+
+    def explain(self) -> str:
+        """Say in plain words which arm is best, how sure that is, and what it rests on."""
+        pulls = _counted(self.n_pulls, "pull")
+        start = f"Interrupted after {pulls}. " if self.interrupted else ""
+        if self.best is None:
+            return (
+                f"{start}No leader yet: {pulls} of {_counted(len(self.counts), 'different arm')} "
+                f"{'does' if self.n_pulls == 1 else 'do'} not yet show the effect of every feature. More pulls are needed."
+            )
+        if self.stopped:
+            claim = f"{self._leader().capitalize() if self.best_name is None else self._leader()} {self._is_best()}"
+            said = f"{start}{claim}, after {pulls}: {self._risk()}."
+        else:
+            after = "" if start else f"Not decided after {pulls}: "
+            said = f"{start}{after}{self._standing()}."
+        return f"{said} {self._assumptions()}"
+
+    def _leader(self) -> str:
+        kind = "arm" if self.candidates is None else "candidate"
+        return f"{kind} {self.best}" if self.best_name is None else f"{self.best_name} ({kind} {self.best})"
+
+    def _is_best(self) -> str:
+        total = f"{len(self.arms)} arms" if self.candidates is None else f"{len(self.candidates)} candidates"
+        if self.epsilon > 0.0:
+            return f"is the best of {total} or loses at most {self.epsilon:g} to it"
+        return f"is the best of {total}"
+
+    def _risk(self) -> str:
+        if self.guarantee == "proved":
+            return f"the probability of a wrong answer is at most {_percent(self.delta)} (proved, {self.stopping} rule)"
+        if self.guarantee == "heuristic":
+            return (
+                f"the probability of a wrong answer should be about {_percent(self.delta)} or less, but nobody has proved "
+                f"it ({self.stopping} rule, a heuristic)"
+            )
+        return f"without any guarantee ({self.stopping} rule)"
+
+    def _standing(self) -> str:
+        leads = f"{self._leader()} leads"
+        if math.isfinite(self.epsilon_bound):
+            leads += (
+                f" and, at {_percent(1.0 - self.delta)} confidence, loses at most {self.epsilon_bound:.3g} to the best"
+            )
+        leads += f"; the evidence is {self.evidence:.3g} of the {self.target:.3g} that the {self.stopping} rule asks for"
+        if math.isfinite(self.expected_remaining):
+            leads += f", and about {_counted(max(math.ceil(self.expected_remaining), 1), 'more pull')} should settle it"
+        return leads
+
+    def _assumptions(self) -> str:
+        if self.noise_contradicted:
+            return (
+                f"But the rewards scatter around the fit by {self.noise_estimate:.3g} where noise_std = "
+                f"{self.noise_std:g} was assumed, so no stated confidence can be relied on: repeat with a larger noise_std, "
+                "or with features that describe the rewards better."
+            )
+        return (
+            "This assumes that the mean reward is linear in the features and that the noise of one measurement has a "
+            f"standard deviation of at most {self.noise_std:g}."
+        )
+
+    def to_columns(self, of: Literal["arms", "candidates"] = "arms") -> dict[str, Any]:
+        """Return a table as columns of equal length, in the order of the rows that were given.
+
+        Columns: `arm` (or `candidate`) row number; `name`, the row number as text where there are no names; `pulls`
+        (arms only); `estimate` of the mean reward; `low` and `high`, which enclose all true means at all times with
+        probability 1 - delta; `rank` by estimate, 1 for the largest. Without candidates both tables are that of the arms.
+        """
+        if of not in ("arms", "candidates"):
+            raise InvalidInput(f'`of` must be "arms" or "candidates", got {of!r}; pass one of these.')
+        rows = self.candidates if of == "candidates" else self.arms
+        is_arms = rows is None or rows is self.arms
+        rows = self.arms if rows is None else rows
+        number = np.arange(len(rows))
+        columns: dict[str, Any] = {"arm" if is_arms else "candidate": number}
+        columns["name"] = [str(row) for row in range(len(rows))] if rows.names is None else list(rows.names)
+        if is_arms:
+            pulls = np.zeros(len(rows), dtype=np.int64)
+            pulls[list(self.counts)] = list(self.counts.values())
+            columns["pulls"] = pulls
+        columns |= {"estimate": rows.estimate.copy(), "low": rows.low.copy(), "high": rows.high.copy()}
+        columns["rank"] = rows.rank()
+        return columns
+
+    def to_frame(self, of: Literal["arms", "candidates"] = "arms") -> Any:
+        """Return the table of `to_columns` as a pandas `DataFrame`, or as it is where pandas is not installed."""
+        columns = self.to_columns(of)
+        try:
+            import pandas as pd  # noqa: PLC0415 - optional, and slow to import
+        except ImportError:
+            return columns
+        return pd.DataFrame(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers, texts, lists and dicts that JSON can hold."""
+        return {
+            "best": self.best,
+            "best_name": self.best_name,
+            "n_pulls": self.n_pulls,
+            "counts": [[arm, pulls] for arm, pulls in sorted(self.counts.items())],
+            "stopped": self.stopped,
+            "interrupted": self.interrupted,
+            **{name: _plain(getattr(self, name)) for name in _FLOATS},
+            "theta": None if self.theta is None else _plain_list(self.theta),
+            "guarantee": self.guarantee,
+            "stopping": self.stopping,
+            "noise_contradicted": self.noise_contradicted,
+            "algorithm": self.algorithm,
+            "seed": self.seed,
+            "history": [[arm, _plain(reward)] for arm, reward in self.history],
+            "arms": _plain_estimates(self.arms),
+            "candidates": None if self.candidates is None else _plain_estimates(self.candidates),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the result that `to_dict` described."""
+        fields = dict(values)
+        for name in _FLOATS:
+            fields[name] = float(fields[name])
+        fields["counts"] = {int(arm): int(pulls) for arm, pulls in fields["counts"]}
+        fields["history"] = tuple((int(arm), float(reward)) for arm, reward in fields["history"])
+        fields["theta"] = None if fields["theta"] is None else _floats(fields["theta"])
+        fields["arms"] = _read_estimates(fields["arms"])
+        fields["candidates"] = None if fields["candidates"] is None else _read_estimates(fields["candidates"])
+        return cls(**fields)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the result to a JSON file, which `load` gives back bit for bit.
+
+        The file appears whole or not at all: an earlier one of that name stays until the new one is complete.
+        """
+        content = self.to_dict()
+        document = {"format": FORMAT, "version": FORMAT_VERSION, "sha256": _checksum(content), "result": content}
+        target = Path(path).resolve()
+        draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+        try:
+            with draft.open("x", encoding="utf-8") as file:
+                json.dump(document, file, allow_nan=False, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a result written by `save`.
+
+        Raises:
+            InvalidInput: not such a file, or one that was cut off or changed.
+        """
+        needed = f"{os.fspath(path)!r} must be a file written by `Result.save`"
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:  # text that is no UTF-8, or no JSON
+            raise InvalidInput(f"{needed}, but it is damaged or something else ({error}); use a copy.") from error
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise InvalidInput(f"{needed}, but it holds something else; check the path.")
+        if document.get("version") != FORMAT_VERSION:
+            raise InvalidInput(
+                f"{needed} in version {FORMAT_VERSION} of the format, got version {document.get('version')!r}; read it "
+                "with the release of surepick that wrote it."
+            )
+        content = document.get("result")
+        if document.get("sha256") != _checksum(content):
+            raise InvalidInput(f"{needed}, but its content was changed or damaged afterwards; use a copy.")
+        try:
+            return cls.from_dict(content)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"{needed}, but it lacks what a result needs ({error!r}); use a copy.") from error
+
+
+_FLOATS = (
+    "evidence",
+    "target",
+    "epsilon_bound",
+    "expected_remaining",
+    "noise_estimate",
+    "delta",
+    "epsilon",
+    "noise_std",
+)
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def _percent(probability: float) -> str:
+    # Beside a risk of 1e-9, "100 %" and "1e-07 %" say less than the number itself.
+    if 1e-4 <= probability <= 1.0 - 1e-4:
+        return f"{100.0 * probability:.4g} %"
+    return f"{probability:.12g}"
+
+
+def _checksum(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
+
+
+def _plain_list(values: Array) -> Sequence[float | str]:
+    plain: list[float] = values.tolist()
+    return plain if np.isfinite(values).all() else [_plain(value) for value in plain]
+
+
+def _floats(values: Sequence[float | str]) -> Array:
+    return np.array([float(value) for value in values], dtype=np.float64)
+
+
+def _plain_estimates(table: Estimates) -> dict[str, Any]:
+    return {
+        "names": None if table.names is None else list(table.names),
+        "estimate": _plain_list(table.estimate),
+        "low": _plain_list(table.low),
+        "high": _plain_list(table.high),
+    }
+
+
+def _read_estimates(content: Mapping[str, Any]) -> Estimates:
+    names = None if content["names"] is None else tuple(content["names"])
+    return Estimates(names, _floats(content["estimate"]), _floats(content["low"]), _floats(content["high"]))

@@ -1,0 +1,66 @@
+"""Rules that decide after every pull, driven like those that decide between intervals.
+
+The evidence, GLR and pairwise rules are valid for any sampling, so they need no intervals: the candidates they
+compare are all of them, always, and the leader is the best estimate.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+from surepick.core.arms import ArmSet
+from surepick.core.estimate import LeastSquares
+from surepick.core.linalg import Array
+from surepick.core.thresholds import Guarantee
+from surepick.rules.stopping import EvidenceRule, GLRRule, PairwiseRule
+from surepick.rules.verdict import StoppingState, Verdict
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EveryPull:
+    """A rule checked after every pull."""
+
+    rule: EvidenceRule | GLRRule | PairwiseRule
+
+    @property
+    def name(self) -> str:
+        """Name of the rule."""
+        return self.rule.name
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proved about it."""
+        return self.rule.guarantee
+
+    def regularizers(self, dim: int) -> Array:
+        """Return the matrices (J, d, d) whose log-determinants the estimate must follow."""
+        return self.rule.regularizers(dim)
+
+    def work_on(self, candidates: ArmSet) -> "EveryPullState":
+        """Return a fresh state for these candidates."""
+        return EveryPullState(self.rule.start(candidates), candidates)
+
+
+@final
+class EveryPullState:
+    """Such a rule at work."""
+
+    def __init__(self, state: StoppingState, candidates: ArmSet) -> None:
+        self._state, self._candidates = state, candidates
+
+    def leader(self, estimate: LeastSquares) -> int:
+        """Return the candidate with the best estimate."""
+        return self._candidates.best(estimate.theta)
+
+    def alive(self, leader: int) -> None:
+        """Return None: every candidate counts."""
+
+    def open(self, estimate: LeastSquares, leader: int) -> None:
+        """Nothing to fix in advance."""
+
+    def after_pull(self, estimate: LeastSquares) -> Verdict:
+        """Check the rule."""
+        return self._state.check(estimate)
+
+    def after_interval(self, estimate: LeastSquares, A: Array, b: Array) -> None:
+        """Nothing: the last pull was checked already."""
