@@ -14,8 +14,8 @@ export MKL_NUM_THREADS ?= 1
 .DEFAULT_GOAL := help
 .PHONY: run test lint format bench docs clean help
 
-run: $(STAMP)  ## Run the main example: a certified design of the many-arms problem
-	$(BIN)/python examples/certified_design.py
+run: $(STAMP)  ## Run Lazy Track-and-Stop on the many-arms problem: live, a table, a plot in out/ (ARGS="--help")
+	$(BIN)/surepick run $(ARGS)
 
 test: $(STAMP)  ## Run every test, the code of README and docs included (ARGS="-k design" selects)
 	$(BIN)/python -m pytest $(ARGS)

@@ -1,6 +1,16 @@
 """surepick: find the best of many options from noisy, costly measurements, with a guarantee."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from surepick._version import __version__ as __version__
+from surepick.algorithms import algorithms as algorithms
+from surepick.algorithms import create_learner as create_learner
+from surepick.algorithms.identify import Progress as Progress
+from surepick.algorithms.identify import identify as identify
+from surepick.algorithms.learner import Decision as Decision
+from surepick.algorithms.learner import Learner as Learner
+from surepick.algorithms.result import Result as Result
 from surepick.core.arms import FiniteArms as FiniteArms
 from surepick.core.design import Design as Design
 from surepick.core.design import characteristic_time as characteristic_time
@@ -8,7 +18,33 @@ from surepick.core.design import lower_bound as lower_bound
 from surepick.core.design import optimal_design as optimal_design
 from surepick.errors import ArmsDoNotSpan as ArmsDoNotSpan
 from surepick.errors import InvalidInput as InvalidInput
+from surepick.errors import NoiseWarning as NoiseWarning
 from surepick.errors import NotCertified as NotCertified
 from surepick.errors import NotEnoughData as NotEnoughData
+from surepick.errors import PullFailed as PullFailed
 from surepick.errors import SurepickError as SurepickError
 from surepick.errors import TiedArms as TiedArms
+
+if TYPE_CHECKING:
+    from surepick.simulation import problems as problems
+    from surepick.simulation.runner import simulate as simulate
+    from surepick.simulation.runs import Runs as Runs
+
+# Loaded on first use: simulations are not needed to run an experiment.
+_LATER = {
+    "problems": ("surepick.simulation.problems", None),
+    "simulate": ("surepick.simulation.runner", "simulate"),
+    "Runs": ("surepick.simulation.runs", "Runs"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'surepick' has no attribute {name!r}")
+    module, attribute = _LATER[name]
+    loaded = import_module(module)
+    return loaded if attribute is None else getattr(loaded, attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -3,6 +3,8 @@
 An error text says what was needed, what came, and what to do about it.
 """
 
+from typing import Any
+
 
 class SurepickError(Exception):
     """Base of every error raised on purpose, so that one `except` catches them all."""
@@ -26,3 +28,22 @@ class NotCertified(SurepickError):
 
 class NotEnoughData(SurepickError):
     """The pulls so far do not determine what was asked for."""
+
+
+class PullFailed(SurepickError):
+    """A measurement, or the callback after it, failed; what was learnt before is not lost.
+
+    Attributes:
+        arm: the arm that was to be measured.
+        result: the result of all pulls before the failure; `result.history` can be handed to the next call.
+    """
+
+    # Plain defaults, so that the error survives being sent between processes.
+    def __init__(self, message: str, arm: object = None, result: Any = None) -> None:
+        super().__init__(message)
+        self.arm = arm
+        self.result = result
+
+
+class NoiseWarning(UserWarning):
+    """The rewards scatter more than `noise_std` allows, so a guarantee that rests on it does not hold."""

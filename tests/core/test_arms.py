@@ -251,6 +251,11 @@ class TestScores:
         found = FiniteArms(X).rivals(0, np.array([1.0, 0.0]), (), lambda gap: gap, 4)
         assert (found.index.tolist(), found.gap.tolist(), found.smallest_gap) == ([2, 3], [0.5, 1.0], 0.5)
 
+    def test_a_score_may_return_an_array_that_is_not_its_own(self) -> None:
+        """What the score returns is not written to, so a read-only constant will do."""
+        found = FiniteArms(np.eye(3)).rivals(1, np.ones(3), (), lambda gap: np.broadcast_to(0.0, gap.shape), 3)
+        assert found.index.tolist() == [0, 2]
+
     def test_scores_of_the_leader_and_its_copies_divide_nothing_by_zero(self) -> None:
         """A score that divides by the gap or the form raises no warning for rows that are no rivals."""
         X = np.array([[1.0, 2.0], [1.0, 2.0], [0.0, 1.0], [3.0, 1.0]])
@@ -339,10 +344,12 @@ class TestDigits:
         X[1, 2] -= 10.0**exponent
         theta = rng.standard_normal(dim)
         exact = sum((Fraction(t) * (Fraction(a) - Fraction(b)) for t, a, b in zip(theta, X[0], X[1], strict=True)))
-        found = FiniteArms(X).rivals(0, theta, (np.eye(dim),), lambda _, quad: quad, 1)
-        assert found.index.tolist() == [1]
-        assert found.gap[0] == pytest.approx(float(exact), rel=1e-14)
-        assert found.score[0] == pytest.approx(float((Fraction(X[0, 2]) - Fraction(X[1, 2])) ** 2), rel=1e-14)
+        near = np.arange(len(X)) == 1
+        F = rng.standard_normal((dim, dim))
+        found = FiniteArms(X).rivals(0, theta, (F,), lambda gap, quad: gap / quad, 1, near)
+        square = float((Fraction(X[0, 2]) - Fraction(X[1, 2])) ** 2) * (F[2] @ F[2])
+        for gap in (found.gap[0], found.smallest_gap, found.score[0] * square):
+            assert gap == pytest.approx(float(exact), rel=1e-14, abs=0.0)
 
     @given(seed=seeds, power=st.sampled_from([-1000, -520, -60, 0, 60, 500, 1000]))
     def test_units_do_not_matter(self, seed: int, power: int) -> None:

@@ -94,7 +94,7 @@ def test_single_direction_costs_its_squared_l1_norm(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, y = rng.standard_normal((40, 6)), rng.standard_normal(6)
     program = linprog(np.ones(80), A_eq=np.hstack([X.T, -X.T]), b_eq=y)
-    assert sp.optimal_design(X, y[None], tol=1e-8).value == pytest.approx(program.fun**2, rel=RELATIVE)
+    assert sp.optimal_design(X, y[None], tol=1e-8).value == pytest.approx(float(program.fun or 0) ** 2, rel=RELATIVE)
 
 
 def test_lower_bound_is_the_characteristic_time_in_bits_of_confidence() -> None:

@@ -1,6 +1,6 @@
 """Feature tables: what each kind of column becomes, and which columns are refused."""
 
-import datetime
+import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -55,7 +55,7 @@ def table(columns: dict[str, Any], intercept: bool | None = None, index: Any = N
         (pd.array([1.5, 7.0, 3.0], dtype="Float64"), [1.5, 7.0, 3.0]),
         (pd.array([True, False, True], dtype="boolean"), [1, 0, 1]),
         (pd.Series([1, 2.5, True], dtype=object), [1, 2.5, 1]),
-        (pd.Series([np.bool_(True), np.float32(2), np.int8(3)], dtype=object), [1, 2, 3]),
+        (pd.Series([np.bool_(1), np.float32(2), np.int8(3)], dtype=object), [1, 2, 3]),
         ([Decimal("0.25"), Decimal(2), Decimal(3)], [0.25, 2, 3]),
     ],
     ids=["int", "float", "bool", "uint8", "Int64", "Float64", "boolean", "object", "numpy-object", "decimal"],
@@ -172,7 +172,7 @@ DAYS = ["2024-01-01", "2024-01-02", "2024-01-02"]
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "dates": (lambda: pd.to_datetime(DAYS), "'c' must hold numbers or text, got datetime64.*; convert it"),
     "dates with a zone": (lambda: pd.to_datetime(DAYS, utc=True), "'c' must hold .*got Timestamp.*; convert"),
-    "date objects": (lambda: [datetime.date(2024, 1, day) for day in (1, 2, 2)], "'c' must hold .*; convert"),
+    "date objects": (lambda: [dt.date(2024, 1, day) for day in (1, 2, 2)], "'c' must hold .*; convert"),
     "durations": (lambda: pd.to_timedelta([1, 2, 2], unit="D"), "'c' must hold numbers or text, got timedelta64"),
     "periods": (lambda: pd.PeriodIndex(DAYS, freq="D"), "'c' must hold .*Period.*; convert"),
     "complex": (lambda: [1j, 2.0, 3.0], "'c' must hold numbers or text, got complex128; convert"),

@@ -18,7 +18,7 @@ from typing import Literal, final
 import numpy as np
 
 from surepick.algorithms.learner import Ground, Rule, Situation
-from surepick.core.checks import check_number
+from surepick.core.checks import check_matrix, check_number
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.generation import frame_of, spanning_arms
@@ -79,15 +79,12 @@ class LazyTrackAndStop:
         stopping = self.stopping or ("paper-appendix" if is_paper else "betting")
         rule = self._rule(stopping, ground, chosen)
         exploration = _share("exploration", self.exploration, 1.0 if is_paper else 0.3, at_most=np.inf)
-        rows = arms.arms.gather(chosen) if is_paper else arms.gather(chosen)
         sampler = LazySampler(
             arms=arms,
             candidates=ground.candidates,
-            start=chosen,
             tracker=Tracker(self.tracking),
             schedule=as_schedule(self.schedule or ("doubling" if is_paper else "geometric:1.15")),
-            forced=ForcedExploration(rows, scale=exploration),
-            explored=arms.arms if is_paper else arms,
+            forced=ForcedExploration(arms.arms if is_paper else arms, chosen, scale=exploration),
             g_mix=_share("g_mix", self.g_mix, 0.0 if is_paper else 0.1, at_most=1.0),
             least=arms.dim if stopping == "betting" else 1,
         )
@@ -101,8 +98,9 @@ class LazyTrackAndStop:
         if stopping == "betting":
             return BettingRule(delta=delta, noise_std=noise_std, epsilon=epsilon)
         if stopping == "evidence":
-            V = None if self.regularizer is None else arms.map.T @ np.asarray(self.regularizer) @ arms.map
-            return EveryPull(EvidenceRule(delta=delta, noise_std=noise_std, epsilon=epsilon, regularizer=V))
+            given = self.regularizer
+            white = None if given is None else arms.map.T @ check_matrix("regularizer", given) @ arms.map
+            return EveryPull(EvidenceRule(delta=delta, noise_std=noise_std, epsilon=epsilon, regularizer=white))
         if stopping == "pairwise":
             return EveryPull(PairwiseRule(delta=delta, noise_std=noise_std, epsilon=epsilon))
         if stopping in (*PRESETS, "heuristic"):
@@ -148,23 +146,18 @@ class LazySampler:
         *,
         arms: WhitenedArms,
         candidates: WhitenedArms,
-        start: IntArray,
         tracker: Tracker,
         schedule: Schedule,
         forced: ForcedExploration,
-        explored: WhitenedArms,
         g_mix: float,
         least: int,
     ) -> None:
-        self._arms, self._candidates, self._explored = arms, candidates, explored
+        self._arms, self._candidates = arms, candidates
         self._tracker, self._schedule, self._forced = tracker, schedule, forced
-        self._start = start.tolist()
         self._n_started = 0
         self._g_mix = g_mix
         self._least = least
         self._design: Design | None = None
-        self._has_plan = False
-        self._rows: dict[int, Array] = {}
 
     def open(self, situation: Situation) -> int:
         """Recompute the design from the results so far; the interval lasts until the next scheduled time."""
@@ -195,23 +188,17 @@ class LazySampler:
 
     def next(self) -> int:
         """Return the next arm."""
-        if self._n_started < len(self._start):
-            arm = self._start[self._n_started]
+        if self._n_started < len(self._forced.chosen):
+            arm = self._forced.chosen[self._n_started]
             self._n_started += 1
             self._tracker.count(arm, is_wanted=True)
+        elif (due := self._forced.next()) is not None:
+            arm = due
+            self._tracker.advance()  # what tracking missed stays due
+            self._tracker.count(arm, is_wanted=False)
         else:
-            turn = self._forced.turn()
-            if turn is None:
-                arm = self._tracker.next()
-            else:
-                arm = self._start[turn]
-                # What tracking missed stays due.
-                self._tracker.advance()
-                self._tracker.count(arm, is_wanted=False)
-        row = self._rows.get(arm)
-        if row is None:
-            row = self._rows[arm] = self._explored.gather([arm])[0]
-        self._forced.note(row)
+            arm = self._tracker.next()
+        self._forced.note(arm)
         return arm
 
     def pulls_per_nat(self) -> float:

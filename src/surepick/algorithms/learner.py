@@ -18,9 +18,9 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.core.arms import ArmSet, as_arms
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std, check_number
-from surepick.core.design.solve import as_arms, as_candidates
+from surepick.core.design.solve import as_candidates
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, epsilon_bound
 from surepick.core.linalg import Array, BoolArray, one_blas_thread
@@ -95,8 +95,8 @@ class RuleAtWork(Protocol):
         """Decide after a result; None if this rule decides only between intervals."""
         ...
 
-    def after_interval(self, estimate: LeastSquares, A: Array, b: Array) -> Verdict | None:
-        """Decide after an interval with information A and moments b; None if this rule decides after pulls."""
+    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> Verdict | None:
+        """Decide after an interval, from its own sum x x' and sum r x; None if this rule decides after pulls."""
         ...
 
 
@@ -154,8 +154,8 @@ class _Interval:
         self.left = length
         self.pending = 0
         self.n_told = 0
-        self.A = np.zeros((dim, dim))
-        self.b = np.zeros(dim)
+        self.information = np.zeros((dim, dim))
+        self.moments = np.zeros(dim)
 
     @property
     def is_over(self) -> bool:
@@ -195,8 +195,10 @@ class Learner:
         self.algorithm = name
         self.arms = as_arms(arms)
         self.white = whiten(self.arms)
-        rows = None if candidates is None else as_candidates("candidates", candidates, self.arms.dim)
+        rows = None if candidates is None else as_candidates("candidates", candidates, self.arms)
         self.candidates = self.white if rows is None else self.white.view_of(rows)
+        if len(self.candidates.copies(0)) == self.candidates.n_arms:
+            raise InvalidInput("`candidates` must hold at least two different rows; there is nothing to choose.")
         self._composition = algorithm
         self._begin()
 
@@ -240,7 +242,6 @@ class Learner:
         """Estimate in the user's coordinates; raises `NotEnoughData` before the pulled arms span."""
         return self.white.theta_to_user(self.estimate.theta)
 
-    @one_blas_thread
     def next_arms(self, n: int = 1) -> list[int]:
         """Return the next n arms to pull, in order. Always n: if results are pending, as good as can be without."""
         n = check_count("n", n, least=1)
@@ -263,20 +264,18 @@ class Learner:
         self._pending.setdefault(arm, deque()).append(belongs)
         return arm
 
+    @one_blas_thread
     def _open(self) -> _Interval:
         estimate = self.estimate
         theta = leader = alive = None
         if estimate.has_theta:
             theta, leader = estimate.theta, self._at_work.leader(estimate)
             alive = self._at_work.alive(leader)
-        length = self._sampler.open(
-            Situation(n_pulls=estimate.n_pulls, theta=theta, leader=leader, alive=alive)
-        )
+        length = self._sampler.open(Situation(n_pulls=estimate.n_pulls, theta=theta, leader=leader, alive=alive))
         if leader is not None:
             self._at_work.open(estimate, leader)
         return _Interval(self.white.dim, length)
 
-    @one_blas_thread
     def tell(self, arm: int, reward: float) -> None:
         """Take in a result, asked for or not. Of several pending asks of an arm the oldest is answered."""
         arm = self._checked_arm(arm)
@@ -291,13 +290,12 @@ class Learner:
         interval = self._answered(arm)
         if interval is not None:
             interval.n_told += 1
-            interval.A += x[:, None] * x
-            interval.b += reward * x
+            interval.information += x[:, None] * x
+            interval.moments += reward * x
         if not self.stopped:
             self._verdict = self._at_work.after_pull(self.estimate) or self._verdict
             self._close_if_over()
 
-    @one_blas_thread
     def fail(self, arm: int) -> None:
         """Take back the oldest pending ask of an arm, for a reason that does not depend on its value."""
         arm = self._checked_arm(arm)
@@ -328,10 +326,14 @@ class Learner:
         return interval
 
     def _close_if_over(self) -> None:
-        interval = self._interval
-        if interval is not None and interval.is_over:
-            self._interval = None
-            self._verdict = self._at_work.after_interval(self.estimate, interval.A, interval.b) or self._verdict
+        if self._interval is not None and self._interval.is_over:
+            self._close(self._interval)
+
+    @one_blas_thread
+    def _close(self, interval: _Interval) -> None:
+        self._interval = None
+        verdict = self._at_work.after_interval(self.estimate, interval.information, interval.moments)
+        self._verdict = verdict or self._verdict
 
     @property
     def stopped(self) -> bool:
@@ -391,9 +393,7 @@ class Learner:
         logdets = np.log1p(np.maximum(spread, 0.0)[None, :] / np.asarray(mixture.kappas)[:, None]).sum(axis=1)
 
         def most_left(gap: Array, q1: Array, q2: Array) -> Array:
-            return -epsilon_bound(
-                gap, q1, q2, logdets, mixture=mixture, noise_std=self.noise_std, delta=self.delta
-            )
+            return -epsilon_bound(gap, q1, q2, logdets, mixture=mixture, noise_std=self.noise_std, delta=self.delta)
 
         leader = self.decision.best
         if leader is None:

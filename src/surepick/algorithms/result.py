@@ -22,7 +22,7 @@ import numpy as np
 from surepick.core.arms import square_norms
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
-from surepick.core.linalg import Array, IntArray
+from surepick.core.linalg import Array, IntArray, one_blas_thread
 from surepick.core.thresholds import Guarantee
 from surepick.core.whitening import WhitenedArms
 from surepick.errors import InvalidInput
@@ -52,6 +52,7 @@ class Estimates:
         return rank
 
 
+@one_blas_thread
 def estimates_of(rows: WhitenedArms, estimate: LeastSquares, *, delta: float, noise_std: float) -> Estimates:
     """Return the estimate of every row with intervals that hold for all rows and all times together.
 
@@ -168,15 +169,17 @@ class Result:
         start = f"Interrupted after {pulls}. " if self.interrupted else ""
         if self.best is None:
             return (
-                f"{start}No leader yet: {pulls} of {_counted(len(self.counts), 'different arm')} "
-                f"{'does' if self.n_pulls == 1 else 'do'} not yet show the effect of every feature. More pulls are needed."
+                f"{start}No leader yet: {pulls} of {_counted(len(self.counts), 'different arm')} cannot show the "
+                "effect of every feature. More pulls are needed."
             )
+        # A name keeps its spelling also where it opens the sentence.
+        leader = self._leader() if self.best_name is not None else self._leader().capitalize()
         if self.stopped:
-            claim = f"{self._leader().capitalize() if self.best_name is None else self._leader()} {self._is_best()}"
-            said = f"{start}{claim}, after {pulls}: {self._risk()}."
+            said = f"{start}{leader} {self._is_best()}, after {pulls}: {self._risk()}."
+        elif self.interrupted:
+            said = f"{start}{leader} {self._standing()}."
         else:
-            after = "" if start else f"Not decided after {pulls}: "
-            said = f"{start}{after}{self._standing()}."
+            said = f"Not decided after {pulls}: {self._leader()} {self._standing()}."
         return f"{said} {self._assumptions()}"
 
     def _leader(self) -> str:
@@ -194,18 +197,20 @@ class Result:
             return f"the probability of a wrong answer is at most {_percent(self.delta)} (proved, {self.stopping} rule)"
         if self.guarantee == "heuristic":
             return (
-                f"the probability of a wrong answer should be about {_percent(self.delta)} or less, but nobody has proved "
-                f"it ({self.stopping} rule, a heuristic)"
+                f"the probability of a wrong answer should be at most about {_percent(self.delta)}, but that is not "
+                f"proved ({self.stopping} rule)"
             )
         return f"without any guarantee ({self.stopping} rule)"
 
     def _standing(self) -> str:
-        leads = f"{self._leader()} leads"
+        leads = "leads"
         if math.isfinite(self.epsilon_bound):
             leads += (
                 f" and, at {_percent(1.0 - self.delta)} confidence, loses at most {self.epsilon_bound:.3g} to the best"
             )
-        leads += f"; the evidence is {self.evidence:.3g} of the {self.target:.3g} that the {self.stopping} rule asks for"
+        leads += (
+            f"; the evidence is {self.evidence:.3g} of the {self.target:.3g} that the {self.stopping} rule asks for"
+        )
         if math.isfinite(self.expected_remaining):
             leads += f", and about {_counted(max(math.ceil(self.expected_remaining), 1), 'more pull')} should settle it"
         return leads
@@ -214,8 +219,8 @@ class Result:
         if self.noise_contradicted:
             return (
                 f"But the rewards scatter around the fit by {self.noise_estimate:.3g} where noise_std = "
-                f"{self.noise_std:g} was assumed, so no stated confidence can be relied on: repeat with a larger noise_std, "
-                "or with features that describe the rewards better."
+                f"{self.noise_std:g} was assumed, so no stated confidence can be relied on: repeat with a larger "
+                "noise_std, or with features that describe the rewards better."
             )
         return (
             "This assumes that the mean reward is linear in the features and that the noise of one measurement has a "
@@ -227,7 +232,7 @@ class Result:
 
         Columns: `arm` (or `candidate`) row number; `name`, the row number as text where there are no names; `pulls`
         (arms only); `estimate` of the mean reward; `low` and `high`, which enclose all true means at all times with
-        probability 1 - delta; `rank` by estimate, 1 for the largest. Without candidates both tables are that of the arms.
+        probability 1 - delta; `rank` by estimate, 1 for the largest. Without candidates both tables are the arms'.
         """
         if of not in ("arms", "candidates"):
             raise InvalidInput(f'`of` must be "arms" or "candidates", got {of!r}; pass one of these.')
@@ -293,13 +298,13 @@ class Result:
 
         The file appears whole or not at all: an earlier one of that name stays until the new one is complete.
         """
-        content = self.to_dict()
-        document = {"format": FORMAT, "version": FORMAT_VERSION, "sha256": _checksum(content), "result": content}
+        content = _json(self.to_dict())
+        head = _json({"format": FORMAT, "version": FORMAT_VERSION, "sha256": _checksum(content)})
         target = Path(path).resolve()
         draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
         try:
             with draft.open("x", encoding="utf-8") as file:
-                json.dump(document, file, allow_nan=False, indent=1)
+                file.write(f'{head[:-1]},"result":{content}}}\n')
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(target)
@@ -315,7 +320,7 @@ class Result:
         """
         needed = f"{os.fspath(path)!r} must be a file written by `Result.save`"
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
         except ValueError as error:  # text that is no UTF-8, or no JSON
             raise InvalidInput(f"{needed}, but it is damaged or something else ({error}); use a copy.") from error
         if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -326,7 +331,7 @@ class Result:
                 "with the release of surepick that wrote it."
             )
         content = document.get("result")
-        if document.get("sha256") != _checksum(content):
+        if not isinstance(content, dict) or document.get("sha256") != _checksum(_json(content)):
             raise InvalidInput(f"{needed}, but its content was changed or damaged afterwards; use a copy.")
         try:
             return cls.from_dict(content)
@@ -357,8 +362,15 @@ def _percent(probability: float) -> str:
     return f"{probability:.12g}"
 
 
-def _checksum(content: Any) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+def _json(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _checksum(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -392,3 +392,8 @@ def first_copies(X: Array) -> IntArray | None:
     for row in np.unique(np.concatenate([order[same], order[same + 1]])):
         first[row] = groups.setdefault(X[row].tobytes(), int(row))
     return first if (first != np.arange(len(X))).any() else None
+
+
+def as_arms(arms: Any) -> ArmSet:
+    """Return an arm set as it is; anything else becomes `FiniteArms`."""
+    return arms if isinstance(arms, ArmSet) else FiniteArms(arms)

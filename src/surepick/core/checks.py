@@ -76,6 +76,8 @@ def check_tol(tol: object) -> float:
 def check_count(name: str, value: object, *, least: int) -> int:
     """Return `value` as an int of at least `least`; 3.0 is accepted, 3.5 and True are not."""
     needed = f"a whole number of at least {least}"
+    if type(value) is int and value >= least:
+        return value  # exact, however large
     number = check_number(name, value, needed=needed)
     if number != int(number) or number < least:
         raise InvalidInput(f"`{name}` must be {needed}, got {value!r}; pass such a number.")

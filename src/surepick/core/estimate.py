@@ -54,14 +54,19 @@ class LeastSquares:
         self._b = np.zeros(self._dim)
         # Slot 0 is A^-1; zero stands for "not invertible yet" and is left alone by the update formula.
         self._inverses = np.zeros((n, self._dim, self._dim))
-        self._rows = self._inverses.reshape(n * self._dim, self._dim)
-        self._buffer = np.empty_like(self._inverses)
         self._logdets = np.zeros(n)
         self._n_pulls = 0
         self._counts: dict[int, int] = {}
         self._has_theta = False
         self._theta: Array | None = None
         self._factor: Array | None = None
+        self._make_views()
+        self._refactor()
+
+    def _make_views(self) -> None:
+        """Other shapes of the same memory, made once because making them costs as much as an update."""
+        self._rows = self._inverses.reshape(-1, self._dim)
+        self._buffer = np.empty_like(self._inverses)
         self._views = {
             "A": _read_only(self._A),
             "b": _read_only(self._b),
@@ -69,7 +74,14 @@ class LeastSquares:
             "inverses": _read_only(self._inverses[1:]),
             "logdets": _read_only(self._logdets[1:]),
         }
-        self._refactor()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy of a view would no longer follow the array it shows.
+        return {name: value for name, value in self.__dict__.items() if name not in ("_rows", "_buffer", "_views")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._make_views()
 
     @property
     def dim(self) -> int:

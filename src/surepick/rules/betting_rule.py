@@ -74,10 +74,10 @@ class BettingState:
     def after_pull(self, estimate: LeastSquares) -> None:
         """Nothing: stopping inside an interval is not allowed by the proof."""
 
-    def after_interval(self, estimate: LeastSquares, A: Array, b: Array) -> Verdict:
+    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> Verdict:
         """Pay out the bets from the interval's own information and moments, and say where things stand."""
         if self._wealth.leader is not None:
-            self._wealth.settle(A=A, b=b)
+            self._wealth.settle(A=information, b=moments)
         leader = self.leader(estimate) if estimate.has_theta else None
         limit = math.log(1.0 / self.rule.delta)
         evidence, rival = 0.0, None

@@ -62,5 +62,5 @@ class EveryPullState:
         """Check the rule."""
         return self._state.check(estimate)
 
-    def after_interval(self, estimate: LeastSquares, A: Array, b: Array) -> None:
+    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> None:
         """Nothing: the last pull was checked already."""

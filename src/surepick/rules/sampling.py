@@ -5,7 +5,7 @@ mattered; w the design in force; A (d, d) information of the pulls asked for; A0
 f(t) = c sqrt(t) the floor on the smallest eigenvalue of A.
 
 Nothing here looks at rewards: given the designs, the sequence of arms is fixed.
-Reference: Jedra and Proutiere (2020), section 3.2 and Lemmas 4 and 6; errata noted where the code departs.
+Reference: Jedra and Proutiere (2020), section 3.2 and Lemmas 5 and 6; errata noted where the code departs.
 """
 
 import math
@@ -99,19 +99,23 @@ class ForcedExploration:
     """Keeps the smallest eigenvalue of the information above f(t) = scale * c_A0 * sqrt(t).
 
     c_A0 = lambda_min(sum over A0 of x x') / sqrt(d). Then lambda_min >= f(t - d - 1) from some time on, whatever
-    the designs are (Lemma 4). Errata: the index into A0 moves only when a pull is forced, and A0 is pulled once
+    the designs are (Lemma 5). Errata: the index into A0 moves only when a pull is forced, and A0 is pulled once
     before anything else (at t = 0 the floor is 0 and forces nothing although A = 0).
 
     Args:
-        rows: the arms of A0 (d, d), in the coordinates in which the eigenvalue is taken.
+        arms: the arms, in the coordinates in which the eigenvalue is taken.
+        chosen: row numbers of A0.
         scale: factor of the floor; 1 is the paper's, 0 switches it off.
     """
 
-    def __init__(self, rows: Array, *, scale: float) -> None:
-        self._A = np.zeros((rows.shape[1], rows.shape[1]))
-        self._c = scale * float(np.linalg.eigvalsh(rows.T @ rows)[0]) / math.sqrt(rows.shape[1])
+    def __init__(self, arms: ArmSet, chosen: IntArray, *, scale: float) -> None:
+        rows = arms.gather(chosen)
+        self.chosen: list[int] = chosen.tolist()
+        self._arms = arms
+        self._rows = dict(zip(self.chosen, rows, strict=True))
+        self._A = np.zeros((arms.dim, arms.dim))
+        self._c = scale * float(np.linalg.eigvalsh(rows.T @ rows)[0]) / math.sqrt(arms.dim)
         self._smallest = 0.0
-        self._n_rows = len(rows)
         self._turn = 0
         self._t = 0
 
@@ -119,19 +123,23 @@ class ForcedExploration:
         """Return f(t)."""
         return self._c * math.sqrt(t)
 
-    def note(self, x: Array) -> None:
-        """Take in a pull of x."""
-        self._A += np.multiply.outer(x, x)
+    def note(self, arm: int) -> None:
+        """Take in a pull of this arm."""
+        x = self._rows.get(arm)
+        if x is None:
+            x = self._rows[arm] = self._arms.gather([arm])[0]
+        self._A += x[:, None] * x
         self._t += 1
 
-    def turn(self) -> int | None:
-        """Return the position in A0 of the arm that must be pulled now, None if information suffices."""
+    def next(self) -> int | None:
+        """Return the arm of A0 that must be pulled now, None if information suffices."""
         # The smallest eigenvalue only grows: a value computed earlier is a lower bound.
         if self._smallest < self.floor(self._t):
             self._smallest = float(np.linalg.eigvalsh(self._A)[0])
             if self._smallest < self.floor(self._t):
-                turn, self._turn = self._turn, (self._turn + 1) % self._n_rows
-                return turn
+                arm = self.chosen[self._turn]
+                self._turn = (self._turn + 1) % len(self.chosen)
+                return arm
         return None
 
 

@@ -9,12 +9,13 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import Protocol, final, runtime_checkable
 
 from surepick.core.checks import check_count, check_number
 from surepick.errors import InvalidInput
 
 
+@runtime_checkable
 class Schedule(Protocol):
     """When to plan anew."""
 
@@ -103,6 +104,6 @@ def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:
             "`schedule` must be 'doubling', 'every', 'geometric:RATIO', 'periodic:PULLS' or a collection of "
             f"increasing times, got {schedule!r}."
         )
-    if hasattr(schedule, "next_after"):
+    if isinstance(schedule, Schedule):
         return schedule
     return AtTimes(tuple(sorted({check_count("times", time, least=1) for time in schedule})))

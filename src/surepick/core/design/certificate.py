@@ -14,11 +14,11 @@ Kiefer and Wolfowitz. The characteristic time T* is twice the value for the dire
 """
 
 from dataclasses import dataclass, field
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.core.arms import ArmSet, as_arms
 from surepick.core.checks import check_count, check_number
 from surepick.core.design.directions import Directions, GapDirections, RowDirections
 from surepick.core.design.goals import Effort
@@ -56,12 +56,18 @@ class Design:
         """Relative distance between value and lower bound: how far from optimal this design can be at most."""
         return self.value / self.lower_bound - 1.0
 
-    def verify(self, arms: ArmSet) -> bool:
+    def __post_init__(self) -> None:
+        # A certificate whose numbers can be changed in place would certify nothing.
+        for part in (self.support, self.weights, self.hardest, self.multipliers, self.alternatives):
+            part.flags.writeable = False
+
+    def verify(self, arms: Any) -> bool:
         """Return whether value and lower bound hold for these arms, recomputed from what is stored.
 
         The directions are rebuilt from the arms and the stored theta. One pass over the arms, one over the
         directions; the slack is the rounding that the features' conditioning explains.
         """
+        arms = as_arms(arms)
         if not self._is_well_formed(arms):
             return False
         try:
@@ -69,7 +75,7 @@ class Design:
         except (SurepickError, np.linalg.LinAlgError):
             return False
         R = arms.triangle()
-        slack = 1e-12 + 32 * np.finfo(float).eps * np.linalg.cond(R / np.sqrt((R * R).sum(axis=0)))
+        slack = 1e-12 + 32 * np.finfo(float).eps * np.linalg.cond(R / np.abs(R).max(axis=0))
         return bool(value <= self.value * (1.0 + slack) and bound >= self.lower_bound * (1.0 - slack))
 
     def _is_well_formed(self, arms: ArmSet) -> bool:
@@ -122,6 +128,8 @@ class Design:
             NotCertified: the gap is larger.
         """
         gap = check_number("gap", gap, needed="a relative gap of at least 0")
+        if gap < 0:
+            raise InvalidInput(f"`gap` must be a relative gap of at least 0, got {gap}; 1e-4 is the usual choice.")
         if not self.gap <= gap:
             raise NotCertified(
                 f"a design within {gap:.3g} of optimal was required, this one is proved to be within "

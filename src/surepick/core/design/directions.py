@@ -12,6 +12,9 @@ from surepick.core.arms import ArmSet
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.errors import InvalidInput, TiedArms
 
+SMALLEST_GAP = 1e-140
+"""Below this, gap^2 leaves the range of double precision."""
+
 
 class Directions(Protocol):
     """What the solver may ask of the directions."""
@@ -87,6 +90,11 @@ class GapDirections:
                 f"arms {self.leader} and {rival} are tied at the top under theta (gap {closest.smallest_gap:.3g}), so "
                 "no number of pulls separates them and T* is infinite; ask for an answer within epsilon > 0 of "
                 "the best instead, or drop one of the two."
+            )
+        if closest.smallest_gap < SMALLEST_GAP:
+            raise InvalidInput(
+                f"gaps must be at least {SMALLEST_GAP:g} for T* to be a number, got {closest.smallest_gap:.3g}; "
+                "measure rewards in a smaller unit."
             )
 
     def existing(self, index: IntArray) -> IntArray:

@@ -134,8 +134,6 @@ class Generation:
         best: Solution | None = None
         while self.effort.rounds < MAX_ROUNDS:
             self.effort.rounds += 1
-            if len(self.S) == self.arms.n_arms and self.goal.is_complete:
-                tol = 0.0  # the master is the whole problem: no need to approach it in stages
             stage = 0.3 * self.tol if self.whole else float(np.clip(0.1 * gap, 0.3 * self.tol, 0.1))
             master = self._master(tol=max(tol, 0.3 * stage), level=level)
 
@@ -154,7 +152,7 @@ class Generation:
                     break
                 if not self.whole:
                     gain = square_norms(self.pool_rows @ factor)
-            level = float(np.clip(pool_gap, max(tol, 0.1 * self.tol), START_LEVEL))
+            level = float(np.clip(pool_gap, tol, START_LEVEL))
             # Never loosen, never jump down too far: bouncing between tolerances wastes masters.
             tol = min(tol, max(0.1 * pool_gap, (0.1 if len(self.S) > 100 else 1e-3) * tol))
             self._purge(whitener, master.z)
@@ -181,18 +179,23 @@ class Generation:
         self.goal.start(whitener_of(self.X, self.w), None if start is None else start.hardest)
 
     def _master(self, *, tol: float, level: float) -> MasterSolution:
-        """Solve for the current arms and directions, near the last weights first, from afar if that stalls."""
-        for distance in (level, START_LEVEL):
+        """Solve for the current arms and directions, near the last weights first, then from afar, then cautiously."""
+        best: MasterSolution | None = None
+        # A small gap does not mean that the weights are near: nearly parallel arms may have to swap theirs.
+        for distance, is_cautious in ((level, False), (START_LEVEL, False), (START_LEVEL, True)):
             # Raise small weights before whitening by them, else the first step undoes the conditioning.
             w = np.maximum(self.w, distance * self.w.sum() / (2 * len(self.w)))
             whitener = whitener_of(self.X, w)
-            master = self.goal.solve(self.X @ whitener, whitener, w, tol=tol, level=distance)
+            master = self.goal.solve(self.X @ whitener, whitener, w, tol=tol, level=distance, is_cautious=is_cautious)
             self.effort.iterations += master.n_iterations
-            # A small gap does not mean that the weights are near: nearly parallel arms may have to swap theirs.
-            if master.gap <= tol or level == START_LEVEL:
+            if best is None or master.gap < best.gap:
+                best = master
+            if best.gap <= tol:
                 break
-        self.w = master.w
-        return master
+        assert best is not None
+        self.w = best.w
+        self.goal.accept(best)
+        return best
 
     def _price_everything(self, whitener: Array, factor: Array, pool_gain: float, z: Array) -> Solution:
         """Bounds over all arms and directions; the pool becomes the most promising arms."""
@@ -232,7 +235,9 @@ class Generation:
             w = full.w[kept]
             whitener = whitener_of(X[kept], w)
             yield kept, w * carried(self.goal.columns(X[kept], w, whitener), w)
-            w = self.goal.solve(X[kept] @ whitener, whitener, w, tol=0.1 * self.tol, level=1e-2).w
+            polished = self.goal.solve(X[kept] @ whitener, whitener, w, tol=0.1 * self.tol, level=1e-2)
+            self.goal.accept(polished)
+            w = polished.w
             whitener = whitener_of(X[kept], w)
             yield kept, w * carried(self.goal.columns(X[kept], w, whitener), w)
             yield kept, w

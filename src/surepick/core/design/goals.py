@@ -65,8 +65,14 @@ class Goal(Protocol):
         """Choose the first directions, if the goal has any of its own."""
         ...
 
-    def solve(self, X: Array, whitener: Array, w: Array, *, tol: float, level: float) -> MasterSolution:
-        """Solve the master on whitened arms X, and keep its multipliers."""
+    def solve(
+        self, X: Array, whitener: Array, w: Array, *, tol: float, level: float, is_cautious: bool = False
+    ) -> MasterSolution:
+        """Solve the master on whitened arms X."""
+        ...
+
+    def accept(self, master: MasterSolution) -> None:
+        """Go on from the multipliers of this solution."""
         ...
 
     def factor(self, whitener: Array) -> Array:
@@ -89,11 +95,6 @@ class Goal(Protocol):
         """Return the largest phi over all directions, by a full pass."""
         ...
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the master knows every direction."""
-        ...
-
     def columns(self, X: Array, w: Array, whitener: Array) -> Array:
         """Return what must stay as it is when weights are moved, one column per arm."""
         ...
@@ -113,9 +114,14 @@ class ArmsThemselves:
     def start(self, whitener: Array, hardest: IntArray | None) -> None:
         """Nothing to choose: the directions are the arms."""
 
-    def solve(self, X: Array, whitener: Array, w: Array, *, tol: float, level: float) -> MasterSolution:
+    def solve(
+        self, X: Array, whitener: Array, w: Array, *, tol: float, level: float, is_cautious: bool = False
+    ) -> MasterSolution:
         """Solve the D-optimal master."""
-        return solve_d(X, w, tol=tol, level=level)
+        return solve_d(X, w, tol=tol, level=level, is_cautious=is_cautious)
+
+    def accept(self, master: MasterSolution) -> None:
+        """Nothing to keep: the multipliers are the weights."""
 
     def factor(self, whitener: Array) -> Array:
         """Return the whitener: the gain of an arm is its leverage."""
@@ -129,11 +135,6 @@ class ArmsThemselves:
 
     def grow(self, whitener: Array) -> None:
         """Nothing to add: the directions are the arms."""
-
-    @property
-    def is_complete(self) -> bool:
-        """The master's directions are its arms."""
-        return True
 
     def worst_of_all(self, whitener: Array) -> float:
         """Return the largest leverage over all arms."""
@@ -174,11 +175,15 @@ class GivenDirections:
         else:
             self._join_worst(whitener, above=0.0)
 
-    def solve(self, X: Array, whitener: Array, w: Array, *, tol: float, level: float) -> MasterSolution:
+    def solve(
+        self, X: Array, whitener: Array, w: Array, *, tol: float, level: float, is_cautious: bool = False
+    ) -> MasterSolution:
         """Solve the master on the hardest directions."""
-        master = solve_xy(X, self.Y @ whitener, w, self.lam, tol=tol, level=level)
+        return solve_xy(X, self.Y @ whitener, w, self.lam, tol=tol, level=level, is_cautious=is_cautious)
+
+    def accept(self, master: MasterSolution) -> None:
+        """Keep the multipliers, for pricing and as the next start."""
         self.lam = master.lam
-        return master
 
     def factor(self, whitener: Array) -> Array:
         """Return F with F F' = sum lam_j theta_j theta_j', by QR so that no digits are squared away."""
@@ -209,11 +214,6 @@ class GivenDirections:
         self.members.drop(self.Q[slack])
         self._keep(~slack)
         self._join_worst(whitener, above=limit)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every direction has a place in the master."""
-        return len(self.Q) == len(self.pool)
 
     def worst_of_all(self, whitener: Array) -> float:
         """Return the largest phi over all directions."""

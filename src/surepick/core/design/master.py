@@ -25,7 +25,7 @@ from surepick.core.linalg import Array, cholesky, solve_cholesky, solve_lower
 
 MAX_ITERATIONS = 80
 STALE = 8
-"""Iterations without a better gap after which a solve is given up."""
+"""Iterations in which the gap must at least halve, else the solve is given up."""
 
 
 @final
@@ -48,7 +48,9 @@ class MasterSolution:
         return self.value / self.bound - 1.0
 
 
-def solve_xy(X: Array, Y: Array, w: Array, lam: Array, *, tol: float, level: float) -> MasterSolution:
+def solve_xy(
+    X: Array, Y: Array, w: Array, lam: Array, *, tol: float, level: float, is_cautious: bool = False
+) -> MasterSolution:
     """Solve for the given arms and directions to relative gap `tol`, or as far as rounding allows.
 
     Args:
@@ -58,29 +60,33 @@ def solve_xy(X: Array, Y: Array, w: Array, lam: Array, *, tol: float, level: flo
         lam: starting multipliers, zeros for a cold start.
         tol: relative gap to reach.
         level: relative distance from the optimum the start is believed to have.
+        is_cautious: take small steps near the central path; slower, for problems where long steps stall.
     """
-    return _best(_xy_iterates(X, Y, w, lam, tol=tol, level=level), tol)
+    return _best(_xy_iterates(X, Y, w, lam, tol=tol, level=level, is_cautious=is_cautious), tol)
 
 
-def solve_d(X: Array, w: Array, *, tol: float, level: float) -> MasterSolution:
+def solve_d(X: Array, w: Array, *, tol: float, level: float, is_cautious: bool = False) -> MasterSolution:
     """Solve min -log det A(w) + 1'w for the given arms: the G-optimal design among them, value d.
 
     Arguments as in `solve_xy`. `lam` of the result is w itself: with directions y_i = x_i these are the
     multipliers of the optimum.
     """
-    return _best(_d_iterates(X, w, tol=tol, level=level), tol)
+    return _best(_d_iterates(X, w, tol=tol, level=level, is_cautious=is_cautious), tol)
 
 
 def _best(iterates: Iterator[MasterSolution], tol: float) -> MasterSolution:
     """Iterate until the gap is at most tol or no longer improves; return the best iterate."""
-    best, found_at, n = next(iterates), 0, 0
+    best, n = next(iterates), 0
+    halved_at, halved = 0, best.gap
     # Rounding may end the iteration anywhere (overflow, a singular A(w)): what counts is the best point before
     # that, from which the caller whitens anew and goes on.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"), suppress(np.linalg.LinAlgError):
-        while best.gap > tol and n < MAX_ITERATIONS and n <= found_at + STALE:
+        while best.gap > tol and n < MAX_ITERATIONS and n <= halved_at + STALE:
             n, current = n + 1, next(iterates)
             if current.gap < best.gap:
-                best, found_at = current, n
+                best = current
+            if best.gap < 0.5 * halved:
+                halved_at, halved = n, best.gap
     return replace(best, n_iterations=n)
 
 
@@ -135,7 +141,9 @@ class _Iterate(NamedTuple):
         return float(self.lam @ self.s + self.z @ self.w)
 
 
-def _xy_iterates(X: Array, Y: Array, w: Array, lam: Array, *, tol: float, level: float) -> Iterator[MasterSolution]:
+def _xy_iterates(
+    X: Array, Y: Array, w: Array, lam: Array, *, tol: float, level: float, is_cautious: bool
+) -> Iterator[MasterSolution]:
     n, m = len(X), len(Y)
     w = w * _point(X, Y, w).phi.max()
     at = _point(X, Y, w)
@@ -152,10 +160,13 @@ def _xy_iterates(X: Array, Y: Array, w: Array, lam: Array, *, tol: float, level:
         affine = _xy_step(factor, at, now, 0.0, 0.0)
         primal, dual = now.longest(affine)
         left = now.moved(affine, min(1.0, primal), min(1.0, dual)).complementarity
-        sigma = min(1.0, max(left / (mu * (n + m)), 0.0)) ** 3
+        sigma = _centring(left / (mu * (n + m)), is_cautious)
         # The floor keeps the last steps from overshooting: below it the multipliers diverge.
         target = max(sigma * mu, 0.1 * tol * total / (n + m))
-        step = _xy_step(factor, at, now, target - affine.s * affine.lam, target - affine.w * affine.z)
+        if is_cautious:
+            step = _xy_step(factor, at, now, target, target)
+        else:
+            step = _xy_step(factor, at, now, target - affine.s * affine.lam, target - affine.w * affine.z)
         primal, dual = now.longest(step)
         boundary = min(max(1.0 - 10.0 * mu * (n + m) / total, 0.9), 0.9999)
         w, s, lam, z = now.moved(step, min(1.0, boundary * primal), min(1.0, boundary * dual))
@@ -185,7 +196,7 @@ def _xy_step(
     return _Iterate(dw, ds, (mu_s - lam * ds) / s - lam, (mu_w - z * dw) / w - z)
 
 
-def _d_iterates(X: Array, w: Array, *, tol: float, level: float) -> Iterator[MasterSolution]:
+def _d_iterates(X: Array, w: Array, *, tol: float, level: float, is_cautious: bool) -> Iterator[MasterSolution]:
     n, d = X.shape
     w = w * (d / w.sum())
     z: Array | None = None
@@ -203,12 +214,19 @@ def _d_iterates(X: Array, w: Array, *, tol: float, level: float) -> Iterator[Mas
         dw = _solve(factor, leverage - 1.0)
         dz = -z * dw / w - z
         primal, dual = min(1.0, _longest(w, dw)), min(1.0, _longest(z, dz))
-        sigma = min(1.0, max(float((z + dual * dz) @ (w + primal * dw)) / (mu * n), 0.0)) ** 3
+        sigma = _centring(float((z + dual * dz) @ (w + primal * dw)) / (mu * n), is_cautious)
         target = max(sigma * mu, 0.1 * tol * d / n)
-        dw = _solve(factor, leverage - 1.0 + (target - dw * dz) / w)
+        second_order = 0.0 if is_cautious else dw * dz
+        dw = _solve(factor, leverage - 1.0 + (target - second_order) / w)
         dz = (target - z * dw) / w - z
         w = w + min(1.0, 0.99 * _longest(w, dw)) * dw
         z = _centred(z + min(1.0, 0.99 * _longest(z, dz)) * dz, w, target)
+
+
+def _centring(left: float, is_cautious: bool) -> float:  # noqa: FBT001 (private)
+    """Mehrotra's choice: aim low if the affine step went far; the cautious choice divides by five at most."""
+    sigma = min(1.0, max(left, 0.0)) ** 3
+    return max(sigma, 0.2) if is_cautious else sigma
 
 
 def _factored(H: Array) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, FiniteArms
+from surepick.core.arms import ArmSet, FiniteArms, as_arms
 from surepick.core.checks import check_delta, check_noise_std, check_tol, check_vector
 from surepick.core.design.certificate import Design
 from surepick.core.design.directions import Directions, GapDirections, RowDirections
@@ -18,19 +18,19 @@ from surepick.core.linalg import Array, one_blas_thread
 from surepick.errors import InvalidInput
 
 
-def as_arms(arms: Any) -> ArmSet:
-    """Return an arm set as it is; anything else becomes `FiniteArms`."""
-    if isinstance(arms, ArmSet):
-        return arms
-    return FiniteArms(arms)
-
-
-def as_candidates(name: str, rows: Any, dim: int) -> ArmSet:
+def as_candidates(name: str, rows: Any, arms: ArmSet) -> ArmSet:
     """Return rows with as many features as the arms; they need not span."""
-    candidates = rows if isinstance(rows, ArmSet) else FiniteArms.rows_only(rows, least=1)
-    if candidates.dim != dim:
+    candidates = rows if isinstance(rows, ArmSet) else FiniteArms.rows_only(rows, least=1, argument=name)
+    if candidates.dim != arms.dim:
         raise InvalidInput(
-            f"`{name}` must have the arms' {dim} features, got {candidates.dim}; encode both in the same way."
+            f"`{name}` must have the arms' {arms.dim} features, got {candidates.dim}; encode both in the same way."
+        )
+    # Two data frames may encode to as many columns that mean different things.
+    theirs, ours = (getattr(side, "feature_names", None) for side in (candidates, arms))
+    if hasattr(rows, "columns") and ours is not None and theirs != ours:
+        raise InvalidInput(
+            f"`{name}` must have the arms' features {', '.join(ours)}, got {', '.join(theirs or ())}; give both "
+            "the same columns in the same order, with the same levels."
         )
     return candidates
 
@@ -48,9 +48,8 @@ def optimal_design(arms: Any, directions: Any = None, tol: float = 1e-4, *, warm
     arms = as_arms(arms)
     if directions is None:
         return _solved(arms, None, tol=tol, warm_start=warm_start)
-    rows = as_candidates("directions", directions, arms.dim)
-    largest = rows.top_quadratic(np.eye(arms.dim), 1)[1][0]
-    if largest == 0:
+    rows = as_candidates("directions", directions, arms)
+    if not any(chunk.any() for _, chunk in rows.chunks()):
         raise InvalidInput("`directions` are all zero, so there is nothing to resolve; pass differences of arms.")
     return _solved(arms, RowDirections(rows), tol=tol, warm_start=warm_start, candidates=rows)
 
@@ -72,7 +71,7 @@ def characteristic_time(
     """
     arms = as_arms(arms)
     theta = check_vector("theta", theta, arms.dim)
-    others = None if candidates is None else as_candidates("candidates", candidates, arms.dim)
+    others = None if candidates is None else as_candidates("candidates", candidates, arms)
     directions = GapDirections(arms if others is None else others, theta)
     return _solved(arms, directions, tol=tol, warm_start=warm_start, candidates=others, theta=theta)
 
@@ -80,10 +79,13 @@ def characteristic_time(
 def lower_bound(arms: Any, theta: Any, delta: float = 0.05, noise_std: float = 1.0, candidates: Any = None) -> float:
     """Return the expected pulls that no delta-correct algorithm can be below: T* sigma^2 kl(delta, 1 - delta).
 
-    T* enters through its certified lower end. Gaussian noise of standard deviation `noise_std`.
+    T* enters through its certified lower end. Gaussian noise of standard deviation `noise_std`. A risk of one half or
+    more needs no pulls at all as far as this bound can tell.
     """
     delta, noise_std = check_delta(delta), check_noise_std(noise_std)
     design = characteristic_time(arms, theta, candidates, tol=1e-6)
+    if delta >= 0.5:
+        return 0.0
     return design.lower_bound * noise_std**2 * (1.0 - 2.0 * delta) * math.log((1.0 - delta) / delta)
 
 
@@ -139,6 +141,8 @@ def _solved(
 
 
 def _start(earlier: Design, arms: ArmSet) -> Start:
+    if not isinstance(earlier, Design):
+        raise InvalidInput(f"`warm_start` must be an earlier design, got {type(earlier).__name__}.")
     if earlier.support[-1] >= arms.n_arms:
         raise InvalidInput(
             f"`warm_start` must be a design on the same {arms.n_arms} arms, got one that uses arm "

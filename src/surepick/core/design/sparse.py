@@ -18,7 +18,8 @@ MAX_WORK = 3e9
 def information_columns(U: Array, w: Array) -> Array:
     """Return (d(d+1)/2, n): what each arm contributes to the entries of A."""
     i, j = np.triu_indices(U.shape[1])
-    columns: Array = (U[:, i] * U[:, j] * w[:, None]).T
+    # Off-diagonal entries count twice, so that lengths, and with them all choices below, survive a rotation of U.
+    columns: Array = (U[:, i] * U[:, j] * np.where(i == j, 1.0, np.sqrt(2.0)) * w[:, None]).T
     return columns
 
 
@@ -37,7 +38,7 @@ def carried(columns: Array, w: Array) -> Array:
         return a
     N = _null_space(columns)
     while N.shape[1]:
-        u = N[:, -1] if w @ N[:, -1] <= 0 else -N[:, -1]
+        u = _falling(N[:, -1], w)
         falling = np.flatnonzero((u < 0) & (a > 0))
         if not len(falling):
             return a
@@ -53,15 +54,22 @@ def carried(columns: Array, w: Array) -> Array:
     return a
 
 
+def _falling(u: Array, w: Array) -> Array:
+    """Return u or -u, whichever does not increase the total weight; if neither does, the largest entry falls."""
+    change = float(w @ u)
+    if abs(change) > 1e-4 * float(w @ np.abs(u)):
+        return u if change < 0 else -u
+    # At a G-optimum every null vector keeps the total, so the sign of `change` would be that of a rounding error.
+    return u if u[np.argmax(np.abs(u))] < 0 else -u
+
+
 def _null_space(columns: Array) -> Array:
-    scale = np.sqrt((columns * columns).sum(axis=0))
-    scale[scale == 0] = 1.0
-    _, R, order = linalg.qr(columns / scale, mode="economic", pivoting=True)
+    # Columns as they are: scaled to one length, rounding would decide the first pivot and so which arms stay.
+    _, R, order = linalg.qr(columns, mode="economic", pivoting=True)
     pivots = np.abs(np.diagonal(R))
     rank = int((pivots > 1e-12 * max(pivots[0], 1e-300)).sum()) if len(pivots) else 0
     n = columns.shape[1]
     N = np.zeros((n, n - rank))
     N[order[:rank]] = -linalg.solve_triangular(R[:rank, :rank], R[:rank, rank:])
     N[order[rank:]] = np.eye(n - rank)
-    null: Array = N / scale[:, None]
-    return null
+    return N

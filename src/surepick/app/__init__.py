@@ -1,0 +1,1 @@
+"""What people touch: the command line, its tables and its plots."""

@@ -1,0 +1,168 @@
+"""Arms and earlier measurements from files: CSV with a header line, or `.npy`.
+
+Names of the arms come from the column the user names; else from a column headed name, arm or id; else from the first
+column of text in which no two rows agree. Every other column is a feature; text becomes 0/1 columns.
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from surepick.app.console import misuse
+from surepick.core.arms import FiniteArms
+
+NAME_HEADERS = ("name", "arm", "id")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ArmFile:
+    """Arms read from a file."""
+
+    arms: FiniteArms
+    name_column: str | None
+
+    def index(self, label: str) -> int:
+        """Row number of an arm given by its name, or by its row number where there are no names."""
+        names = self.arms.names
+        if names is not None:
+            if label in names:
+                return names.index(label)
+        elif label.isdecimal() and int(label) < self.arms.n_arms:
+            return int(label)
+        known = "a name" if names is not None else f"a row number from 0 to {self.arms.n_arms - 1}"
+        raise misuse(f"{label!r} is not {known} of the arms.")
+
+    def describe(self) -> str:
+        """Say what was understood."""
+        features = ", ".join(self.arms.feature_names[:6]) + (", ..." if self.arms.dim > 6 else "")
+        names = "row numbers as names" if self.name_column is None else f"names from column {self.name_column!r}"
+        return f"{self.arms.n_arms} arms, {self.arms.dim} features ({features}), {names}"
+
+
+@final
+class _Columns:
+    """The little of a data frame that `FiniteArms` asks for."""
+
+    def __init__(self, columns: Mapping[str, Any], n_rows: int) -> None:
+        self.columns = list(columns)
+        self._columns, self._n_rows = columns, n_rows
+
+    def __getitem__(self, name: str) -> Any:
+        return self._columns[name]
+
+    def __len__(self) -> int:
+        return self._n_rows
+
+
+def read_arms(path: Path, *, name_column: str | None, intercept: bool, on_span: bool) -> ArmFile:
+    """Read arms; what the file lacks is said with its line and column."""
+    build = FiniteArms.on_span if on_span else FiniteArms
+    if path.suffix == ".npy":
+        if name_column is not None:
+            raise misuse("--name-column needs a .csv file; a .npy file has no columns with names.")
+        try:
+            matrix = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise misuse(f"cannot read {path}: {_reason(error)}.") from error
+        return ArmFile(build(matrix, intercept=intercept or None), None)
+    header, rows = _read_csv(path)
+    for row in rows:
+        for title, cell in zip(header, row.cells, strict=True):
+            if not cell.strip():
+                raise misuse(f"{path} line {row.line}: column {title!r} has no value; fill it or drop the line.")
+    columns = {title: [row.cells[j].strip() for row in rows] for j, title in enumerate(header)}
+    parsed = {title: _numbers(cells) for title, cells in columns.items()}
+    name_column = _name_column(path, columns, parsed, name_column)
+    features = {
+        title: np.array(columns[title]) if parsed[title] is None else parsed[title]
+        for title in header
+        if title != name_column
+    }
+    if not features:
+        raise misuse(f"{path} has no feature columns; add one column of numbers or text for each property of an arm.")
+    names = None if name_column is None else columns[name_column]
+    return ArmFile(build(_Columns(features, len(rows)), names=names, intercept=intercept or None), name_column)
+
+
+def read_history(path: Path, arms: ArmFile) -> list[tuple[int, float]]:
+    """Read earlier measurements: columns `arm` and `reward`, one line each. No reward: the measurement failed."""
+    header, rows = _read_csv(path)
+    titles = [title.lower() for title in header]
+    if "arm" not in titles or "reward" not in titles:
+        raise misuse(f"{path} must have the columns arm and reward, got {', '.join(header)}.")
+    arm, reward = titles.index("arm"), titles.index("reward")
+    history = []
+    for row in rows:
+        if not row.cells[reward].strip():
+            continue
+        value = parse_number(row.cells[reward])
+        if value is None:
+            raise misuse(f"{path} line {row.line}: the reward must be a number, got {row.cells[reward]!r}.")
+        history.append((arms.index(row.cells[arm].strip()), value))
+    return history
+
+
+def parse_number(text: str) -> float | None:
+    """A finite number, or None."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if np.isfinite(value) else None
+
+
+class _Row(NamedTuple):
+    line: int
+    cells: list[str]
+
+
+def _read_csv(path: Path) -> tuple[list[str], list[_Row]]:
+    """Header and rows; blank lines and comment lines (#) above the header are skipped."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            rows = [_Row(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise misuse(f"cannot read {path}: {_reason(error)}.") from error
+    while rows and rows[0].cells[0].startswith("#"):
+        rows.pop(0)
+    if len(rows) < 2:
+        raise misuse(f"{path} must have a header line and at least one line below it, got {len(rows)} lines.")
+    header = [title.strip() for title in rows[0].cells]
+    if len(set(header)) < len(header) or "" in header:
+        raise misuse(f"{path} needs a header line with a different name for every column, got {', '.join(header)!r}.")
+    if any(parse_number(title) is not None for title in header):
+        raise misuse(f"{path} has numbers in its header line; put the names of the columns there.")
+    for row in rows[1:]:
+        if len(row.cells) != len(header):
+            raise misuse(f"{path} line {row.line}: {len(header)} cells are needed, got {len(row.cells)}.")
+    return header, rows[1:]
+
+
+def _numbers(cells: Sequence[str]) -> Any:
+    """The cells as an array of numbers, or None if one of them is no number."""
+    try:
+        return np.array([float(cell) for cell in cells])
+    except ValueError:
+        return None
+
+
+def _name_column(
+    path: Path, columns: Mapping[str, list[str]], parsed: Mapping[str, Any], wanted: str | None
+) -> str | None:
+    if wanted is not None:
+        if wanted not in columns:
+            raise misuse(f"{path} has no column {wanted!r}; its columns are {', '.join(columns)}.")
+        return wanted
+    headed = [title for title in columns if title.lower() in NAME_HEADERS]
+    unlike = [title for title in columns if parsed[title] is None and len(set(columns[title])) == len(columns[title])]
+    return next(iter([*headed, *unlike]), None)
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,163 @@
+"""The command line: thin commands that read options, call the layers below and return an exit code."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from surepick._version import __version__
+from surepick.app.console import Code, Format, Refusal, misuse, print_error
+from surepick.errors import InvalidInput, SurepickError
+
+INTERRUPTED = 130
+"""What typer makes of a Ctrl-C that no command has handled."""
+
+app = typer.Typer(
+    name="surepick",
+    help="Find the best of many options from noisy, costly measurements, with a guarantee.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command line; every error is one line on standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a name the terminal cannot show must not end a session
+    try:
+        code = app(list(arguments) or ["--help"], standalone_mode=False, prog_name="surepick")
+    except typer.TyperException as error:
+        print_error(f"{error.format_message().rstrip('.')}; see surepick --help")
+        return error.exit_code
+    except Refusal as refusal:
+        print_error(str(refusal))
+        return refusal.code
+    except InvalidInput as error:
+        print_error(str(error))
+        return Code.MISUSE
+    except (SurepickError, OSError) as error:
+        print_error(str(error))
+        return Code.FAILURE
+    if code == INTERRUPTED:
+        print_error("interrupted")
+        return Code.NOT_STOPPED
+    return int(code or 0)
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 (how typer calls it)
+    if wanted:
+        typer.echo(f"surepick {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(  # noqa: PLR0913 (every argument is an option of its own)
+    *,
+    arms: Annotated[
+        Path | None,
+        typer.Option(help="Your arms: a .csv with a header line or a .npy; without it the demonstration runs."),
+    ] = None,
+    pull: Annotated[
+        str | None,
+        typer.Option(
+            help='Command that measures: "cmd {arm}" or "cmd {index}", prints one number. Default: you are asked.'
+        ),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Accepted probability of a wrong answer.")] = 0.05,
+    noise_std: Annotated[
+        float | None, typer.Option(help="Standard deviation of one measurement's noise, or an upper bound (default 1).")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="An answer that loses at most this is right (default 0).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    max_pulls: Annotated[int | None, typer.Option(help="Stop measuring after this many pulls.")] = None,
+    name_column: Annotated[str | None, typer.Option(help="Column of the .csv with the arms' names.")] = None,
+    intercept: Annotated[bool, typer.Option("--intercept", help="Put a constant feature in front.")] = False,
+    on_span: Annotated[bool, typer.Option("--on-span", help="Drop redundant features.")] = False,
+    history: Annotated[
+        Path | None, typer.Option(help="Earlier measurements: a .csv with the columns arm, reward.")
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="Write each measurement there; the same command then goes on where it was.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the result to this .json file.")] = None,
+    runs: Annotated[int | None, typer.Option(help="Demonstration: runs for each number of arms.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Demonstration: processes, -1 for one per core.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Demonstration: folder of the plots (default out).")] = None,
+    output: Annotated[Format, typer.Option("--format", help="How to write the result.")] = Format.TABLE,
+) -> int:
+    """Find the best of your arms; without --arms, show it on the paper's many-arms problem."""
+    own = {
+        "--pull": pull,
+        "--noise-std": noise_std,
+        "--epsilon": epsilon,
+        "--name-column": name_column,
+        "--intercept": intercept or None,
+        "--on-span": on_span or None,
+        "--history": history,
+        "--log": log,
+        "--save": save,
+    }
+    if arms is None:
+        _refuse(own, "needs your arms; add --arms FILE")
+        return _demonstrate(delta, seed, runs, jobs, max_pulls, out or Path("out"), output)
+    _refuse({"--runs": runs, "--jobs": jobs, "--out": out}, "belongs to the demonstration; leave out --arms to see it")
+    from surepick.app.session import Request, run_session  # noqa: PLC0415 (`--help` stays quick)
+
+    return run_session(
+        Request(
+            arms=arms,
+            pull=pull,
+            delta=delta,
+            noise_std=1.0 if noise_std is None else noise_std,
+            epsilon=0.0 if epsilon is None else epsilon,
+            seed=seed,
+            max_pulls=max_pulls,
+            name_column=name_column,
+            intercept=intercept,
+            on_span=on_span,
+            history=history,
+            log=log,
+            save=save,
+            output=output,
+        )
+    )
+
+
+def _demonstrate(
+    delta: float, seed: int, runs: int | None, jobs: int | None, max_pulls: int | None, out: Path, output: Format
+) -> int:
+    from surepick.app.demonstrate import demonstrate  # noqa: PLC0415
+    from surepick.app.many_arms import N_RUNS, Settings  # noqa: PLC0415
+    from surepick.simulation.published import N_ARMS  # noqa: PLC0415
+
+    settings = Settings(
+        delta=delta,
+        seed=seed,
+        n_runs=N_RUNS if runs is None else runs,
+        n_jobs=-1 if jobs is None else jobs,
+        n_arms=N_ARMS,
+        max_pulls=10**6 if max_pulls is None else max_pulls,
+    )
+    return demonstrate(settings, out, output)
+
+
+def _refuse(options: dict[str, Any], why: str) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise misuse(f"{given[0]} {why}.")

@@ -1,0 +1,86 @@
+"""A run as it happens: leader, evidence against its target, pulls so far and pulls to come."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from surepick.algorithms import Decision
+
+BAR_WIDTH = 32
+
+
+class Show(Protocol):
+    """Called after every pull."""
+
+    def __call__(self, decision: Decision, *, arm: int, remaining: float | None = None) -> None:
+        """Show where things stand after a pull of `arm`; `remaining` pulls are expected, None if nobody says."""
+        ...
+
+
+@contextmanager
+def live_view(console: Console, title: str, labels: Sequence[str] | None = None) -> Iterator[Show]:
+    """Yield a function that refreshes the view; without a terminal it does nothing."""
+    if not console.is_terminal:
+        yield _show_nothing
+        return
+    with Live(console=console, auto_refresh=False) as live:
+
+        def show(decision: Decision, *, arm: int, remaining: float | None = None) -> None:
+            live.update(_panel(decision, arm, remaining, title, labels), refresh=True)
+
+        yield show
+
+
+def arm_label(arm: int | None, labels: Sequence[str] | None) -> str:
+    """The name of an arm, or its row number."""
+    if arm is None:
+        return "none yet"
+    return str(arm) if labels is None else labels[arm]
+
+
+def state_line(decision: Decision, labels: Sequence[str] | None) -> str:
+    """Where things stand, in one line."""
+    pulls = "1 pull" if decision.n_pulls == 1 else f"{decision.n_pulls} pulls"
+    return (
+        f"{pulls}, leader {arm_label(decision.best, labels)}, evidence {_evidence(decision):.2f} of "
+        f"{decision.target:.2f}"
+    )
+
+
+def _show_nothing(decision: Decision, *, arm: int, remaining: float | None = None) -> None:
+    pass
+
+
+def _evidence(decision: Decision) -> float:
+    return max(decision.evidence, 0.0) if math.isfinite(decision.evidence) else 0.0
+
+
+def _panel(
+    decision: Decision, arm: int, remaining: float | None, title: str, labels: Sequence[str] | None
+) -> RenderableType:
+    evidence = _evidence(decision)
+    done = decision.target if decision.stopped else min(evidence, decision.target)
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(
+        ProgressBar(total=max(decision.target, 1e-9), completed=done, width=BAR_WIDTH),
+        f"{evidence:.2f} of {decision.target:.2f}",
+    )
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="dim")
+    rows.add_column(min_width=BAR_WIDTH + 16)
+    rows.add_row("last pull", f"arm {arm_label(arm, labels)}")
+    rows.add_row("leader", arm_label(decision.best, labels), style="bold")
+    rows.add_row("evidence", bar)
+    rows.add_row("pulls", str(decision.n_pulls))
+    if decision.stopped:
+        rows.add_row("remaining", "none, it is decided")
+    elif remaining is not None:
+        rows.add_row("remaining", f"about {math.ceil(remaining)}" if math.isfinite(remaining) else "not known yet")
+    return Panel(rows, title=title, title_align="left", expand=False, padding=(0, 1))

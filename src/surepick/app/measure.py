@@ -1,0 +1,178 @@
+"""Ways to measure an arm: a command of the user's, a prompt, and a log that repeats what is already known.
+
+A source is called with a row number and returns the reward. It raises `Skipped` if this measurement is to be left out,
+`MeasurementFailed` if none can be had, and `KeyboardInterrupt` if the user has enough.
+"""
+
+import csv
+import shlex
+import subprocess
+from collections import deque
+from collections.abc import Callable, Sequence
+from io import TextIOWrapper
+from pathlib import Path
+from typing import final
+
+from rich.console import Console
+
+from surepick.app.armfile import parse_number
+from surepick.app.console import misuse
+
+Source = Callable[[int], float]
+LOG_HEADER = ("arm", "reward")
+
+
+class Skipped(Exception):
+    """The user leaves this measurement out, for a reason that does not depend on its value."""
+
+
+class MeasurementFailed(Exception):
+    """The measurement cannot be had; the text says why."""
+
+
+@final
+class Command:
+    """Runs a command for each measurement, without a shell; it prints one number.
+
+    `{arm}` stands for the name and `{index}` for the row number, anywhere in an argument.
+    """
+
+    def __init__(self, template: str, labels: Sequence[str]) -> None:
+        try:
+            self._template = shlex.split(template)
+        except ValueError as error:
+            raise misuse(f"--pull cannot be read: {error} in {template!r}.") from error
+        if not any("{arm}" in part or "{index}" in part for part in self._template):
+            raise misuse(f"--pull must say where the arm goes, as {{arm}} or {{index}}, got {template!r}.")
+        self._labels = labels
+
+    def __call__(self, arm: int) -> float:
+        """Measure once."""
+        # One pass over each part: a name that contains "{index}" stays as it is.
+        parts = [_filled(part, self._labels[arm], str(arm)) for part in self._template]
+        shown = shlex.join(parts)
+        try:
+            done = subprocess.run(  # noqa: S603 (the user's own command, and no shell reads it)
+                parts, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+            )
+        except OSError as error:
+            raise MeasurementFailed(f"cannot run {shown!r}: {error.strerror}") from error
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["it printed no reason"])[-1]
+            raise MeasurementFailed(f"{shown!r} ended with exit code {done.returncode}: {last}")
+        value = parse_number(done.stdout.strip())
+        if value is None:
+            came = repr(done.stdout.strip()[:60]) if done.stdout.strip() else "nothing"
+            raise MeasurementFailed(f"{shown!r} must print one number, got {came}")
+        return value
+
+
+@final
+class Prompt:
+    """Asks the user. Nothing entered leaves the measurement out, q or the end of input ends the session."""
+
+    def __init__(self, console: Console, labels: Sequence[str]) -> None:
+        self._console, self._labels = console, labels
+
+    def __call__(self, arm: int) -> float:
+        """Measure once."""
+        while True:
+            try:
+                answer = self._console.input(f"measure {self._labels[arm]} -> ").strip()
+            except EOFError:
+                answer = "q"
+                self._console.print()
+            if answer.lower() in ("q", "quit"):
+                raise KeyboardInterrupt
+            if not answer:
+                raise Skipped
+            value = parse_number(answer)
+            if value is not None:
+                return value
+            self._console.print(f"{answer!r} is no number; enter one, nothing to leave it out, or q to stop.")
+
+
+@final
+class Logged:
+    """Writes every measurement to a file as it happens, and repeats those the file already has.
+
+    The algorithm asks in the same order for the same arms, seed and options, so a session that was cut off goes on
+    exactly where it was. The first line of the file says what it belongs to.
+    """
+
+    def __init__(self, source: Source, path: Path, labels: Sequence[str], belongs_to: str) -> None:
+        self._source, self._path, self._labels = source, path, labels
+        self._known = deque(_read_log(path, belongs_to))
+        self.n_known = len(self._known)
+        try:
+            self._file: TextIOWrapper = path.open("a", newline="", encoding="utf-8")
+        except OSError as error:
+            raise misuse(f"cannot write {path}: {error.strerror}.") from error
+        self._writer = csv.writer(self._file, lineterminator="\n")
+        if self._file.tell() == 0:
+            self._file.write(f"# {belongs_to}\n")
+            self._writer.writerow(LOG_HEADER)
+            self._file.flush()
+
+    def __call__(self, arm: int) -> float:
+        """Measure once, from the file if it is there."""
+        label = self._labels[arm]
+        if self._known:
+            known, reward = self._known.popleft()
+            if known != label:
+                raise MeasurementFailed(
+                    f"the log {self._path} goes on with arm {known!r} where {label!r} is to be measured, so it was "
+                    "changed, or written by another version; pass it as --history to use its values"
+                )
+            if reward is None:
+                raise Skipped
+            return reward
+        try:
+            value = self._source(arm)
+        except Skipped:
+            self._write(label, "")
+            raise
+        self._write(label, repr(value))
+        return value
+
+    @property
+    def is_repeating(self) -> bool:
+        """Whether the next measurement comes from the file."""
+        return bool(self._known)
+
+    def _write(self, label: str, reward: str) -> None:
+        self._writer.writerow((label, reward))
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _read_log(path: Path, belongs_to: str) -> list[tuple[str, float | None]]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            first = file.readline().rstrip("\n")
+            rows = list(csv.reader(file))
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise misuse(f"cannot read {path}: {error}.") from error
+    if not first and not rows:
+        return []
+    if first != f"# {belongs_to}":
+        raise misuse(
+            f"{path} was written for other arms or options ({first.lstrip('# ')!r} instead of {belongs_to!r}); use "
+            "another file, or pass this one as --history."
+        )
+    known = []
+    for row in rows[1:]:
+        reward = parse_number(row[1]) if len(row) == 2 else None
+        if len(row) != 2 or (reward is None and row[1]):
+            raise misuse(f"{path} has the line {','.join(row)!r}, which is no measurement; repair it.")
+        known.append((row[0], reward))
+    return known
+
+
+def _filled(part: str, name: str, index: str) -> str:
+    return name.join(piece.replace("{index}", index) for piece in part.split("{arm}"))

@@ -1,0 +1,188 @@
+"""Identification on the user's own arms: reads them, measures by command or by prompt, and shows what was learnt."""
+
+import hashlib
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from surepick.algorithms.identify import Progress, identify
+from surepick.algorithms.result import Result
+from surepick.app.armfile import ArmFile, read_arms, read_history
+from surepick.app.console import Code, Format, misuse, print_error, results, stages
+from surepick.app.formats import to_csv, to_json
+from surepick.app.live import live_view, state_line
+from surepick.app.measure import Command, Logged, MeasurementFailed, Prompt, Skipped, Source
+from surepick.errors import PullFailed
+
+N_SHOWN = 10
+"""Arms in the table of a result."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the user asked for."""
+
+    arms: Path
+    pull: str | None
+    delta: float
+    noise_std: float
+    epsilon: float
+    seed: int
+    max_pulls: int | None
+    name_column: str | None
+    intercept: bool
+    on_span: bool
+    history: Path | None
+    log: Path | None
+    save: Path | None
+    output: Format
+
+
+def run_session(request: Request) -> Code:
+    """Measure until the best arm is known, and print the result."""
+    for path in (request.save, request.log):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise misuse(f"cannot write {path}: there is no folder {path.parent}.")
+    file = read_arms(
+        request.arms, name_column=request.name_column, intercept=request.intercept, on_span=request.on_span
+    )
+    earlier = [] if request.history is None else read_history(request.history, file)
+    console = stages(request.output)
+    labels = file.arms.names or [str(row) for row in range(file.arms.n_arms)]
+    source: Source = Prompt(console, labels) if request.pull is None else Command(request.pull, labels)
+    log = None if request.log is None else Logged(source, request.log, labels, _belongs_to(request, file, earlier))
+    console.print(f"arms: {file.describe()}", soft_wrap=True)
+    if earlier:
+        console.print(f"history: {len(earlier)} earlier measurements", soft_wrap=True)
+    if log is not None and log.n_known:
+        console.print(f"log: {log.n_known} measurements of {request.log} are taken over", soft_wrap=True)
+    if request.pull is None:
+        console.print("Enter each measured value; nothing to leave one out, q to stop.")
+    try:
+        result, failure = _identified(request, file, earlier, log or source, console)
+    finally:
+        if log is not None:
+            log.close()
+    return _finish(request, result, failure)
+
+
+def _identified(
+    request: Request, file: ArmFile, history: list[tuple[int, float]], source: Source, console: Console
+) -> tuple[Result, str | None]:
+    """The result, and why it is not complete if a measurement failed."""
+    n_earlier = len(history)
+    with _one_line_warnings(), live_view(console, str(request.arms), labels=file.arms.names) as show:
+
+        def on_pull(progress: Progress) -> None:
+            if request.pull is None and not (isinstance(source, Logged) and source.is_repeating):
+                console.print(state_line(progress.decision, file.arms.names), style="dim", soft_wrap=True)
+            elif request.pull is not None:
+                show(progress.decision, arm=progress.arm)
+
+        while True:
+            left = None if request.max_pulls is None else request.max_pulls - (len(history) - n_earlier)
+            try:
+                result = identify(
+                    file.arms,
+                    source,
+                    delta=request.delta,
+                    noise_std=request.noise_std,
+                    epsilon=request.epsilon,
+                    seed=request.seed,
+                    max_pulls=left,
+                    history=history,
+                    on_pull=on_pull,
+                )
+            except PullFailed as error:
+                if isinstance(error.__cause__, Skipped):
+                    history = list(error.result.history)
+                    continue
+                if isinstance(error.__cause__, MeasurementFailed):
+                    return error.result, str(error.__cause__)
+                raise
+            return result, None
+
+
+def _finish(request: Request, result: Result, failure: str | None) -> Code:
+    if request.save is not None:
+        result.save(request.save)
+    if request.output is Format.JSON:
+        sys.stdout.write(to_json({**result.to_dict(), "explanation": result.explain()}) + "\n")
+    elif request.output is Format.CSV:
+        columns = result.to_columns()
+        sys.stdout.write(to_csv([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]))
+    else:
+        _print_table(results(), request, result)
+    sys.stdout.flush()
+    if failure is not None:
+        print_error(f"{failure}; what was learnt from {result.n_pulls} pulls is above")
+        return Code.FAILURE
+    return Code.OK if result.stopped else Code.NOT_STOPPED
+
+
+def _print_table(console: Console, request: Request, result: Result) -> None:
+    console.print()
+    console.print(result.explain(), soft_wrap=not console.is_terminal, style="bold")
+    if result.theta is not None:
+        columns = result.to_columns()
+        order = sorted(range(len(columns["rank"])), key=lambda row: columns["rank"][row])[:N_SHOWN]
+        title = f"{N_SHOWN} of {len(columns['rank'])} arms" if len(columns["rank"]) > N_SHOWN else None
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+        table.add_column("rank", justify="right")
+        table.add_column("arm", overflow="fold")
+        table.add_column("estimate", justify="right")
+        table.add_column(f"{100 * (1 - request.delta):g} % interval", justify="right")
+        table.add_column("pulls", justify="right")
+        for row in order:
+            table.add_row(
+                str(columns["rank"][row]),
+                columns["name"][row],
+                f"{columns['estimate'][row]:.4g}",
+                f"{columns['low'][row]:.4g} to {columns['high'][row]:.4g}",
+                str(columns["pulls"][row]),
+            )
+        console.print(table)
+    for line in _next_steps(request, result):
+        console.print(line, soft_wrap=True)
+
+
+def _next_steps(request: Request, result: Result) -> Iterator[str]:
+    if request.save is not None:
+        yield f"Saved to {request.save}; surepick.Result.load reads it."
+    if result.stopped:
+        if request.save is None:
+            yield "Next: --save result.json keeps this result, --format json or csv writes it for other programs."
+    elif request.log is not None:
+        yield f"Next: the same command with --log {request.log} goes on exactly here."
+    else:
+        yield "Next: with --log pulls.csv every measurement is kept, and the same command goes on where it was."
+
+
+def _belongs_to(request: Request, file: ArmFile, history: list[tuple[int, float]]) -> str:
+    """Everything that the order of the asks and the validity of the answer depend on."""
+    content = hashlib.sha256(file.arms.X.tobytes())
+    content.update(repr((file.arms.names, history)).encode())
+    return (
+        f"surepick run arms={content.hexdigest()[:12]} delta={request.delta:g} noise_std={request.noise_std:g} "
+        f"epsilon={request.epsilon:g} seed={request.seed}"
+    )
+
+
+@contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print_error(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,267 @@
+"""Many seeded runs of one algorithm on a problem, in parallel.
+
+Run i depends on (seed, i) only: `SeedSequence(seed, spawn_key=(i,))` is split into the seed of the instance, the
+noise and the seed of the learner. So results are the same for any number of processes, the first 50 of 100 runs are
+those of a call with 50, and two algorithms meet the same instances and the same noise.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from surepick.algorithms import Learner, create_learner
+from surepick.core.arms import FiniteArms
+from surepick.core.checks import check_count, check_delta, check_epsilon
+from surepick.core.design import lower_bound
+from surepick.core.linalg import one_blas_thread
+from surepick.errors import InvalidInput, SurepickError
+from surepick.simulation.problems import Problem
+from surepick.simulation.progress import OnProgress, reporting
+from surepick.simulation.runs import Array, Runs
+
+ProblemSource = Problem | Callable[[int], Problem]
+"""A problem, or a function that draws one from a seed."""
+
+
+def simulate(  # noqa: PLR0913 (every argument is an option of its own)
+    problem: ProblemSource,
+    algorithm: str = "lazy-track-and-stop",
+    *,
+    delta: float = 0.05,
+    epsilon: float = 0.0,
+    n_runs: int = 100,
+    seed: int = 0,
+    n_jobs: int = 1,
+    max_pulls: int = 10**6,
+    bounds: bool = False,
+    only: Sequence[int] | None = None,
+    progress: bool | OnProgress = False,
+    **options: Any,
+) -> Runs:
+    """Run the algorithm `n_runs` times until it stops.
+
+    Args:
+        problem: a problem, or a function of a seed that draws one for each run.
+        algorithm: its name, see `surepick.algorithms`.
+        delta: risk the algorithm is asked for.
+        epsilon: slack the algorithm is given; an answer that loses at most this is correct.
+        n_runs: how many runs.
+        seed: of everything; the same seed gives the same runs.
+        n_jobs: processes; 1 runs in this one, -1 uses every core. More than one needs joblib.
+        max_pulls: where a run is given up. It is counted as not stopped, never dropped.
+        bounds: also compute the lower bound of each run's instance.
+        only: numbers of the runs to do instead of 0..n_runs-1, say to look at a slow one again.
+        progress: show the progress on standard error, or call a function with (runs done, runs in all).
+        options: options of the algorithm.
+
+    Raises:
+        InvalidInput: an argument cannot be used. An error inside a run carries a note with the run's number.
+    """
+    index = range(check_count("n_runs", n_runs, least=1)) if only is None else [int(i) for i in only]
+    if not index or min(index) < 0 or len(set(index)) < len(index):
+        raise InvalidInput(f"`only` must list different runs by numbers of at least 0, got {only!r}.")
+    if bounds and epsilon > 0:
+        raise InvalidInput(
+            "`bounds` holds for epsilon = 0 alone: with slack fewer pulls suffice; leave one of them out."
+        )
+    job = _Job(
+        problem=problem,
+        algorithm=algorithm,
+        delta=check_delta(delta),
+        epsilon=check_epsilon(epsilon),
+        seed=check_count("seed", seed, least=0),
+        max_pulls=check_count("max_pulls", max_pulls, least=1),
+        bounds=bounds,
+        options=options,
+    )
+    outcomes: dict[int, _Outcome] = {}
+    with reporting(progress, algorithm) as on_progress:
+        for batch in _batches(job, index, _n_processes(n_jobs, len(index))):
+            outcomes |= batch
+            on_progress(len(outcomes), len(index))
+    rows = [outcomes[i] for i in index]
+    return Runs(
+        problem=rows[0].problem,
+        is_redrawn=not isinstance(problem, Problem),
+        algorithm=algorithm,
+        options=options,
+        delta=job.delta,
+        epsilon=job.epsilon,
+        seed=job.seed,
+        max_pulls=job.max_pulls,
+        index=np.array(index, dtype=np.int64),
+        n_pulls=np.array([row.n_pulls for row in rows], dtype=np.int64),
+        correct=np.array([row.correct for row in rows]),
+        stopped=np.array([row.stopped for row in rows]),
+        seconds=np.array([row.seconds for row in rows]),
+        support=np.array([row.support for row in rows], dtype=np.int64),
+        lower_bound=np.array([row.bound for row in rows]) if bounds else None,
+    )
+
+
+class Seeds(NamedTuple):
+    """What one run draws from."""
+
+    instance: int
+    noise: np.random.SeedSequence
+    learner: int
+
+
+def run_seeds(seed: int, run: int) -> Seeds:
+    """Return the seeds of run number `run`; a function of its arguments alone."""
+    instance, noise, learner = np.random.SeedSequence(seed, spawn_key=(run,)).spawn(3)
+    return Seeds(int(instance.generate_state(1)[0]), noise, int(learner.generate_state(1)[0]))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    """Everything the runs share; sent to the processes once per batch."""
+
+    problem: ProblemSource
+    algorithm: str
+    delta: float
+    epsilon: float
+    seed: int
+    max_pulls: int
+    bounds: bool
+    options: Mapping[str, Any]
+
+
+class _Outcome(NamedTuple):
+    """What is kept of one run."""
+
+    problem: str
+    n_pulls: int
+    correct: bool
+    stopped: bool
+    seconds: float
+    support: int
+    bound: float
+
+
+class _Instance(NamedTuple):
+    """A problem made ready for runs."""
+
+    problem: Problem
+    arms: FiniteArms
+    means: list[float]
+    bound: float
+
+
+def _n_processes(n_jobs: int, n_runs: int) -> int:
+    if n_jobs == -1:
+        import os  # noqa: PLC0415
+
+        n_jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(check_count("n_jobs", n_jobs, least=1), n_runs)
+
+
+def _batches(job: _Job, index: Sequence[int], n_processes: int) -> Iterator[dict[int, _Outcome]]:
+    """Yield outcomes as they come, in any order."""
+    if n_processes == 1:
+        cache: dict[str, _Instance] = {}
+        for i in index:
+            yield {i: _run(job, i, cache)}
+        return
+    try:
+        from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 (optional)
+        from joblib.externals.loky import get_reusable_executor  # noqa: PLC0415
+    except ImportError as error:
+        raise SurepickError("more than one process needs joblib; install surepick[bench] or pass n_jobs=1.") from error
+    # Runs differ in length, so many small batches; yet a batch shares the problem's set-up.
+    size = max(1, len(index) // (8 * n_processes))
+    batches = [index[start : start + size] for start in range(0, len(index), size)]
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        results = Parallel(n_jobs=n_processes, batch_size=1, return_as="generator_unordered")(
+            delayed(_batch)(job, batch) for batch in batches
+        )
+        try:
+            yield from results
+        except KeyboardInterrupt:
+            # Else the processes would finish what they hold before control comes back.
+            get_reusable_executor().shutdown(kill_workers=True)
+            raise
+
+
+def _batch(job: _Job, index: Sequence[int]) -> dict[int, _Outcome]:
+    # Ctrl-C reaches every process of the terminal; the parent alone answers it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    cache: dict[str, _Instance] = {}
+    return {i: _run(job, i, cache) for i in index}
+
+
+# One BLAS thread here too: sums are then added in the same order in every process.
+@one_blas_thread
+def _run(job: _Job, run: int, cache: dict[str, _Instance]) -> _Outcome:
+    seeds = run_seeds(job.seed, run)
+    try:
+        instance = cache.get("problem") or _prepared(job, seeds.instance)
+        if isinstance(job.problem, Problem):
+            cache["problem"] = instance
+        problem = instance.problem
+        start = time.thread_time()
+        learner = create_learner(
+            job.algorithm,
+            instance.arms,
+            delta=job.delta,
+            noise_std=problem.noise_std,
+            epsilon=job.epsilon,
+            candidates=problem.candidates,
+            seed=seeds.learner,
+            **job.options,
+        )
+        _pull_until_stopped(learner, instance.means, _noise(problem.noise_std, seeds.noise), job.max_pulls)
+        seconds = time.thread_time() - start
+    except Exception as error:
+        error.add_note(f"in run {run} of simulate(seed={job.seed}); simulate(..., only=[{run}]) repeats it")
+        raise
+    decision = learner.decision
+    return _Outcome(
+        problem=problem.name,
+        n_pulls=decision.n_pulls,
+        correct=bool(decision.stopped) and _is_right(problem, decision.best, job.epsilon),
+        stopped=bool(decision.stopped),
+        seconds=seconds,
+        support=sum(1 for count in learner.counts.values() if count),
+        bound=instance.bound,
+    )
+
+
+def _prepared(job: _Job, seed: int) -> _Instance:
+    problem = job.problem if isinstance(job.problem, Problem) else job.problem(seed)
+    arms = FiniteArms(problem.X)
+    bound = np.nan
+    if job.bounds:
+        bound = lower_bound(arms, problem.theta, job.delta, problem.noise_std, problem.candidates)
+    return _Instance(problem, arms, (problem.X @ problem.theta).tolist(), bound)
+
+
+def _pull_until_stopped(learner: Learner, means: list[float], noise: Iterator[float], max_pulls: int) -> None:
+    n_pulls = 0
+    while not learner.stopped and n_pulls < max_pulls:
+        for arm in learner.next_arms():
+            learner.tell(arm, means[arm] + next(noise))
+            n_pulls += 1
+
+
+def _noise(noise_std: float, seeds: np.random.SeedSequence) -> Iterator[float]:
+    """The noise of pull 1, 2, ...; drawn in growing chunks, which does not change the numbers."""
+    rng = np.random.default_rng(seeds)
+    size = 256
+    while True:
+        chunk: Array = noise_std * rng.standard_normal(size)
+        yield from chunk.tolist()
+        size = min(2 * size, 2**16)
+
+
+def _is_right(problem: Problem, answer: int | None, epsilon: float) -> bool:
+    if answer is None:
+        return False
+    # A copy of the best row is as good, whatever rounding says about its gap.
+    is_copy = np.array_equal(problem.answers[answer], problem.answers[problem.best])
+    return is_copy or bool(problem.gaps[answer] <= epsilon)

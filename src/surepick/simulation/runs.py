@@ -1,0 +1,168 @@
+"""What came out of many runs: pulls, right answers, time, and the statistics one reports about them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surepick.errors import InvalidInput
+
+Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Runs:
+    """The outcome of every run, those that did not stop included; arrays have one entry per run, in order.
+
+    A run that reached `max_pulls` counts there with that many pulls, so `mean` is then a lower bound of the true
+    mean and the summary says so.
+    """
+
+    problem: str
+    """Name of the problem; of the first run's if every run drew its own."""
+    is_redrawn: bool
+    """Every run drew its own problem."""
+    algorithm: str
+    options: Mapping[str, object]
+    delta: float
+    epsilon: float
+    seed: int
+    max_pulls: int
+    index: IntArray
+    """Number of the run: with `seed` it determines everything about it."""
+    n_pulls: IntArray
+    correct: BoolArray
+    """Stopped with the best answer, or with one that loses at most epsilon."""
+    stopped: BoolArray
+    seconds: Array
+    """CPU time of the algorithm, without the problem's generation."""
+    support: IntArray
+    """How many different arms were pulled."""
+    lower_bound: Array | None = None
+    """Expected pulls no method can be below, for each run's own instance; None unless asked for."""
+
+    @property
+    def n_runs(self) -> int:
+        """Number of runs."""
+        return len(self.n_pulls)
+
+    @property
+    def mean(self) -> float:
+        """Mean number of pulls."""
+        return float(self.n_pulls.mean())
+
+    @property
+    def se(self) -> float:
+        """Standard error of the mean; NaN for a single run."""
+        return float(self.n_pulls.std(ddof=1) / math.sqrt(self.n_runs)) if self.n_runs > 1 else math.nan
+
+    @property
+    def median(self) -> float:
+        """Median number of pulls."""
+        return float(np.median(self.n_pulls))
+
+    def quantiles(self, levels: Sequence[float] = (0.1, 0.5, 0.9)) -> Array:
+        """Quantiles of the number of pulls."""
+        return np.asarray(np.quantile(self.n_pulls, levels), dtype=np.float64)
+
+    @property
+    def n_unfinished(self) -> int:
+        """Runs that reached `max_pulls` without stopping."""
+        return int((~self.stopped).sum())
+
+    @property
+    def n_errors(self) -> int:
+        """Runs that stopped with a wrong answer: the event whose probability delta bounds."""
+        return int((self.stopped & ~self.correct).sum())
+
+    @property
+    def error_rate(self) -> float:
+        """Share of all runs that stopped with a wrong answer."""
+        return self.n_errors / self.n_runs
+
+    def error_interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Exact (Clopper-Pearson) interval of the probability of a wrong answer."""
+        if not 0.0 < level < 1.0:
+            raise InvalidInput(f"`level` must be strictly between 0 and 1, got {level!r}; 0.95 is the usual choice.")
+        from scipy.stats import beta  # noqa: PLC0415 (half a second that `import surepick` does not spend)
+
+        wrong, right, tail = self.n_errors, self.n_runs - self.n_errors, (1.0 - level) / 2.0
+        low = float(beta.ppf(tail, wrong, right + 1)) if wrong else 0.0
+        high = float(beta.ppf(1.0 - tail, wrong + 1, right)) if right else 1.0
+        return low, high
+
+    @property
+    def ratio(self) -> Array:
+        """Pulls divided by the lower bound of the run's own instance; needs `simulate(..., bounds=True)`."""
+        if self.lower_bound is None:
+            raise InvalidInput("`ratio` needs the lower bounds, which were not asked for; pass `bounds=True`.")
+        return self.n_pulls / self.lower_bound
+
+    def to_columns(self) -> dict[str, Any]:
+        """One array per column, one entry per run."""
+        columns: dict[str, Any] = {
+            "run": self.index,
+            "n_pulls": self.n_pulls,
+            "stopped": self.stopped,
+            "correct": self.correct,
+            "support": self.support,
+            "seconds": self.seconds,
+        }
+        if self.lower_bound is not None:
+            columns |= {"lower_bound": self.lower_bound, "ratio": self.ratio}
+        return columns
+
+    def to_frame(self) -> Any:
+        """Return the columns as a pandas `DataFrame`, one row per run; as they are where pandas is not installed."""
+        columns = self.to_columns()
+        try:
+            import pandas as pd  # noqa: PLC0415 (optional, and slow to import)
+        except ImportError:
+            return columns
+        return pd.DataFrame(columns)
+
+    def summary(self) -> str:
+        """A few lines to read."""
+        low, high = self.error_interval()
+        tenth, _, ninth = self.quantiles()
+        spread = f" +- {self.se:.1f}" if self.n_runs > 1 else ""
+        options = "".join(f", {name}={value}" for name, value in self.options.items())
+        slack = f", epsilon {self.epsilon:g}" if self.epsilon else ""
+        redrawn = " (redrawn in every run)" if self.is_redrawn else ""
+        head = (
+            f"{self.algorithm}{options} on {self.problem}{redrawn}: {self.n_runs} runs, delta {self.delta:g}{slack}, "
+            f"seed {self.seed}"
+        )
+        pulls = (
+            f"  pulls   {self.mean:.1f}{spread} (mean, s.e.), median {self.median:g}, "
+            f"80 % of the runs between {tenth:.0f} and {ninth:.0f}"
+        )
+        lines = [
+            head,
+            pulls,
+            f"  wrong   {self.n_errors} of {self.n_runs}, error probability in [{low:.4f}, {high:.4f}] (95 %)",
+            f"  arms    {self.support.mean():.1f} different ones pulled",
+            f"  time    {1e3 * self.seconds.mean():.1f} ms CPU a run",
+        ]
+        if self.lower_bound is not None:
+            lines.append(
+                f"  bound   {self.lower_bound.mean():.1f} pulls; runs need {self.ratio.mean():.2f} times theirs"
+            )
+        if self.n_unfinished:
+            lines.append(
+                f"  open    {self.n_unfinished} of {self.n_runs} did not stop within {self.max_pulls} pulls; the mean "
+                "counts them with that many, so it is too small"
+            )
+        return "\n".join(lines)
+
+    def __len__(self) -> int:
+        return self.n_runs
+
+    def __repr__(self) -> str:
+        return self.summary()

@@ -1,0 +1,559 @@
+"""identify: answers, bad input, history, budgets, callbacks, failures, interruption, and the check of the noise."""
+
+import itertools
+import math
+import pickle
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate, stats
+
+from surepick.algorithms import Learner
+from surepick.algorithms.identify import Progress, identify, noise_evidence
+from surepick.algorithms.result import Result
+from surepick.core.arms import FiniteArms
+from surepick.core.estimate import LeastSquares
+from surepick.core.linalg import Array
+from surepick.errors import ArmsDoNotSpan, InvalidInput, NoiseWarning, PullFailed, SurepickError
+
+# Means 0.7, 0.6, 0.98 and 0.19: the third arm is best.
+X = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.7], [-0.5, 0.9]])
+THETA = np.array([0.7, 0.6])
+NAMES = ["elm", "oak", "ash", "fir"]
+
+
+class Lab:
+    """Measures arms with seeded noise and remembers which ones."""
+
+    def __init__(self, *, seed: int = 0, noise_std: float = 0.5, rows: Array = X, theta: Array = THETA) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.noise_std, self.rows, self.theta = noise_std, rows, theta
+        self.pulled: list[int] = []
+
+    def __call__(self, arm: int) -> float:
+        """Measure one arm."""
+        self.pulled.append(arm)
+        return float(self.rows[arm] @ self.theta + self.noise_std * self.rng.standard_normal())
+
+
+def after(n: int, then: Callable[[], object], lab: Lab) -> Callable[[int], float]:
+    """Return a `pull` that works n times and then does something else."""
+
+    def pull(arm: int) -> Any:
+        return lab(arm) if len(lab.pulled) < n else then()
+
+    return pull
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    """Return a function that raises."""
+
+    def fail() -> object:
+        raise error
+
+    return fail
+
+
+def never(_: int) -> float:
+    """Stand in for a measurement that must not be made."""
+    pytest.fail("an arm was measured although the arguments cannot be used")
+
+
+def test_best_arm_is_found_and_described() -> None:
+    """A plain call returns the best arm with everything that belongs to the answer."""
+    lab = Lab()
+    result = identify(X, lab, delta=0.05, noise_std=0.5)
+    assert result.best == 2
+    assert result.best_name is None
+    assert result.stopped
+    assert not result.interrupted
+    assert result.guarantee == "proved"
+    assert result.stopping == "betting"
+    assert result.evidence >= result.target == pytest.approx(math.log(20.0))
+    assert result.n_pulls == len(lab.pulled) == sum(result.counts.values()) == len(result.history)
+    assert [arm for arm, _ in result.history] == lab.pulled
+    assert result.counts == {arm: lab.pulled.count(arm) for arm in set(lab.pulled)}
+    assert result.expected_remaining == 0.0
+    assert not result.noise_contradicted
+    assert (result.delta, result.epsilon, result.noise_std, result.seed) == (0.05, 0.0, 0.5, 0)
+    assert result.algorithm == "lazy-track-and-stop"
+    assert "Arm 2 is the best of 4 arms" in result.explain()
+
+
+def test_theta_and_table_are_in_the_users_coordinates() -> None:
+    """Theta is least squares in the given features, estimates are its products with the rows, and the noise is seen."""
+    rows = X * [1.0, 1000.0]
+    lab = Lab(rows=rows, theta=THETA / [1.0, 1000.0])
+    result = identify(rows, lab, noise_std=0.5)
+    arms, rewards = zip(*result.history, strict=True)
+    theta, residual_sum, *_ = np.linalg.lstsq(rows[list(arms)], np.array(rewards), rcond=None)
+    assert result.theta is not None
+    np.testing.assert_allclose(result.theta, theta, rtol=1e-8)
+    frame = result.to_frame()
+    np.testing.assert_allclose(frame["estimate"], rows @ theta, rtol=1e-8)
+    assert (frame["low"] < frame["estimate"]).all()
+    assert (frame["estimate"] < frame["high"]).all()
+    assert frame["pulls"].sum() == result.n_pulls
+    assert result.noise_estimate == pytest.approx(math.sqrt(residual_sum[0] / (result.n_pulls - 2)), rel=1e-8)
+
+
+def test_same_seeds_same_result() -> None:
+    """Two calls with the same seed and the same noise agree bit for bit."""
+    first, second = (identify(X, Lab(seed=4), noise_std=0.5, seed=7) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("stopping", ["betting", "evidence", "paper-appendix", "heuristic"])
+def test_options_reach_the_algorithm(stopping: str) -> None:
+    """The rule asked for is the one that decides, and the result carries its label."""
+    result = identify(X, Lab(seed=1), noise_std=0.5, stopping=stopping)
+    assert result.best == 2
+    assert result.stopped
+    assert result.stopping == stopping
+    assert result.guarantee == ("heuristic" if stopping == "heuristic" else "proved")
+
+
+def test_epsilon_accepts_a_near_tie() -> None:
+    """With slack, two nearly equal arms do not keep the experiment going."""
+    rows = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.001]])
+    result = identify(rows, Lab(rows=rows, theta=np.array([1.0, 0.5])), epsilon=0.2, noise_std=0.5, max_pulls=20_000)
+    assert result.stopped
+    assert result.best in (0, 2)
+    assert result.epsilon == 0.2
+    assert "or loses at most 0.2 to it" in result.explain()
+
+
+def test_arms_from_a_data_frame_keep_their_names() -> None:
+    """Row labels of a data frame name the answer and the rows of the table; `pull` still gets row numbers."""
+    lab = Lab()
+    result = identify(pd.DataFrame(X, columns=["a", "b"], index=NAMES), lab, noise_std=0.5)
+    assert (result.best, result.best_name) == (2, "ash")
+    assert result.to_frame()["name"].tolist() == NAMES
+    assert all(type(arm) is int for arm in lab.pulled)
+    assert "ash (arm 2) is the best of 4 arms" in result.explain()
+    assert identify(FiniteArms(X, names=NAMES), Lab(), noise_std=0.5) == result
+
+
+def test_candidates_are_compared_but_not_measured() -> None:
+    """The answer is a row of the candidates, with its name; the arms have a table of their own."""
+    candidates = pd.DataFrame([[0.5, 0.5], [1.0, 1.0], [-1.0, 0.0]], index=["low", "high", "left"])
+    lab = Lab()
+    result = identify(X[:2], lab, noise_std=0.5, candidates=candidates)
+    assert (result.best, result.best_name) == (1, "high")
+    assert set(lab.pulled) <= {0, 1}
+    assert len(result.to_frame()) == 2
+    frame = result.to_frame("candidates")
+    assert frame["name"].tolist() == ["low", "high", "left"]
+    assert frame["rank"].tolist() == [2, 1, 3]
+    assert "high (candidate 1) is the best of 3 candidates" in result.explain()
+
+
+BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
+    ({"pull": 3}, "`pull` must be a function"),
+    ({"on_pull": "print"}, "`on_pull` must be a function"),
+    ({"max_pulls": -1}, "`max_pulls` must be"),
+    ({"max_pulls": 2.5}, "`max_pulls` must be"),
+    ({"seed": -1}, "`seed` must be"),
+    ({"seed": 0.5}, "`seed` must be"),
+    ({"seed": True}, "`seed` must be"),
+    ({"delta": 0.0}, "`delta` must be"),
+    ({"delta": "5 %"}, "`delta` must be"),
+    ({"noise_std": 0.0}, "`noise_std` must be"),
+    ({"noise_std": math.nan}, "`noise_std` must be"),
+    ({"epsilon": -0.1}, "`epsilon` must be"),
+    ({"algorithm": "guess"}, "`algorithm` must be one of"),
+    ({"halting": "betting"}, "no option 'halting'"),
+    ({"stopping": "never"}, "`stopping` must be"),
+    ({"arms": [[1.0, math.nan], [0.0, 1.0]]}, "must be finite"),
+    ({"arms": [[1.0, 0.0]]}, "at least two arms"),
+    ({"candidates": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]}, "must have the arms' 2 features, got 3"),
+    ({"candidates": [[1.0, 0.0]]}, "at least two"),
+    ({"candidates": FiniteArms.rows_only([[1.0, 2.0]], least=1)}, "at least two different rows"),
+    ({"candidates": "arms"}, "`candidates` must be"),
+    ({"history": 3}, "got a int"),
+    ({"history": "elm"}, "got a str"),
+    ({"history": pd.DataFrame({"arm": [0], "reward": [1.0]})}, "got a DataFrame"),
+    ({"history": [(0, 1.0), (1,)]}, "at position 1"),
+    ({"history": [7]}, "at position 0"),
+    ({"history": [(4, 1.0)]}, "between 0 and 3"),
+    ({"history": [(-1, 1.0)]}, "between 0 and 3"),
+    ({"history": [(True, 1.0)]}, "between 0 and 3"),
+    ({"history": [("elm", 1.0)]}, "no names"),
+    ({"history": [(0, math.nan)]}, "history\\[0\\]\\[1\\]"),
+    ({"history": [(0, None)]}, "history\\[0\\]\\[1\\]"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD_ARGUMENTS)
+def test_bad_arguments_are_refused_before_anything_is_measured(arguments: dict[str, Any], said: str) -> None:
+    """Every argument is checked first, with a sentence that says what was needed."""
+    everything: dict[str, Any] = {"arms": X, "pull": never} | arguments
+    with pytest.raises(InvalidInput, match=said):
+        identify(**everything)
+
+
+def test_arms_that_do_not_span_are_refused() -> None:
+    """Features that are always zero are named, with the way out."""
+    with pytest.raises(ArmsDoNotSpan, match="on_span"):
+        identify([[1.0, 0.0], [2.0, 0.0]], never)
+
+
+def test_unknown_name_in_history_is_refused() -> None:
+    """A misspelt name is repeated with an example of a right one."""
+    with pytest.raises(InvalidInput, match=re.escape("got 'beech'; use one of the arms' names, such as 'elm'")):
+        identify(FiniteArms(X, names=NAMES), never, history=[("beech", 1.0)])
+
+
+def test_candidates_with_other_levels_of_text_are_refused() -> None:
+    """As many features are not enough: a level that the arms do not have would be taken for another one."""
+    arms = pd.DataFrame({"wood": ["elm", "oak", "ash"]})
+    candidates = pd.DataFrame({"wood": ["elm", "oak", "fir"]})
+    with pytest.raises(InvalidInput, match="features constant, wood=elm, wood=oak, got constant, wood=fir, wood=oak"):
+        identify(arms, never, candidates=candidates)
+
+
+def test_history_counts_and_shortens_the_experiment() -> None:
+    """Earlier rewards are part of the result, by name or row number, and fewer new pulls are needed."""
+    arms = FiniteArms(X, names=NAMES)
+    lab = Lab(seed=5)
+    earlier: list[tuple[int | str, float]] = []
+    for arm in range(4):
+        earlier += [(NAMES[arm] if arm % 2 else arm, lab(arm)) for _ in range(50)]
+    fresh, again = Lab(seed=6), Lab(seed=6)
+    alone = identify(arms, fresh, noise_std=0.5, stopping="evidence")
+    result = identify(arms, again, noise_std=0.5, history=iter(earlier), stopping="evidence")
+    assert result.best == alone.best == 2
+    assert result.n_pulls == 200 + len(again.pulled)
+    assert sum(result.counts.values()) == result.n_pulls
+    assert [arm for arm, _ in result.history[:200]] == [arm for arm in range(4) for _ in range(50)]
+    assert len(again.pulled) < len(fresh.pulled)
+
+
+def test_history_alone_can_be_judged() -> None:
+    """With no new pulls allowed, the result says where earlier rewards have led to."""
+    lab = Lab(seed=5)
+    earlier = [(arm, lab(arm)) for arm in [0, 1, 2, 3] * 5]
+    result = identify(X, never, noise_std=0.5, history=earlier, max_pulls=0)
+    assert result.history == tuple(earlier)
+    assert result.best == int(np.argmax(result.arms.estimate))
+    assert not result.stopped
+    assert 0.0 < result.epsilon_bound < math.inf
+
+
+def test_history_of_a_result_goes_on_where_it_ended() -> None:
+    """What one call learnt is the next one's history."""
+    lab = Lab()
+    first = identify(X, lab, noise_std=0.5, max_pulls=7)
+    second = identify(X, lab, noise_std=0.5, history=first.history)
+    assert second.stopped
+    assert second.history[:7] == first.history
+    assert second.n_pulls == len(lab.pulled)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("stopping", ["betting", "evidence"])
+def test_history_does_not_spoil_the_guarantee(stopping: str) -> None:
+    """60 runs on a hard instance with up to 30 earlier random pulls: wrong answers stay within the binomial limit.
+
+    At delta = 0.2 the test fails with probability below 1e-6 if the guarantee holds.
+    """
+    rows = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.7]])
+    theta = np.array([1.0, 0.85])  # means 1, 0.85 and 1.195: a gap of 0.2 at noise 0.5
+    n_wrong = 0
+    for run in range(60):
+        lab = Lab(seed=run, rows=rows, theta=theta)
+        earlier = [(int(arm), lab(int(arm))) for arm in lab.rng.integers(3, size=run % 31)]
+        result = identify(rows, lab, delta=0.2, noise_std=0.5, history=earlier, stopping=stopping)
+        assert result.stopped
+        n_wrong += result.best != 2
+    assert n_wrong <= stats.binom.ppf(1 - 1e-6, 60, 0.2)
+
+
+@pytest.mark.parametrize("max_pulls", [0, 1, 5, 40])
+def test_budget_ends_the_experiment_undecided(max_pulls: int) -> None:
+    """At `max_pulls` the result has stopped False and says what is known and what is missing."""
+    lab = Lab(noise_std=5.0)
+    result = identify(X, lab, noise_std=5.0, max_pulls=max_pulls)
+    assert not result.stopped
+    assert not result.interrupted
+    assert result.n_pulls == len(lab.pulled) == max_pulls
+    if max_pulls < 2:
+        assert result.best is None
+        assert result.theta is None
+        assert result.epsilon_bound == math.inf
+        assert "No leader yet" in result.explain()
+    else:
+        assert result.best is not None
+        assert f"Not decided after {max_pulls} pulls" in result.explain()
+
+
+def test_callback_sees_every_pull() -> None:
+    """`on_pull` gets arm, reward, number of rewards and the decision, after each pull and in order."""
+    seen: list[Progress] = []
+    result = identify(X, Lab(), noise_std=0.5, history=[(0, 0.7)], on_pull=seen.append)
+    assert tuple((progress.arm, progress.reward) for progress in seen) == result.history[1:]
+    assert [progress.n_pulls for progress in seen] == list(range(2, result.n_pulls + 1))
+    assert [progress.decision.stopped for progress in seen] == [False] * (len(seen) - 1) + [True]
+    assert seen[-1].decision.best == result.best
+
+
+def test_callback_can_stop_early() -> None:
+    """Returning False ends the experiment; None, 0 and the like do not."""
+    lab = Lab(noise_std=5.0)
+    result = identify(X, lab, noise_std=5.0, on_pull=lambda progress: False if progress.n_pulls == 6 else 0)
+    assert result.n_pulls == len(lab.pulled) == 6
+    assert not result.stopped
+    assert not result.interrupted
+
+
+def test_failed_measurement_loses_nothing() -> None:
+    """An exception in `pull` comes back as its cause, with the arm and all that was learnt, ready to go on."""
+    lab = Lab()
+    cause = OSError("the balance does not answer")
+    with pytest.raises(PullFailed, match=r"raised OSError .the balance does not answer. for arm") as caught:
+        identify(FiniteArms(X, names=NAMES), after(9, raising(cause), lab), noise_std=0.5)
+    error = caught.value
+    assert isinstance(error, SurepickError)
+    assert error.__cause__ is cause
+    assert f"arm {error.arm} ({NAMES[error.arm]})" in str(error)  # type: ignore[call-overload]
+    assert isinstance(error.result, Result)
+    assert error.result.n_pulls == 9
+    assert not error.result.stopped
+    assert [arm for arm, _ in error.result.history] == lab.pulled
+    assert identify(X, lab, noise_std=0.5, history=error.result.history).best == 2
+
+
+def test_failure_of_the_first_measurement() -> None:
+    """Even before anything is known the error carries a result that can be shown and saved."""
+    with pytest.raises(PullFailed) as caught:
+        identify(X, after(0, raising(RuntimeError("off")), Lab()))
+    assert caught.value.result.n_pulls == 0
+    assert "No leader yet: 0 pulls" in caught.value.result.explain()
+
+
+def test_failure_survives_being_sent_between_processes() -> None:
+    """The error can be pickled, result included."""
+    with pytest.raises(PullFailed) as caught:
+        identify(X, after(5, raising(RuntimeError("off")), Lab()))
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert str(copy) == str(caught.value)
+    assert copy.arm == caught.value.arm
+    assert copy.result == caught.value.result
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf, None, "0.7", True, [0.7], np.array([0.7]), 1j, pd.NA, 10**400])
+def test_reward_that_is_no_finite_number_is_refused(value: Any) -> None:
+    """Whatever is not one finite number ends the experiment with what was learnt before."""
+    with pytest.raises(PullFailed, match="must return one finite number but returned") as caught:
+        identify(X, after(4, lambda: value, Lab()), noise_std=0.5)
+    assert caught.value.result.n_pulls == 4
+
+
+@pytest.mark.parametrize("convert", [np.float64, np.float32, np.array, pd.Series([1.0]).dtype.type])
+def test_reward_may_be_any_real_number(convert: Callable[[float], Any]) -> None:
+    """NumPy scalars and zero-dimensional arrays are numbers too, and are kept as plain floats."""
+    lab = Lab()
+    result = identify(X, lambda arm: convert(lab(arm)), noise_std=0.5)
+    assert result.best == 2
+    assert all(type(reward) is float for _, reward in result.history)
+    assert identify(X, lambda arm: round(lab(arm)), noise_std=0.8, max_pulls=3).n_pulls == 3
+
+
+def test_failing_callback_loses_nothing() -> None:
+    """An exception in `on_pull` is reported as such, and the pull it followed is kept."""
+
+    def draw(progress: Progress) -> None:
+        if progress.n_pulls == 5:
+            raise KeyError("axes")
+
+    with pytest.raises(PullFailed, match="`on_pull` must not raise but raised KeyError") as caught:
+        identify(X, Lab(), noise_std=0.5, on_pull=draw)
+    assert caught.value.result.n_pulls == 5
+
+
+def test_interruption_returns_what_was_learnt(tmp_path: Path) -> None:
+    """Ctrl-C during a measurement returns the result so far, equal to that of a budget of as many pulls."""
+    result = identify(X, after(11, raising(KeyboardInterrupt()), Lab()), noise_std=0.5)
+    assert result.interrupted
+    assert not result.stopped
+    assert result.n_pulls == 11
+    assert result.explain().startswith("Interrupted after 11 pulls. ")
+    budget = identify(X, Lab(), noise_std=0.5, max_pulls=11)
+    assert result.to_dict() | {"interrupted": False} == budget.to_dict()
+    result.save(tmp_path / "so-far.json")
+    assert Result.load(tmp_path / "so-far.json") == result
+
+
+def test_interruption_of_the_callback_returns_what_was_learnt() -> None:
+    """Ctrl-C while a plot is being drawn keeps the pull it was drawn for."""
+
+    def draw(progress: Progress) -> None:
+        if progress.n_pulls == 5:
+            raise KeyboardInterrupt
+
+    result = identify(X, Lab(), noise_std=0.5, on_pull=draw)
+    assert result.interrupted
+    assert result.n_pulls == 5
+
+
+@pytest.mark.parametrize("where", ["before", "within", "after"])
+def test_interruption_inside_the_algorithm_leaves_a_sound_state(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the middle of an update, which leaves it half done, neither loses the reward nor counts it twice."""
+    whole = LeastSquares.update
+    left = [11]
+
+    def cut_off(self: LeastSquares, x: Any, reward: float, arm: int | None = None) -> None:
+        left[0] -= 1
+        if left[0] != 0:
+            whole(self, x, reward, arm)
+            return
+        if where == "within":
+            self._A += 7.0
+            self._n_pulls += 1
+        elif where == "after":
+            whole(self, x, reward, arm)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LeastSquares, "update", cut_off)
+    result = identify(X, Lab(), noise_std=0.5)
+    monkeypatch.undo()
+    assert result.interrupted
+    budget = identify(X, Lab(), noise_std=0.5, max_pulls=11)
+    assert result.to_dict() | {"interrupted": False} == budget.to_dict()
+
+
+def test_interruption_on_the_way_into_the_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C after a reward is measured and before the learner has heard of it keeps the reward."""
+    tell = Learner.tell
+    left = [11]
+
+    def cut_off(self: Learner, arm: int, reward: float) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        tell(self, arm, reward)
+
+    monkeypatch.setattr(Learner, "tell", cut_off)
+    result = identify(X, Lab(), noise_std=0.5)
+    monkeypatch.undo()
+    budget = identify(X, Lab(), noise_std=0.5, max_pulls=11)
+    assert result.to_dict() | {"interrupted": False} == budget.to_dict()
+
+
+def test_interruption_while_the_result_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C after the last pull does not lose the answer; pressed again, it ends the program."""
+    bound = Learner.epsilon_bound
+    left = [1]
+
+    def slow(self: Learner) -> float:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise KeyboardInterrupt
+        return bound(self)
+
+    monkeypatch.setattr(Learner, "epsilon_bound", slow)
+    result = identify(X, Lab(), noise_std=0.5)
+    assert result.stopped
+    assert result.interrupted
+    left[0] = 2
+    with pytest.raises(KeyboardInterrupt):
+        identify(X, Lab(), noise_std=0.5)
+
+
+def test_exit_is_not_swallowed() -> None:
+    """What is meant to end the program does."""
+    with pytest.raises(SystemExit):
+        identify(X, after(3, raising(SystemExit(3)), Lab()))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_noise_that_is_too_large_is_noticed(seed: int) -> None:
+    """Noise of three times `noise_std` is reported once, with both numbers, and the result no longer claims anything.
+
+    The rule cannot stop before 64 pulls at so small a risk; by then the check misses with probability below 1e-8.
+    """
+    with pytest.warns(NoiseWarning, match=r"noise_std = 0.5 was given.*delta = 1e-100 is not guaranteed") as caught:
+        result = identify(X, Lab(seed=seed, noise_std=1.5), noise_std=0.5, delta=1e-100, max_pulls=70)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert result.noise_contradicted
+    assert "no stated confidence can be relied on" in result.explain()
+    assert result.noise_estimate == pytest.approx(1.5, rel=0.5)
+
+
+def test_noise_of_history_is_checked_before_the_first_pull() -> None:
+    """Earlier rewards that contradict `noise_std` are reported even if nothing is measured."""
+    lab = Lab(noise_std=1.5)
+    with pytest.warns(NoiseWarning, match="from 64 pulls") as caught:
+        identify(X, never, noise_std=0.5, history=[(arm, lab(arm)) for arm in [0, 1, 2, 3] * 16], max_pulls=0)
+    assert caught[0].filename == __file__
+
+
+def test_noise_is_checked_at_the_end_as_well() -> None:
+    """Between powers of two nothing is looked at, so the last pulls are checked when the result is made."""
+    seen: list[Progress] = []
+    with pytest.warns(NoiseWarning, match="from 63 pulls") as caught:
+        identify(
+            X, lambda arm: X[arm] @ THETA + 20.0 * (len(seen) == 60), delta=1e-100, max_pulls=63, on_pull=seen.append
+        )
+    assert caught[0].filename == __file__
+
+
+def test_rewards_that_are_not_linear_are_noticed() -> None:
+    """A reward that no linear model describes shows as scatter as well, though there is no noise at all."""
+    with pytest.warns(NoiseWarning, match="not linear in the features"):
+        identify(
+            X, lambda arm: [3.0, -3.0, 5.0, 8.0][arm], noise_std=0.5, history=[(a, a % 2 * 9.0) for a in range(4)] * 9
+        )
+
+
+@pytest.mark.statistical
+def test_noise_as_given_raises_no_alarm() -> None:
+    """60 runs with the right `noise_std`, normal or two-valued noise: no warning.
+
+    A warning fails the test; if the check is what it claims to be, that happens with probability below 1e-4.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoiseWarning)
+        for run in range(30):
+            assert not identify(X, Lab(seed=run), noise_std=0.5).noise_contradicted
+            coin = Lab(seed=run, noise_std=0.0)
+            result = identify(X, lambda arm, lab=coin: lab(arm) + float(lab.rng.choice([-0.5, 0.5])), noise_std=0.5)  # type: ignore[misc]
+            assert not result.noise_contradicted
+
+
+@pytest.mark.parametrize("n_pulls", [1, 2, 7, 40])
+def test_noise_evidence_is_an_e_value(n_pulls: int) -> None:
+    """With normal noise of exactly `noise_std` its exponential has mean one at every number of pulls."""
+
+    def weighed(x: float) -> float:
+        return math.exp(noise_evidence(x, n_pulls) + float(stats.chi2.logpdf(x, n_pulls)))
+
+    pieces = [0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0]
+    mean = sum(integrate.quad(weighed, low, high, limit=200)[0] for low, high in itertools.pairwise(pieces))
+    assert mean == pytest.approx(1.0, abs=1e-6)
+
+
+def test_noise_evidence_finds_twice_the_variance_in_a_hundred_pulls() -> None:
+    """The check is not vacuous: scatter of 1.5 and 2 times the variance is called out after 500 and 120 pulls."""
+    assert noise_evidence(1.5 * 500, 500) > math.log(1e6)
+    assert noise_evidence(2.0 * 120, 120) > math.log(1e6)
+    assert noise_evidence(1.0 * 10_000, 10_000) < 0.0
+
+
+def test_warning_made_an_error_loses_nothing() -> None:
+    """Where warnings are errors, the error carries what was learnt."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoiseWarning)
+        with pytest.raises(PullFailed, match="scatter") as caught:
+            identify(X, Lab(noise_std=5.0), noise_std=0.5, delta=1e-100)
+    assert isinstance(caught.value.__cause__, NoiseWarning)
+    assert caught.value.arm is not None
+    assert caught.value.result.noise_contradicted
+    assert caught.value.result.n_pulls in (4, 8, 16, 32, 64), "the check is made at powers of two"

@@ -1,0 +1,261 @@
+"""The learner as a fold over its log: batches, delays, unsolicited results, snapshots, replay."""
+
+import math
+
+import numpy as np
+import pytest
+
+from surepick.algorithms import Learner, algorithms, create_learner
+from surepick.errors import InvalidInput, NotEnoughData
+from surepick.simulation import problems
+from surepick.simulation.problems import Problem
+
+RULES = ["betting", "evidence", "paper-appendix"]
+
+
+def started(problem: Problem, **options: object) -> Learner:
+    """A learner on a problem's arms."""
+    settings = {"noise_std": problem.noise_std, "candidates": problem.candidates, **options}
+    return create_learner("lazy-track-and-stop", problem.X, **settings)  # type: ignore[arg-type]
+
+
+def rewards(problem: Problem, seed: int) -> "Noise":
+    """Rewards that depend only on (seed, number of the ask): the same noise whatever the batches."""
+    return Noise(problem, seed)
+
+
+class Noise:
+    """The n-th ask's reward is its mean plus the n-th noise."""
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        self.means = problem.X @ problem.theta
+        self.noise = problem.noise_std * np.random.default_rng(seed).standard_normal(200_000)
+
+    def __call__(self, arm: int, number: int) -> float:
+        """Return the reward of ask `number` of this arm."""
+        return float(self.means[arm] + self.noise[number])
+
+
+def finished(learner: Learner, noise: Noise, *, batch: int = 1, most: int = 50_000) -> list[int]:
+    """Ask in batches and tell in order until the learner stops; return the arms told."""
+    told: list[int] = []
+    while not learner.stopped and len(told) < most:
+        for arm in learner.next_arms(batch):
+            learner.tell(arm, noise(arm, len(told)))
+            told.append(arm)
+            if learner.stopped:
+                break
+    return told
+
+
+@pytest.mark.parametrize("rule", [*RULES, "paper-main", "paper-remark", "heuristic"])
+def test_every_stopping_rule_finds_the_best_arm_of_an_easy_problem(rule: str) -> None:
+    """With clear gaps each rule stops with the right answer and says which rule decided."""
+    problem = problems.random_linear(seed=3) if rule == "betting" else problems.unit_basis([2.0, 0.0, 0.0])
+    learner = started(problem, stopping=rule)
+    finished(learner, rewards(problem, 1))
+    decision = learner.decision
+    assert decision.stopped
+    assert decision.best == problem.best
+    assert decision.rule == rule
+    assert decision.guarantee == ("heuristic" if rule == "heuristic" else "proved")
+    assert learner.expected_remaining() == 0.0
+
+
+def test_the_pairwise_rule_works_on_as_many_arms_as_features() -> None:
+    """K = d: the pairwise rule stops with the best arm."""
+    problem = problems.unit_basis([1.0, 0.2, 0.0])
+    learner = started(problem, stopping="pairwise")
+    finished(learner, rewards(problem, 2))
+    assert learner.decision.best == 0
+    assert learner.decision.rule == "pairwise"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_replaying_the_log_gives_the_same_state_bit_for_bit(rule: str) -> None:
+    """Same log, same estimate, same decision, same next arm; also with batches, failures and unsolicited results."""
+    problem = problems.sphere(4, 30, seed=5)
+    learner, noise = started(problem, stopping=rule, delta=1e-6), rewards(problem, 6)
+    rng = np.random.default_rng(7)
+    for step in range(60):
+        arms = learner.next_arms(int(rng.integers(1, 5)))
+        rng.shuffle(arms)
+        for arm in arms:
+            if rng.random() < 0.1:
+                learner.fail(arm)
+            elif rng.random() < 0.8:
+                learner.tell(arm, noise(arm, step))
+        if rng.random() < 0.2:
+            learner.tell(int(rng.integers(30)), float(rng.standard_normal()))
+    again = started(problem, stopping=rule, delta=1e-6)
+    again.replay(learner.log)
+    assert again.log == learner.log
+    np.testing.assert_array_equal(again.estimate.A, learner.estimate.A)
+    np.testing.assert_array_equal(again.estimate.theta, learner.estimate.theta)
+    assert again.decision == learner.decision
+    assert again.next_arms(20) == learner.next_arms(20)
+
+
+def test_restoring_a_snapshot_goes_back_and_shares_nothing() -> None:
+    """After restore the learner continues as it did the first time, however often."""
+    problem = problems.sphere(3, 20, seed=8)
+    learner, noise = started(problem, delta=1e-6), rewards(problem, 9)
+    for number in range(40):
+        learner.tell(learner.next_arms()[0], noise(0, number))
+    kept = learner.snapshot()
+    runs = []
+    for _ in range(2):
+        arms = []
+        for number in range(40, 90):
+            arms.append(learner.next_arms()[0])
+            learner.tell(arms[-1], noise(arms[-1], number))
+        runs.append((arms, learner.theta.tolist(), learner.decision))
+        learner.restore(kept)
+    assert runs[0] == runs[1]
+    assert learner.estimate.n_pulls == 40
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_batches_within_an_interval_are_exact(rule: str) -> None:
+    """Asking for several arms at once gives the arms that single asks would have given, until the next update."""
+    problem = problems.sphere(3, 25, seed=10)
+    noise = rewards(problem, 11)
+    single, batched = (started(problem, stopping=rule, delta=1e-8, schedule="periodic:12") for _ in range(2))
+    for start in range(0, 240, 12):
+        arms = []
+        for number in range(start, start + 12):
+            arms.append(single.next_arms()[0])
+            single.tell(arms[-1], noise(arms[-1], number))
+        assert batched.next_arms(12) == arms
+        for number, arm in enumerate(arms, start=start):
+            batched.tell(arm, noise(arm, number))
+    np.testing.assert_array_equal(single.estimate.A, batched.estimate.A)
+    assert single.decision == batched.decision
+
+
+def test_a_batch_always_has_the_size_asked_for() -> None:
+    """However large the batch and however many results are pending, n arms come back and all of them count."""
+    problem = problems.sphere(3, 25, seed=12)
+    learner = started(problem)
+    first, second = learner.next_arms(50), learner.next_arms(7)
+    assert len(first) == 50
+    assert len(second) == 7
+    assert learner.n_pending == 57
+    noise = rewards(problem, 13)
+    for number, arm in enumerate([*second, *first]):
+        learner.tell(arm, noise(arm, number))
+    assert learner.n_pending == 0
+    assert learner.estimate.n_pulls == 57
+
+
+def test_bets_settle_only_when_every_ask_of_the_interval_is_answered() -> None:
+    """Until then the decision stands still; a failed ask counts as answered."""
+    problem = problems.unit_basis([5.0, 0.0, 0.0])
+    learner, noise = started(problem, schedule="periodic:20"), rewards(problem, 14)
+    for interval in range(2):
+        arms = learner.next_arms(20)
+        before = learner.decision
+        for number, arm in enumerate(arms[:-1]):
+            learner.tell(arm, noise(arm, 20 * interval + number))
+            assert learner.decision.evidence == before.evidence
+            assert not learner.stopped
+        learner.fail(arms[-1])
+    assert learner.stopped
+    assert learner.decision.best == 0
+
+
+def test_unsolicited_results_inform_the_estimate_but_not_the_bets() -> None:
+    """Results nobody asked for change theta; without an answered interval the betting rule cannot stop."""
+    problem = problems.unit_basis([5.0, 0.0])
+    learner, noise = started(problem), rewards(problem, 15)
+    for number in range(500):
+        learner.tell(number % 2, noise(number % 2, number))
+    assert not learner.stopped
+    assert learner.decision.best == 0
+    assert learner.theta[0] == pytest.approx(5.0, abs=0.5)
+    finished(learner, Noise(problem, 16), most=200)
+    assert learner.stopped
+
+
+def test_candidates_other_than_the_arms_are_compared() -> None:
+    """The answer is a row of the candidates."""
+    problem = problems.transductive(3)
+    learner = started(problem)
+    finished(learner, rewards(problem, 17))
+    assert learner.decision.best == problem.best
+
+
+def test_duplicate_arms_are_one_arm() -> None:
+    """Copies of the best arm do not keep the learner from stopping, and the answer is the lowest row number."""
+    problem = problems.unit_basis([1.5, 0.0, 0.0])
+    learner = create_learner("lazy-track-and-stop", np.repeat(problem.X, 3, axis=0))
+    noise = np.random.default_rng(18)
+    while not learner.stopped:
+        arm = learner.next_arms()[0]
+        learner.tell(arm, float(problem.theta[arm // 3] + noise.standard_normal()))
+    assert learner.decision.best == 0
+
+
+@pytest.mark.parametrize("condition", [1e3, 1e7])
+def test_pulls_do_not_depend_on_the_units_or_the_mixture_of_features(condition: float) -> None:
+    """A linear map of the features, given the same noise, changes no pull and no decision."""
+    problem = problems.sphere(4, 40, seed=19)
+    rng = np.random.default_rng(20)
+    left, right = (np.linalg.qr(rng.standard_normal((4, 4)))[0] for _ in range(2))
+    mapped = left @ np.diag(np.geomspace(1.0, 1.0 / condition, 4)) @ right
+    noise = rewards(problem, 21)
+    plain = finished(create_learner("lazy-track-and-stop", problem.X, delta=0.01), noise)
+    scaled = finished(create_learner("lazy-track-and-stop", problem.X * [1e4, 1.0, 1e-3, 7.0], delta=0.01), noise)
+    mixed = finished(create_learner("lazy-track-and-stop", problem.X @ mapped, delta=0.01), noise)
+    assert plain == scaled == mixed
+
+
+def test_the_epsilon_bound_shrinks_and_covers_the_loss() -> None:
+    """Infinite before the arms span, then a bound on what the leader loses that pulls make smaller."""
+    problem = problems.sphere(3, 20, seed=22)
+    learner, noise = started(problem, delta=1e-9), rewards(problem, 23)
+    assert learner.epsilon_bound() == math.inf
+    bounds = []
+    for number in range(3000):
+        arm = learner.next_arms()[0]
+        learner.tell(arm, noise(arm, number))
+        if number in (100, 1000, 2999):
+            best = learner.decision.best
+            assert best is not None
+            assert problem.gaps[best] <= learner.epsilon_bound()
+            bounds.append(learner.epsilon_bound())
+    assert bounds[0] > bounds[1] > bounds[2] > 0 or bounds[2] == 0.0
+
+
+def test_misuse_is_refused_and_changes_nothing() -> None:
+    """Unknown arms, names and options, and results that are no numbers raise; the log stays as it was."""
+    problem = problems.unit_basis([1.0, 0.0])
+    learner = started(problem)
+    learner.next_arms(2)
+    before = learner.log
+    with pytest.raises(InvalidInput, match="between 0 and 1"):
+        learner.tell(2, 1.0)
+    with pytest.raises(InvalidInput, match="reward"):
+        learner.tell(0, float("nan"))
+    with pytest.raises(InvalidInput, match="whole number"):
+        learner.next_arms(0)
+    with pytest.raises(NotEnoughData, match="span"):
+        _ = learner.theta
+    learner.fail(0)
+    with pytest.raises(InvalidInput, match="no pending ask"):
+        learner.fail(0)
+    assert learner.log == (*before, ("fail", 0))
+    with pytest.raises(InvalidInput, match="lazy-track-and-stop"):
+        create_learner("fastest", problem.X)
+    with pytest.raises(InvalidInput, match=r"no option 'mix'.*g_mix"):
+        started(problem, mix=0.2)
+    for options in ({"stopping": "soon"}, {"g_mix": 2.0}, {"exploration": -1.0}, {"variant": "new"}):
+        with pytest.raises(InvalidInput, match="must be"):
+            started(problem, **options)
+    with pytest.raises(InvalidInput, match="regularizer"):
+        started(problem, regularizer=np.eye(2))
+
+
+def test_the_registry_lists_the_algorithm() -> None:
+    """Names are what create_learner takes."""
+    assert "lazy-track-and-stop" in algorithms()

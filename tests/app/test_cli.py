@@ -1,0 +1,327 @@
+"""The command line as a user meets it: real processes, pipes and a terminal."""
+
+import csv
+import fcntl
+import io
+import json
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+import surepick
+from surepick.algorithms.result import Result
+from surepick.app import cli
+
+ARMS = "paint,gloss,drying\nA,1.0,0.2\nB,0.1,1.0\nC,0.7,0.7\nD,0.3,0.4\nE,0.9,0.9\n"
+MEANS = {"A": 0.6, "B": 0.55, "C": 0.7, "D": 0.35, "E": 0.9}
+"""What the paints pay: 0.5 gloss + 0.5 drying."""
+
+# Noise of standard deviation about 0.03, a function of how often the command has run: the same in every test run.
+MEASURE = f"""
+import pathlib, sys
+means = {MEANS}
+count = pathlib.Path("count")
+n = len(count.read_text()) if count.exists() else 0
+count.write_text("x" * (n + 1))
+print(means[sys.argv[1]] + 0.05 * (((n + 1) * 0.6180339887) % 1 - 0.5))
+"""
+COMMAND = f"{sys.executable} measure.py {{arm}}"
+OWN = ("run", "--arms", "arms.csv", "--noise-std", "0.05")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with arms and a program that measures them."""
+    (tmp_path / "arms.csv").write_text(ARMS)
+    (tmp_path / "measure.py").write_text(MEASURE)
+    return tmp_path
+
+
+def surepick_in(folder: Path, *arguments: str, keys: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command line in a folder with its three streams as pipes."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "surepick", *arguments],
+        cwd=folder,
+        input=keys,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+
+
+def in_terminal(folder: Path, *arguments: str, keys: bytes = b"", after: str = "") -> tuple[str, int]:
+    """Run the command line on a terminal of its own; send `keys` once the text `after` has appeared."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(folder)
+        os.environ["TERM"] = "xterm-256color"
+        os.execv(sys.executable, [sys.executable, "-m", "surepick", *arguments])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    shown, sent, give_up = "", not keys, time.monotonic() + 120
+    while time.monotonic() < give_up:
+        if not select.select([terminal], [], [], 0.1)[0]:
+            continue
+        try:
+            data = os.read(terminal, 65536)
+        except OSError:  # how Linux says that the other side is gone
+            break
+        if not data:
+            break
+        shown += data.decode("utf-8", errors="replace")
+        if not sent and after in shown:
+            os.write(terminal, keys)
+            sent = True
+    _, status = os.waitpid(child, 0)
+    return shown, os.waitstatus_to_exitcode(status)
+
+
+def one_line(text: str) -> bool:
+    """Whether a text is a single line that says who speaks."""
+    return text.startswith("surepick: ") and text.count("\n") == 1 and text.endswith("\n")
+
+
+def test_version_and_help() -> None:
+    """The version is the package's, and no command at all shows the help."""
+    here = Path.cwd()
+    assert surepick_in(here, "--version").stdout == f"surepick {surepick.__version__}\n"
+    done = surepick_in(here)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Commands:" in done.stdout
+
+
+def test_installed_script_is_the_same_program() -> None:
+    """The script `surepick` beside the interpreter answers like `python -m surepick`."""
+    script = Path(sys.executable).with_name("surepick")
+    done = subprocess.run([str(script), "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"surepick {surepick.__version__}\n"
+
+
+def test_demonstration_in_a_pipe(tmp_path: Path) -> None:
+    """One line per stage, the table against the paper, two plot files, no control codes, and a next step."""
+    done = surepick_in(tmp_path, "run", "--runs", "2", "--jobs", "2", "--seed", "5")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert "\r" not in done.stdout
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("problem: many arms, 1000 arms with 2 features")
+    assert lines[1].startswith("one run: stopped after ")
+    assert [line.split(":")[0] for line in lines[2:7]] == [f"K = {k}" for k in (1000, 2500, 5000, 7500, 10000)]
+    assert "2 runs for each K, arms redrawn in every run, seeds 5 to 9" in done.stdout
+    row = next(line.split() for line in lines if line.split()[:1] == ["7500"])
+    assert 59.0 < float(row[4]) < 60.0
+    assert row[5:] == ["448", "±", "37", "1434", "±", "78", "1598", "±", "165", "548", "±", "46"]
+    assert "published, different stopping constants" in done.stdout
+    assert lines[-1].startswith("Next")
+    assert (tmp_path / "out" / "many_arms.png").stat().st_size > 20_000
+    assert (tmp_path / "out" / "many_arms.svg").stat().st_size > 10_000
+
+
+def test_demonstration_for_programs(tmp_path: Path) -> None:
+    """JSON and CSV are alone on standard output and hold the same runs; other delta, no published figures."""
+    done = surepick_in(tmp_path, "run", "--runs", "2", "--jobs", "1", "--format", "json", "--out", "figures")
+    report = json.loads(done.stdout)
+    assert [row["n_arms"] for row in report["runs"]] == [1000, 2500, 5000, 7500, 10000]
+    assert report["runs"][0]["published_table_1_mean"] == 1409.0
+    assert report["runs"][4]["published_table_1_mean"] is None
+    assert report["plots"] == ["figures/many_arms.png", "figures/many_arms.svg"]
+    assert done.stderr.startswith("problem: many arms")
+    done = surepick_in(tmp_path, "run", "--runs", "2", "--jobs", "1", "--format", "csv", "--delta", "0.1")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["seed"] for row in rows] == ["0", "1", "2", "3", "4"]
+    assert "published_table_1_mean" not in rows[0]
+
+
+def test_demonstration_on_a_terminal_is_live_and_can_be_interrupted(tmp_path: Path) -> None:
+    """The view moves; Ctrl-C leaves a sentence about what was learnt, no traceback, and exit code 3."""
+    shown, code = in_terminal(tmp_path, "run", "--runs", "50", keys=b"\x03", after="K = 1000")
+    assert "Lazy Track-and-Stop, 1000 arms" in shown
+    assert "evidence" in shown
+    assert "one run: stopped after" in shown
+    assert "interrupted; 0 of 5 rows are complete" in shown
+    assert "Traceback" not in shown
+    assert code == 3
+
+
+def test_own_arms_with_a_command(folder: Path) -> None:
+    """The best paint is found and explained; the saved result can be loaded."""
+    done = surepick_in(folder, *OWN, "--pull", COMMAND, "--save", "result.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert "5 arms, 2 features (gloss, drying), names from column 'paint'" in done.stdout
+    assert "E (arm 4) is the best of 5 arms" in done.stdout
+    result = Result.load(folder / "result.json")
+    assert (result.best_name, result.stopped, result.noise_std) == ("E", True, 0.05)
+    assert result.n_pulls == len((folder / "count").read_text())
+
+
+def test_own_arms_for_programs(folder: Path) -> None:
+    """JSON has the whole result, CSV a line per arm; the sentences go to standard error."""
+    done = surepick_in(folder, *OWN, "--pull", COMMAND, "--format", "json")
+    report = json.loads(done.stdout)
+    assert (report["best_name"], report["stopped"]) == ("E", True)
+    assert report["explanation"].startswith("E (arm 4)")
+    assert done.stderr.startswith("arms: 5 arms")
+    (folder / "count").unlink()
+    done = surepick_in(folder, *OWN, "--pull", COMMAND, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["name"] for row in rows] == list("ABCDE")
+    assert next(row["name"] for row in rows if row["rank"] == "1") == "E"
+
+
+def test_reaching_max_pulls_is_not_stopped(folder: Path) -> None:
+    """Exit code 3, exactly that many measurements, and what is known so far."""
+    done = surepick_in(folder, *OWN, "--pull", COMMAND, "--max-pulls", "3")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert len((folder / "count").read_text()) == 3
+    assert "--log" in done.stdout.splitlines()[-1]
+
+
+def test_failing_command_keeps_what_was_learnt(folder: Path) -> None:
+    """Exit code 1, the command's own reason in one line, and the result of the pulls before."""
+    failing = MEASURE.replace("count.write_text", "sys.exit('out of paint') if n == 4 else count.write_text")
+    (folder / "measure.py").write_text(failing)
+    done = surepick_in(folder, *OWN, "--pull", COMMAND, "--save", "result.json")
+    assert done.returncode == 1
+    assert one_line(done.stderr)
+    assert "exit code 1: out of paint; what was learnt from 4 pulls is above" in done.stderr
+    assert "rank" in done.stdout
+    assert Result.load(folder / "result.json").n_pulls == 4
+
+
+def test_interactive_entry(folder: Path) -> None:
+    """Values come from the keyboard: wrong ones are asked for again, nothing skips, q stops with exit code 3."""
+    done = surepick_in(folder, *OWN, keys="0.6\nmany\n0.55\n\n0.8\nq\n")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert "'many' is no number" in done.stdout
+    assert "measure A -> " in done.stdout
+    assert "Interrupted after 3 pulls" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_end_of_input_stops_like_q(folder: Path) -> None:
+    """A script that runs out of values gets what was learnt."""
+    done = surepick_in(folder, *OWN, keys="0.6\n")
+    assert done.returncode == 3
+    assert "Interrupted after 1 pull" in done.stdout
+
+
+def test_interactive_entry_until_decided(folder: Path) -> None:
+    """Someone who answers every prompt with the true mean is told the best paint."""
+    command = [sys.executable, "-m", "surepick", *OWN]
+    with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as session:
+        assert session.stdin is not None
+        assert session.stdout is not None
+        shown = ""
+        while letter := session.stdout.read(1):
+            shown += letter
+            if shown.endswith(" -> "):
+                session.stdin.write(f"{MEANS[shown[-5]]}\n")
+                session.stdin.flush()
+    assert session.returncode == 0
+    assert "E (arm 4) is the best of 5 arms" in shown
+    assert shown.count("measure ") < 50
+
+
+def test_prompt_on_a_terminal(folder: Path) -> None:
+    """Each value is followed by where things stand."""
+    shown, code = in_terminal(folder, *OWN, "--max-pulls", "1", keys=b"0.6\n", after="measure A -> ")
+    assert code == 3
+    assert "1 pull, leader none yet" in shown
+
+
+def test_log_lets_a_session_go_on_where_it_was(folder: Path) -> None:
+    """Cut off after five pulls, the same command measures only the rest and ends like one that was never cut off."""
+    whole = surepick_in(folder, *OWN, "--pull", COMMAND, "--format", "json")
+    (folder / "count").unlink()
+    first = surepick_in(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--max-pulls", "5")
+    assert first.returncode == 3
+    rest = surepick_in(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--format", "json")
+    assert json.loads(rest.stdout) == json.loads(whole.stdout)
+    assert len((folder / "count").read_text()) == json.loads(whole.stdout)["n_pulls"]
+    other = surepick_in(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--delta", "0.2")
+    assert other.returncode == 2
+    assert one_line(other.stderr)
+
+
+def test_history_is_used(folder: Path) -> None:
+    """Earlier measurements count in the estimate but not against max-pulls."""
+    (folder / "history.csv").write_text("arm,reward\n" + "".join(f"{k},{v}\n" for k, v in MEANS.items()))
+    done = surepick_in(
+        folder, *OWN, "--pull", COMMAND, "--history", "history.csv", "--max-pulls", "2", "--format", "json"
+    )
+    report = json.loads(done.stdout)
+    assert report["n_pulls"] == 7
+    assert report["best_name"] == "E"
+
+
+def test_ctrl_c_during_a_measurement_keeps_what_was_learnt(folder: Path) -> None:
+    """The live view ends, the result so far follows, and the exit code is 3."""
+    slow = MEASURE + "\nimport time\nif n == 5: time.sleep(60)\n"
+    (folder / "measure.py").write_text(slow)
+    shown, code = in_terminal(folder, *OWN, "--pull", COMMAND, keys=b"\x03", after="5    ")
+    assert code == 3
+    assert "Interrupted after 5 pulls" in shown
+    assert "Traceback" not in shown
+
+
+def test_noise_that_is_too_large_is_reported(folder: Path) -> None:
+    """Rewards that scatter more than noise_std allows give a warning of one line on standard error."""
+    (folder / "measure.py").write_text(MEASURE.replace("0.05 *", "5 *"))
+    done = surepick_in(folder, *OWN[:-1], "0.001", "--pull", COMMAND, "--max-pulls", "40")
+    assert done.stderr.startswith("surepick: warning: the rewards scatter")
+    assert one_line(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["run", "--bogus"], "No such option"),
+        (["walk"], "No such command"),
+        (["run", "--delta", "2"], "strictly between 0 and 1"),
+        (["run", "--delta", "much"], "--delta"),
+        (["run", "--format", "xml"], "--format"),
+        (["run", "--runs", "1"], "runs"),
+        (["run", "--pull", "x {arm}"], "--pull needs your arms"),
+        (["run", "--out", "arms.csv"], "must be a folder"),
+        (["run", "--arms", "none.csv"], "cannot read none.csv: No such file"),
+        (["run", "--arms", "arms.csv", "--runs", "3"], "--runs belongs to the demonstration"),
+        (["run", "--arms", "arms.csv", "--pull", "date"], "{arm} or {index}"),
+        (["run", "--arms", "arms.csv", "--delta", "0"], "delta"),
+        (["run", "--arms", "arms.csv", "--name-column", "colour"], "no column 'colour'"),
+        (["run", "--arms", "arms.csv", "--save", "no/such/folder.json"], "there is no folder"),
+        (["run", "--arms", "measure.py"], "measure.py"),
+        (["run", "--arms", "arms.csv", "--history", "arms.csv"], "columns arm and reward"),
+    ],
+)
+def test_misuse_is_one_line_and_exit_code_2(
+    folder: Path,
+    arguments: list[str],
+    complaint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """What cannot be done is refused before anything is measured."""
+    monkeypatch.chdir(folder)
+    assert cli.main(arguments) == 2
+    error = capfd.readouterr().err
+    assert complaint in error
+    assert one_line(error)
+
+
+def test_without_its_packages_the_command_line_says_what_to_install() -> None:
+    """A bare installation has no typer; one line says which extra brings it."""
+    script = "import sys; sys.modules['typer'] = None; from surepick.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert one_line(done.stderr)
+    assert "surepick[app]" in done.stderr

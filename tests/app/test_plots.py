@@ -1,0 +1,48 @@
+import struct
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from surepick.app.many_arms import Row
+from surepick.app.plots import plot_many_arms
+from surepick.simulation import problems, simulate
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    """A few runs at two numbers of arms, one of them in the published tables."""
+    return [
+        Row(n, simulate(lambda seed, n=n: problems.many_arms(n, seed=seed), n_runs=3, bounds=True))  # type: ignore[misc]
+        for n in (100, 1000)
+    ]
+
+
+def test_plot_is_a_png_and_an_svg_with_its_words(rows: list[Row], tmp_path: Path) -> None:
+    """Both files can be read, are not empty, and the figure says what it shows."""
+    png, svg = plot_many_arms(rows, tmp_path / "new" / "folder", delta=0.05)
+    data = png.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", data[16:24])
+    assert width > 900
+    assert height > 500
+    assert len(data) > 20_000
+    tree = ET.parse(svg)
+    assert tree.getroot().tag.endswith("svg")
+    # Text is drawn as shapes; matplotlib leaves the words beside them as comments.
+    words = svg.read_text("utf-8")
+    for label in ("lower bound", "surepick, 3 runs", "number of arms K", "Table 2", "RAGE, published"):
+        assert f"<!-- {label}" in words or label in words
+
+
+def test_same_numbers_give_the_same_svg(rows: list[Row], tmp_path: Path) -> None:
+    """Neither date nor random identifiers are written."""
+    first = plot_many_arms(rows, tmp_path / "a", delta=0.05)[1].read_bytes()
+    assert plot_many_arms(rows, tmp_path / "b", delta=0.05)[1].read_bytes() == first
+
+
+def test_published_figures_are_shown_for_their_delta_only(rows: list[Row], tmp_path: Path) -> None:
+    """At another delta there is nothing published to compare with."""
+    svg = plot_many_arms(rows, tmp_path, delta=0.01)[1].read_text("utf-8")
+    assert "Table 1" not in svg
+    assert "lower bound" in svg

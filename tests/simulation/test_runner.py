@@ -1,0 +1,227 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from surepick.core.arms import FiniteArms
+from surepick.core.design import lower_bound
+from surepick.errors import InvalidInput
+from surepick.simulation import Problem, Runs, problems, simulate
+from surepick.simulation.runner import _is_right, _noise, run_seeds
+
+EASY = problems.unit_basis([1.0, 0.2, 0.0])
+
+
+def drawn(seed: int) -> Problem:
+    """A small problem of its own for every run."""
+    return problems.many_arms(30, seed=seed)
+
+
+def same(first: Runs, second: Runs) -> bool:
+    """Whether everything but the time is equal."""
+    columns = first.to_columns(), second.to_columns()
+    return all(np.array_equal(columns[0][name], columns[1][name]) for name in columns[0] if name != "seconds")
+
+
+def test_runs_do_not_depend_on_the_number_of_processes() -> None:
+    """One process and two give the same runs, for redrawn problems and with bounds."""
+    alone = simulate(drawn, n_runs=6, seed=3, bounds=True)
+    together = simulate(drawn, n_runs=6, seed=3, bounds=True, n_jobs=2)
+    assert same(alone, together)
+
+
+def test_run_i_depends_on_the_seed_and_i_only() -> None:
+    """Fewer runs are the first ones, and single runs can be repeated."""
+    runs = simulate(drawn, n_runs=5, seed=1)
+    assert simulate(drawn, n_runs=3, seed=1).n_pulls.tolist() == runs.n_pulls[:3].tolist()
+    again = simulate(drawn, seed=1, only=[4, 2])
+    assert again.index.tolist() == [4, 2]
+    assert again.n_pulls.tolist() == runs.n_pulls[[4, 2]].tolist()
+    assert simulate(drawn, n_runs=5, seed=2).n_pulls.tolist() != runs.n_pulls.tolist()
+
+
+def test_instance_noise_and_learner_have_seeds_of_their_own() -> None:
+    """No two of the seeds of two runs agree."""
+    first, second = run_seeds(0, 0), run_seeds(0, 1)
+    states = [int(seeds.noise.generate_state(1)[0]) for seeds in (first, second)]
+    assert len({first.instance, first.learner, second.instance, second.learner, *states}) == 6
+    assert run_seeds(0, 1)[::2] == second[::2]
+
+
+def test_noise_is_one_stream_whatever_the_chunks() -> None:
+    """The noise of pull t is the t-th normal of the run's generator, times noise_std."""
+    seeds = run_seeds(5, 0).noise
+    stream = _noise(2.0, seeds)
+    drawn_noise = [next(stream) for _ in range(1000)]
+    # Spawning a generator does not change the sequence it starts from.
+    expected = 2.0 * np.random.default_rng(run_seeds(5, 0).noise).standard_normal(1000)
+    np.testing.assert_array_equal(drawn_noise, expected)
+
+
+def test_runs_that_do_not_stop_are_counted() -> None:
+    """A run that reaches max_pulls is there with that many pulls, neither stopped nor correct nor an error."""
+    runs = simulate(problems.soare(2, 0.01), n_runs=3, max_pulls=40)
+    assert runs.n_pulls.tolist() == [40, 40, 40]
+    assert not runs.stopped.any()
+    assert not runs.correct.any()
+    assert (runs.n_runs, runs.n_unfinished, runs.n_errors) == (3, 3, 0)
+    assert "3 of 3 did not stop within 40 pulls" in runs.summary()
+
+
+def test_ratio_uses_each_runs_own_bound() -> None:
+    """The bound of a run is that of the instance it drew."""
+    runs = simulate(drawn, n_runs=2, seed=7, bounds=True)
+    problem = drawn(run_seeds(7, 1).instance)
+    assert runs.lower_bound is not None
+    assert runs.lower_bound[1] == pytest.approx(lower_bound(FiniteArms(problem.X), problem.theta, 0.05), rel=1e-9)
+    np.testing.assert_allclose(runs.ratio, runs.n_pulls / runs.lower_bound)
+    with pytest.raises(InvalidInput, match="bounds=True"):
+        _ = simulate(EASY, n_runs=1).ratio
+
+
+def test_answers_are_judged_by_their_gap() -> None:
+    """The best row, a copy of it and a row within epsilon are right; others and no answer are not."""
+    problem = Problem(X=np.array([[1.0, 0], [0, 1], [1, 0], [0.95, 0]]), theta=np.array([1.0, 0]), name="copies")
+    assert [_is_right(problem, answer, 0.0) for answer in (0, 1, 2, 3, None)] == [True, False, True, False, False]
+    assert _is_right(problem, 3, 0.1)
+
+
+def test_epsilon_reaches_the_learner_and_the_judgement() -> None:
+    """With slack a near-tie is decided quickly, and the answer counts as correct."""
+    near_tie = problems.unit_basis([1.0, 0.99, 0.0])
+    runs = simulate(near_tie, n_runs=5, epsilon=0.9, max_pulls=2000)
+    assert runs.stopped.all()
+    assert runs.correct.all()
+
+
+def test_transductive_answers_are_rows_of_the_candidates() -> None:
+    """Where the answers are not the arms, correct means the best candidate."""
+    runs = simulate(problems.transductive(2), n_runs=3, seed=1)
+    assert runs.correct.all()
+
+
+def test_algorithm_options_and_names_are_passed_on() -> None:
+    """Options reach the algorithm; unknown names and options are refused with the number of the run."""
+    runs = simulate(EASY, n_runs=2, stopping="evidence")
+    assert runs.options == {"stopping": "evidence"}
+    with pytest.raises(InvalidInput, match="must be one of") as caught:
+        simulate(EASY, "no-such", n_runs=2)
+    assert "in run 0" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"n_runs": 0}, "n_runs"),
+        ({"n_jobs": 0}, "n_jobs"),
+        ({"delta": 1.0}, "delta"),
+        ({"seed": -1}, "seed"),
+        ({"max_pulls": 0}, "max_pulls"),
+        ({"only": []}, "only"),
+        ({"only": [1, 1]}, "only"),
+        ({"epsilon": 0.1, "bounds": True}, "bounds"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: dict, complaint: str) -> None:
+    """What cannot be used is named."""
+    with pytest.raises(InvalidInput, match=complaint):
+        simulate(EASY, **arguments)
+
+
+def test_an_error_in_another_process_arrives_with_its_run() -> None:
+    """A failing problem ends the simulation; the note names the run to repeat."""
+
+    def failing(seed: int) -> Problem:
+        raise ZeroDivisionError(seed)
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        simulate(failing, n_runs=4, n_jobs=2)
+    assert "simulate(..., only=[" in "".join(caught.value.__notes__)
+
+
+def test_progress_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
+    """A function hears of every run; without a terminal True writes plain lines to standard error."""
+    heard: list[tuple[int, int]] = []
+    simulate(EASY, n_runs=3, progress=lambda done, total: heard.append((done, total)))
+    assert heard == [(1, 3), (2, 3), (3, 3)]
+    simulate(EASY, n_runs=4, progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.splitlines()[-1] == "lazy-track-and-stop: 4 of 4 runs"
+    assert "\x1b" not in err
+
+
+def runs_of(n_pulls: list[int], *, stopped: list[bool], correct: list[bool]) -> Runs:
+    """Made-up runs, to check the statistics by hand."""
+    n = len(n_pulls)
+    return Runs(
+        problem="made up",
+        is_redrawn=False,
+        algorithm="none",
+        options={},
+        delta=0.05,
+        epsilon=0.0,
+        seed=0,
+        max_pulls=99,
+        index=np.arange(n),
+        n_pulls=np.array(n_pulls),
+        stopped=np.array(stopped),
+        correct=np.array(correct),
+        seconds=np.full(n, 0.5),
+        support=np.full(n, 2),
+    )
+
+
+def test_statistics_are_those_of_the_textbook() -> None:
+    """Mean, standard error, median, quantiles and error rate of four runs."""
+    runs = runs_of([10, 20, 30, 99], stopped=[True, True, True, False], correct=[True, True, False, False])
+    assert runs.mean == 39.75
+    assert runs.se == pytest.approx(np.std([10, 20, 30, 99], ddof=1) / 2)
+    assert runs.median == 25.0
+    np.testing.assert_allclose(runs.quantiles((0.0, 1.0)), [10, 99])
+    assert (runs.n_errors, runs.error_rate) == (1, 0.25)
+    assert len(runs) == 4
+    assert repr(runs) == runs.summary()
+    assert np.isnan(runs_of([10], stopped=[True], correct=[True]).se)
+
+
+@pytest.mark.parametrize(("n_errors", "n_runs"), [(0, 20), (3, 20), (20, 20)])
+def test_error_interval_is_exact(n_errors: int, n_runs: int) -> None:
+    """At the ends of the Clopper-Pearson interval the observed count is as extreme as 2.5 % allow."""
+    wrong = [i < n_errors for i in range(n_runs)]
+    runs = runs_of([1] * n_runs, stopped=[True] * n_runs, correct=[not w for w in wrong])
+    low, high = runs.error_interval()
+    assert low <= n_errors / n_runs <= high
+    assert low == 0.0 if n_errors == 0 else binom.sf(n_errors - 1, n_runs, low) == pytest.approx(0.025)
+    assert high == 1.0 if n_errors == n_runs else binom.cdf(n_errors, n_runs, high) == pytest.approx(0.025)
+
+
+def test_frame_has_a_row_per_run() -> None:
+    """The data frame holds the columns, in order."""
+    runs = simulate(EASY, n_runs=3, bounds=True)
+    frame = runs.to_frame()
+    assert list(frame.columns) == [
+        "run", "n_pulls", "stopped", "correct", "support", "seconds", "lower_bound", "ratio",
+    ]  # fmt: skip
+    assert frame["n_pulls"].tolist() == runs.n_pulls.tolist()
+
+
+def test_one_process_needs_neither_joblib_nor_rich() -> None:
+    """A simulation in one process, with its progress, runs on numpy and scipy alone."""
+    script = """
+import sys
+for name in ("joblib", "rich", "pandas", "matplotlib", "typer"):
+    sys.modules[name] = None
+from surepick.simulation import problems, simulate
+runs = simulate(problems.unit_basis([1.0, 0.0]), n_runs=2, progress=True)
+assert isinstance(runs.to_frame(), dict)
+try:
+    simulate(problems.unit_basis([1.0, 0.0]), n_runs=2, n_jobs=2)
+except Exception as error:
+    assert "joblib" in str(error), error
+else:
+    raise SystemExit("two processes without joblib")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)

@@ -1,0 +1,43 @@
+"""Importing the package: what it loads and how long it takes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+# What NumPy and SciPy themselves load beyond the standard library is their business.
+SCRIPT = """
+import json, sys, time
+start = time.perf_counter()
+import numpy, scipy.linalg, scipy.special, threadpoolctl
+before = set(sys.modules)
+import surepick
+seconds = time.perf_counter() - start
+roots = {name.partition(".")[0] for name in set(sys.modules) - before}
+print(json.dumps({"seconds": seconds, "added": sorted(roots - set(sys.stdlib_module_names) - {"numpy", "scipy"})}))
+"""
+
+
+def test_import_loads_numpy_and_scipy_only(record_property: Callable[[str, object], None]) -> None:
+    """No frames, plots, databases, servers or process pools come with `import surepick`, and it is quick."""
+    answer = json.loads(
+        subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True).stdout
+    )
+    assert answer["added"] == ["surepick"]
+    record_property("import_seconds", answer["seconds"])
+    assert answer["seconds"] < 3.0, "a guard against gross mistakes; the budget on an idle machine is 0.3 s"
+
+
+def test_every_module_of_the_core_imports_on_its_own() -> None:
+    """No module relies on another having been imported first, which a cycle would need."""
+    script = """
+import importlib, pkgutil, sys
+import surepick.core
+names = [module.name for module in pkgutil.walk_packages(surepick.core.__path__, "surepick.core.")]
+assert len(names) > 10, names
+for name in names:
+    for other in [other for other in sys.modules if other.partition(".")[0] == "surepick"]:
+        del sys.modules[other]
+    importlib.import_module(name)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
