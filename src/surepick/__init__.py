@@ -22,6 +22,7 @@ from surepick.errors import NoiseWarning as NoiseWarning
 from surepick.errors import NotCertified as NotCertified
 from surepick.errors import NotEnoughData as NotEnoughData
 from surepick.errors import PullFailed as PullFailed
+from surepick.errors import Skipped as Skipped
 from surepick.errors import SurepickError as SurepickError
 from surepick.errors import TiedArms as TiedArms
 

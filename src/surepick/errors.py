@@ -22,6 +22,13 @@ class TiedArms(InvalidInput):
     """Two different arms are equally good, so no number of pulls can tell which one is best."""
 
 
+class Skipped(SurepickError):
+    """Raised by a `pull` function to leave a measurement out, for a reason that does not depend on its value.
+
+    A dropped plate is such a reason, an implausible number is not.
+    """
+
+
 class NotCertified(SurepickError):
     """A design's proved gap is larger than the caller can accept."""
 

@@ -20,7 +20,7 @@ from surepick.algorithms.result import Result
 from surepick.core.arms import FiniteArms
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
-from surepick.errors import ArmsDoNotSpan, InvalidInput, NoiseWarning, PullFailed, SurepickError
+from surepick.errors import ArmsDoNotSpan, InvalidInput, NoiseWarning, PullFailed, Skipped, SurepickError
 
 # Means 0.7, 0.6, 0.98 and 0.19: the third arm is best.
 X = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.7], [-0.5, 0.9]])
@@ -557,3 +557,20 @@ def test_warning_made_an_error_loses_nothing() -> None:
     assert caught.value.arm is not None
     assert caught.value.result.noise_contradicted
     assert caught.value.result.n_pulls in (4, 8, 16, 32, 64), "the check is made at powers of two"
+
+
+def test_a_lost_measurement_is_left_out_and_the_run_goes_on() -> None:
+    """`pull` raising `Skipped` counts as a pull but gives no reward, and the answer is still found."""
+    bench, calls = Lab(seed=3), 0
+
+    def sometimes(arm: int) -> float:
+        nonlocal calls
+        calls += 1
+        if calls % 3 == 0:
+            raise Skipped
+        return bench(arm)
+
+    result = identify(X, sometimes, noise_std=0.5)
+    assert result.stopped
+    assert result.best == int(np.argmax(X @ THETA))
+    assert result.n_pulls == calls - calls // 3

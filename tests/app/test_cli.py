@@ -113,7 +113,7 @@ def test_demonstration_in_a_pipe(tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout
     assert "\r" not in done.stdout
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("problem: many arms, 1000 arms with 2 features")
+    assert lines[0].startswith("problem: many arms (variant as-run), 1000 arms with 2 features")
     assert lines[1].startswith("one run: stopped after ")
     assert [line.split(":")[0] for line in lines[2:7]] == [f"K = {k}" for k in (1000, 2500, 5000, 7500, 10000)]
     assert "2 runs for each K, arms redrawn in every run, seeds 5 to 9" in done.stdout

@@ -85,7 +85,7 @@ def test_the_g_optimal_design_has_identity_information(family: Family) -> None:
     white = whiten(FiniteArms(X))
     rows = white.gather(white.design.support)
     np.testing.assert_allclose((white.design.weights[:, None] * rows).T @ rows, np.eye(4), atol=1e-8)
-    assert white.top_quadratic(np.eye(4), 1)[1][0] == pytest.approx(4.0, rel=2e-6)
+    assert white.top_quadratic(np.eye(4), 1)[1][0] == pytest.approx(4.0, rel=2e-4)
 
 
 @given(seed=seeds, dim=st.integers(1, 5))

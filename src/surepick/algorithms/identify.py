@@ -26,7 +26,7 @@ from surepick.algorithms.learner import Decision, Learner
 from surepick.algorithms.result import Result, estimates_of
 from surepick.core.arms import ArmSet, FiniteArms, as_arms
 from surepick.core.checks import check_count, check_number
-from surepick.errors import InvalidInput, NoiseWarning, PullFailed
+from surepick.errors import InvalidInput, NoiseWarning, PullFailed, Skipped
 
 # What the true noise variance might be instead, as a multiple of noise_std^2.
 VARIANCE_RATIOS = (1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 16.0)
@@ -65,7 +65,8 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
 
     Args:
         arms: what may be measured: `FiniteArms`, or whatever it accepts (array, data frame).
-        pull: measures an arm, given by its row number, and returns the reward.
+        pull: measures an arm, given by its row number, and returns the reward. It may raise `Skipped` if the
+            measurement was lost for a reason that does not depend on its value.
         delta: largest accepted probability of a wrong answer.
         noise_std: standard deviation of the noise of one measurement, or an upper bound.
         epsilon: an answer that loses at most this to the best is right.
@@ -162,23 +163,29 @@ class _Session:
         n_pulled = 0
         while not self._learner.stopped and n_pulled < limit:
             arm = self._learner.next_arms(1)[0]
-            reward = self._measure(arm)
-            self._tell(arm, reward)
+            measured = self._measure(arm)
             n_pulled += 1
+            if measured is None:
+                self._learner.fail(arm)
+                continue
+            self._tell(arm, measured)
             # At powers of two: the cost of all checks together stays O(d) per pull.
             if len(self._history) & (len(self._history) - 1) == 0:
                 self._watch_noise(arm)
-            if not self._reports(arm, reward):
+            if not self._reports(arm, measured):
                 break
 
     def _tell(self, arm: int, reward: float) -> None:
         self._history.append((arm, reward))
         self._learner.tell(arm, reward)
 
-    def _measure(self, arm: int) -> float:
+    def _measure(self, arm: int) -> float | None:
         self._is_outside = True
         try:
             value = self._pull(arm)
+        except Skipped:
+            self._is_outside = False
+            return None
         except Exception as error:
             raise self._failed(
                 f"`pull` must return a number but raised {_said(error)} for {self._label(arm)}", arm

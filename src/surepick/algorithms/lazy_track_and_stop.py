@@ -12,12 +12,13 @@ of them. Errata of the paper are noted in `rules.sampling` and `core.thresholds`
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import numpy as np
 
 from surepick.algorithms.learner import Ground, Rule, Situation
+from surepick.core.arms import RowSubset
 from surepick.core.checks import check_matrix, check_number
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
@@ -35,8 +36,9 @@ from surepick.rules.stopping import EvidenceRule, GLRRule, PairwiseRule
 Stopping = Literal["betting", "evidence", "pairwise", "paper-main", "paper-appendix", "paper-remark", "heuristic"]
 PRESETS = ("paper-main", "paper-appendix", "paper-remark")
 
-# Relative gap of the designs on the way: one percent of a design costs one percent of the pulls at most.
-DESIGN_TOL = 1e-2
+# Relative gaps of the designs on the way. A gap of one percent costs one percent of the pulls at most, and early
+# on the estimate is worth far less than that: its relative error falls like one over the root of the pulls.
+LOOSEST_TOL, TIGHTEST_TOL = 0.05, 1e-2
 
 
 @final
@@ -137,6 +139,16 @@ def _share(name: str, value: float | None, default: float, *, at_most: float) ->
     return number
 
 
+def _renumbered(numbers: IntArray, old: IntArray | None, new: IntArray | None) -> IntArray:
+    """Translate positions in `old` to positions in `new` (None: the candidates themselves); drop what is gone."""
+    rows = numbers if old is None else old[numbers]
+    if new is None:
+        return rows
+    positions = np.minimum(np.searchsorted(new, rows), len(new) - 1)
+    kept: IntArray = positions[new[positions] == rows]
+    return kept
+
+
 @final
 class LazySampler:
     """Algorithm 1 without its stopping rule: A0 once, then forced exploration or tracking of the current design."""
@@ -158,6 +170,7 @@ class LazySampler:
         self._g_mix = g_mix
         self._least = least
         self._design: Design | None = None
+        self._index: IntArray | None = None  # which candidates the design's directions are numbered by; None: all
 
     def open(self, situation: Situation) -> int:
         """Recompute the design from the results so far; the interval lasts until the next scheduled time."""
@@ -170,14 +183,12 @@ class LazySampler:
         return max(self._schedule.next_after(t) - t, self._least)
 
     def _solve(self, situation: Situation) -> None:
-        assert situation.theta is not None
         try:
-            directions = GapDirections(
-                self._candidates, situation.theta, among=situation.alive, leader=situation.leader
-            )
+            directions = self._directions(situation)
         except TiedArms:
             return  # a tie of estimates says nothing about where to measure: the design in force stays
-        self._design = separating_design(self._arms, directions, tol=DESIGN_TOL, warm_start=self._design)
+        tol = min(max(TIGHTEST_TOL, 0.3 * situation.n_pulls**-0.5), LOOSEST_TOL)
+        self._design = separating_design(self._arms, directions, tol=tol, warm_start=self._design)
         g_optimal = self._arms.design
         support = np.union1d(self._design.support, g_optimal.support) if self._g_mix > 0 else self._design.support
         weights = np.zeros(len(support))
@@ -185,6 +196,28 @@ class LazySampler:
         if self._g_mix > 0:
             weights[np.searchsorted(support, g_optimal.support)] += self._g_mix * g_optimal.weights
         self._tracker.retarget(support, weights)
+
+    def _directions(self, situation: Situation) -> GapDirections:
+        """Return what separates the leader from the candidates still alive; few of them are copied out first."""
+        assert situation.theta is not None
+        assert situation.leader is not None
+        alive, n = situation.alive, self._candidates.n_arms
+        if alive is None or 8 * int(alive.sum()) > n:
+            index, directions = (
+                None,
+                GapDirections(self._candidates, situation.theta, among=alive, leader=situation.leader),
+            )
+        else:
+            index = np.union1d(np.flatnonzero(alive), [situation.leader])
+            directions = GapDirections(
+                RowSubset(self._candidates.gather(index)),
+                situation.theta,
+                leader=int(np.searchsorted(index, situation.leader)),
+            )
+        if self._design is not None:
+            self._design = replace(self._design, hardest=_renumbered(self._design.hardest, self._index, index))
+        self._index = index
+        return directions
 
     def next(self) -> int:
         """Return the next arm."""

@@ -98,8 +98,9 @@ def _notes(report: Report, *, with_published: bool) -> list[str]:
     lines = []
     if with_published:
         lines.append(
-            f"* published, different stopping constants: Jedra and Proutiere (2020), {published.N_RUNS} runs each. "
-            "The Oracle knows theta."
+            "* published, different stopping constants: Jedra and Proutiere (2020), tables 1 and 2; ± is the column "
+            'headed "Std", read as a standard error. surepick stops by its own rule. The Oracle knows theta. Arms are '
+            "drawn as in the public code for this problem (variant as-run), not as the paper prints."
         )
     unfinished = f", {n_unfinished} runs did not stop" if n_unfinished else ""
     lines.append(f"{n_errors} of {n_runs} answers were wrong{unfinished}.")

@@ -88,7 +88,7 @@ def run_live(console: Console, report: Report) -> None:
     seeds = run_seeds(settings.seed, 0)
     problem = many_arms(n_arms, seed=seeds.instance)
     console.print(
-        f"problem: many arms, {n_arms} arms with {problem.dim} features, noise of standard deviation "
+        f"problem: many arms (variant as-run), {n_arms} arms with {problem.dim} features, noise of standard deviation "
         f"{problem.noise_std:g}, delta {settings.delta:g}, seed {settings.seed}",
         soft_wrap=True,
     )

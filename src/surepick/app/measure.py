@@ -1,6 +1,6 @@
 """Ways to measure an arm: a command of the user's, a prompt, and a log that repeats what is already known.
 
-A source is called with a row number and returns the reward. It raises `Skipped` if this measurement is to be left out,
+A source is called with a row number and returns the reward, or None if this measurement is to be left out. It raises
 `MeasurementFailed` if none can be had, and `KeyboardInterrupt` if the user has enough.
 """
 
@@ -18,12 +18,8 @@ from rich.console import Console
 from surepick.app.armfile import parse_number
 from surepick.app.console import misuse
 
-Source = Callable[[int], float]
+Source = Callable[[int], float | None]
 LOG_HEADER = ("arm", "reward")
-
-
-class Skipped(Exception):
-    """The user leaves this measurement out, for a reason that does not depend on its value."""
 
 
 class MeasurementFailed(Exception):
@@ -74,7 +70,7 @@ class Prompt:
     def __init__(self, console: Console, labels: Sequence[str]) -> None:
         self._console, self._labels = console, labels
 
-    def __call__(self, arm: int) -> float:
+    def __call__(self, arm: int) -> float | None:
         """Measure once."""
         while True:
             try:
@@ -85,7 +81,7 @@ class Prompt:
             if answer.lower() in ("q", "quit"):
                 raise KeyboardInterrupt
             if not answer:
-                raise Skipped
+                return None
             value = parse_number(answer)
             if value is not None:
                 return value
@@ -114,7 +110,7 @@ class Logged:
             self._writer.writerow(LOG_HEADER)
             self._file.flush()
 
-    def __call__(self, arm: int) -> float:
+    def __call__(self, arm: int) -> float | None:
         """Measure once, from the file if it is there."""
         label = self._labels[arm]
         if self._known:
@@ -124,15 +120,9 @@ class Logged:
                     f"the log {self._path} goes on with arm {known!r} where {label!r} is to be measured, so it was "
                     "changed, or written by another version; pass it as --history to use its values"
                 )
-            if reward is None:
-                raise Skipped
             return reward
-        try:
-            value = self._source(arm)
-        except Skipped:
-            self._write(label, "")
-            raise
-        self._write(label, repr(value))
+        value = self._source(arm)
+        self._write(label, "" if value is None else repr(value))
         return value
 
     @property

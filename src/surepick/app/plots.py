@@ -45,10 +45,11 @@ def plot_many_arms(rows: Sequence[Row], folder: Path, *, delta: float, name: str
             n_arms, [row.bound for row in rows], label="lower bound", color=INK, linestyle="--", linewidth=1.4
         )
         axes.set_yscale("log")
-        low, high = axes.get_ylim()
+        # Not down to the ends of the bars: with few runs they would stretch the axis to nothing.
+        low, high = 0.6 * min(min(row.bound, row.runs.mean) for row in rows), 1.2 * axes.get_ylim()[1]
         ticks = [digit * 10.0**power for power in range(9) for digit in (1, 2, 5)]
-        axes.set_yticks([tick for tick in ticks if 0.7 * low <= tick <= 1.3 * high])
-        axes.set_ylim(0.7 * low, 1.3 * high)
+        axes.set_yticks([tick for tick in ticks if low <= tick <= high])
+        axes.set_ylim(low, high)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_xticks(n_arms)
@@ -59,9 +60,8 @@ def plot_many_arms(rows: Sequence[Row], folder: Path, *, delta: float, name: str
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
-        figure.supxlabel(
-            "bars: two standard errors either way; published figures use other stopping constants", size=8, color=GREY
-        )
+        note = 'bars: two standard errors either way (published: from "Std"); published with other stopping constants'
+        figure.supxlabel(note, size=8, color=GREY)
         folder.mkdir(parents=True, exist_ok=True)
         paths = folder / f"{name}.png", folder / f"{name}.svg"
         figure.savefig(paths[0], metadata={"Software": None})

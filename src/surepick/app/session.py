@@ -19,8 +19,8 @@ from surepick.app.armfile import ArmFile, read_arms, read_history
 from surepick.app.console import Code, Format, misuse, print_error, results, stages
 from surepick.app.formats import to_csv, to_json
 from surepick.app.live import live_view, state_line
-from surepick.app.measure import Command, Logged, MeasurementFailed, Prompt, Skipped, Source
-from surepick.errors import PullFailed
+from surepick.app.measure import Command, Logged, MeasurementFailed, Prompt, Source
+from surepick.errors import PullFailed, Skipped
 
 N_SHOWN = 10
 """Arms in the table of a result."""
@@ -79,7 +79,6 @@ def _identified(
     request: Request, file: ArmFile, history: list[tuple[int, float]], source: Source, console: Console
 ) -> tuple[Result, str | None]:
     """The result, and why it is not complete if a measurement failed."""
-    n_earlier = len(history)
     with _one_line_warnings(), live_view(console, str(request.arms), labels=file.arms.names) as show:
 
         def on_pull(progress: Progress) -> None:
@@ -88,28 +87,29 @@ def _identified(
             elif request.pull is not None:
                 show(progress.decision, arm=progress.arm)
 
-        while True:
-            left = None if request.max_pulls is None else request.max_pulls - (len(history) - n_earlier)
-            try:
-                result = identify(
-                    file.arms,
-                    source,
-                    delta=request.delta,
-                    noise_std=request.noise_std,
-                    epsilon=request.epsilon,
-                    seed=request.seed,
-                    max_pulls=left,
-                    history=history,
-                    on_pull=on_pull,
-                )
-            except PullFailed as error:
-                if isinstance(error.__cause__, Skipped):
-                    history = list(error.result.history)
-                    continue
-                if isinstance(error.__cause__, MeasurementFailed):
-                    return error.result, str(error.__cause__)
-                raise
-            return result, None
+        def pull(arm: int) -> float:
+            value = source(arm)
+            if value is None:
+                raise Skipped
+            return value
+
+        try:
+            result = identify(
+                file.arms,
+                pull,
+                delta=request.delta,
+                noise_std=request.noise_std,
+                epsilon=request.epsilon,
+                seed=request.seed,
+                max_pulls=request.max_pulls,
+                history=history,
+                on_pull=on_pull,
+            )
+        except PullFailed as error:
+            if isinstance(error.__cause__, MeasurementFailed):
+                return error.result, str(error.__cause__)
+            raise
+        return result, None
 
 
 def _finish(request: Request, result: Result, failure: str | None) -> Code:

@@ -197,7 +197,9 @@ class RowOracles:
             # Rows that are no rivals get harmless numbers, so that no score divides zero by zero.
             out = own[(own >= start) & (own < start + len(rows))] - start
             if among is not None:
-                out = np.union1d(out, np.flatnonzero(~among[start : start + len(rows)]))
+                counts = among[start : start + len(rows)].copy()
+                counts[out] = False
+                out = np.flatnonzero(~counts)
             for values in (gap, *quads):
                 values[out] = 1.0
             values = np.asarray(score(gap, *quads), dtype=np.float64)
@@ -216,6 +218,35 @@ class RowOracles:
             raise InvalidInput("no rival of the leader has a finite score; the arms need at least two different rows.")
         index = int(self.copies(int(found.index[0]))[0])  # see `best`
         return Rival(index, float(found.score[0]), float(found.gap[0]), found.smallest_gap)
+
+
+@final
+class RowSubset(RowOracles):
+    """Some rows of a set under new numbers 0, 1, ...: what is left to look at when most rows are out."""
+
+    def __init__(self, rows: Array) -> None:
+        self._rows = rows
+        self.n_arms, self.dim = rows.shape
+
+    def gather(self, index: Sequence[int] | IntArray) -> Array:
+        """Return the rows with these new numbers, (n, d)."""
+        gathered: Array = self._rows[np.asarray(index, dtype=np.int64)]
+        return gathered
+
+    def chunks(self) -> Iterator[tuple[int, Array]]:
+        """Yield (first new number, rows) in order."""
+        yield from row_chunks(self._rows)
+
+    def copies(self, arm: int) -> IntArray:
+        """Return the row itself: copies are left out when a subset is taken."""
+        return np.array([arm], dtype=np.int64)
+
+
+def row_chunks(rows: Array) -> Iterator[tuple[int, Array]]:
+    """Yield (start, rows[start : ...]) in pieces of about 1 MB, which stay in the cache during one oracle."""
+    step = max(256, 2**17 // rows.shape[1])
+    for start in range(0, len(rows), step):
+        yield start, rows[start : start + step]
 
 
 def square_norms(rows: Array) -> Array:
@@ -330,9 +361,7 @@ class FiniteArms(RowOracles):
 
     def chunks(self) -> Iterator[tuple[int, Array]]:
         """Yield (first row number, rows) over all arms in order."""
-        step = max(256, 2**17 // self.dim)  # about 1 MB: stays in the cache between the products of one oracle
-        for start in range(0, self.n_arms, step):
-            yield start, self.X[start : start + step]
+        yield from row_chunks(self.X)
 
     def copies(self, arm: int) -> IntArray:
         """Return the rows equal to this one, itself included, in increasing order."""

@@ -90,7 +90,6 @@ class WhitenedArms:
 
 def whiten(arms: ArmSet) -> WhitenedArms:
     """Return the arms in coordinates where their G-optimal design has identity information."""
-    # 1e-6: two linear maps of the same features must agree on the coordinates far below any decision.
-    design = optimal_design(arms, tol=1e-6)
+    design = optimal_design(arms, tol=1e-4)
     # R'R = A(w) by QR, which does not square the condition number.
     return WhitenedArms(arms, triangular(np.sqrt(design.weights)[:, None] * arms.gather(design.support)), design)

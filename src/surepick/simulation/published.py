@@ -1,8 +1,11 @@
 """The numbers printed in the paper for the many-arms problem, to compare ours with.
 
-Jedra and Proutiere (2020), delta = 0.05, 20 runs each, arms redrawn in every run. The columns the paper heads "Std" are
-standard errors: runs repeated with its constants spread that way. Its two tables differ in the constants of the
-stopping rule only: section 5 uses u = 1 and beta(6 delta / (pi t)^2, t), appendix A uses u = 0.1 and beta(delta, t).
+Jedra and Proutiere (2020), delta = 0.05. Tables 1 and 2 differ in the constants of the stopping rule only: section 5
+uses u = 1 and beta(6 delta / (pi t)^2, t), appendix A uses u = 0.1 and beta(delta, t).
+
+What the paper does not say and is inferred here: the columns it heads "Std" are read as standard errors, because runs
+repeated with its constants have standard errors of that size; the means are multiples of 1/20, which suggests 20 runs;
+and the arms are those of `problems.many_arms(variant="as-run")`, the one variant on which its figures come out.
 """
 
 from typing import NamedTuple
@@ -11,11 +14,10 @@ N_ARMS = (1000, 2500, 5000, 7500, 10_000)
 """The numbers of arms K in the tables."""
 
 DELTA = 0.05
-N_RUNS = 20
 
 
 class Mean(NamedTuple):
-    """A mean over runs and its standard error."""
+    """A mean over runs, and the column "Std" beside it, read as its standard error."""
 
     mean: float
     se: float

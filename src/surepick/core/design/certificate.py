@@ -50,6 +50,8 @@ class Design:
     candidates: ArmSet | None = field(default=None, repr=False)
     """Candidates other than the arms, or the directions given; None where the arms themselves play that part."""
     effort: Effort = field(default_factory=Effort, repr=False, compare=False)
+    promising: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64), repr=False, compare=False)
+    """Arms that came closest to being used, where a warm start looks first."""
 
     @property
     def gap(self) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 
 from surepick.core.arms import ArmSet, square_norms
 from surepick.core.design.directions import Directions
-from surepick.core.design.goals import ALIKE, ArmsThemselves, Effort, GivenDirections, Goal, Members
+from surepick.core.design.goals import ALIKE, START_LEVEL, ArmsThemselves, Effort, GivenDirections, Goal, Members
 from surepick.core.design.master import MasterSolution
 from surepick.core.design.sparse import carried, information_columns
 from surepick.core.linalg import (
@@ -34,17 +34,19 @@ from surepick.core.linalg import (
 )
 
 MAX_ROUNDS = 200
-START_LEVEL = 0.3
+MAX_WORK = 1e9
+"""Floating-point operations that a smaller support may cost when the one at hand is small enough."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to begin: an earlier design's arms, weights and hardest directions."""
+    """Where to begin: an earlier design's arms, weights and hardest directions, and the arms worth pricing first."""
 
     support: IntArray
     weights: Array
     hardest: IntArray
+    promising: IntArray
 
 
 @final
@@ -117,10 +119,9 @@ class Generation:
         self.arms, self.tol = arms, tol
         self.effort = Effort()
         self.frame = frame_of(arms)
-        self.pool = _strided(arms.n_arms, pooled(arms.n_arms, arms.dim))
+        self._fill_pool(_strided(arms.n_arms, pooled(arms.n_arms, arms.dim)))
         self.whole = len(self.pool) == arms.n_arms
         self.members = Members(arms.n_arms)
-        self.pool_rows = arms.gather(self.pool) @ self.frame
         self.goal: Goal = (
             ArmsThemselves(arms, self.frame, self.effort)
             if directions is None
@@ -130,12 +131,13 @@ class Generation:
     def solve(self, start: Start | None = None) -> Solution:
         """Alternate masters and pricing until the proved gap is at most tol (or rounds run out)."""
         self._begin(start)
-        tol, gap, level = 0.1, np.inf, START_LEVEL
+        # After an earlier solve the pool can be trusted: a full pass is made only once it claims to be done.
+        tol, gap, level = 0.1, np.inf if start is None else 10.0 * self.tol, START_LEVEL
         best: Solution | None = None
         while self.effort.rounds < MAX_ROUNDS:
             self.effort.rounds += 1
-            stage = 0.3 * self.tol if self.whole else float(np.clip(0.1 * gap, 0.3 * self.tol, 0.1))
-            master = self._master(tol=max(tol, 0.3 * stage), level=level)
+            stage = 0.6 * self.tol if self.whole else float(np.clip(0.1 * gap, 0.6 * self.tol, 0.1))
+            master = self._master(tol=max(tol, 0.4 * stage), level=level)
 
             whitener = whitener_of(self.X, self.w)
             factor = self.goal.factor(whitener)
@@ -161,6 +163,9 @@ class Generation:
         assert best is not None
         return self._thinned(best)
 
+    def _fill_pool(self, index: IntArray) -> None:
+        self.pool, self.pool_rows = index, self.arms.gather(index) @ self.frame
+
     def _begin(self, start: Start | None) -> None:
         spanning = spanning_arms(self.arms, self.frame)
         even = np.full(len(spanning), 1.0 / len(spanning))
@@ -174,15 +179,16 @@ class Generation:
             self.w = np.zeros(len(self.S))
             self.w[np.searchsorted(self.S, start.support)] = (1.0 - 1e-3) * start.weights
             self.w[np.searchsorted(self.S, spanning)] += 1e-3 * even
+            if not self.whole:
+                self._fill_pool(np.union1d(self.pool, start.promising))
         self.X = self.arms.gather(self.S) @ self.frame
         self.members.enter(self.S)
         self.goal.start(whitener_of(self.X, self.w), None if start is None else start.hardest)
 
     def _master(self, *, tol: float, level: float) -> MasterSolution:
-        """Solve for the current arms and directions, near the last weights first, then from afar, then cautiously."""
+        """Solve for the current arms and directions, in the ways the goal proposes until one succeeds."""
         best: MasterSolution | None = None
-        # A small gap does not mean that the weights are near: nearly parallel arms may have to swap theirs.
-        for distance, is_cautious in ((level, False), (START_LEVEL, False), (START_LEVEL, True)):
+        for distance, is_cautious in self.goal.attempts(level):
             # Raise small weights before whitening by them, else the first step undoes the conditioning.
             w = np.maximum(self.w, distance * self.w.sum() / (2 * len(self.w)))
             whitener = whitener_of(self.X, w)
@@ -202,8 +208,8 @@ class Generation:
         largest_gain = pool_gain
         if not self.whole:
             self.effort.passes += 1
-            self.pool, gain = self.arms.top_quadratic(self.frame @ factor, len(self.pool))
-            self.pool_rows = self.arms.gather(self.pool) @ self.frame
+            promising, gain = self.arms.top_quadratic(self.frame @ factor, pool_size(self.arms.dim))
+            self._fill_pool(promising)
             largest_gain = float(gain[0])
         value, bound = self.goal.true_bounds(self.w, whitener, largest_gain)
         hardest, lam, theta = self.goal.certificate(whitener)
@@ -234,12 +240,12 @@ class Generation:
         if pivoted_rows(X[kept])[1] > 1e-9:  # else what is left does not span
             w = full.w[kept]
             whitener = whitener_of(X[kept], w)
-            yield kept, w * carried(self.goal.columns(X[kept], w, whitener), w)
+            yield kept, w * carried(self.goal.columns(X[kept], w, whitener), w, max_work=MAX_WORK)
             polished = self.goal.solve(X[kept] @ whitener, whitener, w, tol=0.1 * self.tol, level=1e-2)
             self.goal.accept(polished)
             w = polished.w
             whitener = whitener_of(X[kept], w)
-            yield kept, w * carried(self.goal.columns(X[kept], w, whitener), w)
+            yield kept, w * carried(self.goal.columns(X[kept], w, whitener), w, max_work=MAX_WORK)
             yield kept, w
         # Keeps A itself, hence the value, and gets below d(d+1)/2 arms whatever happened above.
         columns = information_columns(X @ whitener_of(X, full.w), full.w)

@@ -5,6 +5,7 @@ coordinates, |P'x|^2 = x'A(w)^-1 x; gain g_i of an arm, at most 1 for every arm 
 in the master with rows Y (m, d) and multipliers lam (m,).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, final
 
@@ -16,6 +17,8 @@ from surepick.core.design.master import MasterSolution, solve_d, solve_xy
 from surepick.core.design.sparse import information_columns, score_columns
 from surepick.core.linalg import Array, BoolArray, IntArray, largest, spread_rows, triangular
 
+START_LEVEL = 0.3
+"""Relative distance from the optimum of a start about which nothing is known."""
 ALIKE = 0.9
 """|cos| above which two arms or directions do not enter the master together."""
 
@@ -63,6 +66,10 @@ class Goal(Protocol):
 
     def start(self, whitener: Array, hardest: IntArray | None) -> None:
         """Choose the first directions, if the goal has any of its own."""
+        ...
+
+    def attempts(self, level: float) -> Sequence[tuple[float, bool]]:
+        """Return the ways to solve a master, (level, is_cautious), when the last weights are believed `level` away."""
         ...
 
     def solve(
@@ -113,6 +120,10 @@ class ArmsThemselves:
 
     def start(self, whitener: Array, hardest: IntArray | None) -> None:
         """Nothing to choose: the directions are the arms."""
+
+    def attempts(self, level: float) -> Sequence[tuple[float, bool]]:
+        """Return starts from afar alone: new arms often have to swap weights with nearly parallel ones."""
+        return (START_LEVEL, False), (START_LEVEL, True)
 
     def solve(
         self, X: Array, whitener: Array, w: Array, *, tol: float, level: float, is_cautious: bool = False
@@ -174,6 +185,10 @@ class GivenDirections:
             self._join(self.pool)
         else:
             self._join_worst(whitener, above=0.0)
+
+    def attempts(self, level: float) -> Sequence[tuple[float, bool]]:
+        """Return long steps from nearby first, then from afar, then cautious ones."""
+        return (level, False), (START_LEVEL, False), (START_LEVEL, True)
 
     def solve(
         self, X: Array, whitener: Array, w: Array, *, tol: float, level: float, is_cautious: bool = False

@@ -137,6 +137,7 @@ def _solved(
         theta=theta,
         candidates=candidates,
         effort=generation.effort,
+        promising=generation.pool,
     )
 
 
@@ -148,4 +149,4 @@ def _start(earlier: Design, arms: ArmSet) -> Start:
             f"`warm_start` must be a design on the same {arms.n_arms} arms, got one that uses arm "
             f"{earlier.support[-1]}; leave it out to start from scratch."
         )
-    return Start(earlier.support, earlier.weights, earlier.hardest)
+    return Start(earlier.support, earlier.weights, earlier.hardest, earlier.promising)

@@ -11,9 +11,6 @@ from scipy import linalg
 
 from surepick.core.linalg import Array
 
-MAX_WORK = 3e9
-"""Floating-point operations that thinning out a support may cost (about a second)."""
-
 
 def information_columns(U: Array, w: Array) -> Array:
     """Return (d(d+1)/2, n): what each arm contributes to the entries of A."""
@@ -30,11 +27,14 @@ def score_columns(U: Array, V: Array, w: Array) -> Array:
     return columns
 
 
-def carried(columns: Array, w: Array) -> Array:
-    """Return multipliers a >= 0 with columns @ a = columns @ 1, w'a <= w'1, and as many zeros as possible."""
+def carried(columns: Array, w: Array, *, max_work: float = np.inf) -> Array:
+    """Return multipliers a >= 0 with columns @ a = columns @ 1, w'a <= w'1, and as many zeros as possible.
+
+    `max_work`: above about this many floating-point operations nothing is moved.
+    """
     p, n = columns.shape
     a = np.ones(n)
-    if float(p) * n * min(p, n) > MAX_WORK:
+    if float(p) * n * min(p, n) > max_work:
         return a
     N = _null_space(columns)
     while N.shape[1]:
