@@ -40,6 +40,10 @@ PRESETS = ("paper-main", "paper-appendix", "paper-remark")
 # on the estimate is worth far less than that: its relative error falls like one over the root of the pulls.
 LOOSEST_TOL, TIGHTEST_TOL = 0.05, 1e-2
 
+# Above so many numbers in the table of arms a design costs seconds: then, while the leader stays, it is recomputed
+# only when the pulls have grown by this factor.
+LARGE, LAZIER = 2_000_000, 1.3
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +174,8 @@ class LazySampler:
         self._g_mix = g_mix
         self._least = least
         self._design: Design | None = None
+        self._solved_for: int | None = None
+        self._solved_at = 0
         self._index: IntArray | None = None  # which candidates the design's directions are numbered by; None: all
 
     def open(self, situation: Situation) -> int:
@@ -183,12 +189,20 @@ class LazySampler:
         return max(self._schedule.next_after(t) - t, self._least)
 
     def _solve(self, situation: Situation) -> None:
+        if (
+            self._design is not None
+            and self._arms.n_arms * self._arms.dim > LARGE
+            and situation.leader == self._solved_for
+            and situation.n_pulls < LAZIER * self._solved_at
+        ):
+            return
         try:
             directions = self._directions(situation)
         except TiedArms:
             return  # a tie of estimates says nothing about where to measure: the design in force stays
         tol = min(max(TIGHTEST_TOL, 0.3 * situation.n_pulls**-0.5), LOOSEST_TOL)
         self._design = separating_design(self._arms, directions, tol=tol, warm_start=self._design)
+        self._solved_for, self._solved_at = situation.leader, situation.n_pulls
         g_optimal = self._arms.design
         support = np.union1d(self._design.support, g_optimal.support) if self._g_mix > 0 else self._design.support
         weights = np.zeros(len(support))
@@ -202,7 +216,7 @@ class LazySampler:
         assert situation.theta is not None
         assert situation.leader is not None
         alive, n = situation.alive, self._candidates.n_arms
-        if alive is None or 8 * int(alive.sum()) > n:
+        if alive is None or 2 * int(alive.sum()) > n:
             index, directions = (
                 None,
                 GapDirections(self._candidates, situation.theta, among=alive, leader=situation.leader),

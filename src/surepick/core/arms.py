@@ -108,30 +108,38 @@ class _Smallest:
 
     def __init__(self, n: int) -> None:
         self.n = n
-        self.index = np.empty(0, dtype=np.int64)
-        self.score = np.empty(0)
+        self._parts: list[tuple[IntArray, Array]] = []
+        self._n_waiting = 0
+        self._limit = np.inf
 
     def add(self, start: int, score: Array) -> None:
-        """Take in the scores of rows start, start + 1, ...; NaN and +inf never enter."""
-        limit = self.score[-1] if len(self.score) == self.n else np.inf
+        """Take in the scores of rows start, start + 1, ..., in increasing order; NaN and +inf never enter."""
         if self.n == 1:
             # No copy of the chunk's scores for the commonest question.
             i = int(np.argmin(score))
             if np.isnan(score[i]):  # argmin takes NaN for the smallest
                 i = int(np.argmin(np.where(np.isnan(score), np.inf, score)))
-            kept = np.array([i]) if score[i] < limit else np.empty(0, dtype=np.int64)
+            kept = np.array([i]) if score[i] < self._limit else np.empty(0, dtype=np.int64)
         else:
-            kept = np.flatnonzero(score < limit)
-            if len(kept) > self.n:
-                # Not argpartition: of rows that tie with the n-th it takes any, here the lowest are wanted.
-                values = score[kept]
-                nth = np.partition(values, self.n - 1)[self.n - 1]
-                kept = np.concatenate([kept[values < nth], kept[values == nth]])[: self.n]
+            kept = np.flatnonzero(score < self._limit)
         if len(kept):
-            index = np.concatenate([self.index, start + kept])
-            scores = np.concatenate([self.score, score[kept]])
-            order = np.lexsort((index, scores))[: self.n]
-            self.index, self.score = index[order], scores[order]
+            self._parts.append((start + kept, score[kept]))
+            self._n_waiting += len(kept)
+            # Sorting is put off until it pays: each merge lowers the limit that lets later rows in.
+            if self.n == 1 or self._n_waiting > 4 * self.n + 4096:
+                self.merged()
+
+    def merged(self) -> tuple[IntArray, Array]:
+        """Return (rows, scores), smallest first."""
+        if not self._parts:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        index, score = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        order = np.lexsort((index, score))[: self.n]
+        index, score = index[order], score[order]
+        self._parts, self._n_waiting = [(index, score)], 0
+        if len(score) == self.n:
+            self._limit = float(score[-1])
+        return index, score
 
 
 class RowOracles:
@@ -165,7 +173,7 @@ class RowOracles:
         for start, rows in self.chunks():
             smallest.add(start, -(rows @ theta))
         # BLAS may round equal rows differently, depending on where in the chunk they are.
-        return int(self.copies(int(smallest.index[0]))[0])
+        return int(self.copies(int(smallest.merged()[0][0]))[0])
 
     @one_blas_thread
     def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
@@ -173,7 +181,8 @@ class RowOracles:
         smallest = _Smallest(n)
         for start, rows in self.chunks():
             smallest.add(start, -square_norms(rows @ F))
-        return smallest.index, -smallest.score
+        index, score = smallest.merged()
+        return index, -score
 
     @one_blas_thread
     def rivals(
@@ -208,8 +217,8 @@ class RowOracles:
                 values[out] = gap[out] = np.inf
             least_gap = min(least_gap, float(gap.min()))
             smallest.add(start, values)
-        index = smallest.index
-        return Rivals(index, smallest.score, (x - self.gather(index)) @ theta, least_gap)
+        index, scores = smallest.merged()
+        return Rivals(index, scores, (x - self.gather(index)) @ theta, least_gap)
 
     def most_confusing(self, leader: int, theta: Array, factors: Sequence[Array], score: PairScore) -> Rival:
         """Return the arm other than `leader` with the smallest score, see `ArmSet.rivals`."""
