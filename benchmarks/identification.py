@@ -4,6 +4,7 @@ All runs are seeded; figures are mean +- standard error over `N_RUNS` runs, delt
 The published figures are those of Jedra and Proutiere (2020), Tables 1, 2 and 4, whose spread is a standard error.
 """
 
+import itertools
 import math
 import time
 from collections.abc import Callable
@@ -54,7 +55,9 @@ def _unit_sphere(dim: int, n_arms: int, seed: int) -> Problem:
 
 def paper_tables() -> None:
     """Print our runs of the paper's own settings beside its figures."""
-    print(f"the paper's settings on the instance as run (random A0, doubling schedule), {N_RUNS} runs, seed 1")
+    print(
+        f"\nthe paper's settings on the instance as run (random A0, doubling schedule), {N_RUNS} runs, seed 100, 101, .."
+    )
     print(f"{'rule':15s} {'tracking':9s} {'K':>6s} {'ours':>14s} {'published':>14s} {'z':>6s} {'arms pulled':>12s}")
     tables: dict[tuple[str, str], dict[int, Mean]] = {
         ("paper-main", "averaged"): TABLE_1,
@@ -62,12 +65,14 @@ def paper_tables() -> None:
         ("paper-appendix", "averaged"): TABLE_2,
         ("paper-appendix", "current"): TABLE_2_NO_AVERAGING,
     }
+    # A seed for each row: with one seed all numbers of arms would meet the same noise and look like one result.
+    seed = itertools.count(100)
     for (stopping, tracking), published in tables.items():
         for n_arms, figure in published.items():
             runs = sp.simulate(
                 many(n_arms),
                 n_runs=N_RUNS,
-                seed=1,
+                seed=next(seed),
                 n_jobs=N_JOBS,
                 variant="paper",
                 stopping=stopping,
@@ -92,10 +97,12 @@ def defaults() -> None:
         ("unit sphere d=5 K=50", partial(_unit_sphere, 5, 50), 0.05, "<= 3.4 x"),
         ("unit sphere d=10 K=100", partial(_unit_sphere, 10, 100), 0.05, "<= 3.8 x"),
     ]
-    print(f"\ndefault settings, {N_RUNS} runs, seed 2; ratio = mean of pulls / lower bound of the run's instance")
+    print(
+        f"\ndefault settings, {N_RUNS} runs, seed 20, 21, ..; ratio = mean of pulls / lower bound of the run's instance"
+    )
     print(f"{'problem':30s} {'pulls':>14s} {'bound':>7s} {'ratio':>13s} {'90 %':>6s} {'max':>6s} {'wrong':>6s}  aim")
-    for name, problem, delta, aim in cases:
-        runs = sp.simulate(problem, delta=delta, n_runs=N_RUNS, seed=2, n_jobs=N_JOBS, bounds=True)
+    for seed, (name, problem, delta, aim) in enumerate(cases, start=20):
+        runs = sp.simulate(problem, delta=delta, n_runs=N_RUNS, seed=seed, n_jobs=N_JOBS, bounds=True)
         assert runs.lower_bound is not None
         spread = float(runs.ratio.std(ddof=1)) / math.sqrt(N_RUNS)
         print(
