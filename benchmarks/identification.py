@@ -55,9 +55,7 @@ def _unit_sphere(dim: int, n_arms: int, seed: int) -> Problem:
 
 def paper_tables() -> None:
     """Print our runs of the paper's own settings beside its figures."""
-    print(
-        f"\nthe paper's settings on the instance as run (random A0, doubling schedule), {N_RUNS} runs, seed 100, 101, .."
-    )
+    print(f"\nthe paper's settings, instance as run (random A0, doubling schedule), {N_RUNS} runs, seed 100, 101, ..")
     print(f"{'rule':15s} {'tracking':9s} {'K':>6s} {'ours':>14s} {'published':>14s} {'z':>6s} {'arms pulled':>12s}")
     tables: dict[tuple[str, str], dict[int, Mean]] = {
         ("paper-main", "averaged"): TABLE_1,

@@ -6,6 +6,7 @@ a K x K or K x K x d array. Arms are named by their row number in the X that was
 duplicate rows.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, final, runtime_checkable
@@ -142,7 +143,7 @@ class _Smallest:
         return index, score
 
 
-class RowOracles:
+class RowOracles(ABC):
     """The oracles of any set whose arms can be visited as chunks of rows.
 
     A subclass provides `n_arms`, `dim`, `gather`, `chunks` and `copies`.
@@ -151,17 +152,17 @@ class RowOracles:
     n_arms: int
     dim: int
 
+    @abstractmethod
     def gather(self, index: Sequence[int] | IntArray) -> Array:
         """Return the arms with these row numbers, (n, d)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def chunks(self) -> Iterator[tuple[int, Array]]:
         """Yield (first row number, rows) over all arms in order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def copies(self, arm: int) -> IntArray:
         """Return the rows equal to this one, itself included, in increasing order."""
-        raise NotImplementedError
 
     def triangle(self) -> Array:
         """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""
