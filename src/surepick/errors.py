@@ -23,9 +23,9 @@ class TiedArms(InvalidInput):
 
 
 class Skipped(SurepickError):
-    """Raised by a `pull` function to leave a measurement out, for a reason that does not depend on its value.
+    """Raised by a `pull` function to leave a measurement out, for a reason that has nothing to do with recent results.
 
-    A dropped plate is such a reason, an implausible number is not.
+    A dropped plate is such a reason; an implausible number, here or in another measurement, is not.
     """
 
 

@@ -574,3 +574,15 @@ def test_a_lost_measurement_is_left_out_and_the_run_goes_on() -> None:
     assert result.stopped
     assert result.best == int(np.argmax(X @ THETA))
     assert result.n_pulls == calls - calls // 3
+
+
+def test_a_history_of_ones_own_goes_on_exactly_where_it_was() -> None:
+    """Cut off and continued with the same seed and options, the run equals one that was never cut off."""
+    whole = identify(X, Lab(seed=5), noise_std=0.5, delta=0.01)
+    lab = Lab(seed=5)
+    part = identify(X, lab, noise_std=0.5, delta=0.01, max_pulls=whole.n_pulls // 2)
+    assert not part.stopped
+    rest = identify(X, lab, noise_std=0.5, delta=0.01, history=part.history)
+    assert rest.history == whole.history
+    assert rest.evidence == whole.evidence
+    assert rest.best == whole.best

@@ -259,3 +259,80 @@ def test_misuse_is_refused_and_changes_nothing() -> None:
 def test_the_registry_lists_the_algorithm() -> None:
     """Names are what create_learner takes."""
     assert "lazy-track-and-stop" in algorithms()
+
+
+def test_the_pairwise_rule_refuses_other_candidates() -> None:
+    """Its proof is about the arms that are pulled."""
+    with pytest.raises(InvalidInput, match="pairwise"):
+        create_learner("lazy-track-and-stop", np.eye(2), candidates=30 * np.eye(2), stopping="pairwise")
+
+
+@pytest.mark.parametrize("rule", ["evidence", "paper-main"])
+def test_plans_survive_rounding_in_whitened_rows(rule: str) -> None:
+    """Rules that keep every candidate alive never take the leader for its own rival."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((8, 3))
+        learner = create_learner("lazy-track-and-stop", X, stopping=rule, delta=1e-6)
+        for _ in range(60):
+            arm = learner.next_arms()[0]
+            learner.tell(arm, float(X[arm] @ [1.0, 0.5, -0.5] + rng.standard_normal()))
+
+
+def test_a_decision_that_was_checked_lazily_is_made_exact_when_read() -> None:
+    """The leader and the evidence of a decision are those of a full scan at that moment."""
+    problem = problems.sphere(3, 30, seed=30)
+    learner, noise = started(problem, stopping="evidence", delta=1e-6), rewards(problem, 31)
+    for number in range(120):
+        arm = learner.next_arms()[0]
+        learner.tell(arm, noise(arm, number))
+        if learner.estimate.has_theta and number % 17 == 0:
+            assert learner.decision.best == int(np.argmax(problem.X @ learner.theta))
+
+
+def test_expected_remaining_does_not_depend_on_the_unit_of_rewards() -> None:
+    """Rewards and noise in other units leave the estimate of remaining pulls alone, for e-values and ratios alike."""
+    problem = problems.sphere(3, 20, seed=32)
+    for rule in RULES:
+        left = []
+        for unit in (1.0, 0.01):
+            learner = create_learner(
+                "lazy-track-and-stop", problem.X, stopping=rule, delta=1e-9, noise_std=unit * problem.noise_std
+            )
+            noise = rewards(problem, 33)
+            for number in range(60):
+                arm = learner.next_arms()[0]
+                learner.tell(arm, unit * noise(arm, number))
+            left.append(learner.expected_remaining())
+        assert left[0] == pytest.approx(left[1], rel=1e-6)
+
+
+def test_copies_of_the_best_arm_are_found_however_the_features_are_mixed() -> None:
+    """Whitening splits exact copies by rounding; they still count as one arm and the learner stops."""
+    rng = np.random.default_rng(34)
+    left, right = (np.linalg.qr(rng.standard_normal((6, 6)))[0] for _ in range(2))
+    X = rng.standard_normal((20, 6))
+    theta = X[3] / np.linalg.norm(X[3])
+    X[3] *= 2.0
+    X = np.vstack([X, X[3], X[3]])
+    means = X @ theta
+    mapped = X @ left @ np.diag(np.geomspace(1.0, 1e-5, 6)) @ right
+    learner = create_learner("lazy-track-and-stop", mapped)
+    while not learner.stopped and learner.estimate.n_pulls < 3000:
+        arm = learner.next_arms()[0]
+        learner.tell(arm, float(means[arm] + rng.standard_normal()))
+    assert learner.stopped
+    assert learner.decision.best in (3, 20, 21)
+
+
+def test_schedules_given_as_iterators_or_arrays_can_be_replayed() -> None:
+    """Times are read once, so a replay sees them again."""
+    problem = problems.unit_basis([1.0, 0.0])
+    for schedule in (iter([10, 20, 40]), np.array([10, 20, 40])):
+        learner, noise = started(problem, schedule=schedule), rewards(problem, 35)
+        for number in range(30):
+            arm = learner.next_arms()[0]
+            learner.tell(arm, noise(arm, number))
+        log, theta = learner.log, learner.theta
+        learner.replay(log)
+        np.testing.assert_array_equal(learner.theta, theta)

@@ -30,6 +30,10 @@ class Rows:
         rows: Array = self.X[np.asarray(index)]
         return rows
 
+    def copies(self, arm: int) -> IntArray:
+        """The rows equal to this one."""
+        return np.flatnonzero((self.X == self.X[arm]).all(axis=1)).astype(np.int64)
+
     def chunks(self) -> Iterator[tuple[int, Array]]:
         """All rows, `step` at a time."""
         for start in range(0, self.n_arms, self.step):

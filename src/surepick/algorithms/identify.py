@@ -76,7 +76,9 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         max_pulls: measure at most this often; rewards from `history` do not count. Then the result says what is known,
             with `stopped` False.
         history: earlier (arm, reward) pairs, the arm by row number or by name. Valid if each arm was chosen before its
-            reward was known and no reward is left out. The `result.history` of an earlier call will do.
+            reward was known and no reward is left out. The `result.history` of an earlier call with the same arms,
+            seed and options goes on exactly where that call was. Any other history informs the estimate, but the
+            betting rule starts its bets anew: answers from several such calls share no delta, each has its own.
         on_pull: called with a `Progress` after each pull. To stop early, return False; any other value goes on.
         options: options of the algorithm.
 
@@ -157,12 +159,11 @@ class _Session:
             return self._result(interrupted=True)
 
     def _go(self, earlier: list[tuple[int, float]], limit: float) -> None:
-        for arm, reward in earlier:
-            self._tell(arm, reward)
+        self._go_through(earlier)
         self._watch_noise()
         n_pulled = 0
         while not self._learner.stopped and n_pulled < limit:
-            arm = self._learner.next_arms(1)[0]
+            arm = self._next_arm()
             measured = self._measure(arm)
             n_pulled += 1
             if measured is None:
@@ -175,9 +176,34 @@ class _Session:
             if not self._reports(arm, measured):
                 break
 
+    def _go_through(self, earlier: list[tuple[int, float]]) -> None:
+        """Take in earlier rewards; as long as they are what the learner would have asked for, as answers to its asks.
+
+        So a session that was cut off goes on exactly where it was, bets included. From the first arm on that the
+        learner would not have asked for, rewards are results nobody asked for.
+        """
+        is_own = True
+        for arm, reward in earlier:
+            if is_own and not self._learner.stopped:
+                asked = self._next_arm()
+                if asked != arm:
+                    is_own = False
+                    self._learner.fail(asked)
+            self._tell(arm, reward)
+
+    def _next_arm(self) -> int:
+        try:
+            return self._learner.next_arms(1)[0]
+        except Exception as error:
+            raise self._failed(f"planning the next pull failed: {_said(error)}", None) from error
+
     def _tell(self, arm: int, reward: float) -> None:
         self._history.append((arm, reward))
-        self._learner.tell(arm, reward)
+        try:
+            self._learner.tell(arm, reward)
+        except Exception as error:
+            self._history.pop()
+            raise self._failed(f"taking in the reward {reward!r} failed: {_said(error)}", arm) from error
 
     def _measure(self, arm: int) -> float | None:
         self._is_outside = True

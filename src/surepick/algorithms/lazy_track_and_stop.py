@@ -1,14 +1,15 @@
 """Lazy Track-and-Stop (Jedra and Proutiere 2020), Algorithm 1, as a composition of rules.
 
-    sampling        track the design that best separates the leader from the rest (equation 8), recomputed only at
-                    scheduled times (section 3.3), with forced exploration (section 3.2)
+    sampling        track the design that best separates the leader from the rest, recomputed only at scheduled times,
+                    with forced exploration (section 3.3)
     stopping        betting by default; the paper's rule (section 3.4) and others by name
     recommendation  the leader when the rule stops
 
 Departures from the printed algorithm, each an option: the first design is G-optimal and a tenth of it stays mixed in
 (a design computed from d noisy rewards can get stuck on one arm for thousands of pulls); the schedule grows by 1.15
 instead of 2; A0 by pivoted QR instead of at random; exploration in whitened coordinates. `variant="paper"` undoes all
-of them. Errata of the paper are noted in `rules.sampling` and `core.thresholds`.
+but the first: it too starts from the G-optimal design, since the paper does not say with which. Errata of the paper are
+noted in `rules.sampling` and `core.thresholds`.
 """
 
 from collections.abc import Iterable
@@ -26,7 +27,7 @@ from surepick.core.design.generation import frame_of, spanning_arms
 from surepick.core.design.solve import separating_design
 from surepick.core.linalg import Array, IntArray
 from surepick.core.whitening import WhitenedArms
-from surepick.errors import InvalidInput, TiedArms
+from surepick.errors import InvalidInput
 from surepick.rules.betting_rule import BettingRule
 from surepick.rules.every_pull import EveryPull
 from surepick.rules.sampling import ExplorationSet, ForcedExploration, Tracker, Tracking, exploration_set
@@ -70,6 +71,11 @@ class LazyTrackAndStop:
     exploration: float | None = None
     g_mix: float | None = None
 
+    def __post_init__(self) -> None:
+        # Read once: an iterator of times could not be read again for a replay.
+        if self.schedule is not None:
+            object.__setattr__(self, "schedule", as_schedule(self.schedule))
+
     def compose(self, ground: Ground) -> tuple["LazySampler", Rule]:
         """Return the sampling rule and the stopping rule."""
         if self.variant not in ("practical", "paper"):
@@ -85,11 +91,12 @@ class LazyTrackAndStop:
         stopping = self.stopping or ("paper-appendix" if is_paper else "betting")
         rule = self._rule(stopping, ground, chosen)
         exploration = _share("exploration", self.exploration, 1.0 if is_paper else 0.3, at_most=np.inf)
+        usual = "doubling" if is_paper else "geometric:1.15"
         sampler = LazySampler(
             arms=arms,
             candidates=ground.candidates,
             tracker=Tracker(self.tracking),
-            schedule=as_schedule(self.schedule or ("doubling" if is_paper else "geometric:1.15")),
+            schedule=as_schedule(usual if self.schedule is None else self.schedule),
             forced=ForcedExploration(arms.arms if is_paper else arms, chosen, scale=exploration),
             g_mix=_share("g_mix", self.g_mix, 0.0 if is_paper else 0.1, at_most=1.0),
             least=arms.dim if stopping == "betting" else 1,
@@ -108,6 +115,11 @@ class LazyTrackAndStop:
             white = None if given is None else arms.map.T @ check_matrix("regularizer", given) @ arms.map
             return EveryPull(EvidenceRule(delta=delta, noise_std=noise_std, epsilon=epsilon, regularizer=white))
         if stopping == "pairwise":
+            if ground.candidates is not arms:
+                raise InvalidInput(
+                    'stopping="pairwise" compares the arms themselves and cannot be used with `candidates`; use '
+                    '"betting" or "evidence".'
+                )
             return EveryPull(PairwiseRule(delta=delta, noise_std=noise_std, epsilon=epsilon))
         if stopping in (*PRESETS, "heuristic"):
             return EveryPull(
@@ -198,8 +210,8 @@ class LazySampler:
             return
         try:
             directions = self._directions(situation)
-        except TiedArms:
-            return  # a tie of estimates says nothing about where to measure: the design in force stays
+        except InvalidInput:
+            return  # estimates that tie (or nearly) say nothing about where to measure: the design in force stays
         tol = min(max(TIGHTEST_TOL, 0.3 * situation.n_pulls**-0.5), LOOSEST_TOL)
         self._design = separating_design(self._arms, directions, tol=tol, warm_start=self._design)
         self._solved_for, self._solved_at = situation.leader, situation.n_pulls
@@ -222,7 +234,8 @@ class LazySampler:
                 GapDirections(self._candidates, situation.theta, among=alive, leader=situation.leader),
             )
         else:
-            index = np.union1d(np.flatnonzero(alive), [situation.leader])
+            index = np.setdiff1d(np.flatnonzero(alive), self._candidates.copies(situation.leader))
+            index = np.union1d(index, [situation.leader])
             directions = GapDirections(
                 RowSubset(self._candidates.gather(index)),
                 situation.theta,

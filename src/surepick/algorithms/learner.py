@@ -26,7 +26,7 @@ from surepick.core.evidence import Mixture, epsilon_bound
 from surepick.core.linalg import Array, BoolArray, one_blas_thread
 from surepick.core.thresholds import Guarantee
 from surepick.core.whitening import WhitenedArms, whiten
-from surepick.errors import InvalidInput, NotEnoughData
+from surepick.errors import InvalidInput
 from surepick.rules.verdict import Verdict
 
 Event = tuple[str, int] | tuple[str, int, float]
@@ -93,6 +93,10 @@ class RuleAtWork(Protocol):
 
     def after_pull(self, estimate: LeastSquares) -> Verdict | None:
         """Decide after a result; None if this rule decides only between intervals."""
+        ...
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Say exactly where things stand, looking at all candidates if need be; decides nothing."""
         ...
 
     def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> Verdict | None:
@@ -218,8 +222,6 @@ class Learner:
         self._pending: dict[int, deque[_Interval | None]] = {}
         self._rows: dict[int, Array] = {}
         self._verdict: Verdict | None = None
-        self.square_sum = 0.0
-        """Sum of squared rewards: with the estimate it gives the residuals."""
         self._log: list[Event] = []
 
     @property
@@ -243,7 +245,11 @@ class Learner:
         return self.white.theta_to_user(self.estimate.theta)
 
     def next_arms(self, n: int = 1) -> list[int]:
-        """Return the next n arms to pull, in order. Always n: if results are pending, as good as can be without."""
+        """Return the next n arms to pull, in order. Always n.
+
+        Within an interval this is exact. Asks beyond it, while results are pending, follow the same plan and inform the
+        estimate, but carry no bets: many workers that never wait cost pulls (see `docs/experiment.md`).
+        """
         n = check_count("n", n, least=1)
         self._log.append(("ask", n))
         return [self._next_arm() for _ in range(n)]
@@ -286,7 +292,6 @@ class Learner:
         if x is None:
             x = self._rows[arm] = self.white.gather([arm])[0]
         self.estimate.update(x, reward, arm)
-        self.square_sum += reward * reward
         interval = self._answered(arm)
         if interval is not None:
             interval.n_told += 1
@@ -297,7 +302,7 @@ class Learner:
             self._close_if_over()
 
     def fail(self, arm: int) -> None:
-        """Take back the oldest pending ask of an arm, for a reason that does not depend on its value."""
+        """Take back the oldest pending ask of an arm, for a reason that depends on no result since it was asked."""
         arm = self._checked_arm(arm)
         if not self._pending.get(arm):
             raise InvalidInput(f"arm {arm} has no pending ask that could fail; pending are {sorted(self._pending)}.")
@@ -342,7 +347,12 @@ class Learner:
 
     @property
     def decision(self) -> Decision:
-        """What the rule said when it was last consulted; costs nothing."""
+        """What the rule says now; a pass over the candidates if its last check could do without one.
+
+        Loops that only need to know whether to go on should ask `stopped`, which costs nothing.
+        """
+        if self._verdict is not None and not self._verdict.is_exact:
+            self._verdict = self._at_work.exact(self.estimate)
         verdict = self._verdict
         n_pulls = self.estimate.n_pulls
         if verdict is None or verdict.leader is None:
@@ -376,7 +386,9 @@ class Learner:
         if decision.stopped:
             return 0.0
         missing = max(decision.target - decision.evidence, 0.0)
-        return missing * self._sampler.pulls_per_nat() * self.noise_std**2
+        # A likelihood ratio and its threshold carry noise_std^2 already, a log e-value does not.
+        is_evidence = self._verdict is None or self._verdict.evidence is not None
+        return missing * self._sampler.pulls_per_nat() * (self.noise_std**2 if is_evidence else 1.0)
 
     @one_blas_thread
     def epsilon_bound(self) -> float:
@@ -396,18 +408,17 @@ class Learner:
             return -epsilon_bound(gap, q1, q2, logdets, mixture=mixture, noise_std=self.noise_std, delta=self.delta)
 
         leader = self.decision.best
-        if leader is None:
-            raise NotEnoughData("no candidate leads yet; pull arms that span the features first.")
+        assert leader is not None  # there is an estimate
         F = estimate.factor()  # noqa: N806
         rival = self.candidates.most_confusing(leader, estimate.theta, [F, F @ F.T], most_left)
         return max(0.0, -rival.score)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return a copy of the state; the arms themselves are shared, not copied."""
+        """Return a copy of the state, for `restore` of this learner; the arms themselves are not copied."""
         return copy.deepcopy(self._mutable(), self._shared())
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go back to a snapshot of this learner, or of one with the same arms and options."""
+        """Go back to a snapshot of this learner."""
         self.__dict__.update(copy.deepcopy(dict(snapshot), self._shared()))
 
     def replay(self, log: Sequence[Event]) -> None:

@@ -22,7 +22,7 @@ epsilon > 0 the same holds for z + epsilon whenever the leader loses epsilon or 
 
 The proof asks of whoever uses it:
  * the arms of a block are fixed before its first result, and so are the bets: `place` first, then pull;
- * `settle` once every ask of the block is told, or has failed for a reason that does not depend on its value;
+ * `settle` once every ask of the block is told, or has failed for a reason that depends on no result of the block;
  * results nobody asked for may enter theta and A of later blocks, never the A_k, b_k of a block;
  * no stopping inside a block: the state changes in `settle` alone;
  * noise_std is known, or an upper bound.
@@ -55,8 +55,6 @@ RANGE_TOL = 1e-9
 # Eigenvalues of A_k below this share of the largest are rounding. One kept by mistake is harmless: dividing
 # by it makes v so large that the bet returns the stake.
 RANK_TOL = 1e-12
-# A row this close to the leader's, relative to its largest entry, is a copy after a change of coordinates.
-COPY_TOL = 1e-14
 # Below this many rows, fetching them by index beats a pass over all arms.
 GATHER_ROWS = 4096
 
@@ -76,6 +74,10 @@ class Candidates(Protocol):
 
     def gather(self, index: IntArray, /) -> Array:
         """Rows (n, d) of the given candidates."""
+        ...
+
+    def copies(self, arm: int, /) -> IntArray:
+        """Candidates equal to this one, itself included."""
         ...
 
     def chunks(self) -> Iterator[tuple[int, Array]]:
@@ -306,15 +308,17 @@ class Wealth:
         block, epsilon, noise_std = self._block, self.rule.epsilon, self.rule.noise_std
         book = self._books[self._key(block.leader)]
         front = self._candidates.gather(np.array([block.leader], dtype=np.int64))
-        closest = COPY_TOL * float(np.abs(front).max())
+        # A copy of the leader is the leader under another number, and no measurement can tell them apart.
+        copies = self._candidates.copies(block.leader)
+        book.log_wealth[copies[copies != block.leader]] = np.inf
         for index, rows in self._rows(self.alternatives(block.leader)):
             Y = front - rows
             z, v, inside = block_statistics(Y, A, b, noise_std=noise_std)
             m, s2 = bet_parameters(Y, block.theta, block.A_inv, noise_std=noise_std, epsilon=epsilon)
             played = inside & (s2 > 0)
-            book.log_wealth[index[played]] += log_bet(z[played] + epsilon, v[played], m[played], s2[played])
-            # A copy of the leader is the leader under another number, and no measurement can tell them apart.
-            book.log_wealth[index[np.abs(Y).max(axis=1) <= closest]] = np.inf
+            returns = log_bet(z[played] + epsilon, v[played], m[played], s2[played])
+            # Overflow (rewards of 1e150) must not look like evidence: a bet without a value returns the stake.
+            book.log_wealth[index[played]] += np.where(np.isnan(returns), 0.0, returns)
         self._block = None
         self.n_blocks += 1
         if self.alternatives(block.leader).size == 0:

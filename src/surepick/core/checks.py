@@ -46,6 +46,8 @@ def check_delta(delta: object) -> float:
 def check_noise_std(noise_std: object) -> float:
     """Return the noise standard deviation as a float above 0."""
     number = check_number("noise_std", noise_std, needed="a standard deviation above 0")
+    if number > 0.0 and not 1e-100 <= number <= 1e100:
+        raise InvalidInput(f"`noise_std` must be between 1e-100 and 1e100, got {number}; measure in another unit.")
     if not number > 0.0:
         raise InvalidInput(
             f"`noise_std` must be a standard deviation above 0, got {number}; use an upper bound on the noise of "

@@ -49,7 +49,6 @@ class BettingState:
         self.rule = rule
         self._candidates = candidates
         self._wealth = Betting(delta=rule.delta, noise_std=rule.noise_std, epsilon=rule.epsilon).start(candidates)
-        self._leader: int | None = None
 
     def leader(self, estimate: LeastSquares) -> int:
         """Return the candidate that leads now: the best estimate among those not rejected."""
@@ -68,7 +67,6 @@ class BettingState:
 
     def open(self, estimate: LeastSquares, leader: int) -> None:
         """Place the bets of an interval whose arms are fixed and none of whose results is in."""
-        self._leader = leader
         self._wealth.place(leader, theta=estimate.theta, A_inv=estimate.A_inv)
 
     def after_pull(self, estimate: LeastSquares) -> None:
@@ -78,6 +76,10 @@ class BettingState:
         """Pay out the bets from the interval's own information and moments, and say where things stand."""
         if self._wealth.leader is not None:
             self._wealth.settle(A=information, b=moments)
+        return self.exact(estimate)
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Say where things stand after the last interval."""
         leader = self.leader(estimate) if estimate.has_theta else None
         limit = math.log(1.0 / self.rule.delta)
         evidence, rival = 0.0, None

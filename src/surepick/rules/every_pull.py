@@ -62,5 +62,9 @@ class EveryPullState:
         """Check the rule."""
         return self._state.check(estimate)
 
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Scan all candidates."""
+        return self._state.look(estimate)
+
     def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> None:
         """Nothing: the last pull was checked already."""

@@ -5,7 +5,7 @@ mattered; w the design in force; A (d, d) information of the pulls asked for; A0
 f(t) = c sqrt(t) the floor on the smallest eigenvalue of A.
 
 Nothing here looks at rewards: given the designs, the sequence of arms is fixed.
-Reference: Jedra and Proutiere (2020), section 3.2 and Lemmas 5 and 6; errata noted where the code departs.
+Reference: Jedra and Proutiere (2020), section 3.3 and Lemmas 5 and 6; errata noted where the code departs.
 """
 
 import math
@@ -28,9 +28,9 @@ TIE = 1e-7
 class Tracker:
     """Turns designs into pulls: the arm furthest behind what the designs have asked for.
 
-    "averaged" compares N with the sum of all designs so far and is restricted to arms that some design used; at
-    most one pull per arm behind (Lemma 6: distance to the average design at most (p - 1)/t for p arms). "current"
-    compares N with t times the design in force; it may get stuck where optimal designs are not unique.
+    "averaged" compares N with the sum of all designs so far and is restricted to arms that some design used: with p
+    of them no arm is more than p - 1 pulls behind, so proportions approach the set the designs end in (Lemma 6).
+    "current" compares N with t times the design in force; it may get stuck where optimal designs are not unique.
 
     Erratum: the paper's tracking rule prints the current design where its proof needs the sum over time.
     """

@@ -1,8 +1,9 @@
 """Schedules: the numbers of pulls at which a lazy algorithm looks at its results and plans anew.
 
 Notation: t pulls so far. Between two scheduled times the sequence of arms does not depend on rewards, so a batch is
-exact; the betting rule settles its bets at these times. Any unbounded schedule keeps Lazy Track-and-Stop
-asymptotically optimal (Jedra and Proutiere 2020, section 3.3); frequent ones lose fewer pulls.
+exact; the betting rule settles its bets at these times. Any unbounded schedule keeps Lazy Track-and-Stop asymptotically
+optimal almost surely (Jedra and Proutiere 2020, section 3.3; in expectation with a second condition, section 3.5);
+frequent ones lose fewer pulls.
 """
 
 import math
@@ -106,4 +107,10 @@ def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:
         )
     if isinstance(schedule, Schedule):
         return schedule
-    return AtTimes(tuple(sorted({check_count("times", time, least=1) for time in schedule})))
+    try:
+        times = sorted({check_count("times", time, least=1) for time in schedule})
+    except TypeError:
+        raise InvalidInput(
+            f"`schedule` must be a text, a collection of increasing times or a schedule, got {schedule!r}."
+        ) from None
+    return AtTimes(tuple(times))

@@ -102,6 +102,8 @@ class GapDirections:
         index = index[index < self.n_directions]
         if self.among is not None:
             index = index[self.among[index]]
+        # By number: in mapped coordinates rounding can give the leader a tiny gap to itself.
+        index = index[~np.isin(index, self.candidates.copies(self.leader))]
         return index[(self.candidates.gather([self.leader]) - self.candidates.gather(index)) @ self.theta > 0]
 
     def top(self, F: Array, n: int) -> tuple[IntArray, Array]:
