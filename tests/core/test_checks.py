@@ -22,7 +22,7 @@ CHECKS: dict[str, Callable[[Any], float]] = {
 }
 ALLOWED: dict[str, Callable[[float], bool]] = {
     "delta": lambda x: 0.0 < x < 1.0,
-    "noise_std": lambda x: x > 0.0,
+    "noise_std": lambda x: 1e-100 <= x <= 1e100,
     "epsilon": lambda x: x >= 0.0,
     "tol": lambda x: 1e-12 <= x <= 1.0,
 }
