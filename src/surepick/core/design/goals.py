@@ -5,6 +5,7 @@ coordinates, |P'x|^2 = x'A(w)^-1 x; gain g_i of an arm, at most 1 for every arm 
 in the master with rows Y (m, d) and multipliers lam (m,).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, final
@@ -187,8 +188,9 @@ class GivenDirections:
             self._join_worst(whitener, above=0.0)
 
     def attempts(self, level: float) -> Sequence[tuple[float, bool]]:
-        """Return long steps from nearby first, then from afar, then cautious ones."""
-        return (level, False), (START_LEVEL, False), (START_LEVEL, True)
+        """Return long steps from nearby first, then from afar, then cautious ones from afar, midway and nearby."""
+        cautious = ((distance, True) for distance in (START_LEVEL, math.sqrt(level * START_LEVEL), level))
+        return (level, False), (START_LEVEL, False), *cautious
 
     def solve(
         self, X: Array, whitener: Array, w: Array, *, tol: float, level: float, is_cautious: bool = False
