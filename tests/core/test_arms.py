@@ -218,6 +218,24 @@ class TestManyArms:
         found = arms.rivals(1, np.ones(2), (), lambda gap: 0.0 * gap, 10, among)
         np.testing.assert_array_equal(found.index, [i for i in wanted if i not in arms.copies(1)])
 
+    @pytest.mark.parametrize("n_wanted", [3, 10_000, 139_000])
+    def test_pair_forms_and_the_best_of_a_subset_equal_brute_force(self, n_wanted: int) -> None:
+        """Few rows fetched by number, many picked from chunks: every wanted row once, in order, with its own forms."""
+        X, arms = self.arms_with_ties_across_chunks()
+        rng = np.random.default_rng(n_wanted)
+        wanted = np.sort(rng.choice(self.K, n_wanted, replace=False))
+        among = np.zeros(self.K, dtype=bool)
+        among[wanted] = True
+        u, F = np.array([1.0, 2.0]), np.array([[1.0, 3.0, 0.0], [2.0, -1.0, 1.0]])
+        pieces = list(arms.pair_forms(5, [u, -u], [F, np.eye(2)], among))
+        y = X[5] - X[wanted]
+        np.testing.assert_array_equal(np.concatenate([piece.index for piece in pieces]), wanted)
+        for j, expected in enumerate([y @ u, -y @ u]):
+            np.testing.assert_array_equal(np.concatenate([piece.products[j] for piece in pieces]), expected)
+        for j, expected in enumerate([((y @ F) ** 2).sum(axis=1), (y * y).sum(axis=1)]):
+            np.testing.assert_array_equal(np.concatenate([piece.squares[j] for piece in pieces]), expected)
+        assert arms.best(u, among) == wanted[np.argmax(X[wanted] @ u)]
+
     def test_nothing_allowed_means_no_rivals(self) -> None:
         """An empty subset yields empty arrays and an infinite smallest gap."""
         found = FiniteArms(np.eye(3)).rivals(
@@ -281,6 +299,11 @@ class TestDuplicates:
         for leader in (0, 2, 5):
             found = arms.rivals(leader, np.array([1.0, 0.0]), (), lambda gap: gap, 6)
             assert (found.index.tolist(), found.smallest_gap) == ([3, 1, 4], 1.0)
+
+    def test_the_best_of_a_subset_is_in_it_even_if_a_lower_copy_is_not(self) -> None:
+        """A copy outside the subset does not answer for the one inside."""
+        arms = FiniteArms([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+        assert arms.best(np.array([1.0, 0.0]), np.array([False, True, True])) == 1
 
     def test_copies_share_one_representative_and_distinct_arms_are_their_own(self) -> None:
         """Aliases are listed in order for each of them."""

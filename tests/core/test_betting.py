@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from surepick.core import betting
+from surepick.core import arms as arms_module
+from surepick.core.arms import FiniteArms, RowOracles
 from surepick.core.betting import Betting, Wealth, bet_parameters, block_statistics, log_bet
 from surepick.core.linalg import Array, IntArray
+from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput, SurepickError
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(300)
 
 
-class Rows:
+class Rows(RowOracles):
     """Candidates in memory, visited in chunks of a chosen size."""
 
     def __init__(self, X: Array, step: int = 1000) -> None:
@@ -240,7 +242,7 @@ def test_wealth_does_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> No
     X, theta = rng.standard_normal((50, 4)), np.array([0.5, 0.0, 0.2, -0.3])
     results = []
     for rows, gather in ((Rows(X), 4096), (Rows(X), 0), (Rows(X, step=3), 0)):
-        monkeypatch.setattr(betting, "GATHER_ROWS", gather)
+        monkeypatch.setattr(arms_module, "GATHER_ROWS", gather)
         wealth = Betting(delta=0.05).start(rows)
         leaders = [block[0] for block in _play(wealth, X, theta, noise_std=1.0, n_blocks=8, seed=6)]
         results.append((leaders, wealth.log_wealth(0), wealth.survivors))
@@ -251,10 +253,35 @@ def test_wealth_does_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> No
         np.testing.assert_array_equal(survivors, results[0][2])
 
 
+@pytest.mark.parametrize(("n_pulled", "n_bets"), [(6, 39), (3, 2)])
+def test_wealth_in_whitened_coordinates_is_that_of_the_plain_formulas(n_pulled: int, n_bets: int) -> None:
+    """Badly scaled and correlated features, duplicates, also blocks that do not span: the fused forms agree."""
+    rng = np.random.default_rng(11)
+    base = rng.standard_normal((40, 6))
+    X = base @ np.diag([1e4, 1.0, 1e-3, 1.0, 1.0, 30.0]) @ (np.eye(6) + 0.9 * np.ones((6, 6)))
+    X[7] = X[21]
+    white = whiten(FiniteArms(X))
+    rows = white.gather(np.arange(40))
+    pulled = rows[:n_pulled]
+    A, b, A_inv, theta = pulled.T @ pulled, pulled.T @ rng.standard_normal(n_pulled), np.eye(6) / 20, rows[0] / 9
+    wealth = Betting(delta=1e-9, noise_std=0.4).start(white)
+    wealth.place(0, theta=theta, A_inv=A_inv)
+    wealth.settle(A=A, b=b)
+    Y = rows[0] - rows
+    z, v, inside = block_statistics(Y, A, b, noise_std=0.4)
+    m, s2 = bet_parameters(Y, theta, A_inv, noise_std=0.4)
+    inside[0] = False  # nobody bets against the leader
+    assert inside.sum() == n_bets
+    expected = np.zeros(40)
+    expected[inside] = log_bet(z[inside], v[inside], m[inside], s2[inside])
+    np.testing.assert_allclose(wealth.log_wealth(0), expected, rtol=1e-8, atol=1e-8)
+    assert wealth.log_wealth(0)[7] == pytest.approx(wealth.log_wealth(0)[21], abs=1e-8)
+
+
 @pytest.mark.parametrize("gather", [0, 4096])
 def test_of_equal_candidates_the_first_leads(monkeypatch: pytest.MonkeyPatch, gather: int) -> None:
     """Equal estimates give the lead to the lower row number, also across chunks."""
-    monkeypatch.setattr(betting, "GATHER_ROWS", gather)
+    monkeypatch.setattr(arms_module, "GATHER_ROWS", gather)
     X = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 2.0], [1.0, 5.0]])
     wealth = Betting(delta=0.05).start(Rows(X, step=2))
     assert wealth.leading([1.0, 0.0]) == 1

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import surepick as sp
+from surepick.core.design.directions import GapDirections
+from surepick.core.design.solve import separating_design
 from tests.families import FAMILIES, Array, spanning
 
 TOL = 1e-6
@@ -139,3 +141,14 @@ def test_require_hands_the_design_on_or_raises() -> None:
     assert design.require(1e-3) is design
     with pytest.raises(sp.NotCertified, match=r"within 0 of optimal.*smaller `tol`"):
         replace(design, value=design.value * 1.1).require(0.0)
+
+
+@pytest.mark.parametrize("tol", [0.2, 1e-3])
+def test_a_design_that_need_not_be_sparse_is_certified_all_the_same(tol: float) -> None:
+    """On up to d(d+1)/2 arms, without a pass to prove it: the stored bounds hold when recomputed."""
+    rng = np.random.default_rng(5)
+    arms, theta = sp.FiniteArms(rng.standard_normal((30_000, 6))), rng.standard_normal(6)
+    design = separating_design(arms, GapDirections(arms, theta), tol=tol, is_sparse=False)
+    assert design.gap <= tol
+    assert len(design.support) <= 21
+    assert replace(design, candidates=None).verify(arms)

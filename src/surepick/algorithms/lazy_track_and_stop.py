@@ -12,38 +12,43 @@ but the first: it too starts from the G-optimal design, since the paper does not
 noted in `rules.sampling` and `core.thresholds`.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 
-from surepick.algorithms.learner import Ground, Rule, Situation
 from surepick.core.arms import RowSubset
-from surepick.core.checks import check_matrix, check_number
+from surepick.core.checks import check_number
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
-from surepick.core.design.generation import frame_of, spanning_arms
 from surepick.core.design.solve import separating_design
 from surepick.core.linalg import Array, IntArray
 from surepick.core.whitening import WhitenedArms
 from surepick.errors import InvalidInput
-from surepick.rules.betting_rule import BettingRule
-from surepick.rules.every_pull import EveryPull
+from surepick.rules.choice import (
+    USUAL_SCHEDULE,
+    ScheduleOption,
+    Stopping,
+    Variant,
+    check_variant,
+    spanning_start,
+    stopping_rule,
+)
+from surepick.rules.parts import Ground, Rule, Situation
 from surepick.rules.sampling import ExplorationSet, ForcedExploration, Tracker, Tracking, exploration_set
 from surepick.rules.schedules import Schedule, as_schedule
-from surepick.rules.stopping import EvidenceRule, GLRRule, PairwiseRule
-
-Stopping = Literal["betting", "evidence", "pairwise", "paper-main", "paper-appendix", "paper-remark", "heuristic"]
-PRESETS = ("paper-main", "paper-appendix", "paper-remark")
 
 # Relative gaps of the designs on the way. A gap of one percent costs one percent of the pulls at most, and early
 # on the estimate is worth far less than that: its relative error falls like one over the root of the pulls.
 LOOSEST_TOL, TIGHTEST_TOL = 0.05, 1e-2
 
-# Above so many numbers in the table of arms a design costs seconds: then, while the leader stays, it is recomputed
-# only when the pulls have grown by this factor.
-LARGE, LAZIER = 2_000_000, 1.3
+# Above so many numbers in the table of arms a design costs passes that take most of the time. Then the first one waits
+# for FIRST_DESIGN pulls per feature, since what fewer results say about a leader among so many arms is mostly noise (the
+# G-optimal design in force until then measures all directions); while the leader stays, it is recomputed only when the
+# pulls have grown by the factor LAZIER; and its gap may be LOOSER times larger: the proof needs most of the passes,
+# the weights are within a few percent of optimal long before.
+LARGE = 2_000_000
+FIRST_DESIGN, LAZIER, LOOSER = 6, 1.3, 8.0
 
 
 @final
@@ -60,16 +65,19 @@ class LazyTrackAndStop:
         exploration_set: A0 by pivoted QR of the whitened arms, or at random.
         exploration: factor of the floor f(t) on the smallest eigenvalue; 0 switches it off.
         g_mix: share of the G-optimal design mixed into every design.
+        elimination: an alternative once refuted stays refuted, in the stopping rule and in the designs; betting always
+            does so.
     """
 
-    variant: Literal["practical", "paper"] = "practical"
+    variant: Variant = "practical"
     tracking: Tracking = "averaged"
-    schedule: str | Iterable[int] | Schedule | None = None
+    schedule: ScheduleOption = None
     stopping: Stopping | None = None
     regularizer: Array | None = None
     exploration_set: ExplorationSet | None = None
     exploration: float | None = None
     g_mix: float | None = None
+    elimination: bool = False
 
     def __post_init__(self) -> None:
         # Read once: an iterator of times could not be read again for a replay.
@@ -78,20 +86,18 @@ class LazyTrackAndStop:
 
     def compose(self, ground: Ground) -> tuple["LazySampler", Rule]:
         """Return the sampling rule and the stopping rule."""
-        if self.variant not in ("practical", "paper"):
-            raise InvalidInput(f"`variant` must be 'practical' or 'paper', got {self.variant!r}.")
-        is_paper = self.variant == "paper"
+        is_paper = check_variant(self.variant)
         arms = ground.arms
         chosen = exploration_set(
             arms,
             self.exploration_set or ("random" if is_paper else "pivoted"),
-            spanning_arms(arms, frame_of(arms)),
+            spanning_start(ground),
             ground.seed,
         )
         stopping = self.stopping or ("paper-appendix" if is_paper else "betting")
-        rule = self._rule(stopping, ground, chosen)
+        rule = stopping_rule(stopping, ground, start=chosen, regularizer=self.regularizer, elimination=self.elimination)
         exploration = _share("exploration", self.exploration, 1.0 if is_paper else 0.3, at_most=np.inf)
-        usual = "doubling" if is_paper else "geometric:1.15"
+        usual = "doubling" if is_paper else USUAL_SCHEDULE
         sampler = LazySampler(
             arms=arms,
             candidates=ground.candidates,
@@ -102,50 +108,6 @@ class LazyTrackAndStop:
             least=arms.dim if stopping == "betting" else 1,
         )
         return sampler, rule
-
-    def _rule(self, stopping: str, ground: Ground, chosen: IntArray) -> Rule:
-        delta, noise_std, epsilon = ground.delta, ground.noise_std, ground.epsilon
-        arms = ground.arms
-        if self.regularizer is not None and stopping != "evidence":
-            raise InvalidInput(f'`regularizer` belongs to stopping="evidence", got stopping={stopping!r}.')
-        if stopping == "betting":
-            return BettingRule(delta=delta, noise_std=noise_std, epsilon=epsilon)
-        if stopping == "evidence":
-            given = self.regularizer
-            white = None if given is None else arms.map.T @ check_matrix("regularizer", given) @ arms.map
-            return EveryPull(EvidenceRule(delta=delta, noise_std=noise_std, epsilon=epsilon, regularizer=white))
-        if stopping == "pairwise":
-            if ground.candidates is not arms:
-                raise InvalidInput(
-                    'stopping="pairwise" compares the arms themselves and cannot be used with `candidates`; use '
-                    '"betting" or "evidence".'
-                )
-            return EveryPull(PairwiseRule(delta=delta, noise_std=noise_std, epsilon=epsilon))
-        if stopping in (*PRESETS, "heuristic"):
-            return EveryPull(
-                GLRRule(
-                    threshold=stopping,
-                    delta=delta,
-                    noise_std=noise_std,
-                    epsilon=epsilon,
-                    c=_constant(stopping, arms, chosen),
-                    metric=arms.metric(),
-                )
-            )
-        raise InvalidInput(
-            f"`stopping` must be 'betting', 'evidence', 'pairwise', {', '.join(map(repr, PRESETS))} or 'heuristic', "
-            f"got {stopping!r}."
-        )
-
-
-def _constant(stopping: str, arms: WhitenedArms, chosen: IntArray) -> float | None:
-    """The paper's c, in the user's coordinates: lambda_min over A0, or the largest squared norm for the remark."""
-    if stopping == "heuristic":
-        return None
-    if stopping == "paper-remark":
-        return float(arms.arms.top_quadratic(np.eye(arms.dim), 1)[1][0])
-    rows = arms.arms.gather(chosen)
-    return float(np.linalg.eigvalsh(rows.T @ rows)[0])
 
 
 def _share(name: str, value: float | None, default: float, *, at_most: float) -> float:
@@ -201,19 +163,23 @@ class LazySampler:
         return max(self._schedule.next_after(t) - t, self._least)
 
     def _solve(self, situation: Situation) -> None:
-        if (
-            self._design is not None
-            and self._arms.n_arms * self._arms.dim > LARGE
-            and situation.leader == self._solved_for
-            and situation.n_pulls < LAZIER * self._solved_at
-        ):
+        is_large = self._arms.n_arms * self._arms.dim > LARGE
+        is_early = situation.n_pulls < FIRST_DESIGN * self._arms.dim
+        is_fresh = situation.leader == self._solved_for and situation.n_pulls < LAZIER * self._solved_at
+        if is_large and (is_early or is_fresh):
             return
         try:
             directions = self._directions(situation)
         except InvalidInput:
             return  # estimates that tie (or nearly) say nothing about where to measure: the design in force stays
         tol = min(max(TIGHTEST_TOL, 0.3 * situation.n_pulls**-0.5), LOOSEST_TOL)
-        self._design = separating_design(self._arms, directions, tol=tol, warm_start=self._design)
+        self._design = separating_design(
+            self._arms,
+            directions,
+            tol=LOOSER * tol if is_large else tol,
+            warm_start=self._design,
+            is_sparse=not is_large,
+        )
         self._solved_for, self._solved_at = situation.leader, situation.n_pulls
         g_optimal = self._arms.design
         support = np.union1d(self._design.support, g_optimal.support) if self._g_mix > 0 else self._design.support
@@ -234,8 +200,10 @@ class LazySampler:
                 GapDirections(self._candidates, situation.theta, among=alive, leader=situation.leader),
             )
         else:
-            index = np.setdiff1d(np.flatnonzero(alive), self._candidates.copies(situation.leader))
-            index = np.union1d(index, [situation.leader])
+            kept = alive.copy()
+            kept[self._candidates.copies(situation.leader)] = False
+            kept[situation.leader] = True
+            index = np.flatnonzero(kept)
             directions = GapDirections(
                 RowSubset(self._candidates.gather(index)),
                 situation.theta,

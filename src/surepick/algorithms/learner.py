@@ -18,112 +18,20 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, as_arms
+from surepick.core.arms import as_arms
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std, check_number
 from surepick.core.design.solve import as_candidates
 from surepick.core.estimate import LeastSquares
-from surepick.core.evidence import Mixture, epsilon_bound
-from surepick.core.linalg import Array, BoolArray, one_blas_thread
+from surepick.core.linalg import Array, one_blas_thread
 from surepick.core.thresholds import Guarantee
-from surepick.core.whitening import WhitenedArms, whiten
+from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput
+from surepick.rules.challenger import largest_loss_bound
+from surepick.rules.parts import Ground, Rule, Sampler, Situation
 from surepick.rules.verdict import Verdict
 
 Event = tuple[str, int] | tuple[str, int, float]
 """("ask", n), ("tell", arm, reward) or ("fail", arm)."""
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What an algorithm is composed for: arms and candidates in whitened coordinates, and what is to be guaranteed."""
-
-    arms: WhitenedArms
-    candidates: WhitenedArms
-    delta: float
-    noise_std: float
-    epsilon: float
-    seed: int
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """What a sampler may know when an interval opens."""
-
-    n_pulls: int
-    """Results so far."""
-    theta: Array | None
-    """Estimate in whitened coordinates; None before the pulled arms span."""
-    leader: int | None
-    alive: BoolArray | None
-    """Candidates the leader has yet to be separated from; None means all."""
-
-
-class Sampler(Protocol):
-    """Chooses arms; looks at results only when an interval opens."""
-
-    def open(self, situation: Situation) -> int:
-        """Plan an interval and return how many pulls it has."""
-        ...
-
-    def next(self) -> int:
-        """Return the next arm; may not depend on rewards told since `open`."""
-        ...
-
-    def pulls_per_nat(self) -> float:
-        """Return how many pulls one unit of evidence costs by the current plan, for noise_std 1; inf if unknown."""
-        ...
-
-
-class RuleAtWork(Protocol):
-    """A stopping rule's state as the learner drives it."""
-
-    def leader(self, estimate: LeastSquares) -> int:
-        """Return the candidate that leads."""
-        ...
-
-    def alive(self, leader: int) -> BoolArray | None:
-        """Return which candidates the leader has yet to be separated from; None means all."""
-        ...
-
-    def open(self, estimate: LeastSquares, leader: int) -> None:
-        """Take note that an interval begins: its arms are fixed, none of its results is in."""
-        ...
-
-    def after_pull(self, estimate: LeastSquares) -> Verdict | None:
-        """Decide after a result; None if this rule decides only between intervals."""
-        ...
-
-    def exact(self, estimate: LeastSquares) -> Verdict:
-        """Say exactly where things stand, looking at all candidates if need be; decides nothing."""
-        ...
-
-    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> Verdict | None:
-        """Decide after an interval, from its own sum x x' and sum r x; None if this rule decides after pulls."""
-        ...
-
-
-class Rule(Protocol):
-    """A stopping rule's configuration."""
-
-    @property
-    def name(self) -> str:
-        """Name of the rule."""
-        ...
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is proved about it."""
-        ...
-
-    def regularizers(self, dim: int) -> Array:
-        """Return the matrices (J, d, d) whose log-determinants the estimate must follow."""
-        ...
-
-    def work_on(self, candidates: ArmSet) -> RuleAtWork:
-        """Return a fresh state."""
-        ...
 
 
 class Algorithm(Protocol):
@@ -277,7 +185,15 @@ class Learner:
         if estimate.has_theta:
             theta, leader = estimate.theta, self._at_work.leader(estimate)
             alive = self._at_work.alive(leader)
-        length = self._sampler.open(Situation(n_pulls=estimate.n_pulls, theta=theta, leader=leader, alive=alive))
+        situation = Situation(
+            n_pulls=estimate.n_pulls,
+            theta=theta,
+            leader=leader,
+            alive=alive,
+            estimate=estimate,
+            pending={arm: len(asks) for arm, asks in self._pending.items()},
+        )
+        length = self._sampler.open(situation)
         if leader is not None:
             self._at_work.open(estimate, leader)
         return _Interval(self.white.dim, length)
@@ -386,9 +302,12 @@ class Learner:
         if decision.stopped:
             return 0.0
         missing = max(decision.target - decision.evidence, 0.0)
+        pulls_per_nat = self._sampler.pulls_per_nat()
+        if math.isinf(pulls_per_nat) and decision.evidence > 0.0:
+            return missing * decision.n_pulls / decision.evidence  # no plan to go by: as fast as so far
         # A likelihood ratio and its threshold carry noise_std^2 already, a log e-value does not.
         is_evidence = self._verdict is None or self._verdict.evidence is not None
-        return missing * self._sampler.pulls_per_nat() * (self.noise_std**2 if is_evidence else 1.0)
+        return missing * pulls_per_nat * (self.noise_std**2 if is_evidence else 1.0)
 
     @one_blas_thread
     def epsilon_bound(self) -> float:
@@ -400,18 +319,12 @@ class Learner:
         estimate = self.estimate
         if not estimate.has_theta:
             return math.inf
-        mixture = Mixture.default()
-        spread = np.linalg.eigvalsh(estimate.A)
-        logdets = np.log1p(np.maximum(spread, 0.0)[None, :] / np.asarray(mixture.kappas)[:, None]).sum(axis=1)
-
-        def most_left(gap: Array, q1: Array, q2: Array) -> Array:
-            return -epsilon_bound(gap, q1, q2, logdets, mixture=mixture, noise_std=self.noise_std, delta=self.delta)
-
         leader = self.decision.best
         assert leader is not None  # there is an estimate
-        F = estimate.factor()  # noqa: N806
-        rival = self.candidates.most_confusing(leader, estimate.theta, [F, F @ F.T], most_left)
-        return max(0.0, -rival.score)
+        _, bound = largest_loss_bound(
+            self.candidates, leader, estimate.theta, estimate.A, delta=self.delta, noise_std=self.noise_std
+        )
+        return max(0.0, bound)
 
     def snapshot(self) -> dict[str, Any]:
         """Return a copy of the state, for `restore` of this learner; the arms themselves are not copied."""

@@ -18,6 +18,9 @@ from surepick.core.features import feature_table
 from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, one_blas_thread, tall_qr
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
+# Below this many rows, fetching them by number beats a pass over all arms.
+GATHER_ROWS = 4096
+
 PairScore = Callable[..., Array]
 """Maps gaps (n,) and one array (n,) per factor to a score (n,); the smallest score wins."""
 
@@ -43,6 +46,19 @@ class Rival:
     score: float
     gap: float
     smallest_gap: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PairForms:
+    """Linear and quadratic forms of y = leader - arm, for some arms."""
+
+    index: IntArray
+    """Row numbers (n,) of the arms, increasing."""
+    products: list[Array]
+    """One u'y (n,) per vector u."""
+    squares: list[Array]
+    """One |F'y|^2 (n,) per factor F."""
 
 
 @runtime_checkable
@@ -75,8 +91,8 @@ class ArmSet(Protocol):
         """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""
         ...
 
-    def best(self, theta: Array) -> int:
-        """Return the arm with the largest theta'x; of equals, the lowest row number."""
+    def best(self, theta: Array, among: BoolArray | None = None) -> int:
+        """Return the arm with the largest theta'x; of equals, the lowest row number. `among`: look at these alone."""
         ...
 
     def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
@@ -103,6 +119,12 @@ class ArmSet(Protocol):
         """Return the arm other than `leader` with the smallest score, see `rivals`."""
         ...
 
+    def pair_forms(
+        self, leader: int, vectors: Sequence[Array], factors: Sequence[Array], among: BoolArray
+    ) -> Iterator[PairForms]:
+        """Yield what all arms of `among` have to say about y = leader - arm, piece by piece in increasing order."""
+        ...
+
 
 class _Smallest:
     """Running n smallest (score, row) over chunks; of equal scores the lower row number is kept."""
@@ -113,8 +135,8 @@ class _Smallest:
         self._n_waiting = 0
         self._limit = np.inf
 
-    def add(self, start: int, score: Array) -> None:
-        """Take in the scores of rows start, start + 1, ..., in increasing order; NaN and +inf never enter."""
+    def add(self, rows: IntArray, score: Array) -> None:
+        """Take in the scores of these rows, whose numbers increase from call to call; NaN and +inf never enter."""
         if self.n == 1:
             # No copy of the chunk's scores for the commonest question.
             i = int(np.argmin(score))
@@ -124,7 +146,7 @@ class _Smallest:
         else:
             kept = np.flatnonzero(score < self._limit)
         if len(kept):
-            self._parts.append((start + kept, score[kept]))
+            self._parts.append((rows[kept], score[kept]))
             self._n_waiting += len(kept)
             # Sorting is put off until it pays: each merge lowers the limit that lets later rows in.
             if self.n == 1 or self._n_waiting > 4 * self.n + 4096:
@@ -168,22 +190,51 @@ class RowOracles(ABC):
         """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""
         return tall_qr(self.chunks(), self.dim)
 
-    def best(self, theta: Array) -> int:
-        """Return the arm with the largest theta'x; of equals, the lowest row number."""
-        smallest = _Smallest(1)
+    def _pieces(self, among: BoolArray | None = None) -> Iterator[tuple[IntArray, Array]]:
+        """Yield (row numbers, rows) of the arms in `among` (None: all), in order, at most one chunk at a time."""
+        if among is not None and np.count_nonzero(among) <= GATHER_ROWS:
+            index = np.flatnonzero(among)
+            if len(index):
+                yield index, self.gather(index)
+            return
         for start, rows in self.chunks():
-            smallest.add(start, -(rows @ theta))
+            if among is None or (counts := among[start : start + len(rows)]).all():
+                yield np.arange(start, start + len(rows)), rows
+            elif len(inside := np.flatnonzero(counts)):
+                yield start + inside, rows[inside]
+
+    def best(self, theta: Array, among: BoolArray | None = None) -> int:
+        """Return the arm with the largest theta'x; of equals, the lowest row number. `among`: look at these alone."""
+        smallest = _Smallest(1)
+        for index, rows in self._pieces(among):
+            smallest.add(index, -(rows @ theta))
         # BLAS may round equal rows differently, depending on where in the chunk they are.
-        return int(self.copies(int(smallest.merged()[0][0]))[0])
+        copies = self.copies(int(smallest.merged()[0][0]))
+        return int(copies[0] if among is None else copies[among[copies]][0])
 
     @one_blas_thread
     def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n arms with the largest |F'x|^2 and these values, largest first."""
         smallest = _Smallest(n)
-        for start, rows in self.chunks():
-            smallest.add(start, -square_norms(rows @ F))
+        for index, rows in self._pieces():
+            smallest.add(index, -square_norms(rows @ F))
         index, score = smallest.merged()
         return index, -score
+
+    def pair_forms(
+        self, leader: int, vectors: Sequence[Array], factors: Sequence[Array], among: BoolArray
+    ) -> Iterator[PairForms]:
+        """Yield what all arms of `among` have to say about y = leader - arm, piece by piece in increasing order."""
+        x = self.gather([leader])[0]
+        together = np.hstack(factors) if factors else np.empty((self.dim, 0))
+        ends = np.cumsum([F.shape[1] for F in factors], dtype=np.int64)
+        for index, rows in self._pieces(among):
+            # The difference first, then the products: the gap of two nearly equal arms keeps its digits.
+            y = x - rows
+            products = [y @ u for u in vectors]
+            mapped = y @ together  # one product for all factors
+            squares = [square_norms(mapped[:, end - F.shape[1] : end]) for F, end in zip(factors, ends, strict=True)]
+            yield PairForms(index, products, squares)
 
     @one_blas_thread
     def rivals(
@@ -197,27 +248,13 @@ class RowOracles(ABC):
     ) -> Rivals:
         """Return the n arms other than `leader` with the smallest score, see `ArmSet.rivals`."""
         x = self.gather([leader])[0]
-        own = self.copies(leader)
+        others = np.ones(self.n_arms, dtype=bool) if among is None else among.copy()
+        others[self.copies(leader)] = False
         smallest, least_gap = _Smallest(n), np.inf
-        for start, rows in self.chunks():
-            # The difference first, then the products: the gap of two nearly equal arms keeps its digits.
-            y = x - rows
-            gap = y @ theta
-            quads = [square_norms(y @ F) for F in factors]
-            # Rows that are no rivals get harmless numbers, so that no score divides zero by zero.
-            out = own[(own >= start) & (own < start + len(rows))] - start
-            if among is not None:
-                counts = among[start : start + len(rows)].copy()
-                counts[out] = False
-                out = np.flatnonzero(~counts)
-            for values in (gap, *quads):
-                values[out] = 1.0
-            values = np.asarray(score(gap, *quads), dtype=np.float64)
-            if len(out):
-                values, gap = values.copy(), gap.copy()  # the score may be the gap itself
-                values[out] = gap[out] = np.inf
+        for forms in self.pair_forms(leader, [theta], factors, others):
+            gap = forms.products[0]
             least_gap = min(least_gap, float(gap.min()))
-            smallest.add(start, values)
+            smallest.add(forms.index, np.asarray(score(gap, *forms.squares), dtype=np.float64))
         index, scores = smallest.merged()
         return Rivals(index, scores, (x - self.gather(index)) @ theta, least_gap)
 
@@ -416,16 +453,18 @@ def _checked_names(names: Sequence[str] | None, n_arms: int) -> tuple[str, ...] 
 def first_copies(X: Array) -> IntArray | None:
     """Return for each row the lowest row number that equals it bit for bit, or None if all rows differ."""
     # Hash rows in 64-bit integers (a handful of K-vectors), then compare only rows whose hashes agree.
-    bits = X.view(np.uint64)
     code = np.zeros(len(X), dtype=np.uint64)
-    for column in bits.T:
-        code ^= column
-        code *= np.uint64(0x9E3779B97F4A7C15)
-        code ^= code >> np.uint64(29)
+    for start, rows in row_chunks(X):
+        part = code[start : start + len(rows)]
+        for column in rows.view(np.uint64).T:
+            part ^= column
+            part *= np.uint64(0x9E3779B97F4A7C15)
+            part ^= part >> np.uint64(29)
+    ranked = np.sort(code)  # several times faster than the order itself, which is needed only if two agree
+    if not (ranked[1:] == ranked[:-1]).any():
+        return None
     order = np.argsort(code, kind="stable")
     same = np.flatnonzero(code[order[1:]] == code[order[:-1]])
-    if not len(same):
-        return None
     first = np.arange(len(X), dtype=np.int64)
     groups: dict[bytes, int] = {}
     for row in np.unique(np.concatenate([order[same], order[same + 1]])):

@@ -31,14 +31,15 @@ Reference: mixture martingales, Robbins (1970), here with a truncated normal mix
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
+from surepick.core.arms import PairForms
 from surepick.core.checks import (
     check_count,
     check_delta,
@@ -47,7 +48,7 @@ from surepick.core.checks import (
     check_noise_std,
     check_vector,
 )
-from surepick.core.linalg import Array, BoolArray, IntArray
+from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
 from surepick.errors import InvalidInput
 
 # y counts as inside the range of A_k if what sticks out is rounding: a larger part left out would bias z.
@@ -55,8 +56,8 @@ RANGE_TOL = 1e-9
 # Eigenvalues of A_k below this share of the largest are rounding. One kept by mistake is harmless: dividing
 # by it makes v so large that the bet returns the stake.
 RANK_TOL = 1e-12
-# Below this many rows, fetching them by index beats a pass over all arms.
-GATHER_ROWS = 4096
+# From here on the normal distribution function is 1 to double precision.
+CERTAIN = 9.0
 
 
 class Candidates(Protocol):
@@ -72,24 +73,29 @@ class Candidates(Protocol):
         """Number of features d."""
         ...
 
-    def gather(self, index: IntArray, /) -> Array:
-        """Rows (n, d) of the given candidates."""
-        ...
-
     def copies(self, arm: int, /) -> IntArray:
         """Candidates equal to this one, itself included."""
         ...
 
-    def chunks(self) -> Iterator[tuple[int, Array]]:
-        """All rows in order, as (number of the first row, rows (n, d))."""
+    def best(self, theta: Array, among: BoolArray | None = None, /) -> int:
+        """The candidate of `among` with the largest theta'z_b, the first of equals."""
+        ...
+
+    def pair_forms(
+        self, leader: int, vectors: Sequence[Array], factors: Sequence[Array], among: BoolArray, /
+    ) -> Iterator[PairForms]:
+        """U'y and |F'y|^2 of y = z_leader - z_b for all candidates b of `among`, piece by piece."""
         ...
 
 
 def _tilted_log_ndtr(x: Array) -> Array:
     """Return log Phi(x) + x^2/2; for x < 0 the two cancel, so erfcx takes their place."""
-    lower = np.log(0.5 * erfcx(np.maximum(-x, 0.0) / math.sqrt(2.0)))
-    upper = np.maximum(x, 0.0)
-    return np.where(x < 0, lower, 0.5 * upper * upper + log_ndtr(upper))
+    value = np.empty_like(x)
+    below = x < 0
+    value[below] = np.log(0.5 * erfcx(-x[below] / math.sqrt(2.0)))
+    upper = x[~below]
+    value[~below] = 0.5 * upper * upper + log_ndtr(upper)
+    return value
 
 
 def log_bet(z: ArrayLike, v: ArrayLike, m: ArrayLike, s2: ArrayLike) -> Array:
@@ -99,7 +105,7 @@ def log_bet(z: ArrayLike, v: ArrayLike, m: ArrayLike, s2: ArrayLike) -> Array:
     broadcast; v and s2 must be positive. The expectation of its exponential over z ~ N(D0, v) is at most 1
     for every D0 <= 0, and exactly 1 at D0 = 0.
     """
-    z, v, m, s2 = (np.asarray(value, dtype=np.float64) for value in (z, v, m, s2))
+    z, v, m, s2 = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in (z, v, m, s2)))
     if not (np.all(v > 0) and np.all(s2 > 0)):
         raise InvalidInput(
             "log_bet needs v > 0 and s2 > 0; leave out directions the block or the past says nothing on."
@@ -110,11 +116,17 @@ def log_bet(z: ArrayLike, v: ArrayLike, m: ArrayLike, s2: ArrayLike) -> Array:
         zeta, c, a = z / sd_v, m / sd_v, m / sd_m
         x = a * np.sqrt(kept) + zeta * np.sqrt(shrunk)  # posterior mean of D over its standard deviation
         # (x^2 - a^2)/2 without the difference of two large squares, which loses all digits when m/s is large.
-        exponent = 0.5 * (shrunk * zeta * zeta + kept * c * (2.0 * zeta - c))
-        direct = exponent + log_ndtr(x) - log_ndtr(a)
-        tilted = _tilted_log_ndtr(x) - _tilted_log_ndtr(a)
-    ratio = -0.5 * np.logaddexp(0.0, np.log(s2) - np.log(v))
-    return np.asarray(ratio + np.where((x >= 0) & (a >= 0), direct, tilted))
+        value = np.asarray(0.5 * (shrunk * zeta * zeta + kept * c * (2.0 * zeta - c)))
+        widening = np.log1p(s2 / v)
+        if not np.isfinite(widening).all():
+            widening = np.logaddexp(0.0, np.log(s2) - np.log(v))
+        # Each special function only where it says something: they are most of the cost.
+        direct = (x >= 0) & (a >= 0)
+        near = direct & (np.minimum(x, a) < CERTAIN)
+        value[near] += np.log(ndtr(x[near]) / ndtr(a[near]))
+        if not direct.all():
+            value[~direct] = _tilted_log_ndtr(x[~direct]) - _tilted_log_ndtr(a[~direct])
+    return np.asarray(value - 0.5 * widening)
 
 
 def bet_parameters(
@@ -124,11 +136,16 @@ def bet_parameters(
 
     Shapes Y (..., n, d), theta (..., d), A_inv (..., d, d); returns two (..., n). Cost O(n d^2).
     """
-    spread, axes = np.linalg.eigh(A_inv)
     m = np.maximum((Y @ theta[..., None])[..., 0] + epsilon, 0.0)
-    # A sum of squares cannot turn negative by rounding, as y'(A_inv y) can.
-    s2 = noise_std**2 * ((Y @ axes) ** 2 @ np.maximum(spread, 0.0)[..., None])[..., 0]
+    s2 = noise_std**2 * ((Y @ _root(A_inv)) ** 2).sum(axis=-1)
     return m, s2
+
+
+def _root(A_inv: Array) -> Array:
+    """Factor F with F F' = A_inv: a sum of squares |F'y|^2 cannot turn negative by rounding, as y'(A_inv y) can."""
+    spread, axes = np.linalg.eigh(A_inv)
+    root: Array = axes * np.sqrt(np.maximum(spread, 0.0))[..., None, :]
+    return root
 
 
 def block_statistics(Y: Array, A: Array, b: Array, *, noise_std: float) -> tuple[Array, Array, BoolArray]:
@@ -137,17 +154,27 @@ def block_statistics(Y: Array, A: Array, b: Array, *, noise_std: float) -> tuple
     Shapes Y (..., n, d) with one y per row, A (..., d, d), b (..., d); returns three (..., n). Outside the
     range z and v mean nothing. Cost O(n d^2).
     """
+    estimate, root, unmeasured = _block_factors(A, b)
+    z = (Y @ estimate[..., None])[..., 0]
+    v = noise_std**2 * ((Y @ root) ** 2).sum(axis=-1)
+    inside = _is_inside(((Y @ unmeasured) ** 2).sum(axis=-1), (Y * Y).sum(axis=-1))
+    return z, v, inside & (v > 0)
+
+
+def _block_factors(A: Array, b: Array) -> tuple[Array, Array, Array]:
+    """A_k^+ b_k (..., d), a root of A_k^+, and the projection (..., d, d) on what the block did not measure."""
     spread, axes = np.linalg.eigh(A)
     has_rank = spread > RANK_TOL * np.maximum(spread[..., -1:], 0.0)
     inverse = np.where(has_rank, 1.0 / np.where(has_rank, spread, 1.0), 0.0)
-    along = Y @ axes
     moments = inverse * (b[..., None, :] @ axes)[..., 0, :]
-    z = (along @ moments[..., None])[..., 0]
-    squares = along * along
-    v = noise_std**2 * (squares @ inverse[..., None])[..., 0]
-    outside = (squares @ np.where(has_rank, 0.0, 1.0)[..., None])[..., 0]
-    inside = outside <= RANGE_TOL**2 * squares.sum(axis=-1)
-    return z, v, inside & (v > 0)
+    estimate = (axes @ moments[..., None])[..., 0]
+    return estimate, axes * np.sqrt(inverse)[..., None, :], axes * np.where(has_rank, 0.0, 1.0)[..., None, :]
+
+
+def _is_inside(outside: Array, square: Array) -> BoolArray:
+    """Whether a y of this square norm is in the block's range, given the square of what sticks out."""
+    inside: BoolArray = outside <= RANGE_TOL**2 * square
+    return inside
 
 
 @final
@@ -180,6 +207,12 @@ class _Book:
 
     log_wealth: Array
     price: float
+
+    @property
+    def open(self) -> BoolArray:
+        """Which candidates are not rejected, as a fresh array."""
+        still: BoolArray = self.log_wealth < self.price
+        return still
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,19 +259,27 @@ class Wealth:
     @property
     def survivors(self) -> IntArray:
         """Candidates that may still be the answer, in order; with epsilon > 0 all, until the rule stops."""
+        return np.flatnonzero(self._is_survivor())
+
+    def _is_survivor(self) -> BoolArray:
+        n = self._candidates.n_arms
         if self._answer is not None:
-            return np.array([self._answer], dtype=np.int64)
+            only = np.zeros(n, dtype=bool)
+            only[self._answer] = True
+            return only
         if self.rule.epsilon > 0:
-            return np.arange(self._candidates.n_arms)
-        book = self._read(0)
-        return np.flatnonzero(book.log_wealth < book.price)
+            return np.ones(n, dtype=bool)
+        return self._read(0).open
 
     def alternatives(self, leader: int) -> IntArray:
         """Candidates that `leader` has yet to reject: what the next design should separate it from."""
-        book = self._read(self._check_candidate(leader))
-        remaining = book.log_wealth < book.price
+        return np.flatnonzero(self.is_alternative(leader))
+
+    def is_alternative(self, leader: int) -> BoolArray:
+        """Which candidates (K,) `leader` has yet to reject."""
+        remaining = self._read(self._check_candidate(leader)).open
         remaining[leader] = False
-        return np.flatnonzero(remaining)
+        return remaining
 
     def log_wealth(self, leader: int) -> Array:
         """Log wealth (K,) against every candidate under `leader`, less the leader's share of delta.
@@ -262,13 +303,7 @@ class Wealth:
     def leading(self, theta: ArrayLike) -> int:
         """The survivor with the largest estimate theta'z_b, the first of equals; one pass over them."""
         theta = check_vector("theta", theta, self._candidates.dim)
-        best, top = -1, -math.inf
-        for index, rows in self._rows(self.survivors):
-            values = rows @ theta
-            first = int(np.argmax(values))
-            if values[first] > top:
-                best, top = int(index[first]), float(values[first])
-        return best
+        return self._candidates.best(theta, self._is_survivor())
 
     def place(self, leader: int, *, theta: ArrayLike, A_inv: ArrayLike) -> None:
         """Open a block: fix its leader and its bets, before its first result.
@@ -293,6 +328,7 @@ class Wealth:
             raise InvalidInput(f"candidate {leader} is rejected and cannot lead; take `leading(theta)`.")
         self._block = _Block(leader, theta, A_inv)
 
+    @one_blas_thread
     def settle(self, *, A: ArrayLike, b: ArrayLike) -> None:
         """Close the block: pay out its bets, reject what has reached its price, and stop if nothing is left.
 
@@ -305,23 +341,32 @@ class Wealth:
         dim = self._candidates.dim
         A = _check_square("A", A, dim)
         b = check_vector("b", b, dim)
-        block, epsilon, noise_std = self._block, self.rule.epsilon, self.rule.noise_std
+        block, epsilon, variance = self._block, self.rule.epsilon, self.rule.noise_std**2
         book = self._books[self._key(block.leader)]
-        front = self._candidates.gather(np.array([block.leader], dtype=np.int64))
         # A copy of the leader is the leader under another number, and no measurement can tell them apart.
         copies = self._candidates.copies(block.leader)
         book.log_wealth[copies[copies != block.leader]] = np.inf
-        for index, rows in self._rows(self.alternatives(block.leader)):
-            Y = front - rows
-            z, v, inside = block_statistics(Y, A, b, noise_std=noise_std)
-            m, s2 = bet_parameters(Y, block.theta, block.A_inv, noise_std=noise_std, epsilon=epsilon)
-            played = inside & (s2 > 0)
-            returns = log_bet(z[played] + epsilon, v[played], m[played], s2[played])
+        estimate, root, unmeasured = _block_factors(A, b)
+        factors = [_root(block.A_inv), root]
+        if unmeasured.any():
+            factors += [unmeasured, np.eye(dim)]
+        alternatives = self.is_alternative(block.leader)
+        for forms in self._candidates.pair_forms(block.leader, [block.theta, estimate], factors, alternatives):
+            past, now = forms.products
+            s2, v = variance * forms.squares[0], variance * forms.squares[1]
+            m, z = np.maximum(past + epsilon, 0.0), now + epsilon
+            played = (v > 0) & (s2 > 0)
+            if unmeasured.any():
+                played &= _is_inside(*forms.squares[2:])
+            index = forms.index
+            if not played.all():
+                index, (z, v, m, s2) = index[played], (values[played] for values in (z, v, m, s2))
+            returns = log_bet(z, v, m, s2)
             # Overflow (rewards of 1e150) must not look like evidence: a bet without a value returns the stake.
-            book.log_wealth[index[played]] += np.where(np.isnan(returns), 0.0, returns)
+            book.log_wealth[index] += np.where(np.isnan(returns), 0.0, returns)
         self._block = None
         self.n_blocks += 1
-        if self.alternatives(block.leader).size == 0:
+        if not self.is_alternative(block.leader).any():
             self._answer = block.leader
 
     def _key(self, leader: int) -> int:
@@ -343,18 +388,6 @@ class Wealth:
         if number >= n_arms:
             raise InvalidInput(f"`leader` must be a row number between 0 and {n_arms - 1}, got {leader!r}.")
         return number
-
-    def _rows(self, index: IntArray) -> Iterator[tuple[IntArray, Array]]:
-        """Rows of the given candidates (increasing numbers), never more than one chunk at a time."""
-        if index.size <= GATHER_ROWS:
-            if index.size:
-                yield index, self._candidates.gather(index)
-            return
-        for start, rows in self._candidates.chunks():
-            low, high = np.searchsorted(index, (start, start + len(rows)))
-            if low < high:
-                part = index[low:high]
-                yield part, rows if part.size == len(rows) else rows[part - start]
 
 
 def _check_square(name: str, value: ArrayLike, dim: int) -> Array:

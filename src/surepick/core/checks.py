@@ -108,8 +108,8 @@ def check_matrix(name: str, matrix: Any, *, n_columns: int | None = None) -> Arr
         raise InvalidInput(f"`{name}` must be {needed}, got shape {array.shape}; pass one row per vector.")
     # Adding 0.0 turns -0.0 into 0.0, so that rows that compare equal are equal bit for bit.
     array = np.add(array, 0.0, order="C")
-    finite = np.isfinite(array).all(axis=1)
-    if not finite.all():
+    if not np.isfinite(array).all():
+        finite = np.isfinite(array).all(axis=1)
         row = int(np.flatnonzero(~finite)[0])
         column = int(np.flatnonzero(~np.isfinite(array[row]))[0])
         raise InvalidInput(

@@ -12,7 +12,7 @@ notice the units of the features.
 import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 from scipy import linalg
@@ -32,6 +32,63 @@ DRIFT_LIMIT = 1e-9
 # there; beyond this gain we refactor at once. The determinant bounds how often: d log(t) / log(100) times.
 GAIN_LIMIT = 100.0
 LARGEST = 1e150
+
+
+class Estimate(Protocol):
+    """What a stopping rule may read of an estimate."""
+
+    @property
+    def dim(self) -> int:
+        """Number of features d."""
+        ...
+
+    @property
+    def n_pulls(self) -> int:
+        """Number of pulls t so far."""
+        ...
+
+    @property
+    def has_theta(self) -> bool:
+        """Whether theta exists."""
+        ...
+
+    @property
+    def theta(self) -> Array:
+        """The estimate (d,)."""
+        ...
+
+    @property
+    def A(self) -> Array:  # noqa: N802 - the letter of the notation
+        """Information (d, d)."""
+        ...
+
+    @property
+    def A_inv(self) -> Array:  # noqa: N802 - the letter of the notation
+        """Its inverse (d, d)."""
+        ...
+
+    @property
+    def counts(self) -> Mapping[int, int]:
+        """Pulls per arm."""
+        ...
+
+    @property
+    def logdets(self) -> Array:
+        """Log-determinants log det(I + V_j^-1 A), (J,)."""
+        ...
+
+    @property
+    def regularized_inverses(self) -> Array:
+        """Matrices (A + V_j)^-1 (J, d, d)."""
+        ...
+
+    def slots(self, regularizers: Array) -> slice:
+        """Return where these regularisers stand among those whose log-determinants are followed."""
+        ...
+
+    def factor(self) -> Array:
+        """Return F (d, d) with |F'y|^2 = y'A^-1 y."""
+        ...
 
 
 @final

@@ -130,6 +130,24 @@ def epsilon_bound(
     With probability 1 - delta the leader never loses more than this to the rival, at any time; epsilon may be
     read off after looking at the data, delta may not. Arguments as in `log_evidence`.
     """
+    bound = loss_bound(gap, q1, q2, logdets, mixture=mixture, noise_std=noise_std, delta=delta)
+    return np.maximum(bound, 0.0)
+
+
+def loss_bound(
+    gap: ArrayLike,
+    q1: ArrayLike,
+    q2: ArrayLike,
+    logdets: ArrayLike,
+    *,
+    mixture: Mixture,
+    noise_std: float,
+    delta: float,
+) -> Array:
+    """Return an upper confidence bound on what the leader loses to the rival, shape (...); negative if it wins.
+
+    Below 0 exactly when the log evidence is above log(1/delta). Arguments as in `log_evidence`.
+    """
     gap = np.asarray(gap, dtype=np.float64)
     priors, slopes = _terms(gap, q1, q2, logdets, mixture, noise_std)
     target = math.log(1.0 / delta)
@@ -146,7 +164,7 @@ def epsilon_bound(
         z = z - np.maximum(step, 0.0)
         if (step <= 1e-14 * z).all():
             break
-    bound: Array = np.maximum(np.sqrt(z) - gap, 0.0)
+    bound: Array = np.sqrt(z) - gap
     return bound
 
 

@@ -12,11 +12,14 @@ Reference: Jedra and Proutiere (2020), "Optimal Best-arm Identification in Linea
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Literal, Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+from scipy.special import zeta
 
 from surepick.core.evidence import Mixture, epsilon_bound
 from surepick.core.linalg import Array
@@ -65,6 +68,13 @@ def heuristic_threshold(n_pulls: ArrayLike, *, delta: float, noise_std: float) -
     """Return noise_std^2 log((1 + log t)/delta). Not proved; popular since Garivier and Kaufmann (2016)."""
     t = np.asarray(n_pulls, dtype=np.float64)
     threshold: Array = noise_std**2 * (np.log1p(np.log(t)) - math.log(delta))
+    return threshold
+
+
+def growing_threshold(n_pulls: ArrayLike, *, delta: float, noise_std: float) -> Array:
+    """Return noise_std^2 log((t + 1)/delta). Not proved; used by Tirinzoni and Degenne (2022)."""
+    t = np.asarray(n_pulls, dtype=np.float64)
+    threshold: Array = noise_std**2 * (np.log1p(t) - math.log(delta))
     return threshold
 
 
@@ -190,6 +200,153 @@ class HeuristicThreshold:
         return heuristic_threshold(n_pulls, delta=delta, noise_std=noise_std)
 
 
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowingThreshold:
+    """noise_std^2 log((t + 1)/delta), not proved."""
+
+    name: str = "log-t"
+    u: None = None
+    guarantee: Guarantee = "heuristic"
+    needs_floor: bool = False
+
+    def __call__(
+        self,
+        *,
+        n_pulls: ArrayLike,
+        dim: int,
+        logdet: ArrayLike,
+        delta: float,
+        noise_std: float,
+    ) -> Array:
+        """See `growing_threshold`."""
+        return growing_threshold(n_pulls, delta=delta, noise_std=noise_std)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionThreshold:
+    """scale noise_std^2 log(factor t^2 n_tests / delta): a union bound over n_tests pairs and over all times.
+
+    Proved for pulls that depend on no reward, if scale >= 1 and factor >= pi^2/6 (or scale makes up for a smaller
+    factor): given the arms each test is a single Gaussian tail, and the risks delta/(factor t^2) sum to delta.
+    """
+
+    name: str
+    n_tests: int
+    scale: float = 1.0
+    factor: float = math.pi**2 / 6.0
+    u: None = None
+    guarantee: Guarantee = "proved"
+    needs_floor: bool = False
+
+    def __call__(
+        self,
+        *,
+        n_pulls: ArrayLike,
+        dim: int,
+        logdet: ArrayLike,
+        delta: float,
+        noise_std: float,
+    ) -> Array:
+        """Return the threshold at these numbers of pulls."""
+        t = np.asarray(n_pulls, dtype=np.float64)
+        inside = math.log(self.factor) + 2.0 * np.log(t) + math.log(self.n_tests) - math.log(delta)
+        threshold: Array = self.scale * noise_std**2 * inside
+        return threshold
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RidgeThreshold:
+    """(noise_std sqrt(log(n_tests/delta) + growth) + sqrt(ridge/2) norm_bound)^2, for a ridge estimate.
+
+    growth is half the log-determinant log det(I + A/ridge), or its bound (d/2) log(1 + t L^2/(ridge d)) if the
+    largest norm L of an arm is given. Proved for any sampling if the true theta has at most the norm `norm_bound`,
+    both in the features the ridge is spherical in.
+
+    Reference: Abbasi-Yadkori, Pal and Szepesvari (2011), Theorem 2.
+    """
+
+    name: str
+    ridge: float
+    norm_bound: float
+    n_tests: int = 1
+    largest_norm: float | None = None
+    u: float = 1.0
+    guarantee: Guarantee = "proved"
+    needs_floor: bool = False
+
+    def __call__(
+        self,
+        *,
+        n_pulls: ArrayLike,
+        dim: int,
+        logdet: ArrayLike,
+        delta: float,
+        noise_std: float,
+    ) -> Array:
+        """Return the threshold."""
+        growth = 0.5 * np.asarray(logdet, dtype=np.float64)
+        if self.largest_norm is not None:
+            t = np.asarray(n_pulls, dtype=np.float64)
+            growth = 0.5 * dim * np.log1p(t * self.largest_norm**2 / (self.ridge * dim))
+        price = math.log(self.n_tests) - math.log(delta) + growth
+        threshold: Array = (noise_std * np.sqrt(price) + math.sqrt(self.ridge / 2.0) * self.norm_bound) ** 2
+        return threshold
+
+
+@cache
+def gaussian_price(x: float) -> float:
+    """Return C(x) = min over 1/2 < l < 1 of (2l - 2l log(4l) + log zeta(2l) - log(1 - l)/2 + x) / l, about x + log x.
+
+    What time-uniformity over the pulls of one arm makes of log(1/delta) = x, apart from an iterated logarithm.
+
+    Reference: Kaufmann and Koolen (2021), "Mixture martingales revisited", Gaussian case.
+    """
+
+    def price(l: float) -> float:  # noqa: E741 - the letter of the formula, a lambda
+        return (2.0 * l * (1.0 - math.log(4.0 * l)) + math.log(zeta(2.0 * l)) - 0.5 * math.log1p(-l) + x) / l
+
+    # At both ends the price is infinite, and in between it has a single minimum.
+    best = minimize_scalar(price, bounds=(0.5 + 1e-9, 1.0 - 1e-9), method="bounded", options={"xatol": 1e-10})
+    return float(best.fun)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairsThreshold:
+    """noise_std^2 (2 C(log((K - 1)/delta)/2) + 4 log(4 + log(t/2))), C = `gaussian_price`: K arms, each with its mean.
+
+    Proved for any sampling of K = d linearly independent arms and Gaussian noise: then a pair is judged from the pulls
+    of its two arms alone, and a wrong answer needs one of K - 1 pairs to fail. The sum 2 log(4 + log N) over the two
+    arms is at most 4 log(4 + log(t/2)), which is what stands here.
+
+    Reference: Kaufmann and Koolen (2021), "Mixture martingales revisited".
+    """
+
+    n_arms: int
+    name: str = "gaussian-pairs"
+    u: None = None
+    guarantee: Guarantee = "proved"
+    needs_floor: bool = False
+
+    def __call__(
+        self,
+        *,
+        n_pulls: ArrayLike,
+        dim: int,
+        logdet: ArrayLike,
+        delta: float,
+        noise_std: float,
+    ) -> Array:
+        """Return the threshold at these numbers of pulls."""
+        t = np.asarray(n_pulls, dtype=np.float64)
+        fixed = 2.0 * gaussian_price(0.5 * (math.log(self.n_arms - 1) - math.log(delta)))
+        threshold: Array = noise_std**2 * (fixed + 4.0 * np.log(4.0 + np.log(0.5 * t)))
+        return threshold
+
+
 PAPER_MAIN = DeterminantThreshold(name="paper-main", u=1.0, union_over_time=True)
 """Section 5: u = 1, delta replaced by 6 delta/(pi^2 t^2), c = lambda_min of the initial arms' information."""
 
@@ -198,8 +355,9 @@ PAPER_APPENDIX = DeterminantThreshold(name="paper-appendix", u=0.1, union_over_t
 
 PAPER_REMARK = RemarkThreshold()
 HEURISTIC = HeuristicThreshold()
+LOG_T = GrowingThreshold()
 
 THRESHOLDS: Mapping[str, Threshold] = MappingProxyType(
-    {preset.name: preset for preset in (PAPER_MAIN, PAPER_APPENDIX, PAPER_REMARK, HEURISTIC)}
+    {preset.name: preset for preset in (PAPER_MAIN, PAPER_APPENDIX, PAPER_REMARK, HEURISTIC, LOG_T)}
 )
 """The presets by name."""

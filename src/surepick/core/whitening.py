@@ -10,7 +10,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, PairScore, Rival, Rivals
+from surepick.core.arms import ArmSet, PairForms, PairScore, Rival, Rivals
 from surepick.core.design import Design, optimal_design
 from surepick.core.linalg import Array, BoolArray, IntArray, triangular, upper_inverse
 
@@ -63,9 +63,9 @@ class WhitenedArms:
         """Return the rows equal to this one, itself included, in increasing order."""
         return self.arms.copies(arm)
 
-    def best(self, theta: Array) -> int:
-        """Return the arm with the largest theta'x; of equals, the lowest row number."""
-        return self.arms.best(self.map @ theta)
+    def best(self, theta: Array, among: BoolArray | None = None) -> int:
+        """Return the arm with the largest theta'x; of equals, the lowest row number. `among`: look at these alone."""
+        return self.arms.best(self.map @ theta, among)
 
     def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n arms with the largest |F'x|^2 and these values, largest first."""
@@ -86,6 +86,12 @@ class WhitenedArms:
     def most_confusing(self, leader: int, theta: Array, factors: Sequence[Array], score: PairScore) -> Rival:
         """Return the arm other than `leader` with the smallest score, see `ArmSet.rivals`."""
         return self.arms.most_confusing(leader, self.map @ theta, [self.map @ F for F in factors], score)
+
+    def pair_forms(
+        self, leader: int, vectors: Sequence[Array], factors: Sequence[Array], among: BoolArray
+    ) -> Iterator[PairForms]:
+        """Yield what all arms of `among` have to say about y = leader - arm, see `ArmSet.pair_forms`."""
+        return self.arms.pair_forms(leader, [self.map @ u for u in vectors], [self.map @ F for F in factors], among)
 
 
 def whiten(arms: ArmSet) -> WhitenedArms:

@@ -49,21 +49,21 @@ class BettingState:
         self.rule = rule
         self._candidates = candidates
         self._wealth = Betting(delta=rule.delta, noise_std=rule.noise_std, epsilon=rule.epsilon).start(candidates)
+        self._led: tuple[int, Array, int] | None = None
 
     def leader(self, estimate: LeastSquares) -> int:
         """Return the candidate that leads now: the best estimate among those not rejected."""
         if self._wealth.answer is not None:
             return self._wealth.answer
-        survivors = self._wealth.survivors
-        if len(survivors) == self._candidates.n_arms:
-            return self._candidates.best(estimate.theta)
-        return self._wealth.leading(estimate.theta)
+        # Asked when an interval closes and again when the next one opens: one pass does for both.
+        theta, n_blocks = estimate.theta, self._wealth.n_blocks
+        if self._led is None or self._led[0] != n_blocks or not np.array_equal(self._led[1], theta):
+            self._led = n_blocks, theta.copy(), self._wealth.leading(theta)
+        return self._led[2]
 
     def alive(self, leader: int) -> BoolArray:
         """Return which candidates (K,) the leader has yet to be separated from."""
-        alive = np.zeros(self._candidates.n_arms, dtype=bool)
-        alive[self._wealth.alternatives(leader)] = True
-        return alive
+        return self._wealth.is_alternative(leader)
 
     def open(self, estimate: LeastSquares, leader: int) -> None:
         """Place the bets of an interval whose arms are fixed and none of whose results is in."""

@@ -1,16 +1,17 @@
 """Rules that decide after every pull, driven like those that decide between intervals.
 
 The evidence, GLR and pairwise rules are valid for any sampling, so they need no intervals: the candidates they
-compare are all of them, always, and the leader is the best estimate.
+compare are all of them, unless they eliminate, and the leader is the best estimate.
 """
 
 from dataclasses import dataclass
 from typing import final
 
 from surepick.core.arms import ArmSet
-from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array
+from surepick.core.estimate import Estimate, LeastSquares
+from surepick.core.linalg import Array, BoolArray
 from surepick.core.thresholds import Guarantee
+from surepick.rules.ridge import RidgeEstimate
 from surepick.rules.stopping import EvidenceRule, GLRRule, PairwiseRule
 from surepick.rules.verdict import StoppingState, Verdict
 
@@ -18,9 +19,10 @@ from surepick.rules.verdict import StoppingState, Verdict
 @final
 @dataclass(frozen=True, slots=True)
 class EveryPull:
-    """A rule checked after every pull."""
+    """A rule checked after every pull; with `is_ridge` it reads the ridge estimate of its first regulariser."""
 
     rule: EvidenceRule | GLRRule | PairwiseRule
+    is_ridge: bool = False
 
     @property
     def name(self) -> str:
@@ -38,33 +40,37 @@ class EveryPull:
 
     def work_on(self, candidates: ArmSet) -> "EveryPullState":
         """Return a fresh state for these candidates."""
-        return EveryPullState(self.rule.start(candidates), candidates)
+        return EveryPullState(self.rule.start(candidates), candidates, is_ridge=self.is_ridge)
 
 
 @final
 class EveryPullState:
     """Such a rule at work."""
 
-    def __init__(self, state: StoppingState, candidates: ArmSet) -> None:
-        self._state, self._candidates = state, candidates
+    def __init__(self, state: StoppingState, candidates: ArmSet, *, is_ridge: bool) -> None:
+        self._state, self._candidates, self._is_ridge = state, candidates, is_ridge
+
+    def _read(self, estimate: LeastSquares) -> Estimate:
+        return RidgeEstimate(estimate) if self._is_ridge else estimate
 
     def leader(self, estimate: LeastSquares) -> int:
         """Return the candidate with the best estimate."""
-        return self._candidates.best(estimate.theta)
+        return self._candidates.best(self._read(estimate).theta)
 
-    def alive(self, leader: int) -> None:
-        """Return None: every candidate counts."""
+    def alive(self, leader: int) -> BoolArray | None:
+        """Return which candidates the leader has yet to be separated from; None means all."""
+        return self._state.alive(leader)
 
     def open(self, estimate: LeastSquares, leader: int) -> None:
         """Nothing to fix in advance."""
 
     def after_pull(self, estimate: LeastSquares) -> Verdict:
         """Check the rule."""
-        return self._state.check(estimate)
+        return self._state.check(self._read(estimate))
 
     def exact(self, estimate: LeastSquares) -> Verdict:
         """Scan all candidates."""
-        return self._state.look(estimate)
+        return self._state.look(self._read(estimate))
 
     def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> None:
         """Nothing: the last pull was checked already."""

@@ -11,11 +11,12 @@ from typing import final
 import numpy as np
 
 from surepick.core.arms import ArmSet, PairScore
-from surepick.core.estimate import LeastSquares
+from surepick.core.estimate import Estimate
 from surepick.core.evidence import Mixture, epsilon_bound, log_evidence
-from surepick.core.linalg import Array
+from surepick.core.linalg import Array, BoolArray
 from surepick.core.thresholds import Guarantee
 from surepick.errors import NotEnoughData
+from surepick.rules.elimination import EliminatingScan
 from surepick.rules.lazy import LazyScan, Reading
 from surepick.rules.verdict import Verdict, check_options, square_matrix, verdict_of
 
@@ -39,6 +40,7 @@ class EvidenceRule:
             is the information of the G-optimal design.
         full_scan: look at all arms at every check.
         spacing: see `LazyScan`; 0 decides exactly as full scans would.
+        elimination: an alternative once refuted stays refuted, see `elimination`.
     """
 
     delta: float
@@ -48,6 +50,7 @@ class EvidenceRule:
     regularizer: Array | None = None
     full_scan: bool = False
     spacing: float = 0.0
+    elimination: bool = False
     name: str = field(default="evidence", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
 
@@ -72,7 +75,11 @@ class EvidenceState:
         self.rule = rule
         self._arms = arms
         self._test = _EvidenceTest(rule, arms.dim)
-        self._scan = LazyScan(arms, self._test, full_scan=rule.full_scan, spacing=rule.spacing)
+        self._scan = (
+            EliminatingScan(arms, self._test)
+            if rule.elimination
+            else LazyScan(arms, self._test, full_scan=rule.full_scan, spacing=rule.spacing)
+        )
 
     @property
     def n_scans(self) -> int:
@@ -84,16 +91,20 @@ class EvidenceState:
         """Cheaper passes made by `check` that only looked up the leader."""
         return self._scan.n_leader_passes
 
-    def check(self, estimate: LeastSquares) -> Verdict:
+    def alive(self, leader: int) -> BoolArray | None:
+        """Return which candidates are not refuted as alternatives to this leader; None means all."""
+        return self._scan.alive(leader) if isinstance(self._scan, EliminatingScan) else None
+
+    def check(self, estimate: Estimate) -> Verdict:
         """Say whether to stop now."""
         reading = self._scan.check(estimate) if estimate.has_theta else None
         return self._verdict(reading)
 
-    def look(self, estimate: LeastSquares) -> Verdict:
+    def look(self, estimate: Estimate) -> Verdict:
         """Say exactly where things stand, at the cost of a scan."""
         return self._verdict(self._scan.look(estimate) if estimate.has_theta else None)
 
-    def epsilon_bound(self, estimate: LeastSquares) -> float:
+    def epsilon_bound(self, estimate: Estimate) -> float:
         """Return how much the leader can be losing at most, at confidence 1 - delta for all times together.
 
         Cost: one scan. The rule's own epsilon plays no part in it.
@@ -135,22 +146,22 @@ class _EvidenceTest:
         self._root: Array | None = None
         if rule.regularizer is not None:
             self._root = np.linalg.cholesky(base).astype(np.float64, copy=False)
-        self._seen: LeastSquares | None = None
+        self._seen: Estimate | None = None
         self._slots = slice(0, 0)
 
-    def logdets(self, estimate: LeastSquares) -> Array:
+    def logdets(self, estimate: Estimate) -> Array:
         """Log-determinants of this rule's regularisers."""
         return estimate.logdets[self._find_slots(estimate)]
 
-    def _find_slots(self, estimate: LeastSquares) -> slice:
+    def _find_slots(self, estimate: Estimate) -> slice:
         if estimate is not self._seen:
             self._slots, self._seen = estimate.slots(self._regularizers), estimate
         return self._slots
 
-    def threshold(self, estimate: LeastSquares) -> float:
+    def threshold(self, estimate: Estimate) -> float:
         return self._limit
 
-    def pair(self, estimate: LeastSquares, difference: Array) -> float:
+    def pair(self, estimate: Estimate, difference: Array) -> float:
         u = estimate.A_inv.dot(difference)
         q1 = float(difference.dot(u))
         if not q1 > 0.0:
@@ -162,25 +173,25 @@ class _EvidenceTest:
         top = self._scale * reach * reach
         return self._mixed(estimate, [top / (q1 + kappa * q2) for kappa in self._rule.mixture.kappas])
 
-    def shifted(self, estimate: LeastSquares, shift: Array, factor: float) -> float:
+    def shifted(self, estimate: Estimate, shift: Array, factor: float) -> float:
         # |shift|^2 in the norm A (A + V_j)^-1 A, all j at once.
         w = estimate.A.dot(shift)
         inverses = estimate.regularized_inverses[self._find_slots(estimate)]
         return self._mixed(estimate, (inverses.dot(w).dot(w) * (factor * factor * self._scale)).tolist())
 
-    def _mixed(self, estimate: LeastSquares, exponents: list[float]) -> float:
+    def _mixed(self, estimate: Estimate, exponents: list[float]) -> float:
         # Plain floats: on a handful of terms they are faster than arrays.
         weights = self._log_weights - 0.5 * self.logdets(estimate)
         terms = [weight + exponent for weight, exponent in zip(weights.tolist(), exponents, strict=True)]
         top = max(terms)
         return float(top + math.log(sum([math.exp(term - top) for term in terms])))
 
-    def factors(self, estimate: LeastSquares) -> Sequence[Array]:
-        F = estimate.factor()  # noqa: N806 - the letter of the notation
-        A_inv = F @ F.T  # noqa: N806
+    def factors(self, estimate: Estimate) -> Sequence[Array]:
+        F = estimate.factor()
+        A_inv = F @ F.T
         return [F, A_inv if self._root is None else A_inv @ self._root]
 
-    def score(self, estimate: LeastSquares) -> PairScore:
+    def score(self, estimate: Estimate) -> PairScore:
         rule, logdets = self._rule, self.logdets(estimate)
 
         def evidence(gap: Array, q1: Array, q2: Array) -> Array:
@@ -190,5 +201,5 @@ class _EvidenceTest:
 
         return evidence
 
-    def floor_reached(self, estimate: LeastSquares) -> bool:
+    def floor_reached(self, estimate: Estimate) -> bool:
         return True

@@ -12,11 +12,12 @@ import numpy as np
 
 from surepick.core.arms import ArmSet, PairScore
 from surepick.core.checks import check_number
-from surepick.core.estimate import LeastSquares
+from surepick.core.estimate import Estimate
 from surepick.core.evidence import glr
-from surepick.core.linalg import Array
+from surepick.core.linalg import Array, BoolArray
 from surepick.core.thresholds import THRESHOLDS, Guarantee, Threshold
 from surepick.errors import InvalidInput
+from surepick.rules.elimination import EliminatingScan
 from surepick.rules.lazy import LazyScan, Reading
 from surepick.rules.verdict import Verdict, check_options, square_matrix, verdict_of
 
@@ -44,6 +45,7 @@ class GLRRule:
             arms are x = T x_raw. Default: the identity.
         full_scan: look at all arms at every check.
         spacing: see `LazyScan`; 0 decides exactly as full scans would.
+        elimination: an alternative once refuted stays refuted, see `elimination`.
     """
 
     threshold: Threshold | str
@@ -54,6 +56,7 @@ class GLRRule:
     metric: Array | None = None
     full_scan: bool = False
     spacing: float = 0.0
+    elimination: bool = False
 
     def __post_init__(self) -> None:
         check_options(self.delta, self.noise_std, self.epsilon, self.spacing)
@@ -105,7 +108,11 @@ class GLRState:
     def __init__(self, rule: GLRRule, arms: ArmSet) -> None:
         self.rule = rule
         self._test = _GLRTest(rule, arms.dim)
-        self._scan = LazyScan(arms, self._test, full_scan=rule.full_scan, spacing=rule.spacing)
+        self._scan = (
+            EliminatingScan(arms, self._test)
+            if rule.elimination
+            else LazyScan(arms, self._test, full_scan=rule.full_scan, spacing=rule.spacing)
+        )
 
     @property
     def n_scans(self) -> int:
@@ -117,11 +124,15 @@ class GLRState:
         """Cheaper passes made by `check` that only looked up the leader."""
         return self._scan.n_leader_passes
 
-    def check(self, estimate: LeastSquares) -> Verdict:
+    def alive(self, leader: int) -> BoolArray | None:
+        """Return which candidates are not refuted as alternatives to this leader; None means all."""
+        return self._scan.alive(leader) if isinstance(self._scan, EliminatingScan) else None
+
+    def check(self, estimate: Estimate) -> Verdict:
         """Say whether to stop now."""
         return self._verdict(self._scan.check(estimate) if estimate.has_theta else None)
 
-    def look(self, estimate: LeastSquares) -> Verdict:
+    def look(self, estimate: Estimate) -> Verdict:
         """Say exactly where things stand, at the cost of a scan."""
         return self._verdict(self._scan.look(estimate) if estimate.has_theta else None)
 
@@ -139,13 +150,13 @@ class _GLRTest:
         self.epsilon = rule.epsilon
         self._rule = rule
         self._regularizers = rule.regularizers(dim)
-        self._seen: LeastSquares | None = None
+        self._seen: Estimate | None = None
         self._slots = slice(0, 0)
         # A >= c M if and only if the smallest eigenvalue of R^-1 A R^-T is at least c, where M = R R'.
         self._metric_root = np.linalg.cholesky(square_matrix("metric", rule.metric, dim))
         self._is_floor_reached = not rule.preset.needs_floor
 
-    def threshold(self, estimate: LeastSquares) -> float:
+    def threshold(self, estimate: Estimate) -> float:
         if estimate is not self._seen:
             self._slots, self._seen = estimate.slots(self._regularizers), estimate
         rule = self._rule
@@ -161,23 +172,23 @@ class _GLRTest:
             )
         )
 
-    def pair(self, estimate: LeastSquares, difference: Array) -> float:
+    def pair(self, estimate: Estimate, difference: Array) -> float:
         q = float(difference @ (estimate.A_inv @ difference))
         if not q > 0.0:
             return math.inf
         reach = max(float(difference @ estimate.theta) + self.epsilon, 0.0)
         return reach * reach / (2.0 * q)
 
-    def shifted(self, estimate: LeastSquares, shift: Array, factor: float) -> float:
+    def shifted(self, estimate: Estimate, shift: Array, factor: float) -> float:
         return 0.5 * factor * factor * float(shift @ (estimate.A @ shift))
 
-    def factors(self, estimate: LeastSquares) -> Sequence[Array]:
+    def factors(self, estimate: Estimate) -> Sequence[Array]:
         return [estimate.factor()]
 
-    def score(self, estimate: LeastSquares) -> PairScore:
+    def score(self, estimate: Estimate) -> PairScore:
         return lambda gap, q: glr(gap, q, self.epsilon)
 
-    def floor_reached(self, estimate: LeastSquares) -> bool:
+    def floor_reached(self, estimate: Estimate) -> bool:
         # A only grows, so once reached the floor stays reached.
         if not self._is_floor_reached and self._rule.c is not None:
             half = np.linalg.solve(self._metric_root, estimate.A)

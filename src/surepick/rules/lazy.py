@@ -28,7 +28,7 @@ from typing import Protocol, final
 import numpy as np
 
 from surepick.core.arms import ArmSet, PairScore
-from surepick.core.estimate import LeastSquares
+from surepick.core.estimate import Estimate
 from surepick.core.linalg import Array, IntArray
 
 # Relative room left below the threshold when a scan is skipped: far above rounding, far below what matters.
@@ -45,27 +45,27 @@ class PairTest(Protocol):
     is_strict: bool
     """Whether the threshold must be exceeded (or only reached)."""
 
-    def threshold(self, estimate: LeastSquares) -> float:
+    def threshold(self, estimate: Estimate) -> float:
         """Return what the statistic is compared with now; above 0."""
         ...
 
-    def pair(self, estimate: LeastSquares, difference: Array) -> float:
+    def pair(self, estimate: Estimate, difference: Array) -> float:
         """Return the statistic of one pair from leader - rival (d,)."""
         ...
 
-    def shifted(self, estimate: LeastSquares, shift: Array, factor: float) -> float:
+    def shifted(self, estimate: Estimate, shift: Array, factor: float) -> float:
         """Return the largest statistic of any direction that a move of theta by factor * `shift` explains."""
         ...
 
-    def factors(self, estimate: LeastSquares) -> Sequence[Array]:
+    def factors(self, estimate: Estimate) -> Sequence[Array]:
         """Return the factors whose quadratic forms `score` takes."""
         ...
 
-    def score(self, estimate: LeastSquares) -> PairScore:
+    def score(self, estimate: Estimate) -> PairScore:
         """Return the statistic as a function of arrays gap, quad_1, quad_2, ..."""
         ...
 
-    def floor_reached(self, estimate: LeastSquares) -> bool:
+    def floor_reached(self, estimate: Estimate) -> bool:
         """Whether the pulls satisfy whatever else the rule asks before it may stop."""
         ...
 
@@ -128,7 +128,7 @@ class LazyScan:
         self.n_leader_passes = 0
         """Cheaper passes so far that only looked up the leader."""
 
-    def check(self, estimate: LeastSquares) -> Reading:
+    def check(self, estimate: Estimate) -> Reading:
         """Decide; `estimate` must have a theta."""
         threshold = self._test.threshold(estimate)
         below = threshold * (1.0 - MARGIN)
@@ -159,7 +159,7 @@ class LazyScan:
                 return self._not_yet(reference, value, threshold)
         return self._scan(estimate, reference, threshold)
 
-    def look(self, estimate: LeastSquares) -> Reading:
+    def look(self, estimate: Estimate) -> Reading:
         """Scan all arms and report, without changing this state."""
         leader = self._arms.best(estimate.theta)
         test = self._test
@@ -179,7 +179,7 @@ class LazyScan:
             is_exact=False,
         )
 
-    def _leader_statistic(self, estimate: LeastSquares, reference: _Reference, below: float) -> float:
+    def _leader_statistic(self, estimate: Estimate, reference: _Reference, below: float) -> float:
         """Condition (i): an upper bound on the statistic if the leader is in the pool."""
         if not len(reference.pool):
             return self._test.pair(estimate, reference.leader_row - self._rival_row)
@@ -192,7 +192,7 @@ class LazyScan:
             value = min(value, self._test.pair(estimate, row - reference.leader_row))
         return value
 
-    def _takeover_statistic(self, estimate: LeastSquares, reference: _Reference) -> float:
+    def _takeover_statistic(self, estimate: Estimate, reference: _Reference) -> float:
         """Condition (ii): an upper bound on the statistic if the leader is some arm outside the pool."""
         if reference.factor == 0.0:
             return -math.inf
@@ -200,7 +200,7 @@ class LazyScan:
             return math.inf
         return self._test.shifted(estimate, estimate.theta - reference.theta, reference.factor)
 
-    def _find_leader(self, estimate: LeastSquares) -> _Reference:
+    def _find_leader(self, estimate: Estimate) -> _Reference:
         theta = estimate.theta
         leader = self._arms.best(theta)
         row = self._arms.gather([leader])[0]
@@ -214,7 +214,7 @@ class LazyScan:
         factor = 0.0 if len(near.index) < POOL_SIZE else max(1.0, epsilon / lead) if lead > 0.0 else math.inf
         return _Reference(leader, row, theta, factor, pool, self._arms.gather(pool))
 
-    def _scan(self, estimate: LeastSquares, reference: _Reference, threshold: float) -> Reading:
+    def _scan(self, estimate: Estimate, reference: _Reference, threshold: float) -> Reading:
         self.n_scans += 1
         test = self._test
         rival = self._arms.most_confusing(

@@ -11,7 +11,7 @@ import numpy as np
 
 from surepick.core.arms import ArmSet
 from surepick.core.checks import check_number
-from surepick.core.estimate import LeastSquares
+from surepick.core.estimate import Estimate
 from surepick.core.evidence import log_pairwise_evidence
 from surepick.core.linalg import Array
 from surepick.core.thresholds import Guarantee
@@ -71,7 +71,10 @@ class PairwiseState:
         self.rule = rule
         self._rows = arms.gather(np.arange(arms.n_arms))
 
-    def check(self, estimate: LeastSquares) -> Verdict:
+    def alive(self, leader: int) -> None:
+        """Return None: every arm counts."""
+
+    def check(self, estimate: Estimate) -> Verdict:
         """Say whether to stop now. The statistic is the smallest log e-value of a pair minus log(K - 1)."""
         rule = self.rule
         limit = math.log(1.0 / rule.delta)
@@ -83,7 +86,7 @@ class PairwiseState:
         if counts.sum() != estimate.n_pulls:
             raise InvalidInput(
                 f"the pairwise rule needs the arm of every pull, but knows {int(counts.sum())} of "
-                f"{estimate.n_pulls}; pass `arm=` to `LeastSquares.update`."
+                f"{estimate.n_pulls}; pass `arm=` to `Estimate.update`."
             )
         values = self._rows @ estimate.theta
         leader = int(np.argmax(values))
@@ -102,6 +105,6 @@ class PairwiseState:
         reading = Reading(statistic >= limit, leader, rival, statistic, limit, is_exact=True)
         return verdict_of(reading, rule.name, rule.guarantee, limit, is_evidence=True)
 
-    def look(self, estimate: LeastSquares) -> Verdict:
+    def look(self, estimate: Estimate) -> Verdict:
         """Say exactly where things stand: the same as `check`."""
         return self.check(estimate)

@@ -2,7 +2,7 @@
 
 A rule is frozen configuration; `rule.start(arms)` returns its state and `state.check(estimate)` a
 `Verdict`. The estimate must follow the rule's regularisers, so it is built as
-`LeastSquares(dim, regularizers=rule.regularizers(dim))`. Rules work in whatever coordinates `arms` uses,
+`Estimate(dim, regularizers=rule.regularizers(dim))`. Rules work in whatever coordinates `arms` uses,
 normally whitened ones.
 
 What every proved rule needs:
@@ -20,9 +20,9 @@ import numpy as np
 
 from surepick.core.arms import ArmSet
 from surepick.core.checks import check_delta, check_epsilon, check_noise_std, check_number
-from surepick.core.estimate import LeastSquares
+from surepick.core.estimate import Estimate
 from surepick.core.evidence import p_value
-from surepick.core.linalg import Array
+from surepick.core.linalg import Array, BoolArray
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.rules.lazy import Reading
@@ -59,11 +59,15 @@ class Verdict:
 class StoppingState(Protocol):
     """A rule at work on one arm set."""
 
-    def check(self, estimate: LeastSquares) -> Verdict:
+    def alive(self, leader: int) -> BoolArray | None:
+        """Return which candidates are not refuted as alternatives to this leader; None means all."""
+        ...
+
+    def check(self, estimate: Estimate) -> Verdict:
         """Say whether to stop now; call it after every pull (or every batch)."""
         ...
 
-    def look(self, estimate: LeastSquares) -> Verdict:
+    def look(self, estimate: Estimate) -> Verdict:
         """Say exactly where things stand, at the cost of a scan and without changing the state."""
         ...
 

@@ -56,7 +56,8 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         bounds: also compute the lower bound of each run's instance.
         only: numbers of the runs to do instead of 0..n_runs-1, say to look at a slow one again.
         progress: show the progress on standard error, or call a function with (runs done, runs in all).
-        options: options of the algorithm.
+        options: options of the algorithm. A function is called with the run's problem and must return the option:
+            `theta=lambda problem: problem.theta` tells an oracle what it is allowed to know.
 
     Raises:
         InvalidInput: an argument cannot be used. An error inside a run carries a note with the run's number.
@@ -204,6 +205,7 @@ def _run(job: _Job, run: int, cache: dict[str, _Instance]) -> _Outcome:
         if isinstance(job.problem, Problem):
             cache["problem"] = instance
         problem = instance.problem
+        options = {name: value(problem) if callable(value) else value for name, value in job.options.items()}
         start = time.thread_time()
         learner = create_learner(
             job.algorithm,
@@ -213,7 +215,7 @@ def _run(job: _Job, run: int, cache: dict[str, _Instance]) -> _Outcome:
             epsilon=job.epsilon,
             candidates=problem.candidates,
             seed=seeds.learner,
-            **job.options,
+            **options,
         )
         _pull_until_stopped(learner, instance.means, _noise(problem.noise_std, seeds.noise), job.max_pulls)
         seconds = time.thread_time() - start

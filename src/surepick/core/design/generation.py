@@ -110,13 +110,21 @@ def spanning_arms(arms: ArmSet, frame: Array) -> IntArray:
     return np.sort(index[chosen])
 
 
+def _same_information(X: Array, w: Array) -> Array:
+    """Return weights, most of them zero, with the same A: every value stays, and their total does not grow."""
+    return w * carried(information_columns(X @ whitener_of(X, w), w), w)
+
+
 @final
 class Generation:
     """One solve: the growing master, the pool of arms, and the goal."""
 
-    def __init__(self, arms: ArmSet, directions: Directions | None, *, tol: float) -> None:
-        """`directions` None means the arms themselves (the G-optimal design)."""
-        self.arms, self.tol = arms, tol
+    def __init__(self, arms: ArmSet, directions: Directions | None, *, tol: float, is_sparse: bool = True) -> None:
+        """`directions` None means the arms themselves (the G-optimal design).
+
+        `is_sparse`: look for few arms; else at most d(d+1)/2, which costs no further pass.
+        """
+        self.arms, self.tol, self.is_sparse = arms, tol, is_sparse
         self.effort = Effort()
         self.frame = frame_of(arms)
         self._fill_pool(_strided(arms.n_arms, pooled(arms.n_arms, arms.dim)))
@@ -161,7 +169,7 @@ class Generation:
             self._add(gain, inside, whitener)
             self.goal.grow(whitener)
         assert best is not None
-        return self._thinned(best)
+        return self._thinned(best) if self.is_sparse else self._carried(best)
 
     def _fill_pool(self, index: IntArray) -> None:
         self.pool, self.pool_rows = index, self.arms.gather(index) @ self.frame
@@ -234,6 +242,12 @@ class Generation:
                     return replace(full, support=full.support[kept], w=w, value=value, idle=np.zeros(len(w), bool))
         return full
 
+    def _carried(self, full: Solution) -> Solution:
+        """Return the solution on at most d(d+1)/2 arms, its A and so its bounds unchanged: nothing to prove anew."""
+        w = _same_information(self.arms.gather(full.support) @ self.frame, full.w)
+        kept = w > 0
+        return replace(full, support=full.support[kept], w=w[kept], idle=full.idle[kept])
+
     def _proposals(self, full: Solution, X: Array) -> Iterator[tuple[IntArray, Array]]:
         """Yield (arms kept, weights) from the boldest to the safest."""
         kept = np.flatnonzero(~full.idle)
@@ -247,9 +261,8 @@ class Generation:
             whitener = whitener_of(X[kept], w)
             yield kept, w * carried(self.goal.columns(X[kept], w, whitener), w, max_work=MAX_WORK)
             yield kept, w
-        # Keeps A itself, hence the value, and gets below d(d+1)/2 arms whatever happened above.
-        columns = information_columns(X @ whitener_of(X, full.w), full.w)
-        yield np.arange(len(X)), full.w * carried(columns, full.w)
+        # Gets below d(d+1)/2 arms whatever happened above.
+        yield np.arange(len(X)), _same_information(X, full.w)
 
     def _purge(self, whitener: Array, z: Array) -> None:
         """Drop arms that are priced out and carry next to no information."""

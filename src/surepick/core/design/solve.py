@@ -95,11 +95,12 @@ def separating_design(
     *,
     tol: float,
     warm_start: Design | None = None,
+    is_sparse: bool = True,
 ) -> Design:
     """Return the design that separates a given leader from the candidates that still count.
 
-    What a learner asks for again and again: like `characteristic_time`, but with the directions at hand. Only
-    weights, value and bounds of the result are meaningful when some candidates no longer count.
+    What a learner asks for again and again: like `characteristic_time`, but with the directions at hand, and on up
+    to d(d+1)/2 arms if it need not be `is_sparse`, which saves passes over large sets. Only weights, value and bounds of the result are meaningful when some candidates no longer count.
     """
     return _solved(
         arms,
@@ -108,6 +109,7 @@ def separating_design(
         warm_start=warm_start,
         candidates=directions.candidates,
         theta=directions.theta,
+        is_sparse=is_sparse,
     )
 
 
@@ -120,8 +122,9 @@ def _solved(
     warm_start: Design | None,
     candidates: ArmSet | None = None,
     theta: Array | None = None,
+    is_sparse: bool = True,
 ) -> Design:
-    generation = Generation(arms, directions, tol=check_tol(tol))
+    generation = Generation(arms, directions, tol=check_tol(tol), is_sparse=is_sparse)
     solution = generation.solve(None if warm_start is None else _start(warm_start, arms))
     scale = 1.0 if theta is None else 2.0
     used = solution.lam > 0

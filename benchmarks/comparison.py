@@ -1,0 +1,82 @@
+"""All algorithms on the same instances: under one proved rule, under the betting rule, and under their own rules.
+
+Every cell is the mean of pulls / lower bound of the run's instance (its standard error), delta = .05. All algorithms
+of a column see the same instances. Runs given up at the cap are counted in brackets; then the mean is a lower estimate
+and is printed as "> ".
+"""
+
+import math
+
+import surepick as sp
+from benchmarks._instances import COMPARED, KNOWLEDGE, PAPER_KNOWLEDGE, SMALL_ANGLE, Source
+from surepick.simulation.runs import Runs
+
+N_RUNS = 20
+N_JOBS = 2
+CAP = 100_000
+SMALL_ANGLE_RUNS, SMALL_ANGLE_CAP = 5, 10**6
+
+BASIS_ONLY = {"track-and-stop"}
+OWN_ARMS_ONLY = {"track-and-stop"}
+MOST_ARMS = {"lingame-c": 300}
+
+
+def is_possible(name: str, column: str) -> bool:
+    """Whether the algorithm accepts the instance at all."""
+    return not (
+        (name in BASIS_ONLY and column != "basis")
+        or (name in OWN_ARMS_ONLY and column == "transd.")
+        or (name == "lingame-c" and column == "many")
+    )
+
+
+def _cell(runs: Runs) -> str:
+    ratio = runs.ratio
+    spread = float(ratio.std(ddof=1)) / math.sqrt(len(ratio))
+    n_capped = int((~runs.stopped).sum())
+    wrong = f" {runs.n_errors}!" if runs.n_errors else ""
+    return f"{'> ' if n_capped else ''}{ratio.mean():.2f} ({spread:.2f}){wrong}"
+
+
+def table(title: str, columns: dict[str, Source], *, n_runs: int, cap: int, seed: int, **options: object) -> None:
+    """Print one row per algorithm."""
+    print(f"\n{title}; {n_runs} runs, seed {seed}, cap {cap} pulls; n! = n wrong answers", flush=True)
+    print(f"{'algorithm':20s} " + " ".join(f"{name:>15s}" for name in columns))
+    for name in sp.algorithms():
+        cells = []
+        for column, problem in columns.items():
+            if not is_possible(name, column):
+                cells.append("-")
+                continue
+            knowledge = KNOWLEDGE.get(name, {})
+            if options.get("variant") == "paper":
+                knowledge = {**knowledge, **PAPER_KNOWLEDGE.get(name, {})}
+            runs = sp.simulate(
+                problem,
+                name,
+                n_runs=n_runs,
+                seed=seed,
+                n_jobs=N_JOBS,
+                bounds=True,
+                max_pulls=cap,
+                **knowledge,
+                **options,  # type: ignore[arg-type]
+            )
+            cells.append(_cell(runs))
+        print(f"{name:20s} " + " ".join(f"{cell:>15s}" for cell in cells), flush=True)
+
+
+def main() -> None:
+    """Print all tables; hours on two cores."""
+    table("one proved rule (evidence)", COMPARED, n_runs=N_RUNS, cap=CAP, seed=40, stopping="evidence")
+    table("the betting rule, in blocks", COMPARED, n_runs=N_RUNS, cap=CAP, seed=40, stopping="betting")
+    table("defaults (practical variants)", COMPARED, n_runs=N_RUNS, cap=CAP, seed=40)
+    table("own published rules", COMPARED, n_runs=N_RUNS // 2, cap=CAP, seed=40, variant="paper")
+    table(
+        "angle .01, evidence", SMALL_ANGLE, n_runs=SMALL_ANGLE_RUNS, cap=SMALL_ANGLE_CAP, seed=41, stopping="evidence"
+    )
+    table("angle .01, defaults", SMALL_ANGLE, n_runs=SMALL_ANGLE_RUNS, cap=SMALL_ANGLE_CAP, seed=41)
+
+
+if __name__ == "__main__":
+    main()

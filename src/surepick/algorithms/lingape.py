@@ -1,0 +1,175 @@
+"""LinGapE (Xu, Honda and Sugiyama 2018): measure what separates the leader from the arm it may be losing most to.
+
+    leader          i = the best estimate
+    challenger      j = the largest upper confidence bound on theta'(x_j - x_i)
+    arm             greedy: the pull that shrinks the uncertainty of x_i - x_j most; or the ratio rule: keep the pulls
+                    in the proportions of the L1 allocation of x_i - x_j
+    stopping        when no bound is above epsilon
+
+Practical: bounds of the evidence mixture, so that "no bound above epsilon" is the evidence rule itself; a spanning set
+first. `variant="paper"`: every arm once; ridge estimate and the confidence width of the paper with its K^2, which needs
+`norm_bound`, at least the norm of theta. The paper's K^2 is not needed (the ellipsoid covers all differences together)
+and sqrt(ridge) norm_bound is costly where informative arms are nearly parallel.
+
+Index and stopping read the same estimate and the same norm. With ridge indices beside an unregularised stopping rule an
+arm can look resolved to the sampler, never be pulled again, and keep the rule from stopping.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+
+from surepick.core.checks import check_number
+from surepick.core.linalg import cholesky, solve_lower
+from surepick.core.thresholds import RidgeThreshold
+from surepick.errors import InvalidInput
+from surepick.rules.asked import Asked
+from surepick.rules.challenger import largest_loss_bound
+from surepick.rules.choice import (
+    ScheduleOption,
+    Stopping,
+    Variant,
+    check_variant,
+    spanning_start,
+    start_then_choose,
+    stopping_rule,
+)
+from surepick.rules.every_pull import EveryPull
+from surepick.rules.greedy import GreedyChoice
+from surepick.rules.intervals import StartThenChoose
+from surepick.rules.l1_allocation import L1Allocation
+from surepick.rules.parts import Ground, Rule, Situation
+from surepick.rules.ridge import RidgeEstimate
+from surepick.rules.stopping import GLRRule
+
+Selection = Literal["greedy", "ratio"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinGapE:
+    """Options of the algorithm; None stands for the variant's own choice.
+
+    Args:
+        variant: "practical", or "paper" for the published constants.
+        stopping: the rule that decides; None in the paper variant is the paper's own.
+        selection: how to pick the arm: "greedy", or "ratio" by the L1 allocation.
+        schedule: when to look at results; default after every pull, by blocks under the betting rule.
+        elimination: an alternative once refuted stays refuted and is no longer challenged.
+        ridge: the paper's lambda.
+        norm_bound: the paper's S, a bound on the norm of theta that you know; only for its own rule.
+    """
+
+    variant: Variant = "practical"
+    stopping: Stopping | None = None
+    selection: Selection = "greedy"
+    schedule: ScheduleOption = None
+    elimination: bool = False
+    ridge: float = 1.0
+    norm_bound: float | None = None
+
+    def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
+        """Return the sampling rule and the stopping rule."""
+        is_paper = check_variant(self.variant)
+        arms = ground.arms
+        start = np.arange(arms.n_arms) if is_paper else spanning_start(ground)
+        threshold = self._threshold(ground) if is_paper and self.stopping is None else None
+        if threshold is not None:
+            rule: Rule = EveryPull(
+                GLRRule(
+                    threshold=threshold,
+                    delta=ground.delta,
+                    noise_std=ground.noise_std,
+                    epsilon=ground.epsilon,
+                    c=self.ridge,
+                    metric=arms.metric(),
+                    elimination=self.elimination,
+                ),
+                is_ridge=True,
+            )
+        else:
+            rule = stopping_rule(
+                self.stopping or "evidence", ground, start=spanning_start(ground), elimination=self.elimination
+            )
+        chooser = LinGapEChooser(ground, self.selection, threshold)
+        sampler = start_then_choose(start, chooser, stopping=self.stopping or "", schedule=self.schedule, dim=arms.dim)
+        return sampler, rule
+
+    def _threshold(self, ground: Ground) -> RidgeThreshold:
+        if self.norm_bound is None:
+            raise InvalidInput(
+                'lingape with variant="paper" needs `norm_bound`, at least the norm of theta; if none is known, '
+                'use variant="practical", which needs none.'
+            )
+        norm_bound = check_number("norm_bound", self.norm_bound, needed="a bound on the norm of theta")
+        if not check_number("ridge", self.ridge, needed="a number above 0") > 0.0 or norm_bound < 0.0:
+            raise InvalidInput(f"`ridge` must be above 0 and `norm_bound` at least 0, got {self.ridge}, {norm_bound}.")
+        return RidgeThreshold(
+            name="lingape", ridge=self.ridge, norm_bound=norm_bound, n_tests=ground.candidates.n_arms**2
+        )
+
+
+@final
+class LinGapEChooser:
+    """Leader against challenger, arm by arm; in a batch the estimate stays and the information grows."""
+
+    def __init__(self, ground: Ground, selection: Selection, threshold: RidgeThreshold | None) -> None:
+        if selection not in ("greedy", "ratio"):
+            raise InvalidInput(f"`selection` must be 'greedy' or 'ratio', got {selection!r}.")
+        self._ground, self._threshold = ground, threshold
+        ridge = None if threshold is None else threshold.ridge * ground.arms.metric()
+        self._ridge_logdet = 0.0 if ridge is None else float(np.linalg.slogdet(ridge)[1])
+        self._asked = Asked(ground.arms, ridge)
+        self._greedy = GreedyChoice(ground.arms) if selection == "greedy" else None
+        self._ratio = L1Allocation(ground.arms) if selection == "ratio" else None
+        self._situation: Situation | None = None
+
+    def look(self, situation: Situation) -> None:
+        """Take in the results so far."""
+        self._situation = situation
+        self._asked.renew(situation)
+
+    def choose(self) -> int:
+        """Return the arm that best separates leader and challenger."""
+        situation, asked = self._situation, self._asked
+        assert situation is not None
+        assert situation.leader is not None
+        leader = situation.leader
+        challenger = self._challenger(situation, leader)
+        rows = self._ground.candidates.gather([leader, challenger])
+        y = rows[0] - rows[1]
+        if self._ratio is not None:
+            support, share = self._ratio.of(y, key=(min(leader, challenger), max(leader, challenger)))
+            arm = int(support[np.argmin([asked.count(int(k)) / p for k, p in zip(support, share, strict=True)])])
+        else:
+            assert self._greedy is not None
+            arm = self._greedy.best(asked.A_inv, y)
+        asked.add(arm)
+        return arm
+
+    def _challenger(self, situation: Situation, leader: int) -> int:
+        """Return the candidate with the largest upper confidence bound on its lead over the leader."""
+        ground, A = self._ground, self._asked.A
+        if self._threshold is None:
+            assert situation.theta is not None
+            return largest_loss_bound(
+                ground.candidates,
+                leader,
+                situation.theta,
+                A,
+                delta=ground.delta,
+                noise_std=ground.noise_std,
+                among=situation.alive,
+            )[0]
+        logdet = float(np.linalg.slogdet(A)[1]) - self._ridge_logdet
+        limit = self._threshold(
+            n_pulls=self._asked.n, dim=len(A), logdet=logdet, delta=ground.delta, noise_std=ground.noise_std
+        )
+        width = float(np.sqrt(2.0 * limit))
+        theta = RidgeEstimate(situation.estimate).theta
+        factor = solve_lower(cholesky(A), np.eye(len(A))).T
+        found = ground.candidates.rivals(
+            leader, theta, [factor], lambda gap, square: gap - width * np.sqrt(square), 1, situation.alive
+        )
+        return int(found.index[0])

@@ -1,0 +1,303 @@
+"""Top-two rules: a leader, a challenger, and the pull that tells them apart; L-T3C (Shang et al. 2020) and relatives.
+
+Notation: theta, A (d, d) estimate and information of everything asked for; i the leader, j the challenger,
+y = z_i - z_j, gap_j = theta'y; N_k pulls of arm k; theta~ ~ N(theta, noise_std^2 A^-1), one draw per round.
+
+    leader          "best": the best estimate. "thompson": the best under theta~
+    challenger      "transport": argmin over j of gap_j+^2 / (2 y'A^-1 y), ties at random
+                    "transport-penalised": the same plus log n_j, n_j = 1 / (z_j'A^-1 z_j) the pulls that candidate is
+                    worth (N_j if the arms are a basis): a rival measured less is challenged more
+                    "resample": the best under further draws until it is not the leader; after `MOST_DRAWS` draws
+                    "transport", since near the end a draw disagrees with probability about delta
+    arm             "greedy": argmax (a'A^-1 y)^2 / (1 + a'A^-1 a), what shrinks y'A^-1 y most
+                    "ratio": keep the pulls in the proportions of the L1 allocation of y
+                    "ids": arm k with probability N_k (a_k'A^-1 y)^2 / y'A^-1 y, which sum to 1; never a new arm
+                    "coin": leader or challenger, a fair coin. As published ("N"), for orthogonal arms only: where a third
+                    arm is the informative one, as on the Soare instance, it hardly learns anything
+                    "evidence-greedy": no challenger; the pull that raises the evidence against the hardest rivals most
+
+A leader by estimate with transport and greedy is greedy LinGapE with a likelihood ratio for its index. That rule alone can
+get stuck on rivals that tie, hence `g_mix` and `exploration`.
+
+Evidence-greedy: with u = A^-1 y, v = A^-1 u and S_j = y'u + kappa_j u'u let l_j = log p_j - logdet_j / 2
++ gap^2 / (2 noise_std^2 S_j) be the terms of the evidence L = logsumexp_j l_j of a rival (`core.evidence`), and
+pi_j = exp(l_j - L). Rivals count with weights exp(-(L - min L) / T), T = .1 max(1, sqrt(min L)). One more pull of a raises
+S_j^-1 by about a'G_j a with G_j = (u u' + kappa_j (u v' + v u')) / S_j relative to S_j^-1; the arm maximises the weighted
+sum of a'G_j a over 1 + a'A^-1 a. The gradient is relative, without the factor gap^2, which would get stuck on near ties.
+
+`variant="paper"`: L-T3C, i.e. every arm once, leader by Thompson sampling, transport, greedy, no exploration, and
+the threshold log((1 + log t) / delta) of its experiments, which is not proved. Their public code draws a separate theta~
+for every arm, which loses the correlation of the estimates; here one draw serves all. Whatever the options, the error
+probability rests on the stopping rule alone; no optimality is proved for linear arms.
+
+References: Shang, de Heide, Kaufmann, Menard and Valko (2020), "Fixed-confidence guarantees for Bayesian best-arm
+identification"; Qin and You (2023) for the information-directed choice of arms.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+
+from surepick.core.evidence import Mixture
+from surepick.core.linalg import Array, BoolArray, IntArray, cholesky, solve_lower
+from surepick.errors import InvalidInput
+from surepick.rules.alternatives import Alternatives, Rows
+from surepick.rules.asked import Asked
+from surepick.rules.choice import (
+    ScheduleOption,
+    Stopping,
+    Variant,
+    check_variant,
+    spanning_start,
+    start_then_choose,
+    stopping_rule,
+)
+from surepick.rules.exploration import Exploration
+from surepick.rules.greedy import TIE, GreedyChoice
+from surepick.rules.intervals import StartThenChoose
+from surepick.rules.l1_allocation import L1Allocation
+from surepick.rules.parts import Ground, Rule, Situation
+
+LeaderChoice = Literal["best", "thompson"]
+ChallengerChoice = Literal["transport", "transport-penalised", "resample"]
+Selection = Literal["greedy", "ratio", "ids", "coin", "evidence-greedy"]
+
+MOST_DRAWS = 50
+# Rivals with a smaller weight than this do not enter the evidence-greedy gradient.
+SMALLEST_WEIGHT = 1e-3
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopTwo:
+    """Options of the algorithm; None stands for the variant's own choice.
+
+    Args:
+        variant: "practical", or "paper" for L-T3C as published.
+        stopping: the rule that decides; None in the paper variant is the threshold of its experiments.
+        leader: "best" or "thompson".
+        challenger: "transport", "transport-penalised" or "resample".
+        selection: how to pick the arm: "greedy", "ratio", "ids", "coin" or "evidence-greedy".
+        schedule: when to look at results; default after every pull, by blocks under the betting rule.
+        elimination: an alternative once refuted stays refuted and is no longer challenged.
+        exploration: factor of the floor on the smallest eigenvalue; 0 switches it off.
+        g_mix: share of the pulls that follow the G-optimal design.
+    """
+
+    variant: Variant = "practical"
+    stopping: Stopping | None = None
+    leader: LeaderChoice | None = None
+    challenger: ChallengerChoice = "transport"
+    selection: Selection = "greedy"
+    schedule: ScheduleOption = None
+    elimination: bool = False
+    exploration: float | None = None
+    g_mix: float | None = None
+
+    def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
+        """Return the sampling rule and the stopping rule."""
+        is_paper = check_variant(self.variant)
+        arms, spanning = ground.arms, spanning_start(ground)
+        stopping = self.stopping or ("heuristic" if is_paper else "evidence")
+        rule = stopping_rule(stopping, ground, start=spanning, elimination=self.elimination)
+        exploration = Exploration(
+            arms,
+            spanning,
+            floor=_default(self.exploration, 0.0 if is_paper else 0.3),
+            g_mix=_default(self.g_mix, 0.0 if is_paper else 0.1),
+        )
+        if self.selection == "evidence-greedy":
+            if self.leader == "thompson" or self.challenger != "transport":
+                raise InvalidInput(
+                    'selection="evidence-greedy" weighs all rivals of the best estimate and takes neither `leader` nor '
+                    f"`challenger`, got {self.leader!r} and {self.challenger!r}; leave them out."
+                )
+            chooser: EvidenceGreedyChooser | TopTwoChooser = EvidenceGreedyChooser(ground, exploration)
+        else:
+            chooser = TopTwoChooser(
+                ground,
+                leader=self.leader or ("thompson" if is_paper else "best"),
+                challenger=self.challenger,
+                selection=self.selection,
+                exploration=exploration,
+            )
+        start = np.arange(arms.n_arms) if is_paper else spanning
+        return start_then_choose(start, chooser, stopping=stopping, schedule=self.schedule, dim=arms.dim), rule
+
+
+def _default(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _checked(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InvalidInput(f"`{name}` must be one of {', '.join(map(repr, known))}, got {value!r}.")
+
+
+@final
+class TopTwoChooser:
+    """Leader, challenger, arm; in a batch the estimate stays and the information grows."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        *,
+        leader: LeaderChoice,
+        challenger: ChallengerChoice,
+        selection: Selection,
+        exploration: Exploration,
+    ) -> None:
+        _checked("leader", leader, ("best", "thompson"))
+        _checked("challenger", challenger, ("transport", "transport-penalised", "resample"))
+        _checked("selection", selection, ("greedy", "ratio", "ids", "coin", "evidence-greedy"))
+        if selection == "coin" and ground.candidates is not ground.arms:
+            raise InvalidInput(
+                'selection="coin" pulls one of the two candidates it compares and cannot be used with `candidates` that '
+                'are not the arms; use "greedy".'
+            )
+        self._ground, self._exploration = ground, exploration
+        self._leader, self._challenger, self._selection = leader, challenger, selection
+        self._rng = np.random.default_rng(np.random.SeedSequence(ground.seed, spawn_key=(1,)))
+        self._asked = Asked(ground.arms)
+        self._alternatives, self._candidates = Alternatives(ground.candidates), Rows(ground.candidates)
+        self._greedy = GreedyChoice(ground.arms) if selection == "greedy" else None
+        self._ratio = L1Allocation(ground.arms) if selection == "ratio" else None
+        self._situation: Situation | None = None
+
+    def look(self, situation: Situation) -> None:
+        """Take in the results so far."""
+        self._situation = situation
+        self._asked.renew(situation)
+
+    def choose(self) -> int:
+        """Return the next arm."""
+        asked = self._asked
+        arm = self._exploration.due(asked)
+        if arm is None:
+            pair = self._pair()
+            # No rival is left when all are refuted for this leader; any pull of the spanning kind will do.
+            arm = self._arm(*pair) if pair is not None else int(self._ground.arms.design.support[0])
+        asked.add(arm)
+        return arm
+
+    def _pair(self) -> tuple[int, int] | None:
+        situation = self._situation
+        assert situation is not None
+        assert situation.theta is not None
+        assert situation.leader is not None
+        leader, alive = situation.leader, situation.alive
+        factor: Array | None = None
+        if self._leader == "thompson" or self._challenger == "resample":
+            factor = solve_lower(cholesky(self._asked.A), np.eye(self._ground.arms.dim)).T
+        if self._leader == "thompson":
+            assert factor is not None
+            leader = self._best(self._draw(situation.theta, factor))
+            if leader != situation.leader and alive is not None:
+                alive = None  # what was refuted was refuted for another leader
+        if self._challenger == "resample":
+            assert factor is not None
+            rivals = self._alternatives.rivals(leader, alive)
+            for _ in range(MOST_DRAWS):
+                other = self._best(self._draw(situation.theta, factor))
+                if rivals[other]:
+                    return leader, other
+        challenger = self._cheapest(leader, situation.theta, alive)
+        return None if challenger is None else (leader, challenger)
+
+    def _draw(self, theta: Array, factor: Array) -> Array:
+        noise = self._rng.standard_normal(len(theta))
+        drawn: Array = theta + self._ground.noise_std * factor.dot(noise)
+        return drawn
+
+    def _best(self, theta: Array) -> int:
+        return int(self._ground.candidates.copies(int(np.argmax(self._candidates.times(theta))))[0])
+
+    def _cheapest(self, leader: int, theta: Array, alive: BoolArray | None) -> int | None:
+        A_inv = self._asked.A_inv
+        _, costs = self._alternatives.costs(leader, theta, A_inv, alive)
+        if self._challenger == "transport-penalised":
+            leverage = np.maximum(self._candidates.squares(A_inv), np.finfo(float).tiny)
+            costs = costs / self._ground.noise_std**2 - np.log(leverage)
+        least = float(costs.min())
+        if least == math.inf:
+            return None
+        ties = np.flatnonzero(costs <= least + TIE * abs(least))
+        return int(ties[0] if len(ties) == 1 else self._rng.choice(ties))
+
+    def _arm(self, leader: int, challenger: int) -> int:
+        asked, y = self._asked, self._alternatives.difference(leader, challenger)
+        if self._greedy is not None:
+            return self._greedy.best(asked.A_inv, y)
+        if self._ratio is not None:
+            support, share = self._ratio.of(y, key=(min(leader, challenger), max(leader, challenger)))
+            return int(support[np.argmin([asked.count(int(k)) / p for k, p in zip(support, share, strict=True)])])
+        if self._selection == "coin":
+            return leader if self._rng.random() < 0.5 else challenger
+        return self._informative(y)
+
+    def _informative(self, y: Array) -> int:
+        """Return an arm drawn by its share N_k (a_k'A^-1 y)^2 in y'A^-1 y."""
+        counts = self._asked.counts(self._ground.arms.n_arms)
+        pulled: IntArray = np.flatnonzero(counts)
+        along = self._ground.arms.gather(pulled).dot(self._asked.A_inv.dot(y))
+        shares = np.cumsum(counts[pulled] * along * along)
+        return int(pulled[np.searchsorted(shares, self._rng.random() * shares[-1], side="right")])
+
+
+@final
+class EvidenceGreedyChooser:
+    """The pull that raises the evidence against the hardest rivals most; no optimality is proved."""
+
+    def __init__(self, ground: Ground, exploration: Exploration) -> None:
+        self._ground, self._exploration = ground, exploration
+        self._asked = Asked(ground.arms)
+        self._rows, self._alternatives = Rows(ground.arms), Alternatives(ground.candidates)
+        self._mixture = Mixture.default()
+        self._situation: Situation | None = None
+
+    def look(self, situation: Situation) -> None:
+        """Take in the results so far."""
+        self._situation = situation
+        self._asked.renew(situation)
+
+    def choose(self) -> int:
+        """Return the next arm."""
+        arm = self._exploration.due(self._asked)
+        if arm is None:
+            gains = self._rows.squares(self._gradient()) / (1.0 + self._rows.squares(self._asked.A_inv))
+            arm = int(np.argmax(gains >= (1.0 - TIE) * gains.max()))
+        self._asked.add(arm)
+        return arm
+
+    def _gradient(self) -> Array:
+        """Return G (d, d); the identity if there is no rival."""
+        situation, asked = self._situation, self._asked
+        assert situation is not None
+        assert situation.theta is not None
+        assert situation.leader is not None
+        mixture, A_inv = self._mixture, asked.A_inv
+        rivals = np.flatnonzero(self._alternatives.rivals(situation.leader, situation.alive))
+        if not len(rivals):
+            return np.eye(len(A_inv))
+        y = self._alternatives.differences(situation.leader, rivals)
+        gap, u = y.dot(situation.theta), y.dot(A_inv)
+        S = np.einsum("ij,ij->i", y, u) + mixture.scales[:, None] * np.einsum("ij,ij->i", u, u)
+        spread = np.maximum(np.linalg.eigvalsh(asked.A), 0.0)
+        logdets = np.log1p(spread / mixture.scales[:, None]).sum(axis=1)
+        terms = (mixture.log_weights - 0.5 * logdets)[:, None] + np.maximum(gap, 0.0) ** 2 / (
+            2.0 * self._ground.noise_std**2 * S
+        )
+        top = terms.max(axis=0)
+        shares = np.exp(terms - top)
+        total = shares.sum(axis=0)
+        evidence = top + np.log(total)
+        least = float(evidence.min())
+        weights = np.exp((least - evidence) / (0.1 * math.sqrt(max(least, 1.0))))
+        heavy = weights >= SMALLEST_WEIGHT
+        slopes = weights[heavy] * shares[:, heavy] / total[heavy] / S[:, heavy]
+        u = u[heavy]
+        cross = (u.T * mixture.scales.dot(slopes)).dot(u.dot(A_inv))
+        gradient: Array = (u.T * slopes.sum(axis=0)).dot(u) + cross + cross.T
+        return gradient

@@ -1,0 +1,190 @@
+"""Track-and-Stop (Garivier and Kaufmann 2016): arms without structure, each with a mean of its own.
+
+    plan            w = the optimal proportions at the estimated means
+    sampling        C-tracking: keep the counts near the sum of all plans so far, each moved to where no proportion is
+                    below eps_t = (K^2 + t)^(-1/2) / 2; or
+                    D-tracking: keep the counts near t w, but first pull any arm with fewer than sqrt(t) - K/2 pulls
+    stopping        likelihood ratio gap^2 / (2 (1/N_leader + 1/N_rival)), smallest over rivals, above a threshold
+    recommendation  the leader
+
+Notation: K arms, N_a pulls of arm a, i the leader, gaps Delta_a = mean_i - mean_a, D_a = Delta_a^2 / 2. With
+x_a(y) = y / (D_a - y), the optimal proportions are w ~ (1 for i, x_a(y) for the others) at the y in (0, min D) where
+sum x_a(y)^2 = 1, and T* = (1 + sum x_a(y)) / y; noise_std cancels in w.
+
+In linear terms these are K = d linearly independent arms, in any coordinates. More arms than dimensions share
+information, which this algorithm would waste and its proofs do not cover: they are refused.
+
+Practical: C-tracking, which averages out plans made from poor estimates, and the pairwise rule (proved, checked after
+every pull). `variant="paper"`: D-tracking, the one the paper's experiments use (optimal proportions are unique here, so
+both are asymptotically optimal), and the rule `PairsThreshold`. The paper's own threshold log(2 t (K - 1)/delta) is
+proved there for Bernoulli rewards alone; for Gaussian ones this later rule by Kaufmann and Koolen takes its place. The
+paper's experiments stop with stopping="heuristic", which nobody proved, and have Bernoulli rewards: their numbers of
+pulls cannot be compared with Gaussian runs. Ties, at random in the paper, go to the lowest row number.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+
+from surepick.core.linalg import Array
+from surepick.core.thresholds import PairsThreshold
+from surepick.errors import InvalidInput
+from surepick.rules.choice import ScheduleOption, Stopping, Variant, check_variant, start_then_choose, stopping_rule
+from surepick.rules.every_pull import EveryPull
+from surepick.rules.intervals import StartThenChoose
+from surepick.rules.parts import Ground, Rule, Situation
+from surepick.rules.schedules import as_schedule
+from surepick.rules.stopping import GLRRule
+
+MeansTracking = Literal["C", "D"]
+
+# Deficits closer than this are a tie: rounding must not decide between arms.
+TIE = 1e-7
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackAndStop:
+    """Options of the algorithm; None stands for the variant's own choice.
+
+    Args:
+        variant: "practical", or "paper" for the published sampling and a threshold proved for Gaussian noise.
+        stopping: the rule that decides.
+        tracking: "C" follows the sum of all plans, "D" the plan in force.
+        schedule: when to look at results; default after every pull, by blocks under the betting rule.
+        elimination: an alternative once refuted stays refuted and is planned for no more; not with "pairwise".
+    """
+
+    variant: Variant = "practical"
+    stopping: Stopping | None = None
+    tracking: MeansTracking | None = None
+    schedule: ScheduleOption = None
+    elimination: bool = False
+
+    def __post_init__(self) -> None:
+        # Read once: an iterator of times could not be read again for a replay.
+        if self.schedule is not None:
+            object.__setattr__(self, "schedule", as_schedule(self.schedule))
+
+    def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
+        """Return the sampling rule and the stopping rule."""
+        is_paper = check_variant(self.variant)
+        arms = ground.arms
+        if arms.n_arms != arms.dim:
+            raise InvalidInput(
+                f"track-and-stop needs linearly independent arms, as many as features, got {arms.n_arms} arms with "
+                f"{arms.dim} features; use lazy-track-and-stop, which shares information between arms."
+            )
+        if ground.candidates is not arms:
+            raise InvalidInput(
+                "track-and-stop compares the arms themselves and cannot be used with `candidates`; leave them out, or "
+                "use lazy-track-and-stop."
+            )
+        tracking = self.tracking or ("D" if is_paper else "C")
+        if tracking not in ("C", "D"):
+            raise InvalidInput(f"`tracking` must be 'C' or 'D', got {tracking!r}.")
+        start = np.arange(arms.n_arms)
+        if is_paper and self.stopping is None:
+            rule: Rule = EveryPull(
+                GLRRule(
+                    threshold=PairsThreshold(n_arms=arms.n_arms),
+                    delta=ground.delta,
+                    noise_std=ground.noise_std,
+                    epsilon=ground.epsilon,
+                    elimination=self.elimination,
+                )
+            )
+        else:
+            rule = stopping_rule(self.stopping or "pairwise", ground, start=start, elimination=self.elimination)
+        chooser = MeansChooser(arms.gather(start), tracking)
+        return start_then_choose(start, chooser, stopping=rule.name, schedule=self.schedule, dim=arms.dim), rule
+
+
+@final
+class MeansChooser:
+    """Tracks the optimal proportions at the estimated means; in a batch the plan stays and the counts grow."""
+
+    def __init__(self, rows: Array, tracking: MeansTracking) -> None:
+        self._rows, self._is_cumulative = rows, tracking == "C"
+        self._N = self._w = self._tracked = np.zeros(len(rows))
+        self._W: Array | None = None
+
+    def look(self, situation: Situation) -> None:
+        """Plan from the results so far; pending asks count as pulls."""
+        assert situation.theta is not None
+        assert situation.leader is not None
+        N = np.zeros(len(self._rows))
+        for counts in (situation.estimate.counts, situation.pending):
+            for arm, n in counts.items():
+                N[arm] += n
+        self._N = N
+        means = self._rows @ situation.theta
+        gaps = means[situation.leader] - means
+        if situation.alive is not None:
+            gaps[~situation.alive] = math.inf
+        self._w = optimal_proportions(gaps, situation.leader)
+        if self._W is None:
+            self._W = N.copy()  # what was pulled before the first plan is owed to nobody
+
+    def choose(self) -> int:
+        """Return the arm furthest behind, or one that must be explored."""
+        N, n_arms = self._N, len(self._N)
+        t = float(N.sum())
+        if self._is_cumulative:
+            assert self._W is not None
+            self._W += at_least(self._w, 0.5 / math.sqrt(n_arms**2 + t))
+            behind = self._W - N
+        elif N.min() < math.sqrt(t) - 0.5 * n_arms:
+            behind = -N
+        else:
+            behind = t * self._w - N
+        arm = int(np.argmax(behind >= behind.max() - TIE))
+        N[arm] += 1.0
+        return arm
+
+
+def optimal_proportions(gaps: Array, leader: int) -> Array:
+    """Return the optimal proportions (K,) for these gaps to the leader; an infinite gap stands for "ruled out".
+
+    Arms tied with the leader share everything equally. With r_a = min D / D_a and y = v min D the equation reads
+    sum (v r_a / (1 - v r_a))^2 = 1. Its left side is convex and increasing, and at least 1 at v = 1/2: Newton's method
+    from there falls to the root without ever passing it.
+    """
+    rivals = np.arange(len(gaps)) != leader
+    closest = float(gaps[rivals].min())
+    w: Array = np.zeros(len(gaps))
+    w[leader] = 1.0
+    if not closest > 0.0:
+        w[gaps <= 0.0] = 1.0
+        w /= w.sum()
+        return w
+    if math.isinf(closest):
+        return w
+    r = (closest / gaps[rivals]) ** 2
+    v = 0.5
+    for _ in range(60):
+        x = v * r / (1.0 - v * r)
+        excess = float(x @ x) - 1.0
+        if excess <= 1e-14:
+            break
+        # The derivative of x in v is r / (1 - v r)^2 = (x + x^2) / v.
+        v -= excess * v / (2.0 * float(x @ (x + x * x)))
+    w[rivals] = v * r / (1.0 - v * r)
+    w /= w.sum()
+    return w
+
+
+def at_least(w: Array, floor: float) -> Array:
+    """Return the proportions of at least `floor` nearest to w in the largest coordinate: max(w - s, floor), sum 1.
+
+    Whatever is raised must be taken from the others; taking the same s from each keeps the largest change smallest.
+    """
+    above = np.sort(w - floor)[::-1]
+    mass = 1.0 - floor * len(w)
+    # As many coordinates stay above the floor as do so when they alone carry the mass.
+    excess = (np.cumsum(above) - mass) / np.arange(1, len(w) + 1)
+    n_above = int(np.flatnonzero(above > excess)[-1]) + 1
+    projected: Array = np.maximum(w - floor - excess[n_above - 1], 0.0) + floor
+    return projected

@@ -1,0 +1,227 @@
+"""XY-adaptive (Soare, Lazaric and Munos 2014): phases of a static design for the pairs left, each from fresh data.
+
+    phase j         candidates left, differences Y_j; start from d spanning pulls
+    arm             greedy: the pull that minimises max over Y_j of y'A^-1 y, A the information of the phase so far
+    end of phase    when that maximum has fallen to alpha times its value at the end of the phase before
+    elimination     least squares from the pulls of this phase alone; z goes if some z' is ahead by
+                    noise_std |z' - z| sqrt(2 log(pi^2 K^2 j^2/(3 delta))), |.| in the norm of A^-1
+    stopping        when one candidate is left
+
+The first phase compares with 1/(d (d + 1) + 1). The paper writes the end of a phase with values divided by numbers of
+pulls, where the values are those of designs with weights that sum to one; y'A^-1 y has that division in it already, and
+public codes that divide again have phases that grow by 1/sqrt(alpha) instead of 1/alpha.
+
+Proved: the tests that can hurt are those of the best candidate against K - 1 others, the risks 3 delta/(pi^2 K^2 j^2)
+sum to delta (K - 1)/(2 K^2). The pulls of a phase depend on no reward of it, so a phase is planned as a whole; their
+order does not matter to the test and is an even mixture. Departures: the paper starts a phase from A = I, which biases
+the estimate; the greedy choice settles, so after `GREEDY_PULLS` pulls the rest of a phase repeats its proportions; with
+more than `MOST_FORMS` pairs of arm and difference the certified design for all pairs takes the place of the greedy
+choice, which approximates it.
+
+Practical: certified designs, data of all phases kept, betting in blocks by schedule. Who has gone leaves the design at
+the end of a phase. Candidates need not be arms.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from surepick.core.checks import check_number
+from surepick.core.design import Design
+from surepick.core.design.pairs import pairwise_design
+from surepick.core.linalg import Array, IntArray
+from surepick.errors import InvalidInput
+from surepick.rules.choice import (
+    USUAL_SCHEDULE,
+    ScheduleOption,
+    Stopping,
+    Variant,
+    check_variant,
+    spanning_start,
+    stopping_rule,
+)
+from surepick.rules.parts import Ground, Rule, Sampler, Situation
+from surepick.rules.phase_plan import (
+    EvenlySpread,
+    PlannedBlocks,
+    Proportions,
+    candidates_left,
+    proportions_of,
+    without_idle_arms,
+)
+from surepick.rules.phase_rule import PhaseRule
+from surepick.rules.schedules import as_schedule
+
+MOST_FORMS = 200_000
+"""Arms times differences up to which the greedy choice is made; each of its pulls visits all of them."""
+GREEDY_PULLS = 2000
+"""Greedy pulls after which a phase goes on in the proportions reached."""
+# Values closer than this, relatively, are a tie: rounding must not decide between arms.
+TIE = 1e-9
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XYAdaptive:
+    """Options of the algorithm; None stands for the variant's own choice.
+
+    Args:
+        variant: "practical", or "paper" for phases judged at their end alone.
+        alpha: by which factor the uncertainty falls from phase to phase.
+        stopping: the rule that decides; None in the paper variant is elimination by phases.
+        schedule: when the practical variant looks at results.
+        elimination: whether the designs leave out what a rule chosen by `stopping` has refuted; default wherever the
+            rule can say.
+    """
+
+    variant: Variant = "practical"
+    alpha: float = 0.1
+    stopping: Stopping | None = None
+    schedule: ScheduleOption = None
+    elimination: bool | None = None
+
+    def __post_init__(self) -> None:
+        # Read once: an iterator of times could not be read again for a replay.
+        if self.schedule is not None:
+            object.__setattr__(self, "schedule", as_schedule(self.schedule))
+
+    def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
+        """Return the sampling rule and the stopping rule."""
+        is_paper = check_variant(self.variant)
+        alpha = check_number("alpha", self.alpha, needed="a factor between 0 and 1")
+        if not 0.0 < alpha < 1.0:
+            raise InvalidInput(f"`alpha` must be a factor between 0 and 1, got {alpha}; 0.1 is usual.")
+        if is_paper and self.stopping is None:
+            n_candidates, delta = ground.candidates.n_arms, ground.delta
+
+            def price(j: int) -> float:
+                return 2.0 * math.log(math.pi * n_candidates * j) - math.log(3.0 * delta)
+
+            rule: Rule = PhaseRule(price=price, noise_std=ground.noise_std, epsilon=ground.epsilon, name="xy-adaptive")
+        else:
+            stopping = self.stopping or "betting"
+            elimination = stopping != "pairwise" if self.elimination is None else self.elimination
+            rule = stopping_rule(stopping, ground, start=spanning_start(ground), elimination=elimination)
+        if is_paper:
+            return XYAdaptiveSampler(ground, alpha), rule
+        schedule = as_schedule(USUAL_SCHEDULE if self.schedule is None else self.schedule)
+        return PlannedBlocks(spanning_start(ground), XYAdaptivePlanner(ground, alpha), schedule), rule
+
+
+def first_uncertainty(dim: int) -> float:
+    """Return the largest y'A^-1 y that the first phase compares itself with."""
+    return 1.0 / (dim * (dim + 1) + 1)
+
+
+@final
+class XYAdaptiveSampler:
+    """The paper's phases: one interval each."""
+
+    def __init__(self, ground: Ground, alpha: float) -> None:
+        self._ground, self._alpha = ground, alpha
+        self._start = spanning_start(ground)
+        self._uncertainty = first_uncertainty(ground.arms.dim)
+        self._design: Design | None = None
+        self._pulls: EvenlySpread | None = None
+
+    def open(self, situation: Situation) -> int:
+        """Plan pulls until the uncertainty of the pairs left has fallen by alpha."""
+        ground = self._ground
+        rows = ground.candidates.gather(candidates_left(situation, ground.candidates.n_arms))
+        target = self._alpha * self._uncertainty
+        n_pairs = len(rows) * (len(rows) - 1) // 2
+        if n_pairs * ground.arms.n_arms <= MOST_FORMS:
+            table = np.vstack([chunk for _, chunk in ground.arms.chunks()])
+            first, second = np.triu_indices(len(rows), 1)
+            counts, self._uncertainty = greedy_counts(table, rows[first] - rows[second], self._start, target)
+            self._pulls = EvenlySpread(np.arange(len(table)), counts)
+        else:
+            self._design = pairwise_design(ground.arms, rows, warm_start=self._design)
+            # Rounding to n whole pulls costs a factor of at most n/(n - size of the support).
+            size = len(self._design.support)
+            n = math.ceil(self._design.value / target) + size
+            self._pulls = EvenlySpread(self._design.support, proportions_of(self._design).round(n))
+            self._uncertainty = self._design.value / (n - size)
+        return self._pulls.n
+
+    def next(self) -> int:
+        """Return the next arm of the phase; beyond its end, in the same proportions."""
+        assert self._pulls is not None
+        return self._pulls.next()
+
+    def pulls_per_nat(self) -> float:
+        """Return inf: a design for all pairs does not tell what the last one costs."""
+        return math.inf
+
+
+def greedy_counts(arms: Array, differences: Array, start: IntArray, target: float) -> tuple[IntArray, float]:
+    """Return pulls per arm (K,) of the greedy XY allocation, and the largest y'A^-1 y they leave, at most `target`.
+
+    Args:
+        arms: what may be pulled (K, d).
+        differences: what is to be resolved (m, d).
+        start: row numbers that span, pulled first.
+        target: largest y'A^-1 y to end with.
+
+    One choice costs O(K m): C = X A^-1 Y' and the quadratic forms are updated by the Sherman-Morrison formula, and a
+    pull of x turns y'A^-1 y into y'A^-1 y - (x'A^-1 y)^2/(1 + x'A^-1 x). Of equally good arms the lowest is taken.
+    """
+    counts = np.zeros(len(arms), dtype=np.int64)
+    np.add.at(counts, start, 1)
+    A_inv = np.linalg.inv(arms[start].T @ arms[start])
+    cross, leverage = arms @ A_inv @ differences.T, np.einsum("ij,jk,ik->i", arms, A_inv, arms)
+    square = np.einsum("ij,jk,ik->i", differences, A_inv, differences)
+    for _ in range(GREEDY_PULLS):
+        if square.max() <= target:
+            break
+        left_over = (square - cross * cross / (1.0 + leverage)[:, None]).max(axis=1)
+        arm = int(np.argmax(left_over <= (1.0 + TIE) * left_over.min()))
+        counts[arm] += 1
+        u = A_inv @ arms[arm]
+        scale = 1.0 + float(leverage[arm])
+        along_arms, along = arms @ u, cross[arm].copy()
+        A_inv -= u[:, None] * (u / scale)
+        cross -= along_arms[:, None] * (along / scale)
+        leverage -= along_arms * along_arms / scale
+        square -= along * along / scale
+    used = np.flatnonzero(counts)
+    value = _largest_square(arms[used], counts[used], differences)
+    if value > target:
+        # Every count is multiplied by at least value/target, so every y'A^-1 y is divided by at least that.
+        counts = np.ceil(counts * (value / target)).astype(np.int64)
+        value = _largest_square(arms[used], counts[used], differences)
+    return counts, value
+
+
+def _largest_square(arms: Array, counts: IntArray, differences: Array) -> float:
+    A = arms.T @ (counts[:, None] * arms)
+    return float(np.einsum("ij,ji->i", differences, np.linalg.solve(A, differences.T)).max())
+
+
+@final
+class XYAdaptivePlanner:
+    """The practical phases: the design for the pairs left when the phase began, as long as the paper's phase."""
+
+    def __init__(self, ground: Ground, alpha: float) -> None:
+        self._ground, self._alpha = ground, alpha
+        self._uncertainty = first_uncertainty(ground.arms.dim)
+        self._ends = 0.0
+        self._design: Design | None = None
+        self._proportions: Proportions | None = None
+
+    def plan(self, situation: Situation) -> Proportions:
+        """Return the design in force; a new one for the pairs left when a phase begins."""
+        ground = self._ground
+        if self._proportions is None or situation.n_pulls >= self._ends:
+            rows = ground.candidates.gather(candidates_left(situation, ground.candidates.n_arms))
+            self._design = pairwise_design(ground.arms, rows, warm_start=self._design)
+            self._proportions = without_idle_arms(self._design, ground.arms, rows, is_pairs=True)
+            self._uncertainty *= self._alpha
+            self._ends = situation.n_pulls + self._proportions.value / self._uncertainty
+        return self._proportions
+
+    def pulls_per_nat(self) -> float:
+        """Return inf: a design for all pairs does not tell what the last one costs."""
+        return math.inf

@@ -1,0 +1,109 @@
+"""Optimistic gains of the arms in a game against nature: what a pull may be worth, given what is not known yet.
+
+Notation: lambda nature's alternative, a_k an arm, V + eta I the regularised information, L the largest norm of an arm,
+M a bound on the norm of theta, beta(t, delta) the ridge threshold.
+
+    U_k = min( (|(theta - lambda)'a_k| + sqrt(2 h(t)) |a_k|_{(V + eta I)^-1})^2, c )
+
+* "paper": h(t) = beta(t, t^-3), c = 4 L^2 M^2 (no gain can be larger); needs M.
+* "log-t": h(t) = c = noise_std^2 log t, what published experiments ran.
+* "none": h = 0, no limit. Without optimism an arm can be neglected for good, so something else has to explore.
+
+Reference: Degenne, Menard, Shang and Valko (2020).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+
+from surepick.core.checks import check_number
+from surepick.core.linalg import Array
+from surepick.core.thresholds import RidgeThreshold
+from surepick.errors import InvalidInput
+from surepick.rules.every_pull import EveryPull
+from surepick.rules.parts import Ground
+from surepick.rules.stopping import GLRRule
+
+OptimismKind = Literal["paper", "log-t", "none"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimism:
+    """The bonus and the limit of gains at a time.
+
+    Args:
+        kind: "paper", "log-t" or "none".
+        noise_std: sub-Gaussian scale of the noise.
+        threshold: the ridge threshold with its norms; for "paper" alone.
+    """
+
+    kind: OptimismKind
+    noise_std: float
+    threshold: RidgeThreshold | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("paper", "log-t", "none"):
+            raise InvalidInput(f"`optimism` must be 'paper', 'log-t' or 'none', got {self.kind!r}.")
+
+    def gains(self, along: Array, width: Array, t: int, dim: int) -> Array:
+        """Return U (K,) from (theta - lambda)'a_k and |a_k| in the norm of (V + eta I)^-1."""
+        if self.kind == "none":
+            return along * along
+        reach = np.abs(along) + math.sqrt(2.0 * self.exploration_rate(t, dim)) * width
+        return np.minimum(reach * reach, self.limit(t))
+
+    def exploration_rate(self, t: int, dim: int) -> float:
+        """Return h(t), in squared reward units."""
+        t = max(t, 2)
+        if self.kind == "log-t":
+            return self.noise_std**2 * math.log(t)
+        assert self.threshold is not None
+        return float(self.threshold(n_pulls=t, dim=dim, logdet=0.0, delta=t**-3.0, noise_std=self.noise_std))
+
+    def limit(self, t: int) -> float:
+        """Return the largest gain that is credited."""
+        if self.kind == "log-t":
+            return self.noise_std**2 * math.log(max(t, 2))
+        assert self.threshold is not None
+        assert self.threshold.largest_norm is not None
+        return 4.0 * self.threshold.largest_norm**2 * self.threshold.norm_bound**2
+
+
+def ridge_threshold(name: str, ground: Ground, *, ridge: float, norm_bound: float | None) -> RidgeThreshold:
+    """Return beta(t, delta) = (noise_std sqrt(log(1/delta) + (d/2) log(1 + t L^2/(eta d))) + sqrt(eta/2) M)^2."""
+    if norm_bound is None:
+        raise InvalidInput(
+            f'{name} with variant="paper" needs `norm_bound`, at least the norm of theta, got None; if none is known, use '
+            'variant="practical", or optimism="log-t" with a `stopping` rule by name, which need none.'
+        )
+    bound = check_number("norm_bound", norm_bound, needed="a bound on the norm of theta")
+    if not bound > 0.0:
+        raise InvalidInput(f"`norm_bound` must be above 0, got {bound}.")
+    largest = float(ground.arms.arms.top_quadratic(np.eye(ground.arms.dim), 1)[1][0])
+    return RidgeThreshold(name=name, ridge=ridge, norm_bound=bound, largest_norm=math.sqrt(largest))
+
+
+def ridge_rule(threshold: RidgeThreshold, ground: Ground, *, elimination: bool) -> EveryPull:
+    """Return the likelihood-ratio rule of the ridge estimate under that threshold."""
+    return EveryPull(
+        GLRRule(
+            threshold=threshold,
+            delta=ground.delta,
+            noise_std=ground.noise_std,
+            epsilon=ground.epsilon,
+            c=threshold.ridge,
+            metric=ground.arms.metric(),
+            elimination=elimination,
+        ),
+        is_ridge=True,
+    )
+
+
+def check_ridge(ridge: float) -> float:
+    """Refuse a ridge that is not above 0."""
+    if not check_number("ridge", ridge, needed="a number above 0") > 0.0:
+        raise InvalidInput(f"`ridge` must be above 0, got {ridge}.")
+    return float(ridge)

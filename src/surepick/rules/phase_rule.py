@@ -1,0 +1,193 @@
+"""Elimination by phases: a candidate goes when some other beats it on the results of the phase alone.
+
+Notation: theta, A (d, d) least squares and information of the phase's own pulls; y = z - z' a difference of two
+candidates left; price(j) the log of tests over risk in phase j = 1, 2, ... At the end of phase j candidate z' goes if
+
+    theta'y >= noise_std |y|_{A^-1} sqrt(2 price(j))   for some z,
+
+and, where a paper rejects by a fixed accuracy instead of by widths, theta'y is at least that as well.
+
+Why it is valid: the arms of a phase are fixed before its first result, so each test is one sub-Gaussian tail of
+probability exp(-price(j)); if the number of tests times exp(-price(j)), summed over phases, is at most delta, the best
+candidate is ever beaten with probability at most delta. No data of earlier phases enter: what was pulled then depends
+on results, and the tails would not hold.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from surepick.core.arms import ArmSet, square_norms
+from surepick.core.betting import RANGE_TOL, RANK_TOL
+from surepick.core.estimate import LeastSquares
+from surepick.core.linalg import Array, BoolArray, IntArray
+from surepick.core.thresholds import Guarantee
+from surepick.rules.verdict import Verdict
+
+# Pairs are compared in blocks of so many numbers.
+BLOCK = 2_000_000
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRule:
+    """Reject candidates at the end of phases; stop when one is left, or all left are within epsilon of the leader.
+
+    Args:
+        price: log(tests / risk) of a phase, by its number 1, 2, ...
+        accuracy: a gap below which a phase rejects nothing, by its number; None rejects by the widths alone.
+        noise_std: sub-Gaussian scale of the noise.
+        epsilon: slack.
+        name: what the rule is called.
+        guarantee: what is proved about these prices.
+    """
+
+    price: Callable[[int], float]
+    accuracy: Callable[[int], float] | None = None
+    noise_std: float = 1.0
+    epsilon: float = 0.0
+    name: str = "phases"
+    guarantee: Guarantee = "proved"
+
+    def regularizers(self, dim: int) -> Array:
+        """Return none."""
+        return np.zeros((0, dim, dim))
+
+    def work_on(self, candidates: ArmSet) -> "PhaseState":
+        """Return a fresh state for these candidates."""
+        return PhaseState(self, candidates)
+
+
+@final
+class PhaseState:
+    """Elimination by phases at work."""
+
+    def __init__(self, rule: PhaseRule, candidates: ArmSet) -> None:
+        self.rule = rule
+        self.n_phases = 0
+        self._candidates = candidates
+        self._alive = np.ones(candidates.n_arms, dtype=bool)
+        self._answer: int | None = None
+        self._evidence, self._price = 0.0, rule.price(1)
+
+    def leader(self, estimate: LeastSquares) -> int:
+        """Return the candidate left with the best estimate from all results."""
+        if self._answer is not None:
+            return self._answer
+        left = np.flatnonzero(self._alive)
+        return int(left[np.argmax(self._candidates.gather(left) @ estimate.theta)])
+
+    def alive(self, leader: int) -> BoolArray:
+        """Return which candidates are left besides the leader."""
+        alive = self._alive.copy()
+        alive[leader] = False
+        return alive
+
+    def open(self, estimate: LeastSquares, leader: int) -> None:
+        """Nothing to fix in advance."""
+
+    def after_pull(self, estimate: LeastSquares) -> None:
+        """Nothing: phases are judged as a whole."""
+
+    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> Verdict:
+        """Reject what the phase's own results reject."""
+        rule = self.rule
+        self.n_phases += 1
+        self._price = rule.price(self.n_phases)
+        left = np.flatnonzero(self._alive)
+        phase = Phase(self._candidates.gather(left), information, moments)
+        accuracy = 0.0 if rule.accuracy is None else rule.accuracy(self.n_phases)
+        gone = phase.beaten(rule.noise_std * float(np.sqrt(2.0 * self._price)), at_least=accuracy)
+        self._alive[left[gone]] = False
+        left, phase = left[~gone], phase.without(gone)
+        i = int(np.argmax(phase.value))
+        rivals = np.setdiff1d(left, self._candidates.copies(int(left[i])))
+        worst = phase.least_certainty(i, rule.epsilon) if len(rivals) else np.inf
+        self._evidence = float(min(worst / rule.noise_std**2, 1e300))
+        if not len(rivals) or (rule.epsilon > 0.0 and self._evidence >= self._price):
+            self._answer = int(left[i])
+        return self.exact(estimate)
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Say where things stand after the last phase."""
+        return Verdict(
+            stopped=self._answer is not None,
+            leader=self.leader(estimate) if estimate.has_theta or self._answer is not None else None,
+            rival=None,
+            statistic=self._evidence,
+            threshold=self._price,
+            is_exact=True,
+            evidence=None,
+            rule=self.rule.name,
+            guarantee=self.rule.guarantee,
+        )
+
+
+@final
+class Phase:
+    """Candidates left and what one phase's results say about their differences."""
+
+    def __init__(self, rows: Array, information: Array, moments: Array) -> None:
+        spread, axes = np.linalg.eigh(information)
+        has_rank = spread > RANK_TOL * max(float(spread[-1]), 0.0)
+        along = rows @ axes
+        root = np.sqrt(spread[has_rank])
+        self.value: Array = along[:, has_rank] @ ((moments @ axes)[has_rank] / spread[has_rank])
+        """theta'z by the phase's least squares."""
+        self.scaled: Array = along[:, has_rank] / root
+        """Rows whose distances are the |y| in the norm of A^-1."""
+        self.unseen: Array = along[:, ~has_rank]
+        """What the phase did not measure: candidates that differ in it cannot be compared."""
+
+    def without(self, gone: BoolArray) -> "Phase":
+        """Return the same phase with fewer candidates."""
+        rest = object.__new__(Phase)
+        rest.value, rest.scaled, rest.unseen = self.value[~gone], self.scaled[~gone], self.unseen[~gone]
+        return rest
+
+    def beaten(self, width: float, *, at_least: float = 0.0) -> BoolArray:
+        """Return which candidates lose to some other by at least width |y|_{A^-1} and by `at_least`."""
+        gone = np.zeros(len(self.value), dtype=bool)
+        order = np.argsort(-self.value, kind="stable")  # the best reject most, so few blocks see everyone
+        left = order
+        step = max(1, BLOCK // max(1, len(order)))
+        for start in range(0, len(order), step):
+            winners = order[start : start + step]
+            left = left[~gone[left]]
+            if not len(left):
+                break
+            gap = self.value[winners, None] - self.value[None, left]
+            loses = (gap > 0.0) & (gap >= at_least) & (gap * gap >= width * width * self._distances(winners, left))
+            gone[left[(loses & self._comparable(winners, left)).any(axis=0)]] = True
+        return gone
+
+    def least_certainty(self, i: int, epsilon: float) -> float:
+        """Return the smallest (gap + epsilon)^2 / (2 |y|^2) of candidate i against any other, 0 if it may be behind."""
+        own, others = np.array([i]), np.arange(len(self.value))
+        reach = np.maximum(self.value[i] - self.value + epsilon, 0.0)
+        distance = self._distances(own, others)[0]
+        comparable = self._comparable(own, others)[0]
+        different = (distance > 0.0) | ~comparable
+        certainty = np.where(comparable, reach * reach / (2.0 * np.where(distance > 0.0, distance, 1.0)), 0.0)
+        return float(np.min(certainty[different], initial=np.inf))
+
+    def _distances(self, first: IntArray, second: IntArray) -> Array:
+        return _squared_distances(self.scaled[first], self.scaled[second])
+
+    def _comparable(self, first: IntArray, second: IntArray) -> BoolArray:
+        if not self.unseen.shape[1]:
+            return np.ones((len(first), len(second)), dtype=bool)
+        missed = _squared_distances(self.unseen[first], self.unseen[second])
+        size = square_norms(self.unseen)[first, None] + square_norms(self.scaled)[first, None]
+        close: BoolArray = missed <= RANGE_TOL * RANGE_TOL + 1e-13 * size
+        return close
+
+
+def _squared_distances(first: Array, second: Array) -> Array:
+    # One column at a time: the differences themselves, not an expanded square that cancels for nearly equal rows.
+    total = np.zeros((len(first), len(second)))
+    for a, b in zip(first.T, second.T, strict=True):
+        total += (a[:, None] - b[None, :]) ** 2
+    return total

@@ -1,0 +1,276 @@
+"""What every algorithm must do, whatever its idea: one suite over all names."""
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import surepick as sp
+from surepick.algorithms import Learner, algorithms, create_learner
+from surepick.errors import ArmsDoNotSpan, InvalidInput
+from surepick.simulation import problems
+from surepick.simulation.problems import Problem
+
+NAMES = algorithms()
+BASIS_ONLY = {"track-and-stop"}
+OWN_ARMS_ONLY = {"track-and-stop"}
+LINEAR = [name for name in NAMES if name not in BASIS_ONLY]
+
+# Knowledge that an algorithm, or its published rule, demands from its user.
+NEEDS: dict[str, dict[str, Any]] = {"xy-oracle": {"theta": lambda problem: problem.theta}}
+PAPER_NEEDS: dict[str, dict[str, Any]] = {
+    "lingape": {"norm_bound": lambda problem: float(np.linalg.norm(problem.theta))},
+    "lingame": {"norm_bound": lambda problem: float(np.linalg.norm(problem.theta))},
+    "lingame-c": {"norm_bound": lambda problem: float(np.linalg.norm(problem.theta))},
+    "alba": {"reward_bound": lambda problem: float(np.abs(problem.X @ problem.theta).max())},
+}
+# Large enough memory for a few tables of 10^4 x 2 and the solver; a K x K array would take 800 MB.
+MEMORY_AT_10_000_ARMS = 150e6
+
+EASY = problems.unit_basis([2.0, 0.0, -0.5, 0.3])
+TILTED = Problem(
+    X=np.array([[1.0, 0.2], [0.3, 1.0], [-0.5, 0.5], [0.6, 0.6], [0.1, -1.0]]),
+    theta=np.array([2.0, 0.0]),
+    name="five arms in the plane",
+)
+
+
+def needs(name: str, problem: Problem, **options: Any) -> dict[str, Any]:
+    """The options this algorithm cannot do without on this problem, and those given."""
+    asked = {**NEEDS.get(name, {}), **(PAPER_NEEDS.get(name, {}) if options.get("variant") == "paper" else {})}
+    return {key: value(problem) for key, value in asked.items()} | options
+
+
+def learner_on(name: str, problem: Problem, **options: Any) -> Learner:
+    """A learner of this algorithm on the problem."""
+    settings = needs(name, problem, **options)
+    settings.setdefault("noise_std", problem.noise_std)
+    settings.setdefault("candidates", problem.candidates)
+    return create_learner(name, problem.X, **settings)
+
+
+def run(learner: Learner, problem: Problem, *, seed: int, most: int = 20_000, batch: int = 1) -> list[int]:
+    """Pull until the learner stops, at most so often; return the arms pulled."""
+    rng, pulled = np.random.default_rng(seed), []
+    means = problem.X @ problem.theta
+    while not learner.stopped and len(pulled) < most:
+        for arm in learner.next_arms(batch):
+            learner.tell(arm, float(means[arm] + problem.noise_std * rng.standard_normal()))
+            pulled.append(arm)
+    return pulled
+
+
+def easy_for(name: str) -> Problem:
+    """An easy problem that the algorithm accepts."""
+    return EASY if name in BASIS_ONLY else TILTED
+
+
+@pytest.mark.parametrize("problem", [EASY, TILTED], ids=lambda problem: problem.name)
+@pytest.mark.parametrize("name", NAMES)
+def test_it_finds_the_best_arm_of_an_easy_problem(name: str, problem: Problem) -> None:
+    """With clear gaps the answer is right, and the decision says which rule it rests on."""
+    if name in BASIS_ONLY and problem is not EASY:
+        with pytest.raises(InvalidInput, match="lazy-track-and-stop"):
+            learner_on(name, problem)
+        return
+    learner = learner_on(name, problem)
+    run(learner, problem, seed=1)
+    decision = learner.decision
+    assert decision.stopped
+    assert decision.best == problem.best
+    assert decision.guarantee == "proved"
+    assert learner.expected_remaining() == 0.0
+    assert learner.epsilon_bound() >= 0.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_published_variant_finds_it_too(name: str) -> None:
+    """The paper's constants and rules, on an easier problem still: some are very cautious."""
+    problem = Problem(X=EASY.X, theta=2.0 * EASY.theta, name="easier", noise_std=0.5)
+    learner = learner_on(name, problem, variant="paper")
+    run(learner, problem, seed=2, most=200_000, batch=1)
+    assert learner.stopped
+    assert learner.decision.best == problem.best
+
+
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("stopping", ["betting", "evidence", "heuristic"])
+def test_every_stopping_rule_can_be_had(name: str, stopping: str) -> None:
+    """The sampling idea of each algorithm runs under each common rule, which the decision names."""
+    learner = learner_on(name, TILTED, stopping=stopping)
+    run(learner, TILTED, seed=3)
+    assert learner.decision.stopped
+    assert learner.decision.best == TILTED.best
+    assert learner.decision.rule == stopping
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_gives_the_same_pulls(name: str) -> None:
+    """Seed and results determine everything."""
+    problem = easy_for(name)
+    first, second = (run(learner_on(name, problem, seed=5), problem, seed=4) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("variant", ["practical", "paper"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_is_what_single_asks_would_give(name: str, variant: str) -> None:
+    """Before results are in, n asks at once and one by one are the same arms."""
+    problem = easy_for(name)
+    at_once, one_by_one = (learner_on(name, problem, seed=6, variant=variant) for _ in range(2))
+    for learner in (at_once, one_by_one):
+        run(learner, problem, seed=7, most=30)
+    if not at_once.stopped:
+        assert at_once.next_arms(12) == [one_by_one.next_arms()[0] for _ in range(12)]
+
+
+@pytest.mark.parametrize("variant", ["practical", "paper"])
+@pytest.mark.parametrize("name", NAMES)
+def test_snapshots_and_replay_give_the_same_state(name: str, variant: str) -> None:
+    """A log replayed, and a snapshot restored, go on exactly as the original does."""
+    problem = easy_for(name)
+    learner = learner_on(name, problem, seed=8, variant=variant, delta=1e-3)
+    means, rng = problem.X @ problem.theta, np.random.default_rng(9)
+    for step in range(25):
+        for arm in learner.next_arms(1 + step % 3):
+            if rng.random() < 0.1:
+                learner.fail(arm)
+            else:
+                learner.tell(arm, float(means[arm] + rng.standard_normal()))
+    snapshot, log = learner.snapshot(), learner.log
+    told_later = run(learner, problem, seed=10, most=40)
+    learner.restore(snapshot)
+    assert run(learner, problem, seed=10, most=40) == told_later
+    fresh = learner_on(name, problem, seed=8, variant=variant, delta=1e-3)
+    fresh.replay(log)
+    assert run(fresh, problem, seed=10, most=40) == told_later
+    assert np.array_equal(fresh.estimate.A, learner.estimate.A)
+    assert fresh.decision == learner.decision
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lost_and_late_results_do_no_harm(name: str) -> None:
+    """Results in random order, some of them never: it still ends with the right answer."""
+    problem = easy_for(name)
+    learner, rng = learner_on(name, problem, seed=11), np.random.default_rng(12)
+    means, waiting, n_asked = problem.X @ problem.theta, [], 0
+    while not learner.stopped and n_asked < 20_000:
+        waiting += learner.next_arms(4)
+        n_asked += 4
+        rng.shuffle(waiting)
+        told, waiting = waiting[:4], waiting[4:]
+        for arm in told:
+            if rng.random() < 0.1:
+                learner.fail(arm)
+            else:
+                learner.tell(arm, float(means[arm] + problem.noise_std * rng.standard_normal()))
+    assert learner.stopped
+    assert learner.decision.best == problem.best
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bad_options_are_refused_with_a_way_out(name: str) -> None:
+    """Unknown options, variants and rules, and arms that leave a direction unmeasured."""
+    problem = easy_for(name)
+    with pytest.raises(InvalidInput, match="colour"):
+        learner_on(name, problem, colour="red")
+    with pytest.raises(InvalidInput, match="variant"):
+        learner_on(name, problem, variant="folklore")
+    with pytest.raises(InvalidInput, match="stopping"):
+        learner_on(name, problem, stopping="gut feeling")
+    with pytest.raises(ArmsDoNotSpan):
+        create_learner(name, [[1.0, 0.0], [2.0, 0.0]], **{k: v(problem) for k, v in NEEDS.get(name, {}).items()})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tie_is_not_decided_and_slack_ends_it(name: str) -> None:
+    """Two equally good arms: no crash and (at this delta) no answer; within epsilon either will do."""
+    tied = problems.unit_basis([1.0, 1.0, -1.0])
+    if name == "xy-oracle":
+        with pytest.raises(sp.errors.TiedArms):
+            learner_on(name, tied)
+        return
+    learner = learner_on(name, tied, delta=1e-6)
+    run(learner, tied, seed=13, most=400)
+    assert not learner.stopped
+    slack = learner_on(name, tied, epsilon=1.0)
+    run(slack, tied, seed=14)
+    assert slack.decision.best in (0, 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_max_pulls_ends_a_run_without_an_answer(name: str) -> None:
+    """A hard problem is given up when told so."""
+    problem = problems.unit_basis([0.01, 0.0, 0.0])
+    means, rng = problem.X @ problem.theta, np.random.default_rng(15)
+    pull: Callable[[int], float] = lambda arm: float(means[arm] + rng.standard_normal())  # noqa: E731
+    result = sp.identify(problem.X, pull, algorithm=name, max_pulls=57, delta=1e-3, **needs(name, problem))
+    assert not result.stopped
+    assert result.n_pulls == 57
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_duplicate_arms_are_one_arm(name: str) -> None:
+    """Copies of the best arm are no rivals of it, copies of others change nothing."""
+    doubled = Problem(X=np.vstack([TILTED.X, TILTED.X[:2]]), theta=TILTED.theta, name="copies")
+    learner = learner_on(name, doubled)
+    run(learner, doubled, seed=16)
+    assert learner.stopped
+    assert learner.decision.best in (0, 5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_as_many_arms_as_features_in_any_coordinates(name: str) -> None:
+    """K = d with features that are far from orthogonal and in different units."""
+    rng = np.random.default_rng(17)
+    mixing = rng.standard_normal((4, 4)) * np.array([1.0, 1e3, 1e-3, 1.0])
+    problem = Problem(X=EASY.X @ mixing, theta=np.linalg.solve(mixing, EASY.theta), name="mixed units")
+    learner = learner_on(name, problem)
+    run(learner, problem, seed=18)
+    assert learner.decision.stopped
+    assert learner.decision.best == problem.best
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_candidates_other_than_the_arms(name: str) -> None:
+    """Answers that cannot be pulled, where the algorithm's setting allows it."""
+    candidates = np.array([[1.0, 0.1, 0.0], [0.0, 1.0, 0.2], [0.5, 0.5, -1.0]])
+    problem = Problem(X=np.eye(3), theta=np.array([2.0, 0.0, 0.0]), candidates=candidates, name="candidates")
+    if name in OWN_ARMS_ONLY:
+        with pytest.raises(InvalidInput, match="candidates"):
+            learner_on(name, problem)
+        return
+    learner = learner_on(name, problem)
+    run(learner, problem, seed=19)
+    assert learner.decision.stopped
+    assert learner.decision.best == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ten_thousand_arms_fit_in_memory(name: str) -> None:
+    """K = 10^4, d = 2 within the stated memory; what cannot do it says so at once."""
+    problem = problems.many_arms(10_000, seed=0)
+    if name in ("lingame-c", *BASIS_ONLY):
+        with pytest.raises(InvalidInput, match=r"10000|10,000"):
+            learner_on(name, problem)
+        return
+    options = needs(name, problem)
+    tracemalloc.start()
+    learner = create_learner(name, problem.X, **options)
+    run(learner, problem, seed=20, most=150)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < MEMORY_AT_10_000_ARMS
+    assert learner.decision.best is not None
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_earlier_results_are_welcome(name: str) -> None:
+    """A history that spans already: no second start, and the right answer."""
+    rng, means = np.random.default_rng(21), TILTED.X @ TILTED.theta
+    history = [(arm % 5, float(means[arm % 5] + rng.standard_normal())) for arm in range(20)]
+    pull: Callable[[int], float] = lambda arm: float(means[arm] + rng.standard_normal())  # noqa: E731
+    result = sp.identify(TILTED.X, pull, algorithm=name, history=history, **needs(name, TILTED))
+    assert result.best == TILTED.best

@@ -1,0 +1,91 @@
+"""Elimination: never later than the rule without it, valid per leader, and passed on to the sampler."""
+
+import numpy as np
+import pytest
+
+import surepick as sp
+from surepick.core.arms import FiniteArms
+from surepick.core.estimate import LeastSquares
+from surepick.rules.stopping import EvidenceRule, GLRRule
+from surepick.simulation import problems
+
+RULES = {
+    "evidence": lambda *, elimination: EvidenceRule(delta=0.1, elimination=elimination),
+    "heuristic": lambda *, elimination: GLRRule(threshold="heuristic", delta=0.1, elimination=elimination),
+    "paper-appendix": lambda *, elimination: GLRRule(
+        threshold="paper-appendix", delta=0.1, c=0.5, elimination=elimination
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_it_stops_no_later_and_eliminates_only_what_was_refuted(rule: str) -> None:
+    """On the same results; every eliminated pair had its statistic above the threshold at some time."""
+    problem = problems.sphere(3, 12, seed=4)
+    arms, means = FiniteArms(problem.X), problem.X @ problem.theta
+    for run in range(4):
+        rng = np.random.default_rng([31, run])
+        plain, eliminating = (RULES[rule](elimination=choice) for choice in (False, True))
+        estimate = LeastSquares(3, plain.regularizers(3))
+        states = plain.start(arms), eliminating.start(arms)
+        stopped = [0, 0]
+        refuted: set[tuple[int, int]] = set()
+        for t in range(1, 6000):
+            arm = int(rng.integers(12))
+            estimate.update(problem.X[arm], float(means[arm] + rng.standard_normal()), arm)
+            for i, state in enumerate(states):
+                if not stopped[i]:
+                    verdict = state.check(estimate)
+                    stopped[i] = t * verdict.stopped
+            if estimate.has_theta:
+                leader = arms.best(estimate.theta)
+                test = states[0]._test
+                limit = test.threshold(estimate)
+                refuted |= {
+                    (leader, j)
+                    for j in range(12)
+                    if j != leader and test.pair(estimate, problem.X[leader] - problem.X[j]) >= limit * (1 - 1e-12)
+                }
+                if not stopped[1]:
+                    alive = states[1].alive(leader)
+                    assert alive is not None
+                    assert {(leader, int(j)) for j in np.flatnonzero(~alive) if j != leader} <= refuted
+            if all(stopped):
+                break
+        # Passes are spaced by one percent, so "no later" holds up to that.
+        assert 0 < stopped[1] <= 1.01 * stopped[0] + 1
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_was_refuted_once_need_not_be_refuted_again(rule: str) -> None:
+    """Arm 1 is refuted early and then has a lucky streak: the rule without elimination has to wait for it."""
+    arms = FiniteArms(np.eye(3))
+    plain, eliminating = (RULES[rule](elimination=choice) for choice in (False, True))
+    estimate = LeastSquares(3, plain.regularizers(3))
+    states = plain.start(arms), eliminating.start(arms)
+    rewards = [(arm, value) for _ in range(60) for arm, value in ((0, 2.0), (1, 0.0), (2, 1.9))]
+    rewards += [(1, 4.0)] * 50  # its mean rises to 1.8
+    rewards += [(2, 0.0)] * 300
+    stopped = []
+    for arm, value in rewards:
+        estimate.update(np.eye(3)[arm], value, arm)
+        stopped.append([state.check(estimate).stopped for state in states])
+    assert not any(first for first, _ in stopped)
+    assert stopped[-1][1]
+
+
+def test_the_designs_leave_out_what_is_eliminated() -> None:
+    """With elimination the sampler's alternatives shrink, and it costs no more pulls on many gaps of different size."""
+    problem = problems.unit_basis([1.0, 0.6, 0.2, -0.5, -1.0, -1.5])
+    plain, eliminating = (
+        sp.simulate(problem, n_runs=20, seed=3, stopping="evidence", elimination=elimination)
+        for elimination in (False, True)
+    )
+    assert eliminating.n_errors == 0
+    assert eliminating.mean <= plain.mean + 2.0 * plain.se
+
+
+def test_the_pairwise_rule_does_not_offer_it() -> None:
+    """Said at once, with the rules that do."""
+    with pytest.raises(sp.errors.InvalidInput, match="evidence"):
+        sp.create_learner("lazy-track-and-stop", np.eye(3), stopping="pairwise", elimination=True)
