@@ -13,7 +13,7 @@ from surepick.algorithms import create_learner
 from surepick.algorithms.learner import Learner
 from surepick.algorithms.xy_oracle import BATCHES
 from surepick.core.arms import FiniteArms
-from surepick.core.linalg import Array
+from surepick.core.linalg import Array, one_blas_thread
 from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput, TiedArms
 from surepick.rules import fixed_design
@@ -31,9 +31,11 @@ def learner_for(problem: Problem, name: str, **options: Any) -> Learner:
     return create_learner(name, problem.X, candidates=problem.candidates, **options)
 
 
+@one_blas_thread
 def run(learner: Learner, problem: Problem, *, seed: int, most: int = 20_000) -> list[int]:
     """Identify with seeded noise; returns the arms."""
-    rng, means, pulled = np.random.default_rng([80, seed]), problem.X @ problem.theta, []
+    rng, means = np.random.default_rng([80, seed]), problem.X @ problem.theta
+    pulled: list[int] = []
     while not learner.stopped and len(pulled) < most:
         arm = learner.next_arms()[0]
         learner.tell(arm, float(means[arm] + rng.standard_normal()))

@@ -69,12 +69,12 @@ def test_the_simple_form_is_never_below_the_determinant_it_replaces(seed: int, d
 
 
 def test_presets_are_named_and_labelled() -> None:
-    """Only the heuristic is without proof, and only it needs no floor under A."""
-    assert set(THRESHOLDS) == {"paper-main", "paper-appendix", "paper-remark", "heuristic"}
+    """The paper's rules are proved and need a floor under A, the heuristics are neither."""
+    assert set(THRESHOLDS) == {"paper-main", "paper-appendix", "paper-remark", "heuristic", "log-t"}
     for name, preset in THRESHOLDS.items():
         assert preset.name == name
-        assert preset.guarantee == ("heuristic" if name == "heuristic" else "proved")
-        assert preset.needs_floor == (name != "heuristic")
+        assert preset.guarantee == ("proved" if name.startswith("paper") else "heuristic")
+        assert preset.needs_floor == name.startswith("paper")
 
 
 def test_thresholds_broadcast_over_paths() -> None:

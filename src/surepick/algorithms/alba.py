@@ -2,8 +2,8 @@
 
     level r         r = 0, 1, ... with risk delta_r = 6 delta/(pi^2 (r + 1)^2), until at most floor(d/2^r) arms are left
     phase s         of a level, with risk delta_s = 6 delta_r/(pi^2 s^2) and accuracy e_s = 4/1.1^s
-    arms            n_s = ceil(l_s log(5 S^2/(2 delta_s))) independent draws from the G-optimal design w of the arms left
-                    in their span, S the arms left when the level began, k the dimension of the span,
+    arms            n_s = ceil(l_s log(5 S^2/(2 delta_s))) independent draws from the G-optimal design w of the arms
+                    left in their span, S the arms left when the level began, k the dimension of the span,
                     l_s = 4 c (2 + (6 + e_s) k)/e_s^2, c = max(4 L^2/noise_std^2, 3)
     estimate        theta = A(w)^-1 (1/n) sum r_i x_i, with the information of the design, not of the pulls drawn
     elimination     with x^ the best estimate, x goes if theta'(x^ - x) exceeds the width of y = x^ - x
@@ -174,7 +174,7 @@ class AlbaPhases:
 
     @property
     def price(self) -> float:
-        """l = log(2 S^2/delta_s)."""
+        """The l of the widths, log(2 S^2/delta_s)."""
         return math.log(2.0 * self.n_at_level**2 / self.risk)
 
     @property
@@ -192,7 +192,7 @@ class AlbaPhases:
 
     def reading(self, Z: Array, moments: Array) -> tuple[Array, "AlbaWidths"]:
         """Return theta'z of rows Z (m, d) by the paper's estimate, and the widths of their differences."""
-        A_inv = np.linalg.inv(self.rows.T @ (self.weights[:, None] * self.rows))
+        A_inv: Array = np.linalg.inv(self.rows.T @ (self.weights[:, None] * self.rows)).astype(np.float64, copy=False)
         inside = Z @ self.basis
         theta = A_inv @ (self.basis.T @ moments) / self.n_drawn
         information = self.basis.T @ self.information @ self.basis

@@ -1,8 +1,8 @@
 """Frank-Wolfe Sampling (Wang, Tzeng and Proutiere 2021): one Frank-Wolfe step of the optimal design per pull.
 
-Notation: x(t) (K,) in the simplex, the target proportions; V = A(x) = sum_k x_k a_k a_k'; i the leader, y_j = z_i - z_j,
-gap_j = theta'y_j; f_j(x) = gap_j^2 / (2 y_j'V^-1 y_j), concave and homogeneous of degree 1 in x, to be made large for
-all j at once.
+Notation: x(t) (K,) in the simplex, the target proportions; V = A(x) = sum_k x_k a_k a_k'; i the leader,
+y_j = z_i - z_j, gap_j = theta'y_j; f_j(x) = gap_j^2 / (2 y_j'V^-1 y_j), concave and homogeneous of degree 1 in x, to be
+made large for all j at once.
 
     target          i      = the best estimate
                     J      = {j : f_j < min f + r_t}, r_t = t^-0.9 / K
@@ -78,9 +78,7 @@ class FrankWolfe:
         stopping = self.stopping or ("heuristic" if is_paper else "evidence")
         rule = stopping_rule(stopping, ground, start=spanning, elimination=self.elimination)
         chooser = FrankWolfeChooser(ground, start)
-        return start_then_choose(
-            start, chooser, stopping=stopping, schedule=self.schedule, dim=ground.arms.dim
-        ), rule
+        return start_then_choose(start, chooser, stopping=stopping, schedule=self.schedule, dim=ground.arms.dim), rule
 
 
 @final
@@ -178,8 +176,8 @@ class FrankWolfeChooser:
 class Game:
     """max over z in the simplex of min over j of sum_k z_k (a_k'u_j)^2 - f_j, by growing a small matrix game.
 
-    Either side answers the other's mixture with its best single choice, which joins the small game, until neither gains.
-    Of K arms and n alternatives a handful ever matters, so neither the K n payoffs nor a program of that size is needed.
+    Either side answers the other's mixture with its best single choice, which joins the small game, until neither
+    gains. Of K arms and n alternatives a handful ever matters, so the K n payoffs are never computed.
 
     Args:
         rows: the arms.

@@ -42,11 +42,11 @@ from surepick.rules.schedules import Schedule, as_schedule
 # on the estimate is worth far less than that: its relative error falls like one over the root of the pulls.
 LOOSEST_TOL, TIGHTEST_TOL = 0.05, 1e-2
 
-# Above so many numbers in the table of arms a design costs passes that take most of the time. Then the first one waits
-# for FIRST_DESIGN pulls per feature, since what fewer results say about a leader among so many arms is mostly noise (the
-# G-optimal design in force until then measures all directions); while the leader stays, it is recomputed only when the
-# pulls have grown by the factor LAZIER; and its gap may be LOOSER times larger: the proof needs most of the passes,
-# the weights are within a few percent of optimal long before.
+# Above so many numbers in the table of arms, designs take most of the time. Then the first one waits for FIRST_DESIGN
+# pulls per feature, since what fewer results say about a leader among so many arms is mostly noise (until then the
+# G-optimal design measures all directions); while the leader stays, it is recomputed only when the pulls have grown
+# by the factor LAZIER; and its proved gap may be LOOSER times larger: most passes go into the proof, while the weights
+# themselves are within a few percent of optimal long before.
 LARGE = 2_000_000
 FIRST_DESIGN, LAZIER, LOOSER = 6, 1.3, 8.0
 

@@ -16,9 +16,9 @@ the threshold above on the ridge norm (valid, and never later than on the norm o
 delta-correct; asymptotically optimal for eta >= 2 (1 + log K) K L^2 + M^2, while eta = 1 is what experiments use. With
 optimism="log-t" and stopping="heuristic" it is the version of published comparisons.
 
-Practical: optimism costs about half of all pulls at usual risks, so none; instead a tenth of the G-optimal design is
-mixed into the proportions, because without either an arm may be neglected for good. Least squares without ridge, a
-spanning set first, the evidence rule.
+Practical: optimism costs about half of all pulls at usual risks, so none; instead pulls are forced when the smallest
+eigenvalue of the information falls below a floor, as in Lazy Track-and-Stop, because without either an arm may be
+neglected for good (`g_mix` is another way). Least squares without ridge, a spanning set first, the evidence rule.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.linalg import Array, cholesky, solve_cholesky
+from surepick.core.linalg import Array, BoolArray, cholesky, solve_cholesky
 from surepick.core.thresholds import RidgeThreshold
 from surepick.rules.adahedge import AdaHedge
 from surepick.rules.alternatives import Alternatives, Rows
@@ -40,7 +40,7 @@ from surepick.rules.choice import (
     start_then_choose,
     stopping_rule,
 )
-from surepick.rules.exploration import Exploration
+from surepick.rules.exploration import Exploration, check_share
 from surepick.rules.intervals import StartThenChoose
 from surepick.rules.optimism import Optimism, OptimismKind, check_ridge, ridge_rule, ridge_threshold
 from surepick.rules.parts import Ground, Rule, Situation
@@ -75,7 +75,7 @@ class LinGame:
     ridge: float = 1.0
     norm_bound: float | None = None
     exploration: float | None = None
-    g_mix: float | None = None
+    g_mix: float = 0.0
 
     def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
@@ -93,14 +93,16 @@ class LinGame:
             rule: Rule = ridge_rule(threshold, ground, elimination=self.elimination)
         else:
             rule = stopping_rule(stopping, ground, start=spanning, elimination=self.elimination)
-        default = 0.0 if is_paper else 0.1
+        floor = 0.0 if is_paper else 0.3
         chooser = LinGameChooser(
             ground,
             optimism=Optimism(kind=kind, noise_std=ground.noise_std, threshold=threshold),
             ridge=ridge,
             is_ridge=is_own_rule,
-            exploration=Exploration(arms, spanning, floor=self.exploration or 0.0, g_mix=0.0),
-            g_mix=default if self.g_mix is None else self.g_mix,
+            exploration=Exploration(
+                arms, spanning, floor=floor if self.exploration is None else self.exploration, g_mix=0.0
+            ),
+            g_mix=check_share(self.g_mix),
         )
         start = np.arange(arms.n_arms) if is_paper else spanning
         sampler = start_then_choose(start, chooser, stopping=self.stopping or "", schedule=self.schedule, dim=arms.dim)
@@ -139,8 +141,8 @@ class LinGameChooser:
         self._counts = np.zeros(ground.arms.n_arms)
         self._wanted: Array | None = None  # W: what all proportions so far add up to
         self._leader: int | None = None
-        self._theta = np.empty(0)
-        self._alive = None
+        self._theta: Array | None = None
+        self._alive: BoolArray | None = None
 
     def look(self, situation: Situation) -> None:
         """Take in the results so far."""
@@ -175,6 +177,7 @@ class LinGameChooser:
     def _gains(self, w: Array) -> Array:
         """Return what a pull of each arm (K,) is worth against nature's answer to w."""
         assert self._leader is not None
+        assert self._theta is not None
         asked, dim = self._asked, self._ground.arms.dim
         # In whitened coordinates the G-optimal design has information I.
         A = (1.0 - JITTER) * self._rows.information(w) + JITTER * np.eye(dim)

@@ -15,8 +15,8 @@ A learner over pairs is convex in the answer too, which the analysis uses; its p
 round, so it is refused for more than `MOST_PAIRS` pairs.
 
 `variant="paper"` and the practical variant differ as for LinGame: every arm once, ridge, optimism and the threshold
-above with `norm_bound` for M; or a spanning set, no optimism, a tenth of the G-optimal design, the evidence rule. Pulls
-before the game count for no pair (public code starts from one made-up pull of every pair).
+above with `norm_bound` for M; or a spanning set, no optimism, forced exploration, the evidence rule. Pulls before the
+game count for no pair (public code starts from one made-up pull of every pair).
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.linalg import Array, cholesky, solve_cholesky
+from surepick.core.linalg import Array, BoolArray, cholesky, solve_cholesky
 from surepick.core.thresholds import RidgeThreshold
 from surepick.errors import InvalidInput
 from surepick.rules.adahedge import AdaHedge
@@ -76,7 +76,7 @@ class LinGameC:
     ridge: float = 1.0
     norm_bound: float | None = None
     exploration: float | None = None
-    g_mix: float | None = None
+    g_mix: float = 0.0
 
     def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
@@ -98,16 +98,16 @@ class LinGameC:
             assert threshold is not None
             rule: Rule = ridge_rule(threshold, ground, elimination=self.elimination)
         else:
-            rule = stopping_rule(
-                self.stopping or "evidence", ground, start=spanning, elimination=self.elimination
-            )
-        g_mix = (0.0 if is_paper else 0.1) if self.g_mix is None else self.g_mix
+            rule = stopping_rule(self.stopping or "evidence", ground, start=spanning, elimination=self.elimination)
+        floor = 0.0 if is_paper else 0.3
         chooser = LinGameCChooser(
             ground,
             optimism=Optimism(kind=kind, noise_std=ground.noise_std, threshold=threshold),
             ridge=ridge,
             is_ridge=is_own_rule,
-            exploration=Exploration(arms, spanning, floor=self.exploration or 0.0, g_mix=g_mix),
+            exploration=Exploration(
+                arms, spanning, floor=floor if self.exploration is None else self.exploration, g_mix=self.g_mix
+            ),
         )
         start = np.arange(arms.n_arms) if is_paper else spanning
         sampler = start_then_choose(start, chooser, stopping=self.stopping or "", schedule=self.schedule, dim=arms.dim)
@@ -137,8 +137,8 @@ class LinGameCChooser:
         self._learner = AdaHedge(self._shape[0] * self._shape[1])
         self._behind = np.zeros(self._shape)  # N - W over pairs
         self._leader: int | None = None
-        self._theta = np.empty(0)
-        self._alive = None
+        self._theta: Array | None = None
+        self._alive: BoolArray | None = None
 
     def look(self, situation: Situation) -> None:
         """Take in the results so far."""
@@ -161,6 +161,7 @@ class LinGameCChooser:
     def _gains(self, w: Array) -> Array:
         """Return the gains (I, K) of all pairs against nature's replies to w."""
         assert self._leader is not None
+        assert self._theta is not None
         asked, dim = self._asked, self._ground.arms.dim
         row, total = w[self._leader], float(w[self._leader].sum())
         A = JITTER * np.eye(dim)  # in whitened coordinates the G-optimal design has information I

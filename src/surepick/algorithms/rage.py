@@ -123,7 +123,7 @@ class RagePhases:
 
     def price(self, t: int) -> float:
         """Return the log of tests over risk, log(|Z|^2/delta_t) or with 2 |Z|^2."""
-        n_tests = self._ground.candidates.n_arms ** 2 * (1 if self.is_printed else 2)
+        n_tests = self._ground.candidates.n_arms**2 * (1 if self.is_printed else 2)
         return math.log(n_tests) + 2.0 * math.log(t) - math.log(self._ground.delta)
 
     def accuracy(self, t: int) -> float:

@@ -12,22 +12,23 @@ y = z_i - z_j, gap_j = theta'y; N_k pulls of arm k; theta~ ~ N(theta, noise_std^
     arm             "greedy": argmax (a'A^-1 y)^2 / (1 + a'A^-1 a), what shrinks y'A^-1 y most
                     "ratio": keep the pulls in the proportions of the L1 allocation of y
                     "ids": arm k with probability N_k (a_k'A^-1 y)^2 / y'A^-1 y, which sum to 1; never a new arm
-                    "coin": leader or challenger, a fair coin. As published ("N"), for orthogonal arms only: where a third
-                    arm is the informative one, as on the Soare instance, it hardly learns anything
+                    "coin": leader or challenger, a fair coin (published as "N"). For orthogonal arms only: where a
+                    third arm is the informative one, as on the Soare instance, it hardly learns anything
                     "evidence-greedy": no challenger; the pull that raises the evidence against the hardest rivals most
 
-A leader by estimate with transport and greedy is greedy LinGapE with a likelihood ratio for its index. That rule alone can
-get stuck on rivals that tie, hence `g_mix` and `exploration`.
+A leader by estimate with transport and greedy is greedy LinGapE with a likelihood ratio for its index. That rule alone
+can get stuck on rivals that tie, hence `g_mix` and `exploration`.
 
 Evidence-greedy: with u = A^-1 y, v = A^-1 u and S_j = y'u + kappa_j u'u let l_j = log p_j - logdet_j / 2
 + gap^2 / (2 noise_std^2 S_j) be the terms of the evidence L = logsumexp_j l_j of a rival (`core.evidence`), and
-pi_j = exp(l_j - L). Rivals count with weights exp(-(L - min L) / T), T = .1 max(1, sqrt(min L)). One more pull of a raises
-S_j^-1 by about a'G_j a with G_j = (u u' + kappa_j (u v' + v u')) / S_j relative to S_j^-1; the arm maximises the weighted
-sum of a'G_j a over 1 + a'A^-1 a. The gradient is relative, without the factor gap^2, which would get stuck on near ties.
+pi_j = exp(l_j - L). Rivals count with weights exp(-(L - min L) / T), T = .1 max(1, sqrt(min L)). One more pull of a
+raises S_j^-1, relative to itself, by about a'G_j a, G_j = (u u' + kappa_j (u v' + v u')) / S_j; the arm maximises the
+sum of a'G_j a, weighted over rivals and by pi_j, over 1 + a'A^-1 a. The factor gap^2 of the true gradient is left out:
+with it the rule gets stuck on near ties.
 
 `variant="paper"`: L-T3C, i.e. every arm once, leader by Thompson sampling, transport, greedy, no exploration, and
-the threshold log((1 + log t) / delta) of its experiments, which is not proved. Their public code draws a separate theta~
-for every arm, which loses the correlation of the estimates; here one draw serves all. Whatever the options, the error
+the threshold log((1 + log t) / delta) of its experiments, which is not proved. Public code draws a separate theta~ for
+every arm, which loses the correlation of the estimates; here one draw serves all. Whatever the options, the error
 probability rests on the stopping rule alone; no optimality is proved for linear arms.
 
 References: Shang, de Heide, Kaufmann, Menard and Valko (2020), "Fixed-confidence guarantees for Bayesian best-arm
@@ -154,8 +155,8 @@ class TopTwoChooser:
         _checked("selection", selection, ("greedy", "ratio", "ids", "coin", "evidence-greedy"))
         if selection == "coin" and ground.candidates is not ground.arms:
             raise InvalidInput(
-                'selection="coin" pulls one of the two candidates it compares and cannot be used with `candidates` that '
-                'are not the arms; use "greedy".'
+                'selection="coin" pulls one of the two candidates it compares and cannot be used with `candidates`; '
+                'use "greedy".'
             )
         self._ground, self._exploration = ground, exploration
         self._leader, self._challenger, self._selection = leader, challenger, selection
@@ -177,8 +178,8 @@ class TopTwoChooser:
         arm = self._exploration.due(asked)
         if arm is None:
             pair = self._pair()
-            # No rival is left when all are refuted for this leader; any pull of the spanning kind will do.
-            arm = self._arm(*pair) if pair is not None else int(self._ground.arms.design.support[0])
+            # Without a rival, when all are refuted for this leader, any informative pull will do.
+            arm = self._arm(*pair) if pair is not None else self._exploration.design_arm()
         asked.add(arm)
         return arm
 

@@ -15,8 +15,8 @@ In linear terms these are K = d linearly independent arms, in any coordinates. M
 information, which this algorithm would waste and its proofs do not cover: they are refused.
 
 Practical: C-tracking, which averages out plans made from poor estimates, and the pairwise rule (proved, checked after
-every pull). `variant="paper"`: D-tracking, the one the paper's experiments use (optimal proportions are unique here, so
-both are asymptotically optimal), and the rule `PairsThreshold`. The paper's own threshold log(2 t (K - 1)/delta) is
+every pull). `variant="paper"`: D-tracking, the plainer of the paper's two rules (optimal proportions are unique here,
+so both are asymptotically optimal), and the rule `PairsThreshold`. The paper's own threshold log(2 t (K - 1)/delta) is
 proved there for Bernoulli rewards alone; for Gaussian ones this later rule by Kaufmann and Koolen takes its place. The
 paper's experiments stop with stopping="heuristic", which nobody proved, and have Bernoulli rewards: their numbers of
 pulls cannot be compared with Gaussian runs. Ties, at random in the paper, go to the lowest row number.

@@ -166,7 +166,10 @@ def greedy_counts(arms: Array, differences: Array, start: IntArray, target: floa
         target: largest y'A^-1 y to end with.
 
     One choice costs O(K m): C = X A^-1 Y' and the quadratic forms are updated by the Sherman-Morrison formula, and a
-    pull of x turns y'A^-1 y into y'A^-1 y - (x'A^-1 y)^2/(1 + x'A^-1 x). Of equally good arms the lowest is taken.
+    pull of x turns y'A^-1 y into y'A^-1 y - (x'A^-1 y)^2/(1 + x'A^-1 x).
+
+    Ties, which the paper breaks at random, go to the arm pulled least, then to the lowest row number. Row numbers alone
+    get stuck: on the unit basis no single pull lowers the maximum, so all arms tie and the first is pulled for ever.
     """
     counts = np.zeros(len(arms), dtype=np.int64)
     np.add.at(counts, start, 1)
@@ -177,7 +180,8 @@ def greedy_counts(arms: Array, differences: Array, start: IntArray, target: floa
         if square.max() <= target:
             break
         left_over = (square - cross * cross / (1.0 + leverage)[:, None]).max(axis=1)
-        arm = int(np.argmax(left_over <= (1.0 + TIE) * left_over.min()))
+        ties = np.flatnonzero(left_over <= (1.0 + TIE) * left_over.min())
+        arm = int(ties[np.argmin(counts[ties])])
         counts[arm] += 1
         u = A_inv @ arms[arm]
         scale = 1.0 + float(leverage[arm])

@@ -15,10 +15,9 @@ from types import MappingProxyType
 from typing import Any, Protocol, final
 
 import numpy as np
-from scipy import linalg
 
 from surepick.core.checks import check_count, check_matrix, check_number, check_vector
-from surepick.core.linalg import Array
+from surepick.core.linalg import Array, solve_lower
 from surepick.errors import InvalidInput, NotEnoughData
 
 # A is called singular below the first value and, once it was not, again only below the second: a direction
@@ -220,7 +219,7 @@ class LeastSquares:
         if self._factor is None:
             self._require_theta("factor")
             L, scale = _equilibrated_cholesky(self._A)
-            inverse = linalg.solve_triangular(L, np.eye(self._dim), lower=True)
+            inverse = solve_lower(L, np.eye(self._dim))
             self._factor = _read_only(inverse.T / scale[:, None])
         return self._factor
 
@@ -321,7 +320,7 @@ def _equilibrated_cholesky(M: Array) -> tuple[Array, Array]:
 
 def _inverse_and_logdet(M: Array) -> tuple[Array, float]:
     L, scale = _equilibrated_cholesky(M)
-    half = linalg.solve_triangular(L, np.eye(len(M)), lower=True)
+    half = solve_lower(L, np.eye(len(M)))
     inverse = (half.T @ half) / (scale[:, None] * scale)
     return inverse, 2.0 * float(np.log(np.diagonal(L)).sum() + np.log(scale).sum())
 

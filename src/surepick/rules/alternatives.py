@@ -39,9 +39,8 @@ class Rows:
 
     def times(self, u: Array) -> Array:
         """Return X u (K,)."""
-        if self.kept is not None:
-            return self.kept.dot(u)
-        return np.concatenate([rows.dot(u) for _, rows in self.chunks()])
+        parts = [rows.dot(u) for _, rows in self.chunks()] if self.kept is None else [self.kept.dot(u)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def squares(self, Q: Array) -> Array:
         """Return x'Q x (K,) for symmetric Q."""
@@ -115,24 +114,28 @@ class Alternatives:
         """Return the rival of least cost, of equals the lowest row number; None if there is no rival."""
         gap, costs = self.costs(leader, theta, A_inv, among)
         rival = int(np.argmin(costs))
-        return None if costs[rival] == np.inf else Closest(
-            rival, self.difference(leader, rival), float(gap[rival]), float(costs[rival])
+        return (
+            None
+            if costs[rival] == np.inf
+            else Closest(rival, self.difference(leader, rival), float(gap[rival]), float(costs[rival]))
         )
 
     def difference(self, leader: int, rival: int) -> Array:
         """Return leader - rival (d,)."""
-        if self._rows.kept is not None:
-            difference: Array = self._rows.kept[leader] - self._rows.kept[rival]
-            return difference
-        rows = self._candidates.gather([leader, rival])
-        return rows[0] - rows[1]
+        kept = self._rows.kept
+        x, z = self._candidates.gather([leader, rival]) if kept is None else (kept[leader], kept[rival])
+        difference: Array = x - z
+        return difference
 
     def differences(self, leader: int, index: Any) -> Array:
         """Return leader - candidate (n, d) for some candidates."""
         self._turn_to(leader)
+        differences: Array
         if self._differences is not None:
-            return self._differences[index]
-        return self._candidates.gather([leader])[0] - self._candidates.gather(index)
+            differences = self._differences[index]
+        else:
+            differences = self._candidates.gather([leader])[0] - self._candidates.gather(index)
+        return differences
 
     def _turn_to(self, leader: int) -> None:
         if leader == self._leader:

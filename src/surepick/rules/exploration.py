@@ -36,8 +36,7 @@ class Exploration:
     def __init__(self, arms: WhitenedArms, start: IntArray, *, floor: float, g_mix: float) -> None:
         if not 0.0 <= check_number("exploration", floor, needed="a number of at least 0") < math.inf:
             raise InvalidInput(f"`exploration` must be a number of at least 0, got {floor}.")
-        if not 0.0 <= check_number("g_mix", g_mix, needed="a share between 0 and 1") <= 1.0:
-            raise InvalidInput(f"`g_mix` must be a share between 0 and 1, got {g_mix}.")
+        check_share(g_mix)
         rows = arms.gather(start)
         self._start = [int(arm) for arm in start]
         self._c = floor * float(np.linalg.eigvalsh(rows.T @ rows)[0]) / math.sqrt(arms.dim)
@@ -61,5 +60,16 @@ class Exploration:
         # Shares such as 0.1 add up to a little less than one.
         if self._owed > 1.0 - 1e-9:
             self._owed -= 1.0
-            return self._design.next()
+            return self.design_arm()
         return None
+
+    def design_arm(self) -> int:
+        """Return the next arm of the G-optimal design, for when there is nothing better to do."""
+        return self._design.next()
+
+
+def check_share(g_mix: float) -> float:
+    """Return the share of the G-optimal design, if it is one."""
+    if not 0.0 <= check_number("g_mix", g_mix, needed="a share between 0 and 1") <= 1.0:
+        raise InvalidInput(f"`g_mix` must be a share between 0 and 1, got {g_mix}.")
+    return float(g_mix)

@@ -76,8 +76,8 @@ def ridge_threshold(name: str, ground: Ground, *, ridge: float, norm_bound: floa
     """Return beta(t, delta) = (noise_std sqrt(log(1/delta) + (d/2) log(1 + t L^2/(eta d))) + sqrt(eta/2) M)^2."""
     if norm_bound is None:
         raise InvalidInput(
-            f'{name} with variant="paper" needs `norm_bound`, at least the norm of theta, got None; if none is known, use '
-            'variant="practical", or optimism="log-t" with a `stopping` rule by name, which need none.'
+            f'{name} needs `norm_bound`, at least the norm of theta, for its own rule and optimism="paper", got None; '
+            'if none is known, use variant="practical", or optimism="log-t" with a `stopping` rule by name.'
         )
     bound = check_number("norm_bound", norm_bound, needed="a bound on the norm of theta")
     if not bound > 0.0:

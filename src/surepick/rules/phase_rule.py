@@ -72,6 +72,11 @@ class PhaseState:
         self._answer: int | None = None
         self._evidence, self._price = 0.0, rule.price(1)
 
+    @property
+    def left(self) -> IntArray:
+        """Candidates not rejected, in order."""
+        return np.flatnonzero(self._alive)
+
     def leader(self, estimate: LeastSquares) -> int:
         """Return the candidate left with the best estimate from all results."""
         if self._answer is not None:

@@ -100,7 +100,8 @@ def separating_design(
     """Return the design that separates a given leader from the candidates that still count.
 
     What a learner asks for again and again: like `characteristic_time`, but with the directions at hand, and on up
-    to d(d+1)/2 arms if it need not be `is_sparse`, which saves passes over large sets. Only weights, value and bounds of the result are meaningful when some candidates no longer count.
+    to d(d+1)/2 arms if it need not be `is_sparse`, which saves passes over large sets. Only weights, value and bounds
+    of the result are meaningful when some candidates no longer count.
     """
     return _solved(
         arms,

@@ -1,0 +1,248 @@
+"""Explore-verify (Karnin 2016) for linear arms: find the likely answer cheaply, then verify it from fresh results.
+
+    round r         r = 1, 2, ... with delta_r = delta/(2 r^2)
+    explore         phases of doubling accuracy at a constant risk kappa: the design for all pairs left, elimination at
+                    the end of a phase from its own results, until one candidate x^ is left
+    verify          the design for the directions (x^ - x)/g_x, its value rho, and
+                    N_r = noise_std^2 s rho (sqrt(2 log(1/delta_r)) + sqrt(2 log(K/kappa)))^2 pulls, s = 2^(r - 1)
+    stopping        when x^ passes the test of `rules.explore_verify` on the results of the verification; else round r+1
+
+g_x are cautious estimates of the gaps from all results so far: the larger of half the estimate and the estimate less
+its width, and at least one standard error, since a gap near 0 would take all pulls. They choose the design, nothing
+else: only verification results decide, so what they are does not touch the proof.
+
+Phase t of an exploration lasts until the pairs left are known within 2^-t: N_t = 2 noise_std^2 4^t rho_t l_t pulls,
+l_t = log(pi^2 K t^2/(6 kappa)). The paper asks for any routine of constant risk, has a union over K in its test and
+leaves constants open; constants, and the test without the union, are ours. log(1/delta) enters through a fixed design
+alone, with neither the dimension nor K beside it, which pays for small delta.
+
+Practical: all results count. Blocks by schedule; while the leader may be wrong with more than kappa (by the evidence
+mixture), they follow the design for (leader - x)/g_x, renewed in every block, with a tenth of the G-optimal one; after
+that, the same design without the tenth, fixed until the pulls have doubled or the leader changes. Betting decides, on
+every block of either kind. Candidates need not be arms.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from surepick.core.arms import RowSubset, square_norms
+from surepick.core.checks import check_number
+from surepick.core.design import Design
+from surepick.core.design.pairs import pairwise_design
+from surepick.core.design.solve import optimal_design
+from surepick.core.linalg import Array, BoolArray, IntArray, cholesky, solve_lower
+from surepick.errors import InvalidInput
+from surepick.rules.challenger import largest_loss_bound
+from surepick.rules.choice import (
+    USUAL_SCHEDULE,
+    ScheduleOption,
+    Stopping,
+    Variant,
+    check_variant,
+    spanning_start,
+    stopping_rule,
+)
+from surepick.rules.explore_verify import Course, ExploreVerifyRule
+from surepick.rules.parts import Ground, Rule, Sampler, Situation
+from surepick.rules.phase_plan import EvenlySpread, Proportions, proportions_of, without_idle_arms
+from surepick.rules.sampling import Tracker
+from surepick.rules.schedules import Schedule, as_schedule
+
+TOL = 1e-2
+G_MIX = 0.1
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExploreVerify:
+    """Options of the algorithm; None stands for the variant's own choice.
+
+    Args:
+        variant: "practical", or "paper" for rounds in which verification results alone decide.
+        exploration_risk: kappa, how often the exploration may be wrong.
+        stopping: the rule that decides; None in the paper variant is the test of the verification.
+        schedule: when the practical variant looks at results.
+        elimination: an alternative once refuted by the rule chosen with `stopping` stays refuted and is left out of the
+            practical variant's designs; betting always does so.
+    """
+
+    variant: Variant = "practical"
+    exploration_risk: float = 0.1
+    stopping: Stopping | None = None
+    schedule: ScheduleOption = None
+    elimination: bool = False
+
+    def __post_init__(self) -> None:
+        # Read once: an iterator of times could not be read again for a replay.
+        if self.schedule is not None:
+            object.__setattr__(self, "schedule", as_schedule(self.schedule))
+
+    def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
+        """Return the sampling rule and the stopping rule."""
+        is_paper = check_variant(self.variant)
+        risk = check_number("exploration_risk", self.exploration_risk, needed="a risk strictly between 0 and 1")
+        if not 0.0 < risk < 1.0:
+            raise InvalidInput(f"`exploration_risk` must be strictly between 0 and 1, got {risk}; 0.1 is usual.")
+        start, decider = spanning_start(ground), None
+        if self.stopping is not None or not is_paper:
+            decider = stopping_rule(self.stopping or "betting", ground, start=start, elimination=self.elimination)
+        if decider is not None and not is_paper:
+            schedule = as_schedule(USUAL_SCHEDULE if self.schedule is None else self.schedule)
+            return PracticalSampler(ground, start, schedule, risk), decider
+        course = Course(
+            ground.candidates,
+            delta=ground.delta,
+            exploration_risk=risk,
+            noise_std=ground.noise_std,
+            epsilon=ground.epsilon,
+        )
+        return RoundSampler(ground, course, risk), ExploreVerifyRule(course=course, decider=decider)
+
+
+def scaled_directions(
+    ground: Ground, leader: int, situation: Situation, among: BoolArray | None, caution: float = 0.0
+) -> Array:
+    """Return the rows (leader - x)/g_x over all rivals of `among`, g_x = max(gap/2, gap - caution s_x, s_x).
+
+    s_x is the standard error of the gap; epsilon is added to gaps, as in the tests. Without an estimate g_x = 1.
+    """
+    candidates = ground.candidates
+    is_rival = np.ones(candidates.n_arms, dtype=bool) if among is None else among.copy()
+    is_rival[candidates.copies(leader)] = False
+    Y = candidates.gather([leader]) - candidates.gather(np.flatnonzero(is_rival))
+    if situation.theta is None:
+        return Y
+    gap = Y @ situation.theta + ground.epsilon
+    factor = solve_lower(cholesky(situation.estimate.A), np.eye(candidates.dim)).T
+    error = ground.noise_std * np.sqrt(square_norms(Y @ factor))
+    scaled: Array = Y / np.maximum(np.maximum(0.5 * gap, gap - caution * error), error)[:, None]
+    return scaled
+
+
+@final
+class RoundSampler:
+    """The rounds of exploration and verification: one interval per phase, one per verification."""
+
+    def __init__(self, ground: Ground, course: Course, risk: float) -> None:
+        self._ground, self._course = ground, course
+        self._caution = math.sqrt(2.0 * math.log(ground.candidates.n_arms / risk))
+        self._pulls: EvenlySpread | None = None
+        self._per_nat = math.inf
+        self._n_verified = 0
+
+    def open(self, situation: Situation) -> int:
+        """Plan what the course says comes next."""
+        proportions, n = (
+            self._exploration(situation) if self._course.stage == "explore" else self._verification(situation)
+        )
+        # Rounding to n whole pulls costs a factor of at most n/(n - arms used).
+        self._pulls = EvenlySpread(proportions.arms, proportions.round(math.ceil(n) + len(proportions.arms)))
+        return self._pulls.n
+
+    def _exploration(self, situation: Situation) -> tuple[Proportions, float]:
+        ground, course = self._ground, self._course
+        self._per_nat = math.inf
+        rows = ground.candidates.gather(course.explored.left)
+        design = pairwise_design(ground.arms, rows, tol=TOL)
+        # Before there is an estimate the arms pulled must span, needed for the differences or not.
+        is_first = situation.theta is None
+        chosen = proportions_of(design) if is_first else without_idle_arms(design, ground.arms, rows, is_pairs=True)
+        return chosen, 2.0 * ground.noise_std**2 * 4.0**course.phase * chosen.value * course.exploration_price()
+
+    def _verification(self, situation: Situation) -> tuple[Proportions, float]:
+        ground, course = self._ground, self._course
+        assert course.answer is not None
+        rows = scaled_directions(ground, course.answer, situation, None, self._caution)
+        design = optimal_design(ground.arms, RowSubset(rows), tol=TOL)
+        chosen = without_idle_arms(design, ground.arms, rows, is_pairs=False)
+        self._per_nat = 2.0 * chosen.value
+        # Doubled with every verification: after a failed one the gaps were too optimistic.
+        factor = ground.noise_std**2 * 2.0**self._n_verified
+        self._n_verified += 1
+        return chosen, factor * chosen.value * (math.sqrt(2.0 * course.price) + self._caution) ** 2
+
+    def next(self) -> int:
+        """Return the next arm of the interval; beyond its end, in the same proportions."""
+        assert self._pulls is not None
+        return self._pulls.next()
+
+    def pulls_per_nat(self) -> float:
+        """Return the cost of a verification, inf while exploring."""
+        return self._per_nat
+
+
+@final
+class PracticalSampler:
+    """Blocks that follow the design for the leader: renewed each time while it is in doubt, then kept."""
+
+    def __init__(self, ground: Ground, start: IntArray, schedule: Schedule, risk: float) -> None:
+        self._ground, self._start, self._schedule, self._risk = ground, start.tolist(), schedule, risk
+        self._tracker = Tracker("averaged")
+        self._waiting: list[int] = []
+        self._design: Design | None = None
+        self._verified: int | None = None
+        """The leader under verification, None while exploring."""
+        self._renew_at = 0
+
+    def open(self, situation: Situation) -> int:
+        """Decide between exploration and verification, and plan a block."""
+        t = situation.n_pulls
+        if situation.theta is None:
+            self._waiting = list(self._start)
+            g_optimal = self._ground.arms.design
+            self._tracker.retarget(g_optimal.support, g_optimal.weights)
+            return len(self._waiting)
+        self._waiting = []
+        if situation.leader != self._verified or t >= self._renew_at:
+            self._plan(situation)
+        return max(self._schedule.next_after(t) - t, self._ground.arms.dim)
+
+    def _plan(self, situation: Situation) -> None:
+        ground = self._ground
+        assert situation.leader is not None
+        rows = scaled_directions(ground, situation.leader, situation, situation.alive)
+        if not len(rows):
+            return  # nobody is left to be separated from: the design in force stays
+        self._design = optimal_design(ground.arms, RowSubset(rows), tol=TOL, warm_start=self._design)
+        if self._is_probably_right(situation, situation.leader):
+            self._verified, self._renew_at = situation.leader, 2 * situation.n_pulls
+            self._tracker.retarget(self._design.support, self._design.weights)
+            return
+        self._verified = None
+        g_optimal = ground.arms.design
+        support = np.union1d(self._design.support, g_optimal.support)
+        weights = np.zeros(len(support))
+        weights[np.searchsorted(support, self._design.support)] = (1.0 - G_MIX) * self._design.weights
+        weights[np.searchsorted(support, g_optimal.support)] += G_MIX * g_optimal.weights
+        self._tracker.retarget(support, weights)
+
+    def _is_probably_right(self, situation: Situation, leader: int) -> bool:
+        ground = self._ground
+        assert situation.theta is not None
+        bound = largest_loss_bound(
+            ground.candidates,
+            leader,
+            situation.theta,
+            situation.estimate.A,
+            delta=self._risk,
+            noise_std=ground.noise_std,
+            among=situation.alive,
+        )[1]
+        return bound <= ground.epsilon
+
+    def next(self) -> int:
+        """Return the next arm."""
+        if not self._waiting:
+            return self._tracker.next()
+        arm = self._waiting.pop(0)
+        self._tracker.count(arm, is_wanted=True)
+        return arm
+
+    def pulls_per_nat(self) -> float:
+        """Return T* at the cautious gaps, over the share of pulls that follows its design."""
+        if self._design is None:
+            return math.inf
+        return 2.0 * self._design.value / (1.0 if self._verified is not None else 1.0 - G_MIX)

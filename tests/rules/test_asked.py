@@ -1,0 +1,68 @@
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from surepick.core.arms import FiniteArms
+from surepick.core.estimate import LeastSquares
+from surepick.errors import NotEnoughData
+from surepick.rules.asked import Asked
+from surepick.rules.parts import Situation
+
+ARMS = FiniteArms(np.random.default_rng(67).standard_normal((6, 3)))
+
+
+def situation(told: list[int], pending: Mapping[int, int]) -> Situation:
+    """Results of these arms, asks pending."""
+    estimate = LeastSquares(3)
+    for arm in told:
+        estimate.update(ARMS.X[arm], 1.0, arm)
+    theta = estimate.theta if estimate.has_theta else None
+    return Situation(n_pulls=len(told), theta=theta, leader=None, alive=None, estimate=estimate, pending=pending)
+
+
+@pytest.mark.parametrize("pending", [{}, {1: 2, 5: 1}])
+@pytest.mark.parametrize("ridge", [None, 0.7])
+def test_everything_asked_for_is_in(pending: dict[int, int], ridge: float | None) -> None:
+    """A, its inverse, n and counts cover results, pending asks and later choices."""
+    asked = Asked(ARMS, None if ridge is None else ridge * np.eye(3))
+    told = [0, 1, 2, 3, 0]
+    asked.renew(situation(told, pending))
+    for arm in (4, 4, 2):
+        asked.add(arm)
+    everything = [*told, *[arm for arm, n in pending.items() for _ in range(n)], 4, 4, 2]
+    rows = ARMS.X[everything]
+    A = rows.T @ rows + (0.0 if ridge is None else ridge) * np.eye(3)
+    np.testing.assert_allclose(asked.A, A, rtol=1e-12)
+    np.testing.assert_allclose(asked.A_inv, np.linalg.inv(A), rtol=1e-8, atol=1e-12)
+    assert asked.n == len(everything)
+    expected = np.bincount(everything, minlength=6)
+    assert asked.counts(6).tolist() == expected.tolist()
+    assert [asked.count(arm) for arm in range(6)] == expected.tolist()
+
+
+def test_renewing_forgets_what_was_chosen() -> None:
+    """Choices become pending asks or results; counting them twice would be wrong."""
+    asked = Asked(ARMS)
+    asked.renew(situation([0, 1, 2], {}))
+    asked.add(3)
+    asked.renew(situation([0, 1, 2, 3], {}))
+    assert asked.n == 4
+    assert asked.count(3) == 1
+
+
+def test_without_a_ridge_the_arms_must_span() -> None:
+    """Two pulls in three dimensions have no inverse; a ridge makes up for that."""
+    with pytest.raises(NotEnoughData, match="span"):
+        Asked(ARMS).renew(situation([0, 1], {}))
+    Asked(ARMS, np.eye(3)).renew(situation([0, 1], {}))
+
+
+def test_the_results_themselves_are_left_alone() -> None:
+    """The estimate belongs to the learner."""
+    now = situation([0, 1, 2], {})
+    before = now.estimate.A.copy()
+    asked = Asked(ARMS)
+    asked.renew(now)
+    asked.add(0)
+    assert np.array_equal(now.estimate.A, before)
