@@ -33,7 +33,7 @@ def looked(learner: Learner) -> Any:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_gains_are_the_distances_to_natures_answer(seed: int) -> None:
-    """lambda by numerical minimisation over every half-space, then ((theta - lambda)'a)^2, in the user's coordinates."""
+    """Nature by numerical minimisation over every half-space, then ((theta - lambda)'a)^2, as the user sees it."""
     problem = problems.sphere(3, 7, seed=seed)
     learner = create_learner("lingame", problem.X, delta=1e-9, noise_std=1.0)
     advance(learner, problem, 40, seed=seed)
@@ -44,7 +44,7 @@ def test_gains_are_the_distances_to_natures_answer(seed: int) -> None:
     best: tuple[float, np.ndarray] = math.inf, theta
     for j in range(7):
         if j != leader:
-            found = minimize(
+            found: Any = minimize(  # type: ignore[call-overload]
                 lambda v: 0.5 * (v - theta) @ A @ (v - theta),
                 theta,
                 jac=lambda v: A @ (v - theta),
@@ -162,8 +162,8 @@ def test_a_batch_is_not_one_arm_over_and_over(name: str) -> None:
 @pytest.mark.statistical
 def test_optimism_costs_what_was_published() -> None:
     """Soare d=6, delta=.1: 2399 +- 256 in a rerun (published 2319); here within four standard errors."""
-    options = {"variant": "paper", "stopping": "heuristic", "optimism": "log-t"}
-    runs = simulate(SOARE, "lingame", delta=0.1, n_runs=6, seed=5, **options)
-    mean, error = runs.n_pulls.mean(), runs.n_pulls.std(ddof=1) / np.sqrt(6)
+    options: dict[str, Any] = {"variant": "paper", "stopping": "heuristic", "optimism": "log-t"}
+    runs = simulate(SOARE, "lingame", delta=0.1, n_runs=4, seed=5, **options)
+    mean, error = runs.n_pulls.mean(), runs.n_pulls.std(ddof=1) / np.sqrt(4)
     assert abs(mean - 2399) < 4 * np.hypot(error, 256)
     assert runs.correct.all()

@@ -232,7 +232,7 @@ def test_bad_options() -> None:
     """Each is named with what it can be."""
     for option in ("leader", "challenger", "selection"):
         with pytest.raises(InvalidInput, match=f"`{option}` must be one of"):
-            create_learner("top-two", EASY.X, **{option: "other"})
+            create_learner("top-two", EASY.X, **{option: "other"})  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="evidence-greedy"):
         create_learner("top-two", EASY.X, selection="evidence-greedy", challenger="resample")
     with pytest.raises(InvalidInput, match="candidates"):

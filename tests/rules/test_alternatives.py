@@ -11,7 +11,7 @@ from surepick.rules.alternatives import Alternatives, Rows
 @pytest.mark.parametrize("kept", [10, 4_000_000])
 @pytest.mark.parametrize("seed", range(3))
 def test_costs_are_distances_to_half_spaces(kept: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """lambda = theta - (gap/q) A^-1 y makes leader and rival tie, at half the squared distance named as cost."""
+    """At lambda = theta - (gap/q) A^-1 y leader and rival tie; the cost is half the squared distance to it."""
     monkeypatch.setattr(alternatives, "KEPT", kept)
     rng = np.random.default_rng([68, seed])
     X = np.vstack([rng.standard_normal((8, 3)), np.zeros((1, 3))])

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from surepick.core.arms import FiniteArms
+from surepick.core.linalg import Array
 from surepick.rules import alternatives
 from surepick.rules.greedy import GreedyChoice
 
@@ -14,9 +15,9 @@ def test_gains_are_what_one_more_pull_brings(seed: int) -> None:
     A = X.T @ X
     before = y @ np.linalg.inv(A) @ y
     brute = np.array([before - y @ np.linalg.inv(A + np.outer(x, x)) @ y for x in X])
-    greedy = GreedyChoice(FiniteArms(X))
-    np.testing.assert_allclose(greedy.gains(np.linalg.inv(A), y), brute, rtol=1e-9)
-    assert greedy.best(np.linalg.inv(A), y) == int(np.argmax(brute))
+    greedy, A_inv = GreedyChoice(FiniteArms(X)), np.linalg.inv(A).astype(np.float64)
+    np.testing.assert_allclose(greedy.gains(A_inv, y), brute, rtol=1e-9)
+    assert greedy.best(A_inv, y) == int(np.argmax(brute))
 
 
 def test_of_equals_the_lowest_row_is_taken() -> None:
@@ -24,14 +25,15 @@ def test_of_equals_the_lowest_row_is_taken() -> None:
     rng = np.random.default_rng(65)
     rows = rng.standard_normal((3, 3))
     greedy = GreedyChoice(FiniteArms(np.vstack([-rows, rows])))
-    assert greedy.best(np.linalg.inv(rows.T @ rows + np.eye(3)), rows[0] - rows[1]) < 3
+    A_inv: Array = np.linalg.inv(rows.T @ rows + np.eye(3)).astype(np.float64)
+    assert greedy.best(A_inv, rows[0] - rows[1]) < 3
 
 
 def test_large_tables_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a kept copy of the table the answers are the same."""
     rng = np.random.default_rng(66)
     X, y = rng.standard_normal((70_000, 2)), np.array([1.0, -0.3])
-    A_inv = np.linalg.inv(X[:50].T @ X[:50])
+    A_inv: Array = np.linalg.inv(X[:50].T @ X[:50]).astype(np.float64)
     kept = GreedyChoice(FiniteArms(X))
     monkeypatch.setattr(alternatives, "KEPT", 10)
     mapped = GreedyChoice(FiniteArms(X))

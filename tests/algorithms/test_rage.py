@@ -1,0 +1,127 @@
+"""RAGE: phase lengths and prices as published and as coded, and what the practical variant does differently."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from surepick.algorithms import create_learner
+from surepick.algorithms.learner import Learner
+from surepick.core.design.pairs import pairwise_design
+from surepick.errors import InvalidInput
+from surepick.simulation import problems
+from surepick.simulation.problems import Problem
+from surepick.simulation.runner import simulate
+
+BASIS = problems.unit_basis([1.0, 0.4, 0.0])
+
+
+def phase_ends(problem: Problem, *, seed: int, most: int = 100_000, **options: Any) -> tuple[Learner, list[int]]:
+    """Run until stopped; the numbers of pulls at which intervals ended."""
+    learner = create_learner(
+        "rage", problem.X, candidates=problem.candidates, noise_std=problem.noise_std, seed=seed, **options
+    )
+    rng, means, ends = np.random.default_rng([7, seed]), problem.X @ problem.theta, []
+    while not learner.stopped and learner.estimate.n_pulls < most:
+        arm = learner.next_arms()[0]
+        learner.tell(arm, float(means[arm] + problem.noise_std * rng.standard_normal()))
+        if learner._interval is None:
+            ends.append(learner.estimate.n_pulls)
+    return learner, ends
+
+
+@pytest.mark.parametrize(("constants", "factor", "tests"), [("public-code", 1.0, 18), ("printed", 4.0, 9)])
+@pytest.mark.parametrize("noise_std", [1.0, 0.5])
+def test_the_first_phase_has_the_published_length(constants: str, factor: float, tests: int, noise_std: float) -> None:
+    """N_1 = 8 factor^2 rho (1 + eps) log(tests/delta) noise_std^2 with rho of all pairs; on the basis rho = 2 K."""
+    problem = Problem(X=BASIS.X, theta=BASIS.theta, noise_std=noise_std, name="scaled")
+    learner, ends = phase_ends(problem, seed=0, variant="paper", constants=constants, delta=0.1)
+    rho = pairwise_design(learner.white, learner.white.gather([0, 1, 2])).value
+    assert rho == pytest.approx(6.0, rel=0.01)
+    wanted = math.ceil(8.0 * factor**2 * rho * 1.1 * math.log(tests / 0.1) * noise_std**2)
+    assert ends[0] == max(wanted, 2 * 3 * 10 if constants == "public-code" else 70)
+
+
+def test_phases_grow_fourfold_while_nobody_goes() -> None:
+    """Accuracy doubles from phase to phase, and the price grows with t^2."""
+    tied = problems.unit_basis([1.0, 1.0, 1.0])
+    tied = Problem(X=tied.X, theta=tied.theta, noise_std=0.5, name="tied")
+    _, ends = phase_ends(tied, seed=1, variant="paper", delta=0.1, most=2500)
+    lengths = np.diff([0, *ends])[:3]
+    price = [math.log(18 * t * t / 0.1) for t in (1, 2, 3)]
+    np.testing.assert_allclose(lengths / lengths[0], [4.0 ** (t - 1) * price[t - 1] / price[0] for t in (1, 2, 3)], 0.02)
+
+
+def test_the_printed_length_makes_every_width_at_most_the_accuracy() -> None:
+    """With N_t pulls noise_std |y| sqrt(2 log(|Z|^2/delta_t)) <= 2^-(t+2), so the lag alone decides."""
+    problem = Problem(X=problems.sphere(3, 8, seed=2).X, theta=np.zeros(3), noise_std=0.7, name="widths")
+    learner = create_learner("rage", problem.X, variant="paper", constants="printed", noise_std=0.7)
+    arms = learner.next_arms(1)
+    assert learner._interval is not None
+    arms += learner.next_arms(learner._interval.left)
+    A = problem.X[arms].T @ problem.X[arms]
+    first, second = np.triu_indices(8, 1)
+    Y = problem.X[first] - problem.X[second]
+    worst = np.sqrt(np.einsum("ij,ij->i", Y, np.linalg.solve(A, Y.T).T).max())
+    assert 0.7 * worst * math.sqrt(2.0 * math.log(64 / 0.05)) <= 2.0**-3
+
+
+def test_a_batch_beyond_the_phase_keeps_its_proportions() -> None:
+    """Three times the phase in one ask: each arm three times as often, within one pull per arm and phase."""
+    learner = create_learner("rage", problems.sphere(3, 12, seed=3).X, variant="paper")
+    arms = learner.next_arms(1)
+    assert learner._interval is not None
+    n = learner._interval.left + 1
+    arms += learner.next_arms(3 * n - 1)
+    once, thrice = np.bincount(arms[:n], minlength=12), np.bincount(arms, minlength=12)
+    assert np.abs(thrice - 3 * once).max() <= 3
+    assert (thrice[once == 0] == 0).all()
+
+
+def test_later_phases_measure_only_what_separates_those_left() -> None:
+    """Once two arms of the basis are left, the third is no longer pulled."""
+    problem = problems.unit_basis([1.0, 0.9, -3.0])
+    for options in ({"variant": "paper"}, {}):
+        learner, _ = phase_ends(problem, seed=4, most=3000, **options)
+        counts = learner.counts
+        assert counts[2] < 0.25 * min(counts[0], counts[1]), options
+
+
+def test_both_variants_find_candidates_that_are_no_arms() -> None:
+    """The transductive setting, with every rule."""
+    problem = Problem(
+        X=np.eye(4), theta=np.array([2.0, 0.0, 0.0, 0.0]), candidates=np.eye(4)[:3] + 0.3 * np.eye(4)[3], name="t"
+    )
+    runs = [{"variant": "paper"}, {}, {"stopping": "evidence"}, {"stopping": "log-t"}, {"schedule": "doubling"}]
+    for options in runs:
+        learner, _ = phase_ends(problem, seed=5, **options)
+        assert learner.stopped, options
+        assert learner.decision.best == 0, options
+
+
+def test_the_papers_variant_is_labelled_and_errs_rarely() -> None:
+    """At delta = 0.2 on a small problem; expected errors are far below 0.21 delta n = 4."""
+    runs = simulate(problems.unit_basis([1.0, 0.0]), "rage", variant="paper", delta=0.2, n_runs=100, seed=6)
+    assert runs.stopped.all()
+    assert (~runs.correct).sum() <= 4
+    decision = create_learner("rage", np.eye(2), variant="paper").decision
+    assert (decision.rule, decision.guarantee) == ("rage", "proved")
+
+
+def test_the_published_table_is_in_reach() -> None:
+    """Many arms, K = 1000, delta = 0.05, 20 runs: 1148 pulls with standard error 50; within four standard errors."""
+    runs = simulate(lambda seed: problems.many_arms(1000, seed=seed), "rage", variant="paper", n_runs=20, seed=7)
+    assert runs.correct.all()
+    error = math.hypot(50.0, float(runs.n_pulls.std(ddof=1)) / math.sqrt(20))
+    assert abs(runs.n_pulls.mean() - 1148.0) <= 4.0 * error
+
+
+def test_options_are_checked() -> None:
+    """With what was needed and what came."""
+    with pytest.raises(InvalidInput, match="public-code"):
+        create_learner("rage", np.eye(2), constants="folklore")
+    with pytest.raises(InvalidInput, match="rounding_slack"):
+        create_learner("rage", np.eye(2), rounding_slack=0.0)
+    with pytest.raises(InvalidInput, match="schedule"):
+        create_learner("rage", np.eye(2), schedule="sometimes")
