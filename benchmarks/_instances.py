@@ -46,7 +46,7 @@ COMPARED: dict[str, Source] = {
     "Soare 10": problems.soare(10, angle=0.1, scale=2.0),
     "sphere 5": partial(unit_sphere, 5, 50),
     "sphere 10": partial(unit_sphere, 10, 100),
-    "random": quieter(problems.random_linear(50, 20, seed=0)),
+    "random": quieter(problems.random_linear(30, 8, seed=0)),
     "factors": quieter(problems.multivariate(4, seed=1)),
     "transd.": quieter(problems.transductive(5)),
     "basis": problems.unit_basis([1.0, 0.75, 0.5, 0.25, 0.0]),
