@@ -13,8 +13,8 @@ from surepick.simulation.runs import Runs
 
 N_RUNS = 20
 N_JOBS = 2
-CAP = 100_000
-OWN_RUNS, OWN_CAP = 5, 50_000  # some published rules are very cautious
+CAP = 30_000
+OWN_RUNS, OWN_CAP = 5, 30_000  # some published rules are very cautious
 SMALL_ANGLE_RUNS, SMALL_ANGLE_CAP = 5, 10**6
 
 BASIS_ONLY = {"track-and-stop"}

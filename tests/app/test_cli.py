@@ -119,8 +119,8 @@ def test_demonstration_in_a_pipe(tmp_path: Path) -> None:
     assert "2 runs for each K, arms redrawn in every run, seeds 5 to 9" in done.stdout
     row = next(line.split() for line in lines if line.split()[:1] == ["7500"])
     assert 59.0 < float(row[4]) < 60.0
-    assert row[5:] == ["448", "±", "37", "1434", "±", "78", "1598", "±", "165", "548", "±", "46"]
-    assert "published, different stopping constants" in done.stdout
+    assert row[-4:] == ["448", "1434", "1598", "548"]
+    assert "published means, different stopping constants" in done.stdout
     assert lines[-1].startswith("Next")
     assert (tmp_path / "out" / "many_arms.png").stat().st_size > 20_000
     assert (tmp_path / "out" / "many_arms.svg").stat().st_size > 10_000

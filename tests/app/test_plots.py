@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from surepick.app.many_arms import Row
+from surepick.app.many_arms import COMPARED, Row
 from surepick.app.plots import plot_many_arms
 from surepick.simulation import problems, simulate
 
@@ -12,10 +12,15 @@ from surepick.simulation import problems, simulate
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
     """A few runs at two numbers of arms, one of them in the published tables."""
-    return [
-        Row(n, simulate(lambda seed, n=n: problems.many_arms(n, seed=seed), n_runs=3, bounds=True))  # type: ignore[misc]
-        for n in (100, 1000)
-    ]
+
+    def row(n_arms: int) -> Row:
+        def draw(seed: int) -> problems.Problem:
+            return problems.many_arms(n_arms, seed=seed)
+
+        runs = simulate(draw, n_runs=3, bounds=True)
+        return Row(n_arms, runs, {name: simulate(draw, name, n_runs=3, **COMPARED[name]) for name in COMPARED})
+
+    return [row(100), row(1000)]
 
 
 def test_plot_is_a_png_and_an_svg_with_its_words(rows: list[Row], tmp_path: Path) -> None:
@@ -31,7 +36,14 @@ def test_plot_is_a_png_and_an_svg_with_its_words(rows: list[Row], tmp_path: Path
     assert tree.getroot().tag.endswith("svg")
     # Text is drawn as shapes; matplotlib leaves the words beside them as comments.
     words = svg.read_text("utf-8")
-    for label in ("lower bound", "surepick, 3 runs", "number of arms K", "Table 2", "RAGE, published"):
+    for label in (
+        "lower bound",
+        "surepick, 3 runs",
+        "number of arms K",
+        "Table 2",
+        "RAGE, published",
+        "RAGE, run here",
+    ):
         assert f"<!-- {label}" in words or label in words
 
 

@@ -59,7 +59,7 @@ def test_rows_alike_to_many_digits_keep_their_order() -> None:
 
 def state_on(Z: Array, **options: object) -> PhaseState:
     """A rule with a price of 2 at work on these candidates."""
-    return PhaseRule(price=lambda j: 2.0, **options).work_on(FiniteArms.rows_only(Z))  # type: ignore[arg-type]
+    return PhaseRule(price=lambda _: 2.0, **options).work_on(FiniteArms.rows_only(Z))  # type: ignore[arg-type]
 
 
 def told(dim: int) -> LeastSquares:

@@ -69,14 +69,17 @@ def _print_table(console: Console, report: Report) -> None:
     table.add_column("arms\nK", justify="right")
     table.add_column("\nsurepick", justify="right", style="bold")
     table.add_column("lower\nbound", justify="right")
+    for title in ("\nRAGE", "\nOracle"):
+        table.add_column(title, justify="right")
     if with_published:
-        for title in ("Lazy TS\nTable 2 *", "Lazy TS\nTable 1 *", "RAGE\n*", "Oracle\n*"):
+        for title in ("Lazy TS\ntab. 2*", "Lazy TS\ntab. 1*", "\nRAGE*", "\nOracle*"):
             table.add_column(title, justify="right", style="dim")
     else:
         table.add_column("times\nbound", justify="right")
         table.add_column("\nmedian", justify="right")
     for row in report.rows or []:
-        cells = [str(row.n_arms), f"{row.runs.mean:.1f} ± {row.runs.se:.1f}", f"{row.bound:.1f}"]
+        cells = [str(row.n_arms), f"{row.runs.mean:.0f} ± {row.runs.se:.0f}", f"{row.bound:.1f}"]
+        cells += [f"{runs.mean:.0f} ± {runs.se:.0f}" for runs in row.compared.values()]
         if with_published:
             cells += [_published(table.get(row.n_arms)) for table in PUBLISHED.values()]
         else:
@@ -98,9 +101,9 @@ def _notes(report: Report, *, with_published: bool) -> list[str]:
     lines = []
     if with_published:
         lines.append(
-            "* published, different stopping constants: Jedra and Proutiere (2020), tables 1 and 2; ± is the column "
-            'headed "Std", read as a standard error. surepick stops by its own rule. The Oracle knows theta. Arms are '
-            "drawn as in the public code for this problem (variant as-run), not as the paper prints."
+            "* published means, different stopping constants: Jedra and Proutiere (2020), tables 1 and 2. surepick "
+            "stops by its own rule; RAGE and the Oracle, which knows theta, were run here with their published "
+            "constants. Arms are drawn as in the public code for this problem (variant as-run), not as printed there."
         )
     unfinished = f", {n_unfinished} runs did not stop" if n_unfinished else ""
     lines.append(f"{n_errors} of {n_runs} answers were wrong{unfinished}.")
@@ -130,4 +133,4 @@ def _as_json(report: Report) -> str:
 
 
 def _published(value: published.Mean | None) -> str:
-    return "-" if value is None else f"{value.mean:.0f} ± {value.se:.0f}"
+    return "-" if value is None else f"{value.mean:.0f}"

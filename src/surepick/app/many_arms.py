@@ -29,6 +29,11 @@ PUBLISHED = {
     "oracle": published.ORACLE,
 }
 """Pulls printed in the paper, by column and number of arms."""
+COMPARED: dict[str, dict[str, Any]] = {
+    "rage": {"variant": "paper"},
+    "xy-oracle": {"variant": "paper", "theta": lambda problem: problem.theta},
+}
+"""Algorithms run beside, with the constants behind their published figures."""
 LIVE_SECONDS = 5.0
 """How long the live view may last on a terminal; the run itself takes milliseconds."""
 
@@ -52,10 +57,11 @@ class Settings:
 
 
 class Row(NamedTuple):
-    """Runs at one number of arms."""
+    """Runs at one number of arms, ours and those of the algorithms beside it."""
 
     n_arms: int
     runs: Runs
+    compared: dict[str, Runs]
 
     @property
     def bound(self) -> float:
@@ -121,23 +127,27 @@ def run_many(console: Console, report: Report) -> None:
     with _progress(console) as progress:
         for place, n_arms in enumerate(settings.n_arms):
             start = time.monotonic()
-            task = progress.add_task(f"K = {n_arms}", total=settings.n_runs)
+            everyone: dict[str, dict[str, Any]] = {ALGORITHM: {"bounds": True}, **COMPARED}
+            task = progress.add_task(f"K = {n_arms}", total=settings.n_runs * len(everyone))
+            all_runs: dict[str, Runs] = {}
+            for name, options in everyone.items():
 
-            def advance(done: int, _total: int, task: Any = task) -> None:
-                progress.update(task, completed=done)
+                def advance(done: int, _total: int, before: int = settings.n_runs * len(all_runs)) -> None:
+                    progress.update(task, completed=before + done)  # noqa: B023 - used before the next row's task exists
 
-            runs = simulate(
-                _drawn(n_arms),
-                ALGORITHM,
-                delta=settings.delta,
-                n_runs=settings.n_runs,
-                seed=settings.seed + place,
-                n_jobs=settings.n_jobs,
-                max_pulls=settings.max_pulls,
-                bounds=True,
-                progress=advance,
-            )
-            report.rows.append(Row(n_arms, runs))
+                all_runs[name] = simulate(
+                    _drawn(n_arms),
+                    name,
+                    delta=settings.delta,
+                    n_runs=settings.n_runs,
+                    seed=settings.seed + place,
+                    n_jobs=settings.n_jobs,
+                    max_pulls=settings.max_pulls,
+                    progress=advance,
+                    **options,
+                )
+            runs = all_runs.pop(ALGORITHM)
+            report.rows.append(Row(n_arms, runs, all_runs))
             if not console.is_terminal:
                 console.print(_runs_line(n_arms, runs, time.monotonic() - start), soft_wrap=True)
 
@@ -210,6 +220,8 @@ def as_records(report: Report) -> list[dict[str, Any]]:
             "arms_pulled": float(row.runs.support.mean()),
             "seconds_per_run": float(row.runs.seconds.mean()),
         }
+        for name, runs in row.compared.items():
+            record[f"{name}_mean"], record[f"{name}_se"] = runs.mean, runs.se
         if report.settings.delta == published.DELTA:
             for name, table in PUBLISHED.items():
                 value = table.get(row.n_arms)

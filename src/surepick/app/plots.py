@@ -10,6 +10,7 @@ from typing import Any
 from surepick.app.many_arms import Row
 from surepick.simulation import published
 
+BESIDE = {"rage": "RAGE, run here", "xy-oracle": "Oracle (knows theta), run here"}
 INK, GREY, BLUE, ORANGE, GREEN, PURPLE = "#222222", "#777777", "#0b5fa5", "#c8641e", "#3b7d3b", "#7a4fa0"
 
 
@@ -26,7 +27,7 @@ def plot_many_arms(rows: Sequence[Row], folder: Path, *, delta: float, name: str
         if delta == published.DELTA:
             _published(axes, published.RAGE, n_arms, "RAGE, published", PURPLE, "^")
             _published(axes, published.TABLE_1, n_arms, "Lazy TS, published (Table 1)", ORANGE, "s")
-            _published(axes, published.ORACLE, n_arms, "Oracle (knows theta), published", GREEN, "v")
+            _published(axes, published.ORACLE, n_arms, "Oracle, published", GREEN, "v")
             _published(axes, published.TABLE_2, n_arms, "Lazy TS, published (Table 2)", ORANGE, "D")
         axes.errorbar(
             n_arms,
@@ -40,6 +41,18 @@ def plot_many_arms(rows: Sequence[Row], folder: Path, *, delta: float, name: str
             capsize=3,
             zorder=5,
         )
+        for (other, label), color, marker in zip(BESIDE.items(), (PURPLE, GREEN), ("^", "v"), strict=True):
+            axes.errorbar(
+                n_arms,
+                [row.compared[other].mean for row in rows],
+                yerr=[2 * row.compared[other].se if row.runs.n_runs > 1 else 0.0 for row in rows],
+                label=label,
+                color=color,
+                marker=marker,
+                markersize=5,
+                linewidth=1.4,
+                capsize=2,
+            )
         # Not `plot`: the legend lists plain lines before those with bars, and its order should be that of the lines.
         axes.errorbar(
             n_arms, [row.bound for row in rows], label="lower bound", color=INK, linestyle="--", linewidth=1.4

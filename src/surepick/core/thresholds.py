@@ -10,7 +10,7 @@ Reference: Jedra and Proutiere (2020), "Optimal Best-arm Identification in Linea
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -180,9 +180,10 @@ class RemarkThreshold:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeuristicThreshold:
-    """noise_std^2 log((1 + log t)/delta), not proved."""
+    """A formula of the number of pulls that is not proved."""
 
-    name: str = "heuristic"
+    name: str
+    formula: Callable[..., Array]
     u: None = None
     guarantee: Guarantee = "heuristic"
     needs_floor: bool = False
@@ -196,31 +197,8 @@ class HeuristicThreshold:
         delta: float,
         noise_std: float,
     ) -> Array:
-        """See `heuristic_threshold`."""
-        return heuristic_threshold(n_pulls, delta=delta, noise_std=noise_std)
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrowingThreshold:
-    """noise_std^2 log((t + 1)/delta), not proved."""
-
-    name: str = "log-t"
-    u: None = None
-    guarantee: Guarantee = "heuristic"
-    needs_floor: bool = False
-
-    def __call__(
-        self,
-        *,
-        n_pulls: ArrayLike,
-        dim: int,
-        logdet: ArrayLike,
-        delta: float,
-        noise_std: float,
-    ) -> Array:
-        """See `growing_threshold`."""
-        return growing_threshold(n_pulls, delta=delta, noise_std=noise_std)
+        """Return the formula's value."""
+        return self.formula(n_pulls, delta=delta, noise_std=noise_std)
 
 
 @final
@@ -354,8 +332,8 @@ PAPER_APPENDIX = DeterminantThreshold(name="paper-appendix", u=0.1, union_over_t
 """Appendix A: u = 0.1, same c, delta as it is."""
 
 PAPER_REMARK = RemarkThreshold()
-HEURISTIC = HeuristicThreshold()
-LOG_T = GrowingThreshold()
+HEURISTIC = HeuristicThreshold(name="heuristic", formula=heuristic_threshold)
+LOG_T = HeuristicThreshold(name="log-t", formula=growing_threshold)
 
 THRESHOLDS: Mapping[str, Threshold] = MappingProxyType(
     {preset.name: preset for preset in (PAPER_MAIN, PAPER_APPENDIX, PAPER_REMARK, HEURISTIC, LOG_T)}

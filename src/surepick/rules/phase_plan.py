@@ -12,6 +12,7 @@ from surepick.core.arms import ArmSet, square_norms
 from surepick.core.betting import RANGE_TOL, RANK_TOL
 from surepick.core.design import Design
 from surepick.core.design.pairs import farthest_pairs
+from surepick.core.design.rounding import apportion
 from surepick.core.linalg import Array, IntArray
 from surepick.rules.parts import Situation
 from surepick.rules.schedules import Schedule
@@ -42,13 +43,7 @@ class Proportions:
 
     def round(self, n: int) -> IntArray:
         """Return whole pulls per arm, at least one each, sum max(n, arms): efficient rounding as in `Design.round`."""
-        size = len(self.arms)
-        n = max(n, size)
-        counts = np.ceil((n - size / 2) * self.weights).astype(np.int64)
-        while (excess := int(counts.sum()) - n) != 0:
-            step, ratio = (1, -counts / self.weights) if excess < 0 else (-1, (counts - 1) / self.weights)
-            counts[np.argmax(ratio)] += step
-        return counts
+        return apportion(self.weights, max(n, len(self.arms)))
 
 
 def proportions_of(design: Design) -> Proportions:

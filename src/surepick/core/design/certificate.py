@@ -22,6 +22,7 @@ from surepick.core.arms import ArmSet, as_arms
 from surepick.core.checks import check_count, check_number
 from surepick.core.design.directions import Directions, GapDirections, RowDirections
 from surepick.core.design.goals import Effort
+from surepick.core.design.rounding import apportion
 from surepick.core.linalg import Array, IntArray, triangular, upper_inverse
 from surepick.errors import InvalidInput, NotCertified, SurepickError
 
@@ -152,9 +153,4 @@ class Design:
                 f"`n` must be at least {size} so that each arm of the support is pulled once, got {n}; raise it, "
                 "or solve with a larger `tol` for a smaller support."
             )
-        counts = np.ceil((n - size / 2) * self.weights).astype(np.int64)
-        while counts.sum() < n:
-            counts[np.argmin(counts / self.weights)] += 1
-        while counts.sum() > n:
-            counts[np.argmax((counts - 1) / self.weights)] -= 1
-        return counts
+        return apportion(self.weights, n)
