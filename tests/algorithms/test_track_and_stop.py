@@ -113,7 +113,7 @@ def test_the_statistic_is_the_classical_one(tracking: str) -> None:
     assert decision.evidence == pytest.approx(statistic)
     assert decision.target == pytest.approx(limit)
     assert decision.rule == "gaussian-pairs"
-    assert decision.guarantee == "proved"
+    assert decision.guarantee == "published"
     assert decision.best == 0
 
 

@@ -71,7 +71,7 @@ def test_what_was_refuted_once_need_not_be_refuted_again(rule: str) -> None:
         estimate.update(np.eye(3)[arm], value, arm)
         stopped.append([state.check(estimate).stopped for state in states])
     assert not any(first for first, _ in stopped)
-    assert stopped[-1][1]
+    assert stopped[-1][1]  # and it stays so, although arm 1 would not be refuted now
 
 
 def test_the_designs_leave_out_what_is_eliminated() -> None:

@@ -24,8 +24,8 @@ from scipy.special import zeta
 from surepick.core.evidence import Mixture, epsilon_bound
 from surepick.core.linalg import Array
 
-Guarantee = Literal["proved", "heuristic", "none"]
-"""What is known about the error probability of a rule."""
+Guarantee = Literal["proved", "published", "heuristic", "none"]
+"""What is known about the error probability of a rule: "proved" in the docs, or "published" in a paper cited there."""
 
 MIX_GRID = Mixture.uniform([4.0**j for j in range(10)])
 """Ten equally weighted regularisers 1, 4, ..., 4^9, in units of the information of the first cycle."""
@@ -296,9 +296,9 @@ def gaussian_price(x: float) -> float:
 class PairsThreshold:
     """noise_std^2 (2 C(log((K - 1)/delta)/2) + 4 log(4 + log(t/2))), C = `gaussian_price`: K arms, each with its mean.
 
-    Proved for any sampling of K = d linearly independent arms and Gaussian noise: then a pair is judged from the pulls
-    of its two arms alone, and a wrong answer needs one of K - 1 pairs to fail. The sum 2 log(4 + log N) over the two
-    arms is at most 4 log(4 + log(t/2)), which is what stands here.
+    Published proof, for any sampling of K = d linearly independent arms and Gaussian noise: then a pair is judged from
+    the pulls of its two arms alone, and a wrong answer needs one of K - 1 pairs to fail. The sum 2 log(4 + log N) over
+    the two arms is at most 4 log(4 + log(t/2)), which is what stands here.
 
     Reference: Kaufmann and Koolen (2021), "Mixture martingales revisited".
     """
@@ -306,7 +306,7 @@ class PairsThreshold:
     n_arms: int
     name: str = "gaussian-pairs"
     u: None = None
-    guarantee: Guarantee = "proved"
+    guarantee: Guarantee = "published"
     needs_floor: bool = False
 
     def __call__(

@@ -62,6 +62,8 @@ class EliminatingScan:
             self._leader, self._leader_row = leader, self._arms.gather([leader])[0]
         self._next_pass = (1.0 + SPACING) * estimate.n_pulls
         alive = self.alive(leader)
+        if not alive.any():  # refuted for good, whatever came later
+            return self.look(estimate)
         index, score = self._scores(estimate, leader, alive)
         self.n_scans += 1
         is_left = np.ones(len(index), dtype=bool)
@@ -87,11 +89,11 @@ class EliminatingScan:
         leader = self._arms.best(estimate.theta)
         threshold = self._test.threshold(estimate)
         alive = self._alive.get(leader)
-        alive = self.alive(leader).copy() if alive is None or not alive.any() else alive
         index, score = self._scores(estimate, leader, alive)
         is_above = score[0] > threshold if self._test.is_strict else score[0] >= threshold
+        is_refuted = alive is not None and not alive.any()
         return Reading(
-            is_reached=bool(is_above) and self._test.floor_reached(estimate),
+            is_reached=is_refuted or (bool(is_above) and self._test.floor_reached(estimate)),
             leader=leader,
             rival=int(index[0]),
             value=float(score[0]),
@@ -99,14 +101,15 @@ class EliminatingScan:
             is_exact=True,
         )
 
-    def _scores(self, estimate: Estimate, leader: int, alive: BoolArray) -> tuple[IntArray, Array]:
-        """Statistics of all alternatives left, smallest first."""
+    def _scores(self, estimate: Estimate, leader: int, alive: BoolArray | None) -> tuple[IntArray, Array]:
+        """Statistics of all alternatives left, smallest first; of all there are if none is left."""
+        among = alive if alive is not None and alive.any() else None
         found = self._arms.rivals(
             leader,
             estimate.theta,
             self._test.factors(estimate),
             self._test.score(estimate),
-            max(int(alive.sum()), 1),
-            alive if alive.any() else None,
+            self._arms.n_arms if among is None else int(among.sum()),
+            among,
         )
         return found.index, found.score
