@@ -53,7 +53,8 @@ def learner_on(name: str, problem: Problem, **options: Any) -> Learner:
 
 def run(learner: Learner, problem: Problem, *, seed: int, most: int = 20_000, batch: int = 1) -> list[int]:
     """Pull until the learner stops, at most so often; return the arms pulled."""
-    rng, pulled = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    pulled: list[int] = []
     means = problem.X @ problem.theta
     while not learner.stopped and len(pulled) < most:
         for arm in learner.next_arms(batch):
@@ -155,7 +156,8 @@ def test_lost_and_late_results_do_no_harm(name: str) -> None:
     """Results in random order, some of them never: it still ends with the right answer."""
     problem = easy_for(name)
     learner, rng = learner_on(name, problem, seed=11), np.random.default_rng(12)
-    means, waiting, n_asked = problem.X @ problem.theta, [], 0
+    means, n_asked = problem.X @ problem.theta, 0
+    waiting: list[int] = []
     while not learner.stopped and n_asked < 20_000:
         waiting += learner.next_arms(4)
         n_asked += 4

@@ -1,5 +1,7 @@
 """Elimination: never later than the rule without it, valid per leader, and passed on to the sampler."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from surepick.core.estimate import LeastSquares
 from surepick.rules.stopping import EvidenceRule, GLRRule
 from surepick.simulation import problems
 
-RULES = {
+RULES: dict[str, Callable[..., EvidenceRule | GLRRule]] = {
     "evidence": lambda *, elimination: EvidenceRule(delta=0.1, elimination=elimination),
     "heuristic": lambda *, elimination: GLRRule(threshold="heuristic", delta=0.1, elimination=elimination),
     "paper-appendix": lambda *, elimination: GLRRule(

@@ -40,7 +40,7 @@ def knowledge(problem: Problem) -> dict[str, dict[str, Any]]:
 def test_practical_variants_keep_delta(name: str) -> None:
     """Default rules, on three arms in the plane where it is possible."""
     problem = NEAR_TIE if name == "track-and-stop" else ARC
-    needed = {"theta": problem.theta} if name == "xy-oracle" else {}
+    needed: dict[str, Any] = {"theta": problem.theta} if name == "xy-oracle" else {}
     runs = sp.simulate(problem, name, delta=DELTA, n_runs=N_RUNS, seed=81, max_pulls=HORIZON, **needed)
     assert runs.n_errors <= LIMIT
     assert runs.stopped.sum() >= 5  # the horizon is long enough for some answers

@@ -18,8 +18,6 @@ from typing import Literal, Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
-from scipy.special import zeta
 
 from surepick.core.evidence import Mixture, epsilon_bound
 from surepick.core.linalg import Array
@@ -282,6 +280,8 @@ def gaussian_price(x: float) -> float:
 
     Reference: Kaufmann and Koolen (2021), "Mixture martingales revisited", Gaussian case.
     """
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - takes longer to import than surepick itself
+    from scipy.special import zeta  # noqa: PLC0415
 
     def price(l: float) -> float:  # noqa: E741 - the letter of the formula, a lambda
         return (2.0 * l * (1.0 - math.log(4.0 * l)) + math.log(zeta(2.0 * l)) - 0.5 * math.log1p(-l) + x) / l
