@@ -14,6 +14,7 @@ import numpy as np
 from scipy.stats import binom
 
 import surepick as sp
+from benchmarks._instances import Source, many, unit_sphere
 from examples import tiny
 from surepick.core.linalg import Array
 from surepick.simulation import problems
@@ -30,27 +31,6 @@ from surepick.simulation.published import (
 N_RUNS = 200
 N_GATE = 2000
 N_JOBS = 2
-Source = Problem | Callable[[int], Problem]
-
-
-def many(n_arms: int) -> Callable[[int], Problem]:
-    """Draw the many-arms problem anew in every run, as the paper does."""
-    return partial(_many, n_arms)
-
-
-def _many(n_arms: int, seed: int) -> Problem:
-    return problems.many_arms(n_arms, seed=seed)
-
-
-def _unit_sphere(dim: int, n_arms: int, seed: int) -> Problem:
-    """Random unit arms and theta of norm 2, redrawn until 30 < T* < 400."""
-    rng = np.random.default_rng(seed)
-    while True:
-        X, theta = rng.standard_normal((n_arms, dim)), rng.standard_normal(dim)
-        X /= np.linalg.norm(X, axis=1, keepdims=True)
-        theta *= 2.0 / np.linalg.norm(theta)
-        if 30.0 < sp.characteristic_time(X, theta, tol=1e-2).value < 400.0:
-            return Problem(X=X, theta=theta, name=f"unit sphere d={dim} K={n_arms}")
 
 
 def paper_tables() -> None:
@@ -92,8 +72,8 @@ def defaults() -> None:
         ("unit basis 1, .75, .., 0", problems.unit_basis([1, 0.75, 0.5, 0.25, 0]), 0.05, "<= 1150 pulls"),
         ("Soare d=2, angle .1", problems.soare(2, angle=0.1, scale=2.0), 0.05, "<= 1200 pulls"),
         ("Soare d=6, angle .1", problems.soare(6, angle=0.1, scale=2.0), 0.05, "<= 1300 pulls"),
-        ("unit sphere d=5 K=50", partial(_unit_sphere, 5, 50), 0.05, "<= 3.4 x"),
-        ("unit sphere d=10 K=100", partial(_unit_sphere, 10, 100), 0.05, "<= 3.8 x"),
+        ("unit sphere d=5 K=50", partial(unit_sphere, 5, 50), 0.05, "<= 3.4 x"),
+        ("unit sphere d=10 K=100", partial(unit_sphere, 10, 100), 0.05, "<= 3.8 x"),
     ]
     print(
         f"\ndefault settings, {N_RUNS} runs, seed 20, 21, ..; ratio = mean of pulls / lower bound of the run's instance"
@@ -135,7 +115,7 @@ def variants() -> None:
         "many": many(1000),
         "basis": problems.unit_basis([1, 0.75, 0.5, 0.25, 0]),
         "Soare d=6": problems.soare(6, angle=0.1, scale=2.0),
-        "sphere d=5": partial(_unit_sphere, 5, 50),
+        "sphere d=5": partial(unit_sphere, 5, 50),
     }
     print("\nvariants of the default, 50 runs each, seed 4: mean pulls / lower bound (s.e.); runs capped at 10^5 pulls")
     print(f"{'variant':28s} " + " ".join(f"{name:>14s}" for name in cases))
