@@ -53,6 +53,12 @@ COMPARED: dict[str, Source] = {
 }
 """The instances of the comparison, by the names of its columns."""
 
+NEAR_TIE = problems.unit_basis([0.02, 0.0])
+"""Two arms that nearly tie."""
+
+ARC = Problem(X=np.array([[1.0, 0.0], [0.98, 0.6], [0.98, -0.6]]), theta=np.array([1.0, 0.0]), name="arc")
+"""The best arm between two that lose a fiftieth: luck on either side misleads."""
+
 SMALL_ANGLE: dict[str, Source] = {
     "Soare 2": problems.soare(2, angle=0.01, scale=2.0),
     "Soare 10": problems.soare(10, angle=0.01, scale=2.0),

@@ -7,12 +7,15 @@ and is printed as "> ".
 
 import math
 
+from scipy.stats import binom
+
 import surepick as sp
-from benchmarks._instances import COMPARED, KNOWLEDGE, PAPER_KNOWLEDGE, SMALL_ANGLE, Source
+from benchmarks._instances import ARC, COMPARED, KNOWLEDGE, NEAR_TIE, PAPER_KNOWLEDGE, SMALL_ANGLE, Source
 from surepick.simulation.runs import Runs
 
 N_RUNS = 20
 N_JOBS = 2
+N_GATE = 2000
 CAP = 30_000
 OWN_RUNS, OWN_CAP = 5, 30_000  # some published rules are very cautious
 SMALL_ANGLE_RUNS, SMALL_ANGLE_CAP = 5, 10**6
@@ -86,8 +89,42 @@ def small_angle() -> None:
     table("angle .01, default settings", SMALL_ANGLE, n_runs=SMALL_ANGLE_RUNS, cap=SMALL_ANGLE_CAP, seed=41)
 
 
+def gates() -> None:
+    """Count wrong answers of every algorithm whose label is a proof, on a near-tie at a loose delta."""
+    delta, horizon = 0.3, 100
+    limit = int(binom.isf(1e-6, N_GATE, delta))
+    print(
+        f"\nwrong answers (answers) in {N_GATE} runs at delta = {delta}, horizon {horizon} pulls, seed 83; limit {limit} "
+        "(exact binomial, false alarm 1e-6)"
+    )
+    for name in sp.algorithms():
+        cells = []
+        for variant in ("practical", "paper"):
+            problem = NEAR_TIE if name in BASIS_ONLY or variant == "paper" else ARC
+            knowledge = {**KNOWLEDGE.get(name, {}), **(PAPER_KNOWLEDGE.get(name, {}) if variant == "paper" else {})}
+            known = {key: value(problem) for key, value in knowledge.items()}
+            label = sp.create_learner(name, problem.X, variant=variant, **known).decision.guarantee
+            if label not in ("proved", "published"):
+                cells.append(f"{variant}: {label}")
+                continue
+            runs = sp.simulate(
+                problem,
+                name,
+                delta=delta,
+                n_runs=N_GATE,
+                seed=83,
+                n_jobs=N_JOBS,
+                max_pulls=horizon,
+                variant=variant,
+                **known,
+            )
+            cells.append(f"{variant}: {runs.n_errors} ({int(runs.stopped.sum())}) {label}")
+        print(f"{name:20s} " + " ".join(f"{cell:>32s}" for cell in cells), flush=True)
+
+
 def main() -> None:
     """Print all tables; hours on two cores."""
+    gates()
     one_rule()
     betting()
     own_rules()
