@@ -71,7 +71,7 @@ def table(title: str, columns: dict[str, Source], *, n_runs: int, cap: int, seed
 
 def one_rule() -> None:
     """Every algorithm under the evidence rule, which holds for all of them."""
-    table("one proved rule (evidence)", COMPARED, n_runs=N_RUNS, cap=CAP, seed=40, stopping="evidence")
+    table("one proved rule (evidence)", COMPARED, n_runs=N_RUNS // 2, cap=CAP, seed=40, stopping="evidence")
 
 
 def betting() -> None:
@@ -94,8 +94,8 @@ def gates() -> None:
     delta, horizon = 0.3, 100
     limit = int(binom.isf(1e-6, N_GATE, delta))
     print(
-        f"\nwrong answers (answers) in {N_GATE} runs at delta = {delta}, horizon {horizon} pulls, seed 83; limit {limit} "
-        "(exact binomial, false alarm 1e-6)"
+        f"\nwrong answers (answers) in {N_GATE} runs at delta = {delta}, horizon {horizon} pulls, seed 83; "
+        f"limit {limit} (exact binomial, false alarm 1e-6)"
     )
     for name in sp.algorithms():
         cells = []
