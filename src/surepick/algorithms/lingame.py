@@ -64,7 +64,8 @@ class LinGame:
         ridge: the paper's eta; used by optimism and by its own rule.
         norm_bound: the paper's M, a bound on the norm of theta that you know; for its rule and its optimism.
         exploration: factor of the floor on the smallest eigenvalue; 0 switches it off.
-        g_mix: share of the G-optimal design mixed into the proportions.
+        g_mix: share of the G-optimal design mixed into the proportions; default 0, in the practical
+            variant a tenth under the betting rule.
     """
 
     variant: Variant = "practical"
@@ -75,7 +76,7 @@ class LinGame:
     ridge: float = 1.0
     norm_bound: float | None = None
     exploration: float | None = None
-    g_mix: float = 0.0
+    g_mix: float | None = None
 
     def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
@@ -94,6 +95,8 @@ class LinGame:
         else:
             rule = stopping_rule(stopping, ground, start=spanning, elimination=self.elimination)
         floor = 0.0 if is_paper else 0.3
+        usual = 0.1 if stopping == "betting" and not is_paper else 0.0
+        g_mix = usual if self.g_mix is None else self.g_mix
         chooser = LinGameChooser(
             ground,
             optimism=Optimism(kind=kind, noise_std=ground.noise_std, threshold=threshold),
@@ -102,7 +105,7 @@ class LinGame:
             exploration=Exploration(
                 arms, spanning, floor=floor if self.exploration is None else self.exploration, g_mix=0.0
             ),
-            g_mix=check_share(self.g_mix),
+            g_mix=check_share(g_mix),
         )
         start = np.arange(arms.n_arms) if is_paper else spanning
         sampler = start_then_choose(start, chooser, stopping=self.stopping or "", schedule=self.schedule, dim=arms.dim)

@@ -65,7 +65,8 @@ class LinGameC:
         ridge: the paper's eta; used by optimism and by its own rule.
         norm_bound: the paper's M, a bound on the norm of theta that you know; for its rule and its optimism.
         exploration: factor of the floor on the smallest eigenvalue; 0 switches it off.
-        g_mix: share of the pulls that follow the G-optimal design.
+        g_mix: share of the pulls that follow the G-optimal design; default 0, in the practical
+            variant a tenth under the betting rule.
     """
 
     variant: Variant = "practical"
@@ -76,7 +77,7 @@ class LinGameC:
     ridge: float = 1.0
     norm_bound: float | None = None
     exploration: float | None = None
-    g_mix: float = 0.0
+    g_mix: float | None = None
 
     def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
@@ -100,13 +101,15 @@ class LinGameC:
         else:
             rule = stopping_rule(self.stopping or "evidence", ground, start=spanning, elimination=self.elimination)
         floor = 0.0 if is_paper else 0.3
+        usual = 0.1 if self.stopping == "betting" and not is_paper else 0.0
+        g_mix = usual if self.g_mix is None else self.g_mix
         chooser = LinGameCChooser(
             ground,
             optimism=Optimism(kind=kind, noise_std=ground.noise_std, threshold=threshold),
             ridge=ridge,
             is_ridge=is_own_rule,
             exploration=Exploration(
-                arms, spanning, floor=floor if self.exploration is None else self.exploration, g_mix=self.g_mix
+                arms, spanning, floor=floor if self.exploration is None else self.exploration, g_mix=g_mix
             ),
         )
         start = np.arange(arms.n_arms) if is_paper else spanning

@@ -36,6 +36,7 @@ from surepick.rules.choice import (
     stopping_rule,
 )
 from surepick.rules.every_pull import EveryPull
+from surepick.rules.exploration import Exploration
 from surepick.rules.greedy import GreedyChoice
 from surepick.rules.intervals import StartThenChoose
 from surepick.rules.l1_allocation import L1Allocation
@@ -59,6 +60,8 @@ class LinGapE:
         elimination: an alternative once refuted stays refuted and is no longer challenged.
         ridge: the paper's lambda.
         norm_bound: the paper's S, a bound on the norm of theta that you know; only for its own rule.
+        g_mix: share of the pulls that follow the G-optimal design; default 0, a tenth under the betting rule, which
+            reads blocks and not the index: where the index calls an arm resolved too early, nothing would measure it.
     """
 
     variant: Variant = "practical"
@@ -68,6 +71,7 @@ class LinGapE:
     elimination: bool = False
     ridge: float = 1.0
     norm_bound: float | None = None
+    g_mix: float | None = None
 
     def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
@@ -92,7 +96,9 @@ class LinGapE:
             rule = stopping_rule(
                 self.stopping or "evidence", ground, start=spanning_start(ground), elimination=self.elimination
             )
-        chooser = LinGapEChooser(ground, self.selection, threshold)
+        g_mix = (0.1 if self.stopping == "betting" else 0.0) if self.g_mix is None else self.g_mix
+        exploration = Exploration(arms, spanning_start(ground), floor=0.0, g_mix=g_mix)
+        chooser = LinGapEChooser(ground, self.selection, threshold, exploration)
         sampler = start_then_choose(start, chooser, stopping=self.stopping or "", schedule=self.schedule, dim=arms.dim)
         return sampler, rule
 
@@ -114,10 +120,12 @@ class LinGapE:
 class LinGapEChooser:
     """Leader against challenger, arm by arm; in a batch the estimate stays and the information grows."""
 
-    def __init__(self, ground: Ground, selection: Selection, threshold: RidgeThreshold | None) -> None:
+    def __init__(
+        self, ground: Ground, selection: Selection, threshold: RidgeThreshold | None, exploration: Exploration
+    ) -> None:
         if selection not in ("greedy", "ratio"):
             raise InvalidInput(f"`selection` must be 'greedy' or 'ratio', got {selection!r}.")
-        self._ground, self._threshold = ground, threshold
+        self._ground, self._threshold, self._exploration = ground, threshold, exploration
         ridge = None if threshold is None else threshold.ridge * ground.arms.metric()
         self._ridge_logdet = 0.0 if ridge is None else float(np.linalg.slogdet(ridge)[1])
         self._asked = Asked(ground.arms, ridge)
@@ -135,6 +143,9 @@ class LinGapEChooser:
         situation, asked = self._situation, self._asked
         assert situation is not None
         assert situation.leader is not None
+        if (due := self._exploration.due(asked)) is not None:
+            asked.add(due)
+            return due
         leader = situation.leader
         challenger = self._challenger(situation, leader)
         rows = self._ground.candidates.gather([leader, challenger])
