@@ -13,7 +13,7 @@ from benchmarks._instances import KNOWLEDGE, many, true_norm
 from surepick.simulation import problems
 from surepick.simulation.published import ORACLE, RAGE
 
-N_RUNS = 60
+N_RUNS = 40
 N_JOBS = 2
 
 # Soare d=6, angle .1, theta = 2 e1, noise_std 1, 1000 runs, by delta.
@@ -82,7 +82,7 @@ def wang_table() -> None:
 
 def tirinzoni_table() -> None:
     """Elimination on the random linear instance."""
-    problem, n_runs = problems.random_linear(50, 20, seed=0), 6
+    problem, n_runs = problems.random_linear(50, 20, seed=0), 3
     print(
         f"\nrandom linear K=50 d=20, delta = .01, rule log((t+1)/delta), {n_runs} runs, seed 230: thousands of pulls\n"
         "(published: 100 runs on another draw of the same kind, so compare ranks and savings)"
