@@ -144,3 +144,11 @@ def test_options_are_checked() -> None:
         create_learner("rage", np.eye(2), rounding_slack=0.0)
     with pytest.raises(InvalidInput, match="schedule"):
         create_learner("rage", np.eye(2), schedule="sometimes")
+
+
+def test_phases_longer_than_whole_numbers_go() -> None:
+    """Noise beyond all measure asks for phases nobody finishes; they are planned like any other."""
+    learner = create_learner("rage", np.eye(2), variant="paper", noise_std=1e10)
+    arms = learner.next_arms(100)
+    assert set(arms) == {0, 1}
+    assert not learner.stopped

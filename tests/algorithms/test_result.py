@@ -224,6 +224,7 @@ def test_frame_without_pandas_is_columns(monkeypatch: pytest.MonkeyPatch) -> Non
         (example(delta=1e-9), ["at most 1e-09 (proved"]),
         (example(best_name=None), ["Arm 1 is the best"]),
         (example(guarantee="heuristic", stopping="heuristic"), ["should be at most about 5 %, but that is not proved"]),
+        (example(guarantee="published", stopping="gaussian-pairs"), ["is at most 5 % by a published proof"]),
         (example(guarantee="none", stopping="budget"), ["without any guarantee (budget rule)"]),
         (
             example(stopped=False, evidence=1.2, expected_remaining=40.2),

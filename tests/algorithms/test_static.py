@@ -319,3 +319,40 @@ def test_the_limit_is_the_one_that_is_documented() -> None:
     """200,000 pairs: up to 447 arms for the G-allocation, up to 74 for all differences."""
     assert 447**2 <= fixed_design.LARGEST_TABLE < 448**2
     assert 74 * (74 * 73 // 2) <= fixed_design.LARGEST_TABLE < 75 * (75 * 74 // 2)
+
+
+@pytest.mark.parametrize("name", ["g-static", "xy-static"])
+def test_the_published_rule_does_not_vouch_for_results_nobody_asked_for(name: str) -> None:
+    """Its proof needs arms that depend on no reward, and nobody knows how such arms were chosen."""
+    learner = create_learner(name, np.eye(2), variant="paper")
+    for arm in learner.next_arms(6):
+        learner.tell(arm, 0.0)
+    before, labels = learner.snapshot(), [learner.decision.guarantee]
+    learner.tell(1, 0.3)
+    labels.append(learner.decision.guarantee)
+    learner.restore(before)
+    labels.append(learner.decision.guarantee)
+    assert labels == ["proved", "none", "proved"]
+    betting = create_learner(name, np.eye(2))
+    betting.tell(1, 0.3)
+    assert betting.decision.guarantee == "proved"
+
+
+def test_earlier_results_chosen_from_rewards_void_the_published_rule() -> None:
+    """Each arm is measured until it looks good: a valid history, which leads that rule astray."""
+    rng, dim = np.random.default_rng(1), 300
+    candidates = np.vstack([np.full(dim, 1.0 / dim), np.zeros(dim)])
+    history = []
+    for arm in range(dim):
+        total = 0.0
+        for n in range(1, 61):
+            reward = float(rng.standard_normal()) - 1e-3
+            history.append((arm, reward))
+            total += reward
+            if total > 1.2 * math.sqrt(n):
+                break
+    result = sp.identify(
+        np.eye(dim), lambda _: 0.0, candidates=candidates, algorithm="g-static", variant="paper", history=history,
+        max_pulls=1,
+    )  # fmt: skip
+    assert (result.best, result.stopped, result.guarantee) == (0, True, "none")

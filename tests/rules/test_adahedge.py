@@ -72,3 +72,16 @@ def test_a_copy_goes_its_own_way() -> None:
     other.feed(np.array([5.0, 0.0]))
     assert np.array_equal(hedge.weights, before)
     assert not np.array_equal(other.weights, before)
+
+
+def test_a_choice_given_up_for_good_may_come_back() -> None:
+    """A weight of 0 is rounding: when that choice does best by far, its losses still count and nothing breaks."""
+    hedge = AdaHedge(3)
+    for _ in range(3000):
+        hedge.feed(np.array([-1e-6, -5e-7, 0.0]))
+    assert hedge.weights[2] == 0.0
+    hedge.feed(np.array([0.0, 0.0, -1.0]))
+    assert np.isfinite(hedge.weights).all()
+    for _ in range(10):
+        hedge.feed(np.array([0.0, 0.0, -1.0]))
+    assert hedge.weights[2] > 0.9

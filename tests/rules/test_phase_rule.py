@@ -120,3 +120,18 @@ def test_the_best_candidate_is_rejected_no_more_often_than_the_price_says() -> N
         wrong += bool(Phase(np.eye(2), 10.0 * np.eye(2), 10.0 * values).beaten(width)[0])
     # The Gaussian tail at sqrt(6) is 0.0072, its bound exp(-3) 0.0498: the count lies near the first, below the second.
     assert 2 <= wrong <= 2000 * risk
+
+
+def test_near_copies_are_not_compared_by_half_of_their_difference() -> None:
+    """Rows that differ by a millionth, a third of it unmeasured: what was measured says nothing about who is better."""
+    t, n = 1e-6, 10_000.0
+    Z = np.array([[1.0, 1.0], [1.0 + t, 1.0 - 0.29 * t]])
+    theta = np.array([1.0, 10.0])  # the first is better by 1.9e-6, and worse by 1e-6 in what was measured
+    phase = Phase(Z, np.diag([n, 0.0]), np.array([n * theta[0], 0.0]))
+    assert phase.beaten(3.0).tolist() == [False, False]
+    assert phase.least_certainty(1, 0.0) == 0.0
+    # Unmeasured directions in which they do not differ are no obstacle.
+    same = np.array([[1.0, 1.0], [1.0 + t, 1.0]])
+    phase = Phase(same, np.diag([n, 0.0]), np.array([n * theta[0], 0.0]))
+    assert phase.beaten(99.0).tolist() == [True, False]
+    assert phase.beaten(101.0).tolist() == [False, False]

@@ -319,7 +319,7 @@ class AlbaState:
         best = int(np.argmax(phase.value))
         norm = np.sqrt(square_norms(phase.scaled[best] - phase.scaled))
         width = self._phases.noise_std * math.sqrt(2.0 * self._phases.price) * norm
-        seen = square_norms(phase.unseen[best] - phase.unseen) <= SPAN_TOL**2 * (1.0 + square_norms(Z))
+        seen = phase.comparable(np.array([best]), np.arange(len(Z)))[0]
         return best, phase.value[best] - phase.value, np.where(seen, width, np.inf)
 
     def exact(self, estimate: LeastSquares) -> Verdict:

@@ -131,6 +131,7 @@ class Learner:
         self._rows: dict[int, Array] = {}
         self._verdict: Verdict | None = None
         self._log: list[Event] = []
+        self._is_own = True  # no result that nobody asked for
 
     @property
     def log(self) -> Sequence[Event]:
@@ -208,6 +209,7 @@ class Learner:
         if x is None:
             x = self._rows[arm] = self.white.gather([arm])[0]
         self.estimate.update(x, reward, arm)
+        self._is_own = self._is_own and (self.stopped or arm in self._pending)
         interval = self._answered(arm)
         if interval is not None:
             interval.n_told += 1
@@ -280,7 +282,7 @@ class Learner:
                 evidence=0.0,
                 target=target,
                 rule=self._rule.name,
-                guarantee=self._rule.guarantee,
+                guarantee=self._guarantee,
                 n_pulls=n_pulls,
             )
         return Decision(
@@ -289,9 +291,15 @@ class Learner:
             evidence=verdict.statistic,
             target=verdict.threshold,
             rule=verdict.rule,
-            guarantee=verdict.guarantee,
+            guarantee=self._guarantee,
             n_pulls=n_pulls,
         )
+
+    @property
+    def _guarantee(self) -> Guarantee:
+        # A proof for pulls that depend on no reward does not cover results whose arms somebody else chose.
+        is_void = not self._is_own and getattr(self._rule, "is_fixed_design", False)
+        return "none" if is_void else self._rule.guarantee
 
     def expected_remaining(self) -> float:
         """Estimate the pulls still needed: missing evidence times what a unit of it costs by the current plan.

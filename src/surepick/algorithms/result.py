@@ -115,7 +115,7 @@ class Result:
             nothing is known.
         expected_remaining: estimate of the pulls still needed; NaN when unknown, 0 when stopped.
         theta: estimated parameter (d,) in the features given, read-only; None before the pulled arms span the space.
-        guarantee: `proved`, `heuristic` or `none`: what is known about the risk of the rule that decides.
+        guarantee: `proved`, `published`, `heuristic` or `none`: what is known about the risk of the rule that decides.
         stopping: name of that rule.
         noise_estimate: standard deviation of the rewards around the fit; NaN while there are too few.
         noise_contradicted: whether the rewards scatter more than `noise_std` allows; then the guarantee is void.
@@ -195,6 +195,11 @@ class Result:
     def _risk(self) -> str:
         if self.guarantee == "proved":
             return f"the probability of a wrong answer is at most {_percent(self.delta)} (proved, {self.stopping} rule)"
+        if self.guarantee == "published":
+            return (
+                f"the probability of a wrong answer is at most {_percent(self.delta)} by a published proof "
+                f"({self.stopping} rule)"
+            )
         if self.guarantee == "heuristic":
             return (
                 f"the probability of a wrong answer should be at most about {_percent(self.delta)}, but that is not "

@@ -40,11 +40,20 @@ class AdaHedge:
         least = float(losses[weights > 0.0].min()) if math.isinf(rate) else float(losses.min())
         mix = least
         if not math.isinf(rate):
-            mix -= math.log(float(weights @ np.exp(-rate * (losses - least)))) / rate
+            total = float(weights @ np.exp(-rate * (losses - least)))
+            mix = least - math.log(total) / rate if total > 0.0 else self._mix_loss(losses, rate)
         # The exact difference is never negative.
         self._gap += max(float(weights @ losses) - mix, 0.0)
         self._losses += losses
         self._weights = None
+
+    def _mix_loss(self, losses: Array, rate: float) -> float:
+        """The mix loss from losses so far, where weights are too small for a number: one of those did best by far."""
+        behind = self._losses - self._losses.min()
+        after = behind + losses
+        least = float(after.min())
+        logs = [math.log(float(np.exp(-rate * part).sum())) for part in (after - least, behind)]
+        return least - (logs[0] - logs[1]) / rate
 
     def _rate(self) -> float:
         # One choice has log(1) = 0: any rate gives weight 1.

@@ -19,10 +19,14 @@ from surepick.rules.verdict import StoppingState, Verdict
 @final
 @dataclass(frozen=True, slots=True)
 class EveryPull:
-    """A rule checked after every pull; with `is_ridge` it reads the ridge estimate of its first regulariser."""
+    """A rule checked after every pull; with `is_ridge` it reads the ridge estimate of its first regulariser.
+
+    `is_fixed_design`: its guarantee covers pulls that depend on no reward, hence no results nobody asked for.
+    """
 
     rule: EvidenceRule | GLRRule | PairwiseRule
     is_ridge: bool = False
+    is_fixed_design: bool = False
 
     @property
     def name(self) -> str:

@@ -226,8 +226,8 @@ def union_rule(ground: Ground, *, elimination: bool) -> EveryPull:
     sub-Gaussian tail needs. A pair at time n fails with probability (delta / (c' n^2 K^2))^4, a wrong answer needs one
     of the K - 1 pairs with the best candidate to fail, and these sum to less than 0.03 delta^4.
 
-    Proved for pulls that depend on no reward, hence for the samplers here, and not for earlier results (`history`)
-    whose arms were chosen from rewards.
+    Proved for pulls that depend on no reward, hence for the samplers here. Results nobody asked for, as in a `history`
+    of other origin, may have arms chosen from rewards: from the first of them on the learner says "none".
     """
     threshold = UnionThreshold(
         name="static-union", n_tests=ground.candidates.n_arms**2, scale=4.0, factor=6.0 / math.pi**2
@@ -239,5 +239,6 @@ def union_rule(ground: Ground, *, elimination: bool) -> EveryPull:
             noise_std=ground.noise_std,
             epsilon=ground.epsilon,
             elimination=elimination,
-        )
+        ),
+        is_fixed_design=True,
     )

@@ -21,6 +21,8 @@ from surepick.rules.schedules import Schedule
 CUTS = (0.2, 0.01)
 # Going without idle arms may cost this much of the value.
 COST = 1.01
+# Nobody pulls so often; beyond, whole numbers and floating-point ones differ.
+MOST_PULLS = 2**53
 
 
 def candidates_left(situation: Situation, n_candidates: int) -> IntArray:
@@ -43,7 +45,7 @@ class Proportions:
 
     def round(self, n: int) -> IntArray:
         """Return whole pulls per arm, at least one each, sum max(n, arms): efficient rounding as in `Design.round`."""
-        return apportion(self.weights, max(n, len(self.arms)))
+        return apportion(self.weights, max(min(n, MOST_PULLS), len(self.arms)))
 
 
 def proportions_of(design: Design) -> Proportions:

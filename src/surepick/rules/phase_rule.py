@@ -28,6 +28,8 @@ from surepick.rules.verdict import Verdict
 
 # Pairs are compared in blocks of so many numbers.
 BLOCK = 2_000_000
+# Rows have coordinates accurate to about this share of their size.
+ROUNDING = 1e-14
 
 
 @final
@@ -141,7 +143,8 @@ class Phase:
         root = np.sqrt(spread[has_rank])
         self.value: Array = along[:, has_rank] @ ((moments @ axes)[has_rank] / spread[has_rank])
         """theta'z by the phase's least squares."""
-        self.scaled: Array = along[:, has_rank] / root
+        self.seen: Array = along[:, has_rank]
+        self.scaled: Array = self.seen / root
         """Rows whose distances are the |y| in the norm of A^-1."""
         self.unseen: Array = along[:, ~has_rank]
         """What the phase did not measure: candidates that differ in it cannot be compared."""
@@ -149,7 +152,8 @@ class Phase:
     def without(self, gone: BoolArray) -> "Phase":
         """Return the same phase with fewer candidates."""
         rest = object.__new__(Phase)
-        rest.value, rest.scaled, rest.unseen = self.value[~gone], self.scaled[~gone], self.unseen[~gone]
+        rest.value, rest.seen, rest.scaled = self.value[~gone], self.seen[~gone], self.scaled[~gone]
+        rest.unseen = self.unseen[~gone]
         return rest
 
     def beaten(self, width: float, *, at_least: float = 0.0) -> BoolArray:
@@ -165,7 +169,7 @@ class Phase:
                 break
             gap = self.value[winners, None] - self.value[None, left]
             loses = (gap > 0.0) & (gap >= at_least) & (gap * gap >= width * width * self._distances(winners, left))
-            gone[left[(loses & self._comparable(winners, left)).any(axis=0)]] = True
+            gone[left[(loses & self.comparable(winners, left)).any(axis=0)]] = True
         return gone
 
     def least_certainty(self, i: int, epsilon: float) -> float:
@@ -173,7 +177,7 @@ class Phase:
         own, others = np.array([i]), np.arange(len(self.value))
         reach = np.maximum(self.value[i] - self.value + epsilon, 0.0)
         distance = self._distances(own, others)[0]
-        comparable = self._comparable(own, others)[0]
+        comparable = self.comparable(own, others)[0]
         different = (distance > 0.0) | ~comparable
         certainty = np.where(comparable, reach * reach / (2.0 * np.where(distance > 0.0, distance, 1.0)), 0.0)
         return float(np.min(certainty[different], initial=np.inf))
@@ -181,12 +185,15 @@ class Phase:
     def _distances(self, first: IntArray, second: IntArray) -> Array:
         return _squared_distances(self.scaled[first], self.scaled[second])
 
-    def _comparable(self, first: IntArray, second: IntArray) -> BoolArray:
+    def comparable(self, first: IntArray, second: IntArray) -> BoolArray:
+        """Return for which pairs (n, m) the phase measured the whole difference."""
         if not self.unseen.shape[1]:
             return np.ones((len(first), len(second)), dtype=bool)
         missed = _squared_distances(self.unseen[first], self.unseen[second])
-        size = square_norms(self.unseen)[first, None] + square_norms(self.scaled)[first, None]
-        close: BoolArray = missed <= RANGE_TOL * RANGE_TOL + 1e-13 * size
+        # Relative to the difference: what sticks out biases the test of near copies however small it is.
+        size = missed + _squared_distances(self.seen[first], self.seen[second])
+        rounding = ROUNDING**2 * (square_norms(self.seen) + square_norms(self.unseen))
+        close: BoolArray = missed <= RANGE_TOL**2 * size + np.maximum(rounding[first, None], rounding[second])
         return close
 
 
