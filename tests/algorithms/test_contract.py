@@ -276,3 +276,15 @@ def test_earlier_results_are_welcome(name: str) -> None:
     pull: Callable[[int], float] = lambda arm: float(means[arm] + rng.standard_normal())  # noqa: E731
     result = sp.identify(TILTED.X, pull, algorithm=name, history=history, **needs(name, TILTED))
     assert result.best == TILTED.best
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_times_given_as_an_iterator_can_be_replayed(name: str) -> None:
+    """An iterator is read once, so that a replay meets the same schedule."""
+    problem = easy_for(name)
+    learner = learner_on(name, problem, schedule=iter([10, 20, 40, 80]))
+    arms = learner.next_arms(12)
+    learner.replay(learner.log)
+    assert learner.log == (("ask", 12),)
+    fresh = learner_on(name, problem, schedule=[10, 20, 40, 80])
+    assert fresh.next_arms(12) == arms

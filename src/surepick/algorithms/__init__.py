@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from surepick.algorithms.learner import Algorithm, Decision, Learner
 from surepick.errors import InvalidInput
+from surepick.rules.schedules import as_schedule
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -89,4 +90,7 @@ def _composition(name: str, options: dict[str, Any]) -> Algorithm:
             raise InvalidInput(
                 f"{name} has no option {', '.join(map(repr, unknown))}; its options are {', '.join(known)}."
             )
+    if options.get("schedule") is not None:
+        # Read once: an iterator of times could not be read again for a replay.
+        options = {**options, "schedule": as_schedule(options["schedule"])}
     return factory(**options)

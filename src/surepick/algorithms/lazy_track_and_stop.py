@@ -79,11 +79,6 @@ class LazyTrackAndStop:
     g_mix: float | None = None
     elimination: bool = False
 
-    def __post_init__(self) -> None:
-        # Read once: an iterator of times could not be read again for a replay.
-        if self.schedule is not None:
-            object.__setattr__(self, "schedule", as_schedule(self.schedule))
-
     def compose(self, ground: Ground) -> tuple["LazySampler", Rule]:
         """Return the sampling rule and the stopping rule."""
         is_paper = check_variant(self.variant)

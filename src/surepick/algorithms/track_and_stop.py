@@ -35,7 +35,6 @@ from surepick.rules.choice import ScheduleOption, Stopping, Variant, check_varia
 from surepick.rules.every_pull import EveryPull
 from surepick.rules.intervals import StartThenChoose
 from surepick.rules.parts import Ground, Rule, Situation
-from surepick.rules.schedules import as_schedule
 from surepick.rules.stopping import GLRRule
 
 MeansTracking = Literal["C", "D"]
@@ -62,11 +61,6 @@ class TrackAndStop:
     tracking: MeansTracking | None = None
     schedule: ScheduleOption = None
     elimination: bool = False
-
-    def __post_init__(self) -> None:
-        # Read once: an iterator of times could not be read again for a replay.
-        if self.schedule is not None:
-            object.__setattr__(self, "schedule", as_schedule(self.schedule))
 
     def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""

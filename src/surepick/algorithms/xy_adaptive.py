@@ -82,11 +82,6 @@ class XYAdaptive:
     schedule: ScheduleOption = None
     elimination: bool | None = None
 
-    def __post_init__(self) -> None:
-        # Read once: an iterator of times could not be read again for a replay.
-        if self.schedule is not None:
-            object.__setattr__(self, "schedule", as_schedule(self.schedule))
-
     def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
         is_paper = check_variant(self.variant)

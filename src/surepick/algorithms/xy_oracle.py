@@ -36,7 +36,6 @@ from surepick.errors import InvalidInput
 from surepick.rules.choice import ScheduleOption, Stopping, Variant, check_variant, spanning_start, stopping_rule
 from surepick.rules.fixed_design import Drawn, FixedSampler, Source, Tracked
 from surepick.rules.parts import Ground, Rule
-from surepick.rules.schedules import as_schedule
 from surepick.rules.verdict import Verdict
 
 # The design is computed once, so it may as well be accurate.
@@ -65,11 +64,6 @@ class XYOracle:
     stopping: Stopping | None = None
     schedule: ScheduleOption = None
     elimination: bool = False
-
-    def __post_init__(self) -> None:
-        # Read once: an iterator of times could not be read again for a replay.
-        if self.schedule is not None:
-            object.__setattr__(self, "schedule", as_schedule(self.schedule))
 
     def compose(self, ground: Ground) -> tuple[FixedSampler, Rule]:
         """Return the sampling rule and the stopping rule."""

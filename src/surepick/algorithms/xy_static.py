@@ -30,7 +30,6 @@ from surepick.rules.fixed_design import (
     union_rule,
 )
 from surepick.rules.parts import Ground, Rule
-from surepick.rules.schedules import as_schedule
 
 
 @final
@@ -49,11 +48,6 @@ class XYStatic:
     stopping: Stopping | None = None
     schedule: ScheduleOption = None
     elimination: bool = False
-
-    def __post_init__(self) -> None:
-        # Read once: an iterator of times could not be read again for a replay.
-        if self.schedule is not None:
-            object.__setattr__(self, "schedule", as_schedule(self.schedule))
 
     def compose(self, ground: Ground) -> tuple[FixedSampler, Rule]:
         """Return the sampling rule and the stopping rule."""
