@@ -182,7 +182,7 @@ class TestOraclesEqualBruteForce:
 class TestManyArms:
     """What only shows with more arms than fit one chunk."""
 
-    K = 140_001  # three chunks at d = 2
+    K = 280_001  # three chunks at d = 2
 
     def arms_with_ties_across_chunks(self) -> tuple[Array, FiniteArms]:
         """Return rows of small integers, so that ties are exact, and arms of several chunks."""
@@ -218,16 +218,20 @@ class TestManyArms:
         found = arms.rivals(1, np.ones(2), (), lambda gap: 0.0 * gap, 10, among)
         np.testing.assert_array_equal(found.index, [i for i in wanted if i not in arms.copies(1)])
 
-    @pytest.mark.parametrize("n_wanted", [3, 10_000, 139_000])
-    def test_pair_forms_and_the_best_of_a_subset_equal_brute_force(self, n_wanted: int) -> None:
+    @pytest.mark.parametrize("threads_from", [1, 10**12], ids=["in threads", "in turn"])
+    @pytest.mark.parametrize("n_wanted", [3, 10_000, 279_000])
+    def test_pair_forms_and_the_best_of_a_subset_equal_brute_force(
+        self, n_wanted: int, threads_from: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Few rows fetched by number, many picked from chunks: every wanted row once, in order, with its own forms."""
+        monkeypatch.setattr("surepick.core.arms.THREADED", threads_from)
         X, arms = self.arms_with_ties_across_chunks()
         rng = np.random.default_rng(n_wanted)
         wanted = np.sort(rng.choice(self.K, n_wanted, replace=False))
         among = np.zeros(self.K, dtype=bool)
         among[wanted] = True
         u, F = np.array([1.0, 2.0]), np.array([[1.0, 3.0, 0.0], [2.0, -1.0, 1.0]])
-        pieces = list(arms.pair_forms(5, [u, -u], [F, np.eye(2)], among))
+        pieces = list(arms.pair_forms(5, [u, -u], [F, np.eye(2)], among, lambda forms: forms))
         y = X[5] - X[wanted]
         np.testing.assert_array_equal(np.concatenate([piece.index for piece in pieces]), wanted)
         for j, expected in enumerate([y @ u, -y @ u]):
@@ -451,7 +455,7 @@ class TestOwnership:
 class TestMemory:
     """No oracle needs more than some chunks and vectors; construction needs one copy."""
 
-    K, D = 200_000, 10
+    K, D = 390_000, 10  # below the size that several threads share, each with pieces of its own
 
     def peak(self, action: Callable[[], object]) -> int:
         """Return the bytes allocated at the worst moment of `action`."""
@@ -464,7 +468,7 @@ class TestMemory:
             tracemalloc.stop()
 
     def test_oracles_work_in_chunks(self) -> None:
-        """Each oracle on 200,000 arms allocates a few chunks and two K-vectors at most, less than half of X."""
+        """Each oracle on 390,000 arms allocates a few chunks and two K-vectors at most, less than half of X."""
         rng = np.random.default_rng(0)
         arms = FiniteArms(rng.standard_normal((self.K, self.D)))
         theta, F = rng.standard_normal(self.D), np.eye(self.D)

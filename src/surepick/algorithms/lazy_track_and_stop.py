@@ -23,7 +23,7 @@ from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.solve import separating_design
 from surepick.core.linalg import Array, IntArray
-from surepick.core.whitening import WhitenedArms
+from surepick.core.whitening import LARGE, WhitenedArms
 from surepick.errors import InvalidInput
 from surepick.rules.choice import (
     USUAL_SCHEDULE,
@@ -42,13 +42,12 @@ from surepick.rules.schedules import Schedule, as_schedule
 # on the estimate is worth far less than that: its relative error falls like one over the root of the pulls.
 LOOSEST_TOL, TIGHTEST_TOL = 0.05, 1e-2
 
-# Above so many numbers in the table of arms, designs take most of the time. Then the first one waits for FIRST_DESIGN
+# In LARGE tables of arms designs take most of the time. Then the first one waits for FIRST_DESIGN
 # pulls per feature, since what fewer results say about a leader among so many arms is mostly noise (until then the
 # G-optimal design measures all directions); while the leader stays, it is recomputed only when the pulls have grown
-# by the factor LAZIER; and its proved gap may be LOOSER times larger: most passes go into the proof, while the weights
-# themselves are within a few percent of optimal long before.
-LARGE = 2_000_000
-FIRST_DESIGN, LAZIER, LOOSER = 6, 1.3, 8.0
+# by the factor LAZIER; and its proved gap may be LARGE_TOL: most passes go into the proof, while the weights themselves
+# are within a few percent of optimal long before.
+FIRST_DESIGN, LAZIER, LARGE_TOL = 20, 1.3, 0.25
 
 
 @final
@@ -171,7 +170,7 @@ class LazySampler:
         self._design = separating_design(
             self._arms,
             directions,
-            tol=LOOSER * tol if is_large else tol,
+            tol=LARGE_TOL if is_large else tol,
             warm_start=self._design,
             is_sparse=not is_large,
         )

@@ -9,17 +9,29 @@ duplicate rows.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, final, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, final, runtime_checkable
 
 import numpy as np
 
 from surepick.core.checks import check_matrix
 from surepick.core.features import feature_table
-from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, one_blas_thread, tall_qr
+from surepick.core.linalg import (
+    Array,
+    BoolArray,
+    IntArray,
+    in_threads,
+    independent_columns,
+    one_blas_thread,
+    tall_qr,
+)
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
 # Below this many rows, fetching them by number beats a pass over all arms.
 GATHER_ROWS = 4096
+# From so many numbers on, a pass is worth several threads.
+THREADED = 4_000_000
+
+T = TypeVar("T")
 
 PairScore = Callable[..., Array]
 """Maps gaps (n,) and one array (n,) per factor to a score (n,); the smallest score wins."""
@@ -120,9 +132,17 @@ class ArmSet(Protocol):
         ...
 
     def pair_forms(
-        self, leader: int, vectors: Sequence[Array], factors: Sequence[Array], among: BoolArray
-    ) -> Iterator[PairForms]:
-        """Yield what all arms of `among` have to say about y = leader - arm, piece by piece in increasing order."""
+        self,
+        leader: int,
+        vectors: Sequence[Array],
+        factors: Sequence[Array],
+        among: BoolArray,
+        work: Callable[[PairForms], T],
+    ) -> Iterator[T]:
+        """Yield work(forms of y = leader - arm) for all arms of `among`, piece by piece in increasing order.
+
+        Several threads may be at work on different pieces.
+        """
         ...
 
 
@@ -190,24 +210,30 @@ class RowOracles(ABC):
         """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""
         return tall_qr(self.chunks(), self.dim)
 
-    def _pieces(self, among: BoolArray | None = None) -> Iterator[tuple[IntArray, Array]]:
-        """Yield (row numbers, rows) of the arms in `among` (None: all), in order, at most one chunk at a time."""
+    def _each(self, work: Callable[[IntArray, Array], T], among: BoolArray | None = None) -> Iterator[T]:
+        """Yield work(row numbers, rows) of the arms in `among` (None: all), in order, at most a chunk at a time.
+
+        Several threads share a large set.
+        """
         if among is not None and np.count_nonzero(among) <= GATHER_ROWS:
             index = np.flatnonzero(among)
-            if len(index):
-                yield index, self.gather(index)
-            return
-        for start, rows in self.chunks():
+            return iter([work(index, self.gather(index))] if len(index) else [])
+        pieces = ((start, rows) for start, rows in self.chunks() if _any_of(among, start, len(rows)))
+
+        def on_piece(piece: tuple[int, Array]) -> T:
+            start, rows = piece
             if among is None or (counts := among[start : start + len(rows)]).all():
-                yield np.arange(start, start + len(rows)), rows
-            elif len(inside := np.flatnonzero(counts)):
-                yield start + inside, rows[inside]
+                return work(np.arange(start, start + len(rows)), rows)
+            inside = np.flatnonzero(counts)
+            return work(start + inside, rows[inside])
+
+        return in_threads(on_piece, pieces) if self.n_arms * self.dim >= THREADED else map(on_piece, pieces)
 
     def best(self, theta: Array, among: BoolArray | None = None) -> int:
         """Return the arm with the largest theta'x; of equals, the lowest row number. `among`: look at these alone."""
         smallest = _Smallest(1)
-        for index, rows in self._pieces(among):
-            smallest.add(index, -(rows @ theta))
+        for index, values in self._each(lambda index, rows: (index, rows @ theta), among):
+            smallest.add(index, -values)
         # BLAS may round equal rows differently, depending on where in the chunk they are.
         copies = self.copies(int(smallest.merged()[0][0]))
         return int(copies[0] if among is None else copies[among[copies]][0])
@@ -216,25 +242,33 @@ class RowOracles(ABC):
     def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n arms with the largest |F'x|^2 and these values, largest first."""
         smallest = _Smallest(n)
-        for index, rows in self._pieces():
-            smallest.add(index, -square_norms(rows @ F))
+        for index, squares in self._each(lambda index, rows: (index, square_norms(rows @ F))):
+            smallest.add(index, -squares)
         index, score = smallest.merged()
         return index, -score
 
     def pair_forms(
-        self, leader: int, vectors: Sequence[Array], factors: Sequence[Array], among: BoolArray
-    ) -> Iterator[PairForms]:
-        """Yield what all arms of `among` have to say about y = leader - arm, piece by piece in increasing order."""
+        self,
+        leader: int,
+        vectors: Sequence[Array],
+        factors: Sequence[Array],
+        among: BoolArray,
+        work: Callable[[PairForms], T],
+    ) -> Iterator[T]:
+        """Yield work(forms of y = leader - arm) for all arms of `among`, see `ArmSet.pair_forms`."""
         x = self.gather([leader])[0]
         together = np.hstack(factors) if factors else np.empty((self.dim, 0))
         ends = np.cumsum([F.shape[1] for F in factors], dtype=np.int64)
-        for index, rows in self._pieces(among):
+
+        def on_rows(index: IntArray, rows: Array) -> T:
             # The difference first, then the products: the gap of two nearly equal arms keeps its digits.
             y = x - rows
             products = [y @ u for u in vectors]
             mapped = y @ together  # one product for all factors
             squares = [square_norms(mapped[:, end - F.shape[1] : end]) for F, end in zip(factors, ends, strict=True)]
-            yield PairForms(index, products, squares)
+            return work(PairForms(index, products, squares))
+
+        return self._each(on_rows, among)
 
     @one_blas_thread
     def rivals(
@@ -251,10 +285,14 @@ class RowOracles(ABC):
         others = np.ones(self.n_arms, dtype=bool) if among is None else among.copy()
         others[self.copies(leader)] = False
         smallest, least_gap = _Smallest(n), np.inf
-        for forms in self.pair_forms(leader, [theta], factors, others):
+
+        def scored(forms: PairForms) -> tuple[float, IntArray, Array]:
             gap = forms.products[0]
-            least_gap = min(least_gap, float(gap.min()))
-            smallest.add(forms.index, np.asarray(score(gap, *forms.squares), dtype=np.float64))
+            return float(gap.min()), forms.index, np.asarray(score(gap, *forms.squares), dtype=np.float64)
+
+        for gap, index, scores in self.pair_forms(leader, [theta], factors, others, scored):
+            least_gap = min(least_gap, gap)
+            smallest.add(index, scores)
         index, scores = smallest.merged()
         return Rivals(index, scores, (x - self.gather(index)) @ theta, least_gap)
 
@@ -265,6 +303,10 @@ class RowOracles(ABC):
             raise InvalidInput("no rival of the leader has a finite score; the arms need at least two different rows.")
         index = int(self.copies(int(found.index[0]))[0])  # see `best`
         return Rival(index, float(found.score[0]), float(found.gap[0]), found.smallest_gap)
+
+
+def _any_of(among: BoolArray | None, start: int, n: int) -> bool:
+    return among is None or bool(among[start : start + n].any())
 
 
 @final
@@ -290,8 +332,8 @@ class RowSubset(RowOracles):
 
 
 def row_chunks(rows: Array) -> Iterator[tuple[int, Array]]:
-    """Yield (start, rows[start : ...]) in pieces of about 1 MB, which stay in the cache during one oracle."""
-    step = max(256, 2**17 // rows.shape[1])
+    """Yield (start, rows[start : ...]) in pieces of about 2 MB: less and threads wait, more falls out of the cache."""
+    step = max(256, 2**18 // rows.shape[1])
     for start in range(0, len(rows), step):
         yield start, rows[start : start + step]
 

@@ -31,9 +31,9 @@ Reference: mixture martingales, Robbins (1970), here with a truncated normal mix
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, final
+from typing import Protocol, TypeVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,6 +50,8 @@ from surepick.core.checks import (
 )
 from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
 from surepick.errors import InvalidInput
+
+T = TypeVar("T")
 
 # y counts as inside the range of A_k if what sticks out is rounding: a larger part left out would bias z.
 RANGE_TOL = 1e-9
@@ -82,9 +84,15 @@ class Candidates(Protocol):
         ...
 
     def pair_forms(
-        self, leader: int, vectors: Sequence[Array], factors: Sequence[Array], among: BoolArray, /
-    ) -> Iterator[PairForms]:
-        """U'y and |F'y|^2 of y = z_leader - z_b for all candidates b of `among`, piece by piece."""
+        self,
+        leader: int,
+        vectors: Sequence[Array],
+        factors: Sequence[Array],
+        among: BoolArray,
+        work: Callable[[PairForms], T],
+        /,
+    ) -> Iterator[T]:
+        """Work done on U'y and |F'y|^2 of y = z_leader - z_b for all candidates b of `among`, piece by piece."""
         ...
 
 
@@ -350,13 +358,13 @@ class Wealth:
         factors = [_root(block.A_inv), root]
         if unmeasured.any():
             factors += [unmeasured, np.eye(dim)]
-        alternatives = self.is_alternative(block.leader)
-        for forms in self._candidates.pair_forms(block.leader, [block.theta, estimate], factors, alternatives):
+
+        def pay(forms: PairForms) -> None:
             past, now = forms.products
             s2, v = variance * forms.squares[0], variance * forms.squares[1]
             m, z = np.maximum(past + epsilon, 0.0), now + epsilon
             played = (v > 0) & (s2 > 0)
-            if unmeasured.any():
+            if len(factors) > 2:
                 played &= _is_inside(*forms.squares[2:])
             index = forms.index
             if not played.all():
@@ -364,6 +372,11 @@ class Wealth:
             returns = log_bet(z, v, m, s2)
             # Overflow (rewards of 1e150) must not look like evidence: a bet without a value returns the stake.
             book.log_wealth[index] += np.where(np.isnan(returns), 0.0, returns)
+
+        alternatives = self.is_alternative(block.leader)
+        vectors = [block.theta, estimate]
+        for _ in self._candidates.pair_forms(block.leader, vectors, factors, alternatives, pay):
+            pass  # each piece pays its own candidates
         self._block = None
         self.n_blocks += 1
         if not self.is_alternative(block.leader).any():

@@ -3,8 +3,11 @@
 Notation: rows (n, d) some arms; R (d, d) upper triangular with R'R = rows'rows.
 """
 
+import os
 import threading
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, wraps
 from typing import ParamSpec, TypeVar
 
@@ -19,6 +22,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -46,6 +50,19 @@ def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
             _caller.limited = False
 
     return limited
+
+
+def in_threads(work: Callable[[S], T], pieces: Iterable[S]) -> Iterator[T]:
+    """Yield work(piece) in order, a few pieces at once: NumPy lets go of Python's lock."""
+    n_threads = min(4, os.cpu_count() or 1)
+    waiting: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(n_threads) as pool:
+        for piece in pieces:
+            waiting.append(pool.submit(work, piece))
+            if len(waiting) > 2 * n_threads:  # no more pieces in memory than that
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def cholesky(A: Array) -> Array:

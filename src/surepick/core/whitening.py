@@ -5,14 +5,19 @@ how the user scaled or mixed the features, and A = n I after n pulls of the G-op
 the view maps the arguments of every oracle instead of the rows.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar, final
 
 import numpy as np
 
 from surepick.core.arms import ArmSet, PairForms, PairScore, Rival, Rivals
 from surepick.core.design import Design, optimal_design
 from surepick.core.linalg import Array, BoolArray, IntArray, triangular, upper_inverse
+
+T = TypeVar("T")
+
+# Numbers in a table of arms above which passes over it take most of the time.
+LARGE = 2_000_000
 
 
 @final
@@ -88,14 +93,21 @@ class WhitenedArms:
         return self.arms.most_confusing(leader, self.map @ theta, [self.map @ F for F in factors], score)
 
     def pair_forms(
-        self, leader: int, vectors: Sequence[Array], factors: Sequence[Array], among: BoolArray
-    ) -> Iterator[PairForms]:
-        """Yield what all arms of `among` have to say about y = leader - arm, see `ArmSet.pair_forms`."""
-        return self.arms.pair_forms(leader, [self.map @ u for u in vectors], [self.map @ F for F in factors], among)
+        self,
+        leader: int,
+        vectors: Sequence[Array],
+        factors: Sequence[Array],
+        among: BoolArray,
+        work: Callable[[PairForms], T],
+    ) -> Iterator[T]:
+        """Yield work(forms of y = leader - arm) for all arms of `among`, see `ArmSet.pair_forms`."""
+        vectors, factors = [self.map @ u for u in vectors], [self.map @ F for F in factors]
+        return self.arms.pair_forms(leader, vectors, factors, among, work)
 
 
 def whiten(arms: ArmSet) -> WhitenedArms:
     """Return the arms in coordinates where their G-optimal design has identity information."""
-    design = optimal_design(arms, tol=1e-4)
+    # Any regular design gives valid coordinates; over a large table a closer one costs passes and gains nothing.
+    design = optimal_design(arms, tol=1e-4 if arms.n_arms * arms.dim <= LARGE else 1e-2)
     # R'R = A(w) by QR, which does not square the condition number.
     return WhitenedArms(arms, triangular(np.sqrt(design.weights)[:, None] * arms.gather(design.support)), design)
