@@ -4,11 +4,13 @@ All runs are seeded; figures are mean +- standard error over `N_RUNS` runs, delt
 The published figures are those of Jedra and Proutiere (2020), Tables 1, 2 and 4, whose spread is a standard error.
 """
 
+import importlib
 import itertools
 import math
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
@@ -172,6 +174,32 @@ def _identified_plainly(problem: Problem, seed: int) -> int:
     return int(counts.sum())
 
 
+def _planted(n_arms: int, rng: np.random.Generator) -> Problem:
+    """Return random unit arms, d = 20, of which the first points along theta, of norm 2."""
+    X: Array = rng.standard_normal((n_arms, 20))
+    X /= np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
+    theta = rng.standard_normal(20)
+    X[0] = theta / np.linalg.norm(theta)
+    return Problem(X=X, theta=theta * (2.0 / np.linalg.norm(theta)), name="planted")
+
+
+def first_design() -> None:
+    """Print how long a large table should wait for its first design."""
+    module: Any = importlib.import_module("surepick.algorithms.lazy_track_and_stop")
+    usual = module.FIRST_DESIGN
+    print(
+        "\n120,000 unit arms, d=20, 16 instances, seeds 7..22: pulls before the first design / d, mean pulls, seconds"
+    )
+    for wait in (6, 12, 20, 30):
+        module.FIRST_DESIGN = wait
+        clock = time.perf_counter()
+        pulls = [_identified(_planted(120_000, np.random.default_rng(seed)), seed) for seed in range(7, 23)]
+        spread = float(np.std(pulls, ddof=1)) / math.sqrt(len(pulls))
+        each = (time.perf_counter() - clock) / len(pulls)
+        print(f"  {wait:3d} {np.mean(pulls):7.0f} +-{spread:4.0f} {each:5.1f} s each", flush=True)
+    module.FIRST_DESIGN = usual
+
+
 def speed() -> None:
     """Print ratios of CPU time: against plain vectorised NumPy, and how cost grows with the number of arms."""
     problem = problems.many_arms(10_000, seed=0)
@@ -183,13 +211,9 @@ def speed() -> None:
     base = 0.0
     for n_arms in (1000, 10**6):
         rng = np.random.default_rng(7)
-        X: Array = rng.standard_normal((n_arms, 20))
-        X /= np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
-        theta = rng.standard_normal(20)
-        X[0] = theta / np.linalg.norm(theta)
-        theta *= 2.0 / np.linalg.norm(theta)
-        means, built, clock = X @ theta, time.process_time(), time.perf_counter()
-        learner = sp.create_learner("lazy-track-and-stop", X)
+        problem = _planted(n_arms, rng)
+        means, built, clock = problem.X @ problem.theta, time.process_time(), time.perf_counter()
+        learner = sp.create_learner("lazy-track-and-stop", problem.X)
         built = time.process_time() - built
         per_pull: list[float] = []
         per_interval: list[float] = []
@@ -213,6 +237,7 @@ def speed() -> None:
 def main() -> None:
     """Print everything; about half an hour on two cores."""
     speed()
+    first_design()
     defaults()
     paper_tables()
     correctness()

@@ -229,6 +229,7 @@ class RowOracles(ABC):
 
         return in_threads(on_piece, pieces) if self.n_arms * self.dim >= THREADED else map(on_piece, pieces)
 
+    @one_blas_thread
     def best(self, theta: Array, among: BoolArray | None = None) -> int:
         """Return the arm with the largest theta'x; of equals, the lowest row number. `among`: look at these alone."""
         smallest = _Smallest(1)
