@@ -6,11 +6,13 @@ and is printed as "> ".
 """
 
 import math
+from typing import Any
 
 from scipy.stats import binom
 
 import surepick as sp
 from benchmarks._instances import ARC, COMPARED, KNOWLEDGE, NEAR_TIE, PAPER_KNOWLEDGE, SMALL_ANGLE, Source
+from surepick.simulation.problems import Problem
 from surepick.simulation.runs import Runs
 
 N_RUNS = 20
@@ -21,16 +23,22 @@ OWN_RUNS, OWN_CAP = 5, 30_000  # some published rules are very cautious
 SMALL_ANGLE_RUNS, SMALL_ANGLE_CAP = 5, 10**6
 
 BASIS_ONLY = {"track-and-stop"}
-OWN_ARMS_ONLY = {"track-and-stop"}
 
 
-def is_possible(name: str, column: str) -> bool:
+def knowledge_of(name: str, variant: object) -> dict[str, Any]:
+    """Return the options without which this variant does not run."""
+    return {**KNOWLEDGE.get(name, {}), **(PAPER_KNOWLEDGE.get(name, {}) if variant == "paper" else {})}
+
+
+def is_possible(name: str, source: Source, options: dict[str, Any]) -> bool:
     """Whether the algorithm accepts the instance at all."""
-    return not (
-        (name in BASIS_ONLY and column != "basis")
-        or (name in OWN_ARMS_ONLY and column == "transd.")
-        or (name == "lingame-c" and column == "many")
-    )
+    problem = source if isinstance(source, Problem) else source(0)
+    known = {key: value(problem) for key, value in knowledge_of(name, options.get("variant")).items()}
+    try:
+        sp.create_learner(name, problem.X, candidates=problem.candidates, **known, **options)
+    except sp.InvalidInput:
+        return False
+    return True
 
 
 def _cell(runs: Runs) -> str:
@@ -41,19 +49,16 @@ def _cell(runs: Runs) -> str:
     return f"{'> ' if n_capped else ''}{ratio.mean():.2f} ({spread:.2f}){wrong}"
 
 
-def table(title: str, columns: dict[str, Source], *, n_runs: int, cap: int, seed: int, **options: object) -> None:
+def table(title: str, columns: dict[str, Source], *, n_runs: int, cap: int, seed: int, **options: Any) -> None:
     """Print one row per algorithm."""
     print(f"\n{title}; {n_runs} runs, seed {seed}, cap {cap} pulls; n! = n wrong answers", flush=True)
     print(f"{'algorithm':20s} " + " ".join(f"{name:>15s}" for name in columns))
     for name in sp.algorithms():
         cells = []
-        for column, problem in columns.items():
-            if not is_possible(name, column):
+        for problem in columns.values():
+            if not is_possible(name, problem, options):
                 cells.append("-")
                 continue
-            knowledge = KNOWLEDGE.get(name, {})
-            if options.get("variant") == "paper":
-                knowledge = {**knowledge, **PAPER_KNOWLEDGE.get(name, {})}
             runs = sp.simulate(
                 problem,
                 name,
@@ -62,8 +67,8 @@ def table(title: str, columns: dict[str, Source], *, n_runs: int, cap: int, seed
                 n_jobs=N_JOBS,
                 bounds=True,
                 max_pulls=cap,
-                **knowledge,
-                **options,  # type: ignore[arg-type]
+                **knowledge_of(name, options.get("variant")),
+                **options,
             )
             cells.append(_cell(runs))
         print(f"{name:20s} " + " ".join(f"{cell:>15s}" for cell in cells), flush=True)
@@ -101,8 +106,7 @@ def gates() -> None:
         cells = []
         for variant in ("practical", "paper"):
             problem = NEAR_TIE if name in BASIS_ONLY or variant == "paper" else ARC
-            knowledge = {**KNOWLEDGE.get(name, {}), **(PAPER_KNOWLEDGE.get(name, {}) if variant == "paper" else {})}
-            known = {key: value(problem) for key, value in knowledge.items()}
+            known = {key: value(problem) for key, value in knowledge_of(name, variant).items()}
             label = sp.create_learner(name, problem.X, variant=variant, **known).decision.guarantee
             if label not in ("proved", "published"):
                 cells.append(f"{variant}: {label}")

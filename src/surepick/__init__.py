@@ -27,12 +27,24 @@ from surepick.errors import SurepickError as SurepickError
 from surepick.errors import TiedArms as TiedArms
 
 if TYPE_CHECKING:
+    from surepick.core.ellipsoid import Ellipsoid as Ellipsoid
+    from surepick.core.hypercube import Hypercube as Hypercube
+    from surepick.core.sphere import Sphere as Sphere
+    from surepick.core.top_k import TopK as TopK
     from surepick.simulation import problems as problems
     from surepick.simulation.runner import simulate as simulate
     from surepick.simulation.runs import Runs as Runs
+    from surepick.sources import DaskArms as DaskArms
+    from surepick.sources import MappedArms as MappedArms
 
-# Loaded on first use: simulations are not needed to run an experiment.
+# Loaded on first use: most experiments need neither simulations nor sets other than a table of arms.
 _LATER = {
+    "DaskArms": ("surepick.sources.dask_arms", "DaskArms"),
+    "Ellipsoid": ("surepick.core.ellipsoid", "Ellipsoid"),
+    "Hypercube": ("surepick.core.hypercube", "Hypercube"),
+    "MappedArms": ("surepick.sources.mapped", "MappedArms"),
+    "Sphere": ("surepick.core.sphere", "Sphere"),
+    "TopK": ("surepick.core.top_k", "TopK"),
     "problems": ("surepick.simulation.problems", None),
     "simulate": ("surepick.simulation.runner", "simulate"),
     "Runs": ("surepick.simulation.runs", "Runs"),

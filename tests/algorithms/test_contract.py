@@ -12,20 +12,13 @@ from surepick.algorithms import Learner, algorithms, create_learner
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
+from tests.knowledge import knowledge
 
 NAMES = algorithms()
 BASIS_ONLY = {"track-and-stop"}
 OWN_ARMS_ONLY = {"track-and-stop"}
 LINEAR = [name for name in NAMES if name not in BASIS_ONLY]
 
-# Knowledge that an algorithm, or its published rule, demands from its user.
-NEEDS: dict[str, dict[str, Any]] = {"xy-oracle": {"theta": lambda problem: problem.theta}}
-PAPER_NEEDS: dict[str, dict[str, Any]] = {
-    "lingape": {"norm_bound": lambda problem: float(np.linalg.norm(problem.theta))},
-    "lingame": {"norm_bound": lambda problem: float(np.linalg.norm(problem.theta))},
-    "lingame-c": {"norm_bound": lambda problem: float(np.linalg.norm(problem.theta))},
-    "alba": {"reward_bound": lambda problem: float(np.abs(problem.X @ problem.theta).max())},
-}
 # Large enough memory for a few tables of 10^4 x 2 and the solver; a K x K array would take 800 MB.
 MEMORY_AT_10_000_ARMS = 150e6
 
@@ -39,8 +32,7 @@ TILTED = Problem(
 
 def needs(name: str, problem: Problem, **options: Any) -> dict[str, Any]:
     """The options this algorithm cannot do without on this problem, and those given."""
-    asked = {**NEEDS.get(name, {}), **(PAPER_NEEDS.get(name, {}) if options.get("variant") == "paper" else {})}
-    return {key: value(problem) for key, value in asked.items()} | options
+    return knowledge(name, problem, variant=options.get("variant", "practical")) | options
 
 
 def learner_on(name: str, problem: Problem, **options: Any) -> Learner:
@@ -183,7 +175,7 @@ def test_bad_options_are_refused_with_a_way_out(name: str) -> None:
     with pytest.raises(InvalidInput, match="stopping"):
         learner_on(name, problem, stopping="gut feeling")
     with pytest.raises(ArmsDoNotSpan):
-        create_learner(name, [[1.0, 0.0], [2.0, 0.0]], **{k: v(problem) for k, v in NEEDS.get(name, {}).items()})
+        create_learner(name, [[1.0, 0.0], [2.0, 0.0]], **knowledge(name, problem))
 
 
 @pytest.mark.parametrize("name", NAMES)

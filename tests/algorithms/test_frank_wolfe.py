@@ -137,13 +137,16 @@ def test_a_batch_is_not_one_arm_over_and_over() -> None:
 
 
 @pytest.mark.statistical
-def test_the_published_setting_needs_about_the_pulls_of_a_rerun() -> None:
-    """Soare d=6, delta=.1: 869 +- 77 with a correct inverse (published: 1030); here within four standard errors."""
+def test_the_published_setting_needs_the_pulls_of_a_plain_implementation() -> None:
+    """Soare d=6, delta=.1: 854 +- 36 pulls, sd 620, in 300 runs of a loop written from the paper's text alone.
+
+    The public code needs about 1000 (published: 1030), because its inverse is wrong. The limit is four standard errors.
+    """
+    n_runs = 24
     runs = simulate(
-        problems.soare(6, angle=0.1, scale=2.0), "frank-wolfe", variant="paper", delta=0.1, n_runs=8, seed=5
+        problems.soare(6, angle=0.1, scale=2.0), "frank-wolfe", variant="paper", delta=0.1, n_runs=n_runs, seed=5
     )
-    mean, error = runs.n_pulls.mean(), runs.n_pulls.std(ddof=1) / np.sqrt(8)
-    assert abs(mean - 869) < 4 * np.hypot(error, 77)
+    assert abs(runs.mean - 854) < 4 * np.hypot(620 / np.sqrt(n_runs), 36)
     assert runs.correct.all()
     learner = create_learner("frank-wolfe", np.eye(2), variant="paper")
     assert learner.decision.guarantee == "heuristic"

@@ -1,68 +1,18 @@
-"""identify: answers, bad input, history, budgets, callbacks, failures, interruption, and the check of the noise."""
+"""identify: answers, bad arguments, history, budgets and callbacks."""
 
-import itertools
 import math
-import pickle
 import re
-import warnings
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
-from surepick.algorithms import Learner
-from surepick.algorithms.identify import Progress, identify, noise_evidence
-from surepick.algorithms.result import Result
+from surepick.algorithms.identify import Progress, identify
 from surepick.core.arms import FiniteArms
-from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array
-from surepick.errors import ArmsDoNotSpan, InvalidInput, NoiseWarning, PullFailed, Skipped, SurepickError
-
-# Means 0.7, 0.6, 0.98 and 0.19: the third arm is best.
-X = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.7], [-0.5, 0.9]])
-THETA = np.array([0.7, 0.6])
-NAMES = ["elm", "oak", "ash", "fir"]
-
-
-class Lab:
-    """Measures arms with seeded noise and remembers which ones."""
-
-    def __init__(self, *, seed: int = 0, noise_std: float = 0.5, rows: Array = X, theta: Array = THETA) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.noise_std, self.rows, self.theta = noise_std, rows, theta
-        self.pulled: list[int] = []
-
-    def __call__(self, arm: int) -> float:
-        """Measure one arm."""
-        self.pulled.append(arm)
-        return float(self.rows[arm] @ self.theta + self.noise_std * self.rng.standard_normal())
-
-
-def after(n: int, then: Callable[[], object], lab: Lab) -> Callable[[int], float]:
-    """Return a `pull` that works n times and then does something else."""
-
-    def pull(arm: int) -> Any:
-        return lab(arm) if len(lab.pulled) < n else then()
-
-    return pull
-
-
-def raising(error: BaseException) -> Callable[[], object]:
-    """Return a function that raises."""
-
-    def fail() -> object:
-        raise error
-
-    return fail
-
-
-def never(_: int) -> float:
-    """Stand in for a measurement that must not be made."""
-    pytest.fail("an arm was measured although the arguments cannot be used")
+from surepick.errors import ArmsDoNotSpan, InvalidInput
+from tests.algorithms.lab import NAMES, THETA, Lab, X, never
 
 
 def test_best_arm_is_found_and_described() -> None:
@@ -256,6 +206,18 @@ def test_history_of_a_result_goes_on_where_it_ended() -> None:
     assert second.n_pulls == len(lab.pulled)
 
 
+def test_a_history_of_ones_own_goes_on_exactly_where_it_was() -> None:
+    """Cut off and continued with the same seed and options, the run equals one that was never cut off."""
+    whole = identify(X, Lab(seed=5), noise_std=0.5, delta=0.01)
+    lab = Lab(seed=5)
+    part = identify(X, lab, noise_std=0.5, delta=0.01, max_pulls=whole.n_pulls // 2)
+    assert not part.stopped
+    rest = identify(X, lab, noise_std=0.5, delta=0.01, history=part.history)
+    assert rest.history == whole.history
+    assert rest.evidence == whole.evidence
+    assert rest.best == whole.best
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("stopping", ["betting", "evidence"])
 def test_history_does_not_spoil_the_guarantee(stopping: str) -> None:
@@ -310,279 +272,3 @@ def test_callback_can_stop_early() -> None:
     assert result.n_pulls == len(lab.pulled) == 6
     assert not result.stopped
     assert not result.interrupted
-
-
-def test_failed_measurement_loses_nothing() -> None:
-    """An exception in `pull` comes back as its cause, with the arm and all that was learnt, ready to go on."""
-    lab = Lab()
-    cause = OSError("the balance does not answer")
-    with pytest.raises(PullFailed, match=r"raised OSError .the balance does not answer. for arm") as caught:
-        identify(FiniteArms(X, names=NAMES), after(9, raising(cause), lab), noise_std=0.5)
-    error = caught.value
-    assert isinstance(error, SurepickError)
-    assert error.__cause__ is cause
-    assert f"arm {error.arm} ({NAMES[error.arm]})" in str(error)  # type: ignore[call-overload]
-    assert isinstance(error.result, Result)
-    assert error.result.n_pulls == 9
-    assert not error.result.stopped
-    assert [arm for arm, _ in error.result.history] == lab.pulled
-    assert identify(X, lab, noise_std=0.5, history=error.result.history).best == 2
-
-
-def test_failure_of_the_first_measurement() -> None:
-    """Even before anything is known the error carries a result that can be shown and saved."""
-    with pytest.raises(PullFailed) as caught:
-        identify(X, after(0, raising(RuntimeError("off")), Lab()))
-    assert caught.value.result.n_pulls == 0
-    assert "No leader yet: 0 pulls" in caught.value.result.explain()
-
-
-def test_failure_survives_being_sent_between_processes() -> None:
-    """The error can be pickled, result included."""
-    with pytest.raises(PullFailed) as caught:
-        identify(X, after(5, raising(RuntimeError("off")), Lab()))
-    copy = pickle.loads(pickle.dumps(caught.value))
-    assert str(copy) == str(caught.value)
-    assert copy.arm == caught.value.arm
-    assert copy.result == caught.value.result
-
-
-@pytest.mark.parametrize("value", [math.nan, -math.inf, None, "0.7", True, [0.7], np.array([0.7]), 1j, pd.NA, 10**400])
-def test_reward_that_is_no_finite_number_is_refused(value: Any) -> None:
-    """Whatever is not one finite number ends the experiment with what was learnt before."""
-    with pytest.raises(PullFailed, match="must return one finite number but returned") as caught:
-        identify(X, after(4, lambda: value, Lab()), noise_std=0.5)
-    assert caught.value.result.n_pulls == 4
-
-
-@pytest.mark.parametrize("convert", [np.float64, np.float32, np.array, pd.Series([1.0]).dtype.type])
-def test_reward_may_be_any_real_number(convert: Callable[[float], Any]) -> None:
-    """NumPy scalars and zero-dimensional arrays are numbers too, and are kept as plain floats."""
-    lab = Lab()
-    result = identify(X, lambda arm: convert(lab(arm)), noise_std=0.5)
-    assert result.best == 2
-    assert all(type(reward) is float for _, reward in result.history)
-    assert identify(X, lambda arm: round(lab(arm)), noise_std=0.8, max_pulls=3).n_pulls == 3
-
-
-def test_failing_callback_loses_nothing() -> None:
-    """An exception in `on_pull` is reported as such, and the pull it followed is kept."""
-
-    def draw(progress: Progress) -> None:
-        if progress.n_pulls == 5:
-            raise KeyError("axes")
-
-    with pytest.raises(PullFailed, match="`on_pull` must not raise but raised KeyError") as caught:
-        identify(X, Lab(), noise_std=0.5, on_pull=draw)
-    assert caught.value.result.n_pulls == 5
-
-
-def test_interruption_returns_what_was_learnt(tmp_path: Path) -> None:
-    """Ctrl-C during a measurement returns the result so far, equal to that of a budget of as many pulls."""
-    result = identify(X, after(11, raising(KeyboardInterrupt()), Lab()), noise_std=0.5)
-    assert result.interrupted
-    assert not result.stopped
-    assert result.n_pulls == 11
-    assert result.explain().startswith("Interrupted after 11 pulls. ")
-    budget = identify(X, Lab(), noise_std=0.5, max_pulls=11)
-    assert result.to_dict() | {"interrupted": False} == budget.to_dict()
-    result.save(tmp_path / "so-far.json")
-    assert Result.load(tmp_path / "so-far.json") == result
-
-
-def test_interruption_of_the_callback_returns_what_was_learnt() -> None:
-    """Ctrl-C while a plot is being drawn keeps the pull it was drawn for."""
-
-    def draw(progress: Progress) -> None:
-        if progress.n_pulls == 5:
-            raise KeyboardInterrupt
-
-    result = identify(X, Lab(), noise_std=0.5, on_pull=draw)
-    assert result.interrupted
-    assert result.n_pulls == 5
-
-
-@pytest.mark.parametrize("where", ["before", "within", "after"])
-def test_interruption_inside_the_algorithm_leaves_a_sound_state(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C in the middle of an update, which leaves it half done, neither loses the reward nor counts it twice."""
-    whole = LeastSquares.update
-    left = [11]
-
-    def cut_off(self: LeastSquares, x: Any, reward: float, arm: int | None = None) -> None:
-        left[0] -= 1
-        if left[0] != 0:
-            whole(self, x, reward, arm)
-            return
-        if where == "within":
-            self._A += 7.0
-            self._n_pulls += 1
-        elif where == "after":
-            whole(self, x, reward, arm)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(LeastSquares, "update", cut_off)
-    result = identify(X, Lab(), noise_std=0.5)
-    monkeypatch.undo()
-    assert result.interrupted
-    budget = identify(X, Lab(), noise_std=0.5, max_pulls=11)
-    assert result.to_dict() | {"interrupted": False} == budget.to_dict()
-
-
-def test_interruption_on_the_way_into_the_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C after a reward is measured and before the learner has heard of it keeps the reward."""
-    tell = Learner.tell
-    left = [11]
-
-    def cut_off(self: Learner, arm: int, reward: float) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            raise KeyboardInterrupt
-        tell(self, arm, reward)
-
-    monkeypatch.setattr(Learner, "tell", cut_off)
-    result = identify(X, Lab(), noise_std=0.5)
-    monkeypatch.undo()
-    budget = identify(X, Lab(), noise_std=0.5, max_pulls=11)
-    assert result.to_dict() | {"interrupted": False} == budget.to_dict()
-
-
-def test_interruption_while_the_result_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C after the last pull does not lose the answer; pressed again, it ends the program."""
-    bound = Learner.epsilon_bound
-    left = [1]
-
-    def slow(self: Learner) -> float:
-        left[0] -= 1
-        if left[0] >= 0:
-            raise KeyboardInterrupt
-        return bound(self)
-
-    monkeypatch.setattr(Learner, "epsilon_bound", slow)
-    result = identify(X, Lab(), noise_std=0.5)
-    assert result.stopped
-    assert result.interrupted
-    left[0] = 2
-    with pytest.raises(KeyboardInterrupt):
-        identify(X, Lab(), noise_std=0.5)
-
-
-def test_exit_is_not_swallowed() -> None:
-    """What is meant to end the program does."""
-    with pytest.raises(SystemExit):
-        identify(X, after(3, raising(SystemExit(3)), Lab()))
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_noise_that_is_too_large_is_noticed(seed: int) -> None:
-    """Noise of three times `noise_std` is reported once, with both numbers, and the result no longer claims anything.
-
-    The rule cannot stop before 64 pulls at so small a risk; by then the check misses with probability below 1e-8.
-    """
-    with pytest.warns(NoiseWarning, match=r"noise_std = 0.5 was given.*delta = 1e-100 is not guaranteed") as caught:
-        result = identify(X, Lab(seed=seed, noise_std=1.5), noise_std=0.5, delta=1e-100, max_pulls=70)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-    assert result.noise_contradicted
-    assert "no stated confidence can be relied on" in result.explain()
-    assert result.noise_estimate == pytest.approx(1.5, rel=0.5)
-
-
-def test_noise_of_history_is_checked_before_the_first_pull() -> None:
-    """Earlier rewards that contradict `noise_std` are reported even if nothing is measured."""
-    lab = Lab(noise_std=1.5)
-    with pytest.warns(NoiseWarning, match="from 64 pulls") as caught:
-        identify(X, never, noise_std=0.5, history=[(arm, lab(arm)) for arm in [0, 1, 2, 3] * 16], max_pulls=0)
-    assert caught[0].filename == __file__
-
-
-def test_noise_is_checked_at_the_end_as_well() -> None:
-    """Between powers of two nothing is looked at, so the last pulls are checked when the result is made."""
-    seen: list[Progress] = []
-    with pytest.warns(NoiseWarning, match="from 63 pulls") as caught:
-        identify(
-            X, lambda arm: X[arm] @ THETA + 20.0 * (len(seen) == 60), delta=1e-100, max_pulls=63, on_pull=seen.append
-        )
-    assert caught[0].filename == __file__
-
-
-def test_rewards_that_are_not_linear_are_noticed() -> None:
-    """A reward that no linear model describes shows as scatter as well, though there is no noise at all."""
-    with pytest.warns(NoiseWarning, match="not linear in the features"):
-        identify(
-            X, lambda arm: [3.0, -3.0, 5.0, 8.0][arm], noise_std=0.5, history=[(a, a % 2 * 9.0) for a in range(4)] * 9
-        )
-
-
-@pytest.mark.statistical
-def test_noise_as_given_raises_no_alarm() -> None:
-    """60 runs with the right `noise_std`, normal or two-valued noise: no warning.
-
-    A warning fails the test; if the check is what it claims to be, that happens with probability below 1e-4.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NoiseWarning)
-        for run in range(30):
-            assert not identify(X, Lab(seed=run), noise_std=0.5).noise_contradicted
-            coin = Lab(seed=run, noise_std=0.0)
-            result = identify(X, lambda arm, lab=coin: lab(arm) + float(lab.rng.choice([-0.5, 0.5])), noise_std=0.5)  # type: ignore[misc]
-            assert not result.noise_contradicted
-
-
-@pytest.mark.parametrize("n_pulls", [1, 2, 7, 40])
-def test_noise_evidence_is_an_e_value(n_pulls: int) -> None:
-    """With normal noise of exactly `noise_std` its exponential has mean one at every number of pulls."""
-
-    def weighed(x: float) -> float:
-        return math.exp(noise_evidence(x, n_pulls) + float(stats.chi2.logpdf(x, n_pulls)))
-
-    pieces = [0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0]
-    mean = sum(integrate.quad(weighed, low, high, limit=200)[0] for low, high in itertools.pairwise(pieces))
-    assert mean == pytest.approx(1.0, abs=1e-6)
-
-
-def test_noise_evidence_finds_twice_the_variance_in_a_hundred_pulls() -> None:
-    """The check is not vacuous: scatter of 1.5 and 2 times the variance is called out after 500 and 120 pulls."""
-    assert noise_evidence(1.5 * 500, 500) > math.log(1e6)
-    assert noise_evidence(2.0 * 120, 120) > math.log(1e6)
-    assert noise_evidence(1.0 * 10_000, 10_000) < 0.0
-
-
-def test_warning_made_an_error_loses_nothing() -> None:
-    """Where warnings are errors, the error carries what was learnt."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NoiseWarning)
-        with pytest.raises(PullFailed, match="scatter") as caught:
-            identify(X, Lab(noise_std=5.0), noise_std=0.5, delta=1e-100)
-    assert isinstance(caught.value.__cause__, NoiseWarning)
-    assert caught.value.arm is not None
-    assert caught.value.result.noise_contradicted
-    assert caught.value.result.n_pulls in (4, 8, 16, 32, 64), "the check is made at powers of two"
-
-
-def test_a_lost_measurement_is_left_out_and_the_run_goes_on() -> None:
-    """`pull` raising `Skipped` counts as a pull but gives no reward, and the answer is still found."""
-    bench, calls = Lab(seed=3), 0
-
-    def sometimes(arm: int) -> float:
-        nonlocal calls
-        calls += 1
-        if calls % 3 == 0:
-            raise Skipped
-        return bench(arm)
-
-    result = identify(X, sometimes, noise_std=0.5)
-    assert result.stopped
-    assert result.best == int(np.argmax(X @ THETA))
-    assert result.n_pulls == calls - calls // 3
-
-
-def test_a_history_of_ones_own_goes_on_exactly_where_it_was() -> None:
-    """Cut off and continued with the same seed and options, the run equals one that was never cut off."""
-    whole = identify(X, Lab(seed=5), noise_std=0.5, delta=0.01)
-    lab = Lab(seed=5)
-    part = identify(X, lab, noise_std=0.5, delta=0.01, max_pulls=whole.n_pulls // 2)
-    assert not part.stopped
-    rest = identify(X, lab, noise_std=0.5, delta=0.01, history=part.history)
-    assert rest.history == whole.history
-    assert rest.evidence == whole.evidence
-    assert rest.best == whole.best

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from surepick.algorithms import Learner, create_learner
+from surepick.core.arms import as_arms
 from surepick.core.evidence import Mixture, loss_bound
+from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput
 from surepick.rules.challenger import largest_loss_bound
 from surepick.simulation import problems, simulate
@@ -36,26 +38,32 @@ def looked(learner: Learner) -> Any:
     return learner._sampler._chooser  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("width", ["determinant", "largest-norm"])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_papers_index_and_arm_by_brute_force(seed: int) -> None:
-    """Ridge estimate, C_t with its K^2 and sqrt(lambda) S, the challenger, and the greedy arm."""
-    ridge, bound, noise, X = 0.6, 2.2, 0.8, SPHERE.X
+def test_the_papers_index_and_arm_by_brute_force(seed: int, width: str) -> None:
+    """Ridge estimate, both published widths with their sqrt(lambda) S, the challenger, and the greedy arm."""
+    ridge, bound, noise, X = 0.6, 2.2, 0.8, SPHERE.X * np.linspace(0.6, 1.4, 9)[:, None]
     problem = Problem(X=X, theta=SPHERE.theta, name="sphere", noise_std=noise)
-    learner = create_learner("lingape", X, variant="paper", norm_bound=bound, ridge=ridge, noise_std=noise, delta=1e-6)
+    options: dict[str, Any] = {"norm_bound": bound, "ridge": ridge, "width": width}
+    learner = create_learner("lingape", X, variant="paper", noise_std=noise, delta=1e-6, **options)
     A, b = advance(learner, problem, 30, seed)
     V = A + ridge * np.eye(3)
     theta, inverse = np.linalg.solve(V, b), np.linalg.inv(V)
     leader = int(np.argmax(X @ theta))
     logdet = np.linalg.slogdet(V)[1] - 3 * math.log(ridge)
-    width = noise * math.sqrt(2 * (math.log(81 / 1e-6) + 0.5 * logdet)) + math.sqrt(ridge) * bound
+    bounded = 3 * math.log(1 + 30 * (X**2).sum(axis=1).max() / (3 * ridge))
+    price = math.log(81 / 1e-6) + logdet / 2 if width == "determinant" else math.log(1 / 1e-6) + bounded / 2
+    C = noise * math.sqrt(2 * price) + math.sqrt(ridge) * bound
+    assert logdet < bounded
     y = X - X[leader]
-    index = y @ theta + width * np.sqrt(np.einsum("ij,jk,ik->i", y, inverse, y))
+    index = y @ theta + C * np.sqrt(np.einsum("ij,jk,ik->i", y, inverse, y))
     index[leader] = -np.inf
     challenger = int(np.argmax(index))
     decision = learner.decision
     assert decision.best == leader
     # The rule is "no index above 0" written as a likelihood ratio: statistic = min gap^2/(2 q), limit = C^2/2.
-    assert decision.target == pytest.approx(width**2 / 2)
+    assert decision.target == pytest.approx(C**2 / 2)
+    assert decision.guarantee == "proved"
     assert (index.max() <= 0) == (decision.evidence > decision.target)
     y = X[leader] - X[challenger]
     gains = [(x @ inverse @ y) ** 2 / (1 + x @ inverse @ x) for x in X]
@@ -81,7 +89,9 @@ def test_the_practical_challenger_has_the_largest_loss_bound(seed: int) -> None:
         noise_std=1.0,
         delta=1e-6,
     )
-    rival, bound = largest_loss_bound(learner.candidates, leader, estimate.theta, estimate.A, delta=1e-6, noise_std=1.0)
+    rival, bound = largest_loss_bound(
+        whiten(as_arms(SPHERE.X)), leader, estimate.theta, estimate.A, delta=1e-6, noise_std=1.0
+    )
     assert rival == np.delete(np.arange(9), leader)[int(np.argmax(bounds))]
     assert bound == pytest.approx(bounds.max(), rel=1e-9)
     # "No bound above 0" and the evidence rule are the same thing.
@@ -103,7 +113,7 @@ def test_bounds_of_very_many_near_ties_are_exact_too() -> None:
     logdets = np.log1p(np.linalg.eigvalsh(estimate.A) / mixture.scales[:, None]).sum(axis=1)
     forms = y @ estimate.theta, np.einsum("ij,ij->i", y, u), np.einsum("ij,ij->i", u, u)
     bounds = loss_bound(*forms, logdets, mixture=mixture, noise_std=1.0, delta=1e-6)
-    _, bound = largest_loss_bound(learner.candidates, leader, estimate.theta, estimate.A, delta=1e-6, noise_std=1.0)
+    _, bound = largest_loss_bound(whiten(as_arms(X)), leader, estimate.theta, estimate.A, delta=1e-6, noise_std=1.0)
     assert bound == pytest.approx(bounds.max(), rel=1e-9)
 
 
@@ -127,6 +137,8 @@ def test_norm_bound_is_asked_for() -> None:
     create_learner("lingape", SPHERE.X, variant="paper", stopping="heuristic")
     with pytest.raises(InvalidInput, match="selection"):
         create_learner("lingape", SPHERE.X, selection="other")
+    with pytest.raises(InvalidInput, match=r"width.*largest-norm"):
+        create_learner("lingape", SPHERE.X, width="other")
 
 
 def test_the_published_variant_pulls_every_arm_first_and_is_right() -> None:

@@ -8,7 +8,9 @@ import pytest
 
 from surepick.algorithms import create_learner
 from surepick.algorithms.learner import Learner
+from surepick.core.arms import as_arms
 from surepick.core.design.pairs import pairwise_design
+from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
@@ -36,8 +38,9 @@ def phase_ends(problem: Problem, *, seed: int, most: int = 100_000, **options: A
 def test_the_first_phase_has_the_published_length(constants: str, factor: float, tests: int, noise_std: float) -> None:
     """N_1 = 8 factor^2 rho (1 + eps) log(tests/delta) noise_std^2 with rho of all pairs; on the basis rho = 2 K."""
     problem = Problem(X=BASIS.X, theta=BASIS.theta, noise_std=noise_std, name="scaled")
-    learner, ends = phase_ends(problem, seed=0, variant="paper", constants=constants, delta=0.1)
-    rho = pairwise_design(learner.white, learner.white.gather([0, 1, 2])).value
+    _, ends = phase_ends(problem, seed=0, variant="paper", constants=constants, delta=0.1)
+    white = whiten(as_arms(problem.X))
+    rho = pairwise_design(white, white.gather([0, 1, 2])).value
     assert rho == pytest.approx(6.0, rel=0.01)
     wanted = math.ceil(8.0 * factor**2 * rho * 1.1 * math.log(tests / 0.1) * noise_std**2)
     assert ends[0] == max(wanted, 2 * 3 * 10 if constants == "public-code" else 70)

@@ -8,6 +8,7 @@ import pytest
 
 from surepick.algorithms import Learner, create_learner
 from surepick.core.evidence import Mixture, log_evidence
+from surepick.core.whitening import WhitenedArms
 from surepick.errors import InvalidInput
 from surepick.rules.l1_allocation import L1Allocation
 from surepick.simulation import problems, simulate
@@ -116,6 +117,7 @@ def test_the_ratio_rule_keeps_its_proportions() -> None:
     leader, challenger = chooser._pair()
     arms = learner.white
     rows = arms.gather([leader, challenger])
+    assert isinstance(arms, WhitenedArms)
     support, share = L1Allocation(arms).of(rows[0] - rows[1])
     ratios = [learner.counts.get(int(k), 0) / p for k, p in zip(support, share, strict=True)]
     assert chooser._arm(leader, challenger) == support[int(np.argmin(ratios))]

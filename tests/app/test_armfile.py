@@ -56,7 +56,7 @@ def test_npy_files_are_read(tmp_path: Path) -> None:
     """A matrix in .npy form is a set of arms without names."""
     np.save(tmp_path / "arms.npy", np.eye(3))
     file = read_arms(tmp_path / "arms.npy", name_column=None, intercept=False, on_span=False)
-    np.testing.assert_array_equal(file.arms.X, np.eye(3))
+    np.testing.assert_array_equal(file.arms.gather([0, 1, 2]), np.eye(3))
 
 
 @pytest.mark.parametrize(

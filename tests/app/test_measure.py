@@ -11,7 +11,7 @@ LABELS = ("red", "two words; $HOME", "{index}")
 
 def command(script: str) -> Command:
     """A source that runs a line of Python with the arm and its number as arguments."""
-    return Command(f"{sys.executable} -c '{script}' {{arm}} {{index}}", LABELS)
+    return Command(f"{sys.executable} -c '{script}' {{arm}} {{index}}", LABELS.__getitem__)
 
 
 def test_command_gets_the_name_and_the_number_without_a_shell() -> None:
@@ -40,11 +40,11 @@ def test_command_that_gives_no_number_fails_with_the_reason(script: str, complai
 def test_command_must_exist_and_say_where_the_arm_goes() -> None:
     """A missing program is a failure; a command without a place for the arm is misuse."""
     with pytest.raises(MeasurementFailed, match="cannot run"):
-        Command("no-such-program {arm}", LABELS)(0)
+        Command("no-such-program {arm}", LABELS.__getitem__)(0)
     with pytest.raises(Refusal, match=r"as \{arm\} or \{index\}"):
-        Command("date", LABELS)
+        Command("date", LABELS.__getitem__)
     with pytest.raises(Refusal, match="No closing quotation"):
-        Command("date '{arm}", LABELS)
+        Command("date '{arm}", LABELS.__getitem__)
 
 
 def test_log_repeats_what_it_has_and_then_measures(tmp_path: Path) -> None:
@@ -55,11 +55,11 @@ def test_log_repeats_what_it_has_and_then_measures(tmp_path: Path) -> None:
     def source(_arm: int) -> float | None:
         return next(answers)
 
-    first = Logged(source, path, LABELS, "this")
+    first = Logged(source, path, LABELS.__getitem__, "this")
     assert first(1) == 1.5
     assert first(0) is None
     first.close()
-    second = Logged(source, path, LABELS, "this")
+    second = Logged(source, path, LABELS.__getitem__, "this")
     assert second.n_known == 2
     assert second(1) == 1.5
     assert second.is_repeating
@@ -75,11 +75,11 @@ def test_log_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("# this\narm,reward\nred,1\n")
     with pytest.raises(Refusal, match="other arms or options"):
-        Logged(lambda _: 0.0, path, LABELS, "that")
-    other = Logged(lambda _: 0.0, path, LABELS, "this")
+        Logged(lambda _: 0.0, path, LABELS.__getitem__, "that")
+    other = Logged(lambda _: 0.0, path, LABELS.__getitem__, "this")
     with pytest.raises(MeasurementFailed, match="goes on with arm 'red'"):
         other(1)
     other.close()
     path.write_text("# this\narm,reward\nred,1,2\n")
     with pytest.raises(Refusal, match="is no measurement"):
-        Logged(lambda _: 0.0, path, LABELS, "this")
+        Logged(lambda _: 0.0, path, LABELS.__getitem__, "this")

@@ -12,10 +12,11 @@ from scipy.stats import norm
 
 from surepick.core import arms as arms_module
 from surepick.core.arms import FiniteArms, RowOracles
-from surepick.core.betting import Betting, Wealth, bet_parameters, block_statistics, log_bet
+from surepick.core.betting import Betting, Wealth, log_bet
 from surepick.core.linalg import Array, IntArray
 from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput, SurepickError
+from tests.statistical.bets import bet_parameters, block_statistics
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(300)
 

@@ -19,10 +19,11 @@ from typing import Literal
 import numpy as np
 from scipy.stats import binom
 
-from surepick.core.betting import bet_parameters, block_statistics, log_bet
+from surepick.core.betting import log_bet
 from surepick.core.evidence import Mixture, glr, log_evidence, log_pairwise_evidence
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.thresholds import Threshold
+from tests.statistical.bets import bet_parameters, block_statistics
 
 N_PATHS = 4000
 DELTA = 0.3

@@ -5,8 +5,6 @@ count exceeds the limit with probability below 1e-6 (exact binomial). The rules 
 paths in the other files of this folder; here it is the way each algorithm uses its rule that is on trial.
 """
 
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -14,6 +12,7 @@ from scipy.stats import binom
 import surepick as sp
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
+from tests.knowledge import knowledge
 
 pytestmark = pytest.mark.statistical
 
@@ -24,24 +23,12 @@ NEAR_TIE = problems.unit_basis([0.02, 0.0])
 ARC = Problem(X=np.array([[1.0, 0.0], [0.98, 0.6], [0.98, -0.6]]), theta=np.array([1.0, 0.0]), name="arc")
 
 
-def knowledge(problem: Problem) -> dict[str, dict[str, Any]]:
-    """What some algorithms, or their published rules, have to be told; true, and not more than that."""
-    norm, mean = float(np.linalg.norm(problem.theta)), float(np.abs(problem.X @ problem.theta).max())
-    return {
-        "xy-oracle": {"theta": problem.theta},
-        "lingape": {"norm_bound": norm},
-        "lingame": {"norm_bound": norm},
-        "lingame-c": {"norm_bound": norm},
-        "alba": {"reward_bound": mean},
-    }
-
-
 @pytest.mark.parametrize("name", sp.algorithms())
 def test_practical_variants_keep_delta(name: str) -> None:
     """Default rules, on three arms in the plane where it is possible."""
     problem = NEAR_TIE if name == "track-and-stop" else ARC
-    needed: dict[str, Any] = {"theta": problem.theta} if name == "xy-oracle" else {}
-    runs = sp.simulate(problem, name, delta=DELTA, n_runs=N_RUNS, seed=81, max_pulls=HORIZON, **needed)
+    told = knowledge(name, problem)
+    runs = sp.simulate(problem, name, delta=DELTA, n_runs=N_RUNS, seed=81, max_pulls=HORIZON, **told)
     assert runs.n_errors <= LIMIT
     assert runs.stopped.sum() >= 5  # the horizon is long enough for some answers
 
@@ -49,7 +36,8 @@ def test_practical_variants_keep_delta(name: str) -> None:
 @pytest.mark.parametrize("name", sp.algorithms())
 def test_published_variants_keep_delta(name: str) -> None:
     """Their own rules, on two arms; the heuristic ones promise nothing and are left out."""
-    learner = sp.create_learner(name, NEAR_TIE.X, variant="paper", **knowledge(NEAR_TIE).get(name, {}))
+    told = knowledge(name, NEAR_TIE, variant="paper")
+    learner = sp.create_learner(name, NEAR_TIE.X, variant="paper", **told)
     if learner.decision.guarantee not in ("proved", "published"):
         assert name in ("frank-wolfe", "top-two", "uniform", "xy-oracle")
         return
@@ -61,6 +49,6 @@ def test_published_variants_keep_delta(name: str) -> None:
         seed=82,
         max_pulls=HORIZON,
         variant="paper",
-        **knowledge(NEAR_TIE).get(name, {}),
+        **told,
     )
     assert runs.n_errors <= int(binom.isf(1e-6, N_RUNS // 2, DELTA))

@@ -28,7 +28,7 @@ any arm, so its largest z'A(w)^-1 z is at most the dimension of their span. Cand
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -253,6 +253,7 @@ class AlbaRule:
     epsilon: float
     name: str = "alba"
     guarantee: Guarantee = "proved"
+    is_fixed_design: bool = field(default=False, init=False)
 
     def regularizers(self, dim: int) -> Array:
         """Return none."""

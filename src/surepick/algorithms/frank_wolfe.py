@@ -22,7 +22,8 @@ exploring d arms does. `variant="paper"`: all K arms, and the threshold of the e
 stopping="evidence" to have the paper's sampling with a guarantee.
 
 Depart from the public code, not from the paper: V^-1 is the inverse of V (there it starts as V itself and is updated
-with wrong weights), and the answer is an arm (there a coordinate of theta). r_t is compared with f_j / noise_std^2.
+with wrong weights), theta is the least-squares estimate (there with a ridge of 1), and the answer is an arm (there a
+coordinate of theta). r_t is compared with f_j / noise_std^2.
 """
 
 import math

@@ -22,10 +22,13 @@ from typing import Any, final
 import numpy as np
 
 from surepick.algorithms import create_learner
-from surepick.algorithms.learner import Decision, Learner
+from surepick.algorithms.learner import Arm, Decision, Learner
 from surepick.algorithms.result import Result, estimates_of
 from surepick.core.arms import ArmSet, FiniteArms, as_arms
 from surepick.core.checks import check_count, check_number
+from surepick.core.numbered import NumberedVectors
+from surepick.core.vectors import VectorSet
+from surepick.core.whitening import WhitenedArms
 from surepick.errors import InvalidInput, NoiseWarning, PullFailed, Skipped
 
 # What the true noise variance might be instead, as a multiple of noise_std^2.
@@ -38,7 +41,8 @@ FALSE_ALARM = 1e-6
 class Progress:
     """What `on_pull` is told after each pull."""
 
-    arm: int
+    arm: Arm
+    """Its row number, or the vector where arms are vectors."""
     reward: float
     n_pulls: int
     """Rewards known, those of `history` included."""
@@ -48,7 +52,7 @@ class Progress:
 
 def identify(  # noqa: PLR0913 - every argument is an option of its own
     arms: Any,
-    pull: Callable[[int], float],
+    pull: Callable[[Any], float],
     *,
     delta: float = 0.05,
     noise_std: float = 1.0,
@@ -57,16 +61,18 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     algorithm: str = "lazy-track-and-stop",
     seed: int = 0,
     max_pulls: int | None = None,
-    history: Iterable[tuple[int | str, float]] | None = None,
+    history: Iterable[tuple[Any, float]] | None = None,
     on_pull: Callable[[Progress], object] | None = None,
     **options: Any,
 ) -> Result:
     """Pull arms until it is clear which one is best, and return the result.
 
     Args:
-        arms: what may be measured: `FiniteArms`, or whatever it accepts (array, data frame).
-        pull: measures an arm, given by its row number, and returns the reward. It may raise `Skipped` if the
-            measurement was lost for a reason that does not depend on its value.
+        arms: what may be measured: `FiniteArms`, or whatever it accepts (array, data frame); arms in files
+            (`MappedArms`) or on a cluster (`DaskArms`); or a set of vectors (`Sphere`, `Ellipsoid`, `Hypercube`,
+            `TopK`).
+        pull: measures an arm, given by its row number (by the vector itself where arms are vectors), and returns the
+            reward. It may raise `Skipped` if the measurement was lost for a reason that does not depend on its value.
         delta: largest accepted probability of a wrong answer.
         noise_std: standard deviation of the noise of one measurement, or an upper bound.
         epsilon: an answer that loses at most this to the best is right.
@@ -108,7 +114,7 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         raise InvalidInput(f"`on_pull` must be a function or None, got {reprlib.repr(on_pull)}; pass one.")
     limit = math.inf if max_pulls is None else check_count("max_pulls", max_pulls, least=0)
     seed = _checked_seed(seed)
-    arm_set = as_arms(arms)
+    arm_set = arms if isinstance(arms, VectorSet) else as_arms(arms)
     earlier = _checked_history(history, arm_set)
     learner = create_learner(
         algorithm,
@@ -116,7 +122,7 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         delta=delta,
         noise_std=noise_std,
         epsilon=epsilon,
-        candidates=_checked_candidates(candidates, arm_set),
+        candidates=candidates if isinstance(arm_set, VectorSet) else _checked_candidates(candidates, arm_set),
         seed=seed,
         **options,
     )
@@ -131,17 +137,17 @@ class _Session:
         self,
         learner: Learner,
         seed: int,
-        pull: Callable[[int], float],
+        pull: Callable[[Any], float],
         on_pull: Callable[[Progress], object] | None,
     ) -> None:
         self._learner, self._seed = learner, seed
         self._pull, self._on_pull = pull, on_pull
-        self._history: list[tuple[int, float]] = []
+        self._history: list[tuple[Any, float]] = []
         self._is_outside = False
         """Whether the user's code is running, so that the learner is in a sound state."""
         self._contradicted = False
 
-    def run(self, earlier: list[tuple[int, float]], limit: float) -> Result:
+    def run(self, earlier: list[tuple[Any, float]], limit: float) -> Result:
         """Go through history, then pull until the rule stops, the limit is reached or the user has enough."""
         interrupted = False
         try:
@@ -158,7 +164,7 @@ class _Session:
                 raise
             return self._result(interrupted=True)
 
-    def _go(self, earlier: list[tuple[int, float]], limit: float) -> None:
+    def _go(self, earlier: list[tuple[Any, float]], limit: float) -> None:
         self._go_through(earlier)
         self._watch_noise()
         n_pulled = 0
@@ -176,7 +182,7 @@ class _Session:
             if not self._reports(arm, measured):
                 break
 
-    def _go_through(self, earlier: list[tuple[int, float]]) -> None:
+    def _go_through(self, earlier: list[tuple[Any, float]]) -> None:
         """Take in earlier rewards; as long as they are what the learner would have asked for, as answers to its asks.
 
         So a session that was cut off goes on exactly where it was, bets included. From the first arm on that the
@@ -186,26 +192,26 @@ class _Session:
         for arm, reward in earlier:
             if is_own and not self._learner.stopped:
                 asked = self._next_arm()
-                if asked != arm:
+                if _key(asked) != arm:
                     is_own = False
                     self._learner.fail(asked)
             self._tell(arm, reward)
 
-    def _next_arm(self) -> int:
+    def _next_arm(self) -> Arm:
         try:
             return self._learner.next_arms(1)[0]
         except Exception as error:
             raise self._failed(f"planning the next pull failed: {_said(error)}", None) from error
 
-    def _tell(self, arm: int, reward: float) -> None:
-        self._history.append((arm, reward))
+    def _tell(self, arm: Arm, reward: float) -> None:
+        self._history.append((_key(arm), reward))
         try:
             self._learner.tell(arm, reward)
         except Exception as error:
             self._history.pop()
             raise self._failed(f"taking in the reward {reward!r} failed: {_said(error)}", arm) from error
 
-    def _measure(self, arm: int) -> float | None:
+    def _measure(self, arm: Arm) -> float | None:
         self._is_outside = True
         try:
             value = self._pull(arm)
@@ -225,7 +231,7 @@ class _Session:
         self._is_outside = False
         return reward
 
-    def _reports(self, arm: int, reward: float) -> bool:
+    def _reports(self, arm: Arm, reward: float) -> bool:
         """Tell the user about a pull; return whether to go on."""
         if self._on_pull is None:
             return True
@@ -240,7 +246,7 @@ class _Session:
         self._is_outside = False
         return answer is not False
 
-    def _failed(self, what: str, arm: int | None) -> PullFailed:
+    def _failed(self, what: str, arm: Arm | None) -> PullFailed:
         return PullFailed(
             f"{what}. Rewards kept: {len(self._history)}. Look at `error.result`, or remove the cause and go on with "
             "`identify(..., history=error.result.history)`.",
@@ -248,9 +254,9 @@ class _Session:
             self._result(interrupted=False),
         )
 
-    def _label(self, arm: int) -> str:
-        names = getattr(self._learner.white.arms, "names", None)
-        return f"arm {arm}" if names is None else f"arm {arm} ({names[arm]})"
+    def _label(self, arm: Arm) -> str:
+        names = getattr(self._learner.arms, "names", None)
+        return f"arm {_key(arm)}" if names is None else f"arm {arm} ({names[arm]})"
 
     def _recover(self) -> None:
         """Bring a learner that was cut off in the middle of a step back to where its log says it is."""
@@ -260,8 +266,9 @@ class _Session:
 
     def _residual_sum(self) -> float:
         """Return the sum of squared residuals, from the residuals themselves: nothing cancels."""
-        pulled, place = np.unique([arm for arm, _ in self._history], return_inverse=True)
-        fits = self._learner.white.gather(pulled) @ self._learner.estimate.theta
+        white = self._learner.white
+        pulled, place = np.unique([white.number_of(arm) for arm, _ in self._history], return_inverse=True)
+        fits = white.gather(pulled) @ self._learner.estimate.theta
         with np.errstate(over="ignore"):
             return float(np.square(np.array([reward for _, reward in self._history]) - fits[place]).sum())
 
@@ -271,7 +278,7 @@ class _Session:
             return math.nan
         return math.sqrt(self._residual_sum() / spare)
 
-    def _watch_noise(self, arm: int | None = None, *, depth: int = 5) -> None:
+    def _watch_noise(self, arm: Arm | None = None, *, depth: int = 5) -> None:
         """Warn, once, if the rewards scatter too much for `noise_std`; the user's call is `depth` frames up."""
         if self._contradicted or not self._learner.estimate.has_theta:
             return
@@ -291,18 +298,33 @@ class _Session:
         except NoiseWarning as warning:  # the user has made warnings errors
             raise self._failed(str(warning).rstrip("."), arm) from warning
 
+    def _listed(self, rows: WhitenedArms | NumberedVectors) -> list[int] | None:
+        """Return the arms the result can list: None for all, else those pulled and the best."""
+        learner = self._learner
+        if isinstance(rows, WhitenedArms) and not getattr(rows.arms, "is_distributed", False):
+            return None
+        best = learner.decision.best
+        numbers = {*learner.estimate.counts} if rows is learner.white else set()
+        if best is not None and rows is learner.candidates:
+            numbers.add(rows.number_of(best))
+        return sorted(numbers)
+
     def _result(self, *, interrupted: bool) -> Result:
         learner = self._learner
         decision = learner.decision
         has_own = learner.candidates is not learner.white
         tables = [
-            estimates_of(rows, learner.estimate, delta=learner.delta, noise_std=learner.noise_std)
+            estimates_of(
+                rows, learner.estimate, delta=learner.delta, noise_std=learner.noise_std, only=self._listed(rows)
+            )
             for rows in (learner.white, learner.candidates)[: 2 if has_own else 1]
         ]
         names = tables[-1].names
         return Result(
             best=decision.best,
             best_name=None if names is None or decision.best is None else names[decision.best],
+            arm_set=learner.arms.description if isinstance(learner.arms, VectorSet) else "",
+            exact=decision.exact,
             n_pulls=decision.n_pulls,
             counts=dict(learner.counts),
             stopped=decision.stopped,
@@ -325,6 +347,11 @@ class _Session:
             arms=tables[0],
             candidates=tables[1] if has_own else None,
         )
+
+
+def _key(arm: Arm) -> Any:
+    """Return an arm in a form that can be compared and written down: a row number, or a tuple of numbers."""
+    return arm if isinstance(arm, int | tuple) else tuple(arm.tolist())
 
 
 def noise_evidence(residual_sum: float, n_pulls: int) -> float:
@@ -374,8 +401,8 @@ def _checked_candidates(candidates: Any, arms: ArmSet) -> ArmSet | None:
     return rows
 
 
-def _checked_history(history: Any, arms: ArmSet) -> list[tuple[int, float]]:
-    """Return the pairs with row numbers in place of names."""
+def _checked_history(history: Any, arms: ArmSet | VectorSet) -> list[tuple[Any, float]]:
+    """Return the pairs with row numbers in place of names, and vectors as tuples."""
     if history is None:
         return []
     needed = '`history` must hold (arm, reward) pairs such as [("B7", 0.83), (4, 0.7)]'
@@ -389,9 +416,22 @@ def _checked_history(history: Any, arms: ArmSet) -> list[tuple[int, float]]:
             arm, reward = entry
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"{needed}, got {reprlib.repr(entry)} at position {place}; pass a pair.") from error
-        row = _checked_arm(arm, rows, arms.n_arms, f"`history` at position {place}")
+        where = f"`history` at position {place}"
+        row = (
+            _checked_vector(arm, arms, where)
+            if isinstance(arms, VectorSet)
+            else _checked_arm(arm, rows, arms.n_arms, where)
+        )
         pairs.append((row, check_number(f"history[{place}][1]", reward, needed="a finite reward")))
     return pairs
+
+
+def _checked_vector(arm: object, vectors: VectorSet, where: str) -> tuple[float, ...]:
+    try:
+        vectors.checked(arm)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where} must be an arm of {vectors.description}: {error}") from error
+    return tuple(float(entry) for entry in arm)  # type: ignore[attr-defined]  # as given: our own come back bit for bit
 
 
 def _checked_arm(arm: object, rows: dict[str, int], n_arms: int, where: str) -> int:

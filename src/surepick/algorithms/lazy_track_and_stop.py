@@ -12,8 +12,8 @@ but the first: it too starts from the G-optimal design, since the paper does not
 noted in `rules.sampling` and `core.thresholds`.
 """
 
-from dataclasses import dataclass, replace
-from typing import final
+from dataclasses import dataclass, fields, replace
+from typing import Literal, final
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.solve import separating_design
 from surepick.core.linalg import Array, IntArray
+from surepick.core.sphere import Sphere
 from surepick.core.whitening import LARGE, WhitenedArms
 from surepick.errors import InvalidInput
 from surepick.rules.choice import (
@@ -34,9 +35,12 @@ from surepick.rules.choice import (
     spanning_start,
     stopping_rule,
 )
-from surepick.rules.parts import Ground, Rule, Situation
+from surepick.rules.cycles import RoundSampler
+from surepick.rules.parts import Ground, Rule, Sampler, Situation, VectorGround
 from surepick.rules.sampling import ExplorationSet, ForcedExploration, Tracker, Tracking, exploration_set
 from surepick.rules.schedules import Schedule, as_schedule
+from surepick.rules.tangent import TangentSampler
+from surepick.rules.vector_rule import VectorRule
 
 # Relative gaps of the designs on the way. A gap of one percent costs one percent of the pulls at most, and early
 # on the estimate is worth far less than that: its relative error falls like one over the root of the pulls.
@@ -66,6 +70,10 @@ class LazyTrackAndStop:
         g_mix: share of the G-optimal design mixed into every design.
         elimination: an alternative once refuted stays refuted, in the stopping rule and in the designs; betting always
             does so.
+        design: on a set of vectors, "rounds" (the default) or, on the unit sphere, "tangent".
+
+    On a set of vectors the design is fixed by the set (section 4 of the paper, for the sphere), so only `variant`,
+    `stopping` ("evidence", "mix-grid", "paper", "per-coordinate") and `design` apply.
     """
 
     variant: Variant = "practical"
@@ -77,10 +85,15 @@ class LazyTrackAndStop:
     exploration: float | None = None
     g_mix: float | None = None
     elimination: bool = False
+    design: Literal["rounds", "tangent"] | None = None
 
     def compose(self, ground: Ground) -> tuple["LazySampler", Rule]:
         """Return the sampling rule and the stopping rule."""
         is_paper = check_variant(self.variant)
+        if self.design is not None:
+            raise InvalidInput(
+                f"`design` is for sets of vectors such as the unit sphere, got {self.design!r}; drop it."
+            )
         arms = ground.arms
         chosen = exploration_set(
             arms,
@@ -88,7 +101,9 @@ class LazyTrackAndStop:
             spanning_start(ground),
             ground.seed,
         )
-        stopping = self.stopping or ("paper-appendix" if is_paper else "betting")
+        # Bets need a number per arm at hand; arms on a cluster send summaries alone.
+        usual_rule = "evidence" if getattr(arms.arms, "is_distributed", False) else "betting"
+        stopping = self.stopping or ("paper-appendix" if is_paper else usual_rule)
         rule = stopping_rule(stopping, ground, start=chosen, regularizer=self.regularizer, elimination=self.elimination)
         exploration = _share("exploration", self.exploration, 1.0 if is_paper else 0.3, at_most=np.inf)
         usual = "doubling" if is_paper else USUAL_SCHEDULE
@@ -102,6 +117,33 @@ class LazyTrackAndStop:
             least=arms.dim if stopping == "betting" else 1,
         )
         return sampler, rule
+
+    def compose_on_vectors(self, ground: VectorGround) -> tuple[Sampler, Rule]:
+        """Return the parts for a set of vectors: its fixed rounds, and a rule that decides after whole rounds."""
+        is_paper = check_variant(self.variant)
+        vectors = ground.arms.vectors
+        usual = LazyTrackAndStop()
+        apply = ("variant", "stopping", "design")
+        odd = [f.name for f in fields(self) if f.name not in apply and getattr(self, f.name) != getattr(usual, f.name)]
+        if odd:
+            raise InvalidInput(
+                f"`{odd[0]}` has no meaning on {vectors.description}, whose design is fixed; leave it out."
+            )
+        is_sphere = isinstance(vectors, Sphere)
+        rule = VectorRule(
+            name=self.stopping or ("paper" if is_paper and is_sphere else "evidence"),
+            arms=ground.arms,
+            delta=ground.delta,
+            noise_std=ground.noise_std,
+            epsilon=ground.epsilon,
+        )
+        if self.design in (None, "rounds"):
+            return RoundSampler(ground.arms), rule
+        if self.design != "tangent" or not isinstance(vectors, Sphere):
+            raise InvalidInput(
+                f'`design` must be "rounds", or "tangent" on a sphere, got {self.design!r} on {vectors.description}.'
+            )
+        return TangentSampler(ground.arms, vectors, ground.epsilon), rule
 
 
 def _share(name: str, value: float | None, default: float, *, at_most: float) -> float:

@@ -14,24 +14,30 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, final
+from typing import Any, Protocol, cast, final
 
 import numpy as np
 
-from surepick.core.arms import as_arms
+from surepick.core.arms import ArmSet, as_arms
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std, check_number
 from surepick.core.design.solve import as_candidates
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, one_blas_thread
+from surepick.core.numbered import NumberedVectors
 from surepick.core.thresholds import Guarantee
-from surepick.core.whitening import whiten
+from surepick.core.vectors import VectorSet
+from surepick.core.whitening import WhitenedArms, whiten
 from surepick.errors import InvalidInput
 from surepick.rules.challenger import largest_loss_bound
-from surepick.rules.parts import Ground, Rule, Sampler, Situation
+from surepick.rules.parts import Ground, Rule, Sampler, Situation, VectorGround
+from surepick.rules.vector_evidence import largest_loss
 from surepick.rules.verdict import Verdict
 
-Event = tuple[str, int] | tuple[str, int, float]
-"""("ask", n), ("tell", arm, reward) or ("fail", arm)."""
+Arm = Any
+"""What users call an arm: a row number, or a vector (d,) of a set of vectors."""
+
+Event = tuple[str, Any] | tuple[str, Any, float]
+"""("ask", n), ("tell", arm, reward) or ("fail", arm); an arm that is a vector is written as a tuple of numbers."""
 
 
 class Algorithm(Protocol):
@@ -47,8 +53,8 @@ class Algorithm(Protocol):
 class Decision:
     """What a learner says now."""
 
-    best: int | None
-    """Row number of the leading candidate; the answer once stopped. None before the pulled arms span."""
+    best: Arm | None
+    """The leading candidate, a row number or a vector; the answer once stopped. None before the pulled arms span."""
     stopped: bool
     evidence: float
     """What the rule has against the alternatives, to be compared with `target`."""
@@ -56,6 +62,8 @@ class Decision:
     rule: str
     guarantee: Guarantee
     n_pulls: int
+    exact: bool = True
+    """Whether the evidence is the set's own; else a lower bound on it, so that a stop comes later at worst."""
 
 
 @final
@@ -105,27 +113,59 @@ class Learner:
         self.delta, self.noise_std = check_delta(delta), check_noise_std(noise_std)
         self.epsilon, self.seed = check_epsilon(epsilon), check_count("seed", seed, least=0)
         self.algorithm = name
-        self.arms = as_arms(arms)
-        self.white = whiten(self.arms)
-        rows = None if candidates is None else as_candidates("candidates", candidates, self.arms)
-        self.candidates = self.white if rows is None else self.white.view_of(rows)
-        if len(self.candidates.copies(0)) == self.candidates.n_arms:
-            raise InvalidInput("`candidates` must hold at least two different rows; there is nothing to choose.")
         self._composition = algorithm
+        self.white: WhitenedArms | NumberedVectors
+        self.candidates: WhitenedArms | NumberedVectors
+        if isinstance(arms, VectorSet):
+            self._look_at_vectors(arms, candidates)
+        else:
+            self._look_at_rows(as_arms(arms), candidates)
         self._begin()
 
-    def _begin(self) -> None:
-        ground = Ground(
-            arms=self.white,
-            candidates=self.candidates,
-            delta=self.delta,
-            noise_std=self.noise_std,
-            epsilon=self.epsilon,
-            seed=self.seed,
+    def _look_at_rows(self, arms: ArmSet, candidates: Any) -> None:
+        self.arms: ArmSet | VectorSet = arms
+        self.white = self.candidates = white = whiten(arms)
+        if candidates is not None:
+            self.candidates = white.view_of(as_candidates("candidates", candidates, arms))
+        if len(self.candidates.copies(0)) == self.candidates.n_arms:
+            raise InvalidInput("`candidates` must hold at least two different rows; there is nothing to choose.")
+
+    def _look_at_vectors(self, vectors: VectorSet, candidates: Any) -> None:
+        if candidates is not None:
+            raise InvalidInput(
+                f"`candidates` go with a list of arms, got them with {vectors.description}; leave them out."
+            )
+        self.arms = vectors
+        self.white = self.candidates = NumberedVectors(vectors, self.seed)
+
+    def _compose(self) -> tuple[Sampler, Rule]:
+        if isinstance(self.white, NumberedVectors):
+            compose = getattr(self._composition, "compose_on_vectors", None)
+            if compose is None:
+                raise InvalidInput(
+                    f"{self.algorithm or 'this algorithm'} needs a list of arms, got {self.white.vectors.description}; "
+                    'use "lazy-track-and-stop".'
+                )
+            parts: tuple[Sampler, Rule] = compose(
+                VectorGround(arms=self.white, delta=self.delta, noise_std=self.noise_std, epsilon=self.epsilon)
+            )
+            return parts
+        assert isinstance(self.candidates, WhitenedArms)
+        return self._composition.compose(
+            Ground(
+                arms=self.white,
+                candidates=self.candidates,
+                delta=self.delta,
+                noise_std=self.noise_std,
+                epsilon=self.epsilon,
+                seed=self.seed,
+            )
         )
-        self._sampler, self._rule = self._composition.compose(ground)
+
+    def _begin(self) -> None:
+        self._sampler, self._rule = self._compose()
         self.estimate = LeastSquares(self.white.dim, self._rule.regularizers(self.white.dim))
-        self._at_work = self._rule.work_on(self.candidates)
+        self._at_work = self._rule.work_on(cast(ArmSet, self.candidates))  # a rule on vectors knows its set already
         self._interval: _Interval | None = None
         self._pending: dict[int, deque[_Interval | None]] = {}
         self._rows: dict[int, Array] = {}
@@ -144,24 +184,24 @@ class Learner:
         return sum(len(asks) for asks in self._pending.values())
 
     @property
-    def counts(self) -> Mapping[int, int]:
-        """Results per arm."""
-        return self.estimate.counts
+    def counts(self) -> Mapping[Any, int]:
+        """Results per arm, by row number; by the numbers of the vector where arms are vectors."""
+        return {self.white.key_of(number): n for number, n in self.estimate.counts.items()}
 
     @property
     def theta(self) -> Array:
         """Estimate in the user's coordinates; raises `NotEnoughData` before the pulled arms span."""
         return self.white.theta_to_user(self.estimate.theta)
 
-    def next_arms(self, n: int = 1) -> list[int]:
-        """Return the next n arms to pull, in order. Always n.
+    def next_arms(self, n: int = 1) -> list[Arm]:
+        """Return the next n arms to pull, in order: row numbers, or vectors (d,) of a set of vectors. Always n.
 
         Within an interval this is exact. Asks beyond it, while results are pending, follow the same plan and inform the
         estimate, but carry no bets: many workers that never wait cost pulls (see `docs/experiment.md`).
         """
         n = check_count("n", n, least=1)
         self._log.append(("ask", n))
-        return [self._next_arm() for _ in range(n)]
+        return [self.white.arm_of(self._next_arm()) for _ in range(n)]
 
     def _next_arm(self) -> int:
         interval = self._interval
@@ -184,7 +224,9 @@ class Learner:
         estimate = self.estimate
         theta = leader = alive = None
         if estimate.has_theta:
-            theta, leader = estimate.theta, self._at_work.leader(estimate)
+            theta = estimate.theta
+        if theta is not None and isinstance(self.white, WhitenedArms):  # a fixed design asks nobody who leads
+            leader = self._at_work.leader(estimate)
             alive = self._at_work.alive(leader)
         situation = Situation(
             n_pulls=estimate.n_pulls,
@@ -199,12 +241,12 @@ class Learner:
             self._at_work.open(estimate, leader)
         return _Interval(self.white.dim, length)
 
-    def tell(self, arm: int, reward: float) -> None:
+    def tell(self, arm: Arm, reward: float) -> None:
         """Take in a result, asked for or not. Of several pending asks of an arm the oldest is answered."""
-        arm = self._checked_arm(arm)
+        arm = self.white.number_of(arm)
         if not (type(reward) is float and math.isfinite(reward)):
             reward = check_number("reward", reward, needed="one measured number")
-        self._log.append(("tell", arm, reward))
+        self._log.append(("tell", self.white.key_of(arm), reward))
         x = self._rows.get(arm)
         if x is None:
             x = self._rows[arm] = self.white.gather([arm])[0]
@@ -219,23 +261,17 @@ class Learner:
             self._verdict = self._at_work.after_pull(self.estimate) or self._verdict
             self._close_if_over()
 
-    def fail(self, arm: int) -> None:
+    def fail(self, arm: Arm) -> None:
         """Take back the oldest pending ask of an arm, for a reason that depends on no result since it was asked."""
-        arm = self._checked_arm(arm)
+        arm = self.white.number_of(arm)
+        name = self.white.key_of(arm)
         if not self._pending.get(arm):
-            raise InvalidInput(f"arm {arm} has no pending ask that could fail; pending are {sorted(self._pending)}.")
-        self._log.append(("fail", arm))
+            pending = [self.white.key_of(number) for number in sorted(self._pending)]
+            raise InvalidInput(f"arm {name} has no pending ask that could fail; pending are {pending}.")
+        self._log.append(("fail", name))
         self._answered(arm)
         if not self.stopped:
             self._close_if_over()
-
-    def _checked_arm(self, arm: int) -> int:
-        if type(arm) is int and 0 <= arm < self.white.n_arms:
-            return arm
-        number = check_count("arm", arm, least=0)
-        if number >= self.white.n_arms:
-            raise InvalidInput(f"`arm` must be a row number between 0 and {self.white.n_arms - 1}, got {arm!r}.")
-        return number
 
     def _answered(self, arm: int) -> _Interval | None:
         asks = self._pending.get(arm)
@@ -277,7 +313,7 @@ class Learner:
             best = self._at_work.leader(self.estimate) if self.estimate.has_theta else None
             target = math.log(1.0 / self.delta) if verdict is None else verdict.threshold
             return Decision(
-                best=best,
+                best=None if best is None else self.candidates.arm_of(best),
                 stopped=False,
                 evidence=0.0,
                 target=target,
@@ -286,20 +322,20 @@ class Learner:
                 n_pulls=n_pulls,
             )
         return Decision(
-            best=verdict.leader,
+            best=self.candidates.arm_of(verdict.leader),
             stopped=verdict.stopped,
             evidence=verdict.statistic,
             target=verdict.threshold,
             rule=verdict.rule,
             guarantee=self._guarantee,
             n_pulls=n_pulls,
+            exact=not verdict.is_bound,
         )
 
     @property
     def _guarantee(self) -> Guarantee:
         # A proof for pulls that depend on no reward does not cover results whose arms somebody else chose.
-        is_void = not self._is_own and getattr(self._rule, "is_fixed_design", False)
-        return "none" if is_void else self._rule.guarantee
+        return "none" if self._rule.is_fixed_design and not self._is_own else self._rule.guarantee
 
     def expected_remaining(self) -> float:
         """Estimate the pulls still needed: missing evidence times what a unit of it costs by the current plan.
@@ -327,6 +363,8 @@ class Learner:
         estimate = self.estimate
         if not estimate.has_theta:
             return math.inf
+        if isinstance(self.candidates, NumberedVectors):
+            return largest_loss(self.candidates, estimate, delta=self.delta, noise_std=self.noise_std)
         leader = self.decision.best
         assert leader is not None  # there is an estimate
         _, bound = largest_loss_bound(
@@ -358,5 +396,5 @@ class Learner:
         return {name: value for name, value in self.__dict__.items() if name not in fixed}
 
     def _shared(self) -> dict[int, Any]:
-        fixed = (self.arms, self.white, self.candidates, self.candidates.arms, self._rule)
+        fixed = (self.arms, self.white, self.candidates, getattr(self.candidates, "arms", None), self._rule)
         return {id(value): value for value in fixed}

@@ -9,12 +9,15 @@
 Practical: bounds of the evidence mixture, so that "no bound above epsilon" is the evidence rule itself; a spanning set
 first. `variant="paper"`: every arm once; ridge estimate and the confidence width of the paper with its K^2, which needs
 `norm_bound`, at least the norm of theta. The paper's K^2 is not needed (the ellipsoid covers all differences together)
-and sqrt(ridge) norm_bound is costly where informative arms are nearly parallel.
+and sqrt(ridge) norm_bound is costly where informative arms are nearly parallel. `width="largest-norm"` is the width of
+Reda, Kaufmann and Delahaye-Duriez (2021): no K^2, and the determinant bounded through the longest arm. Their ridge is
+(noise_std / 20)^2. It is proved under the same condition.
 
 Index and stopping read the same estimate and the same norm. With ridge indices beside an unregularised stopping rule an
 arm can look resolved to the sampler, never be pulled again, and keep the rule from stopping.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -45,6 +48,7 @@ from surepick.rules.ridge import RidgeEstimate
 from surepick.rules.stopping import GLRRule
 
 Selection = Literal["greedy", "ratio"]
+Width = Literal["determinant", "largest-norm"]
 
 
 @final
@@ -60,6 +64,7 @@ class LinGapE:
         elimination: an alternative once refuted stays refuted and is no longer challenged.
         ridge: the paper's lambda.
         norm_bound: the paper's S, a bound on the norm of theta that you know; only for its own rule.
+        width: the confidence width of the paper's own rule: "determinant" as published, or "largest-norm".
         g_mix: share of the pulls that follow the G-optimal design; default 0, a tenth under the betting rule, which
             reads blocks and not the index: where the index calls an arm resolved too early, nothing would measure it.
     """
@@ -71,11 +76,14 @@ class LinGapE:
     elimination: bool = False
     ridge: float = 1.0
     norm_bound: float | None = None
+    width: Width = "determinant"
     g_mix: float | None = None
 
     def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
         is_paper = check_variant(self.variant)
+        if self.width not in ("determinant", "largest-norm"):
+            raise InvalidInput(f"`width` must be 'determinant' or 'largest-norm', got {self.width!r}.")
         arms = ground.arms
         start = np.arange(arms.n_arms) if is_paper else spanning_start(ground)
         threshold = self._threshold(ground) if is_paper and self.stopping is None else None
@@ -111,9 +119,12 @@ class LinGapE:
         norm_bound = check_number("norm_bound", self.norm_bound, needed="a bound on the norm of theta")
         if not check_number("ridge", self.ridge, needed="a number above 0") > 0.0 or norm_bound < 0.0:
             raise InvalidInput(f"`ridge` must be above 0 and `norm_bound` at least 0, got {self.ridge}, {norm_bound}.")
-        return RidgeThreshold(
-            name="lingape", ridge=self.ridge, norm_bound=norm_bound, n_tests=ground.candidates.n_arms**2
-        )
+        if self.width == "determinant":
+            n_tests = ground.candidates.n_arms**2
+            return RidgeThreshold(name="lingape", ridge=self.ridge, norm_bound=norm_bound, n_tests=n_tests)
+        # The norm that the ridge is spherical in: that of the user's features.
+        largest = math.sqrt(float(ground.arms.arms.top_quadratic(np.eye(ground.arms.dim), 1)[1][0]))
+        return RidgeThreshold(name="lingape", ridge=self.ridge, norm_bound=norm_bound, largest_norm=largest)
 
 
 @final

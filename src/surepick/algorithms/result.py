@@ -12,7 +12,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, final
@@ -23,6 +23,7 @@ from surepick.core.arms import square_norms
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
 from surepick.core.linalg import Array, IntArray, one_blas_thread
+from surepick.core.numbered import NumberedVectors
 from surepick.core.thresholds import Guarantee
 from surepick.core.whitening import WhitenedArms
 from surepick.errors import InvalidInput
@@ -34,13 +35,15 @@ FORMAT_VERSION = 1
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
-    """Estimated mean reward of every row of a set, with an interval around each; arrays of length K."""
+    """Estimated mean reward of every row of a set, or of some arms of it, with an interval around each; arrays."""
 
     names: tuple[str, ...] | None
     estimate: Array
     """NaN until the pulled arms span the space."""
     low: Array
     high: Array
+    listed: tuple[Any, ...] | None = None
+    """Which arms these are, row numbers or vectors as tuples; None: all rows, in order."""
 
     def __len__(self) -> int:
         return len(self.estimate)
@@ -53,7 +56,14 @@ class Estimates:
 
 
 @one_blas_thread
-def estimates_of(rows: WhitenedArms, estimate: LeastSquares, *, delta: float, noise_std: float) -> Estimates:
+def estimates_of(
+    rows: WhitenedArms | NumberedVectors,
+    estimate: LeastSquares,
+    *,
+    delta: float,
+    noise_std: float,
+    only: Sequence[int] | None = None,
+) -> Estimates:
     """Return the estimate of every row with intervals that hold for all rows and all times together.
 
     With probability 1 - delta, at every time and for every x,
@@ -70,21 +80,29 @@ def estimates_of(rows: WhitenedArms, estimate: LeastSquares, *, delta: float, no
         estimate: least squares in whitened coordinates.
         delta: risk that some interval, at some time, misses.
         noise_std: sub-Gaussian scale of one reward's noise.
+        only: list these arms alone, by number; needed where the arms of a set cannot all be listed.
 
     Cost: one pass over the rows, O(K d^2).
     """
-    names = getattr(rows.arms, "names", None)
-    n_rows = rows.n_arms
+    names = getattr(getattr(rows, "arms", None), "names", None)
+    chunks: Iterable[tuple[int, Array]]
+    if only is None:
+        assert isinstance(rows, WhitenedArms)
+        n_rows, listed, chunks, onto = rows.n_arms, None, rows.arms.chunks(), rows.map
+    else:
+        names = None if names is None else tuple(names[number] for number in only)
+        n_rows, listed = len(only), tuple(rows.key_of(number) for number in only)
+        chunks, onto = [(0, rows.gather(only))], np.eye(rows.dim)
     if not estimate.has_theta:
-        return Estimates(names, np.full(n_rows, np.nan), np.full(n_rows, -np.inf), np.full(n_rows, np.inf))
+        return Estimates(names, np.full(n_rows, np.nan), np.full(n_rows, -np.inf), np.full(n_rows, np.inf), listed)
     mixture = Mixture.default()
     spread = np.maximum(np.linalg.eigvalsh(estimate.A), 0.0)
     logdets = np.log1p(spread / mixture.scales[:, None]).sum(axis=1)
     betas = math.log(1.0 / delta) - mixture.log_weights + 0.5 * logdets
-    theta, factor = rows.map @ estimate.theta, rows.map @ estimate.factor()
+    theta, factor = onto @ estimate.theta, onto @ estimate.factor()
     inverse = factor @ estimate.factor().T
     means, widths = np.empty(n_rows), np.empty(n_rows)
-    for start, chunk in rows.arms.chunks():
+    for start, chunk in chunks:
         here = slice(start, start + len(chunk))
         # Not BLAS, which may round equal rows differently: copies of an arm must have one estimate.
         means[here] = np.einsum("ij,j->i", chunk, theta)
@@ -93,7 +111,7 @@ def estimates_of(rows: WhitenedArms, estimate: LeastSquares, *, delta: float, no
         for kappa, beta in zip(mixture.kappas, betas.tolist(), strict=True):
             np.minimum(best, beta * (q1 + kappa * q2), out=best)
         widths[here] = noise_std * np.sqrt(2.0 * best)
-    return Estimates(names, means, means - widths, means + widths)
+    return Estimates(names, means, means - widths, means + widths, listed)
 
 
 @final
@@ -102,11 +120,11 @@ class Result:
     """What an identification found. Nothing in it changes later.
 
     Attributes:
-        best: row number of the answer, among the candidates if there were any, else among the arms; the leader so far
-            if `stopped` is False; None before the pulled arms span the space.
+        best: row number of the answer, among the candidates if there were any, else among the arms, or the vector (d,)
+            where arms are vectors; the leader so far if `stopped` is False; None before the pulled arms span the space.
         best_name: its name, if it has one.
         n_pulls: rewards known, those of `history` handed in included.
-        counts: pulls per arm, by row number; arms never pulled are absent.
+        counts: pulls per arm, by row number or vector (a tuple); arms never pulled are absent.
         stopped: whether the stopping rule has decided. If not, there is no guarantee yet.
         interrupted: whether Ctrl-C ended it.
         evidence: log e-value that `best` is right.
@@ -121,14 +139,16 @@ class Result:
         noise_contradicted: whether the rewards scatter more than `noise_std` allows; then the guarantee is void.
         delta, epsilon, noise_std, algorithm, seed: as they were given.
         history: every (arm, reward) in order; hand it to the next `identify` to go on from here.
-        arms: estimate and interval of every arm.
+        arms: estimate and interval of every arm; of those pulled and the best where all cannot be listed.
         candidates: the same for every candidate, if they were given.
+        arm_set: what the set is called if its arms are vectors, such as "the unit sphere in R^3"; else "".
+        exact: whether the evidence is the set's own; else a lower bound on it, so that the stop came later at worst.
     """
 
-    best: int | None
+    best: Any
     best_name: str | None
     n_pulls: int
-    counts: Mapping[int, int] = field(repr=False)
+    counts: Mapping[Any, int] = field(repr=False)
     stopped: bool
     interrupted: bool
     evidence: float
@@ -145,9 +165,11 @@ class Result:
     noise_std: float
     algorithm: str
     seed: int
-    history: tuple[tuple[int, float], ...] = field(repr=False)
+    history: tuple[tuple[Any, float], ...] = field(repr=False)
     arms: Estimates = field(repr=False)
     candidates: Estimates | None = field(repr=False)
+    arm_set: str = ""
+    exact: bool = True
 
     def __post_init__(self) -> None:
         tables = [table for table in (self.arms, self.candidates) if table is not None]
@@ -180,14 +202,21 @@ class Result:
             said = f"{start}{leader} {self._standing()}."
         else:
             said = f"Not decided after {pulls}: {self._leader()} {self._standing()}."
-        return f"{said} {self._assumptions()}"
+        return " ".join(filter(None, [said, self._assumptions(), self._of_vectors()]))
 
     def _leader(self) -> str:
+        if self.arm_set:
+            entries = [f"{entry:.4g}" for entry in self.best[:6]]
+            return f"arm ({', '.join(entries)}{', ...' if len(self.best) > len(entries) else ''})"
         kind = "arm" if self.candidates is None else "candidate"
         return f"{kind} {self.best}" if self.best_name is None else f"{self.best_name} ({kind} {self.best})"
 
     def _is_best(self) -> str:
         total = f"{len(self.arms)} arms" if self.candidates is None else f"{len(self.candidates)} candidates"
+        if self.arm_set:
+            total = self.arm_set
+        elif self.arms.listed is not None:
+            total = "all arms"
         if self.epsilon > 0.0:
             return f"is the best of {total} or loses at most {self.epsilon:g} to it"
         return f"is the best of {total}"
@@ -220,6 +249,12 @@ class Result:
             leads += f", and about {_counted(max(math.ceil(self.expected_remaining), 1), 'more pull')} should settle it"
         return leads
 
+    def _of_vectors(self) -> str:
+        if not self.arm_set:
+            return ""
+        bound = "" if self.exact else " The evidence is a lower bound, so a stop may come late but never early."
+        return f"That the pulls are close to the fewest possible in the long run is proved for finite sets of arms only.{bound}"
+
     def _assumptions(self) -> str:
         if self.noise_contradicted:
             return (
@@ -244,10 +279,12 @@ class Result:
         rows = self.candidates if of == "candidates" else self.arms
         is_arms = rows is None or rows is self.arms
         rows = self.arms if rows is None else rows
-        number = np.arange(len(rows))
-        columns: dict[str, Any] = {"arm" if is_arms else "candidate": number}
-        columns["name"] = [str(row) for row in range(len(rows))] if rows.names is None else list(rows.names)
-        if is_arms:
+        arms = np.arange(len(rows)) if rows.listed is None else list(rows.listed)
+        columns: dict[str, Any] = {"arm" if is_arms else "candidate": arms}
+        columns["name"] = [str(arm) for arm in arms] if rows.names is None else list(rows.names)
+        if is_arms and rows.listed is not None:
+            columns["pulls"] = np.array([self.counts.get(arm, 0) for arm in rows.listed], dtype=np.int64)
+        elif is_arms:
             pulls = np.zeros(len(rows), dtype=np.int64)
             pulls[list(self.counts)] = list(self.counts.values())
             columns["pulls"] = pulls
@@ -267,10 +304,10 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, texts, lists and dicts that JSON can hold."""
         return {
-            "best": self.best,
+            "best": _plain_arm(self.best),
             "best_name": self.best_name,
             "n_pulls": self.n_pulls,
-            "counts": [[arm, pulls] for arm, pulls in sorted(self.counts.items())],
+            "counts": [[_plain_arm(arm), pulls] for arm, pulls in sorted(self.counts.items())],
             "stopped": self.stopped,
             "interrupted": self.interrupted,
             **{name: _plain(getattr(self, name)) for name in _FLOATS},
@@ -280,9 +317,11 @@ class Result:
             "noise_contradicted": self.noise_contradicted,
             "algorithm": self.algorithm,
             "seed": self.seed,
-            "history": [[arm, _plain(reward)] for arm, reward in self.history],
+            "history": [[_plain_arm(arm), _plain(reward)] for arm, reward in self.history],
             "arms": _plain_estimates(self.arms),
             "candidates": None if self.candidates is None else _plain_estimates(self.candidates),
+            "arm_set": self.arm_set,
+            "exact": self.exact,
         }
 
     @classmethod
@@ -291,8 +330,10 @@ class Result:
         fields = dict(values)
         for name in _FLOATS:
             fields[name] = float(fields[name])
-        fields["counts"] = {int(arm): int(pulls) for arm, pulls in fields["counts"]}
-        fields["history"] = tuple((int(arm), float(reward)) for arm, reward in fields["history"])
+        fields["counts"] = {_read_arm(arm): int(pulls) for arm, pulls in fields["counts"]}
+        fields["history"] = tuple((_read_arm(arm), float(reward)) for arm, reward in fields["history"])
+        if isinstance(fields["best"], list):
+            fields["best"] = _floats(fields["best"])
         fields["theta"] = None if fields["theta"] is None else _floats(fields["theta"])
         fields["arms"] = _read_estimates(fields["arms"])
         fields["candidates"] = None if fields["candidates"] is None else _read_estimates(fields["candidates"])
@@ -392,15 +433,25 @@ def _floats(values: Sequence[float | str]) -> Array:
     return np.array([float(value) for value in values], dtype=np.float64)
 
 
+def _plain_arm(arm: Any) -> Any:
+    return arm if arm is None or isinstance(arm, int) else [float(entry) for entry in arm]
+
+
+def _read_arm(arm: Any) -> Any:
+    return tuple(float(entry) for entry in arm) if isinstance(arm, list) else int(arm)
+
+
 def _plain_estimates(table: Estimates) -> dict[str, Any]:
     return {
         "names": None if table.names is None else list(table.names),
         "estimate": _plain_list(table.estimate),
         "low": _plain_list(table.low),
         "high": _plain_list(table.high),
+        "listed": None if table.listed is None else [_plain_arm(arm) for arm in table.listed],
     }
 
 
 def _read_estimates(content: Mapping[str, Any]) -> Estimates:
     names = None if content["names"] is None else tuple(content["names"])
-    return Estimates(names, _floats(content["estimate"]), _floats(content["low"]), _floats(content["high"]))
+    listed = None if content.get("listed") is None else tuple(_read_arm(arm) for arm in content["listed"])
+    return Estimates(names, _floats(content["estimate"]), _floats(content["low"]), _floats(content["high"]), listed)

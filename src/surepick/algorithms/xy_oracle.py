@@ -121,6 +121,7 @@ class OracleRule:
     epsilon: float = 0.0
     name: str = field(default="oracle", init=False)
     guarantee: Guarantee = field(default="none", init=False)
+    is_fixed_design: bool = field(default=False, init=False)
 
     def regularizers(self, dim: int) -> Array:
         """Return none: the width has no log-determinant."""

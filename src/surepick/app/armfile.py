@@ -1,10 +1,11 @@
-"""Arms and earlier measurements from files: CSV with a header line, or `.npy`.
+"""Arms and earlier measurements from files: CSV with a header line, `.npy`, Parquet or Arrow.
 
 Names of the arms come from the column the user names; else from a column headed name, arm or id; else from the first
 column of text in which no two rows agree. Every other column is a feature; text becomes 0/1 columns.
 """
 
 import csv
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,14 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from surepick.app.console import misuse
+from surepick.app.vectorset import ChosenSet
 from surepick.core.arms import FiniteArms
+from surepick.sources.mapped import MappedArms
 
 NAME_HEADERS = ("name", "arm", "id")
+MAPPED = (".parquet", ".arrow", ".feather")
+LARGE_FILE = 200_000_000
+"""Bytes of a .npy from which on it is not read into memory."""
 
 
 @final
@@ -23,8 +29,18 @@ NAME_HEADERS = ("name", "arm", "id")
 class ArmFile:
     """Arms read from a file."""
 
-    arms: FiniteArms
+    arms: FiniteArms | MappedArms
     name_column: str | None
+
+    def label(self, arm: int) -> str:
+        """The name of an arm, or its row number."""
+        return str(arm) if self.arms.names is None else self.arms.names[arm]
+
+    def fingerprint(self) -> bytes:
+        """What tells these arms from others."""
+        if isinstance(self.arms, MappedArms):
+            return repr((self.arms.n_arms, self.arms.triangle().tolist())).encode()
+        return hashlib.sha256(self.arms.X.tobytes()).digest() + repr(self.arms.names).encode()
 
     def index(self, label: str) -> int:
         """Row number of an arm given by its name, or by its row number where there are no names."""
@@ -62,6 +78,11 @@ class _Columns:
 def read_arms(path: Path, *, name_column: str | None, intercept: bool, on_span: bool) -> ArmFile:
     """Read arms; what the file lacks is said with its line and column."""
     build = FiniteArms.on_span if on_span else FiniteArms
+    if path.suffix in MAPPED or (path.suffix == ".npy" and _size(path) > LARGE_FILE):
+        for option, given in (("--name-column", name_column), ("--intercept", intercept), ("--on-span", on_span)):
+            if given:
+                raise misuse(f"{option} needs a .csv file or a small .npy file; {path} is read in pieces, as it is.")
+        return ArmFile(MappedArms(path), None)
     if path.suffix == ".npy":
         if name_column is not None:
             raise misuse("--name-column needs a .csv file; a .npy file has no columns with names.")
@@ -89,7 +110,7 @@ def read_arms(path: Path, *, name_column: str | None, intercept: bool, on_span: 
     return ArmFile(build(_Columns(features, len(rows)), names=names, intercept=intercept or None), name_column)
 
 
-def read_history(path: Path, arms: ArmFile) -> list[tuple[int, float]]:
+def read_history(path: Path, arms: ArmFile | ChosenSet) -> list[tuple[Any, float]]:
     """Read earlier measurements: columns `arm` and `reward`, one line each. No reward: the measurement failed."""
     header, rows = _read_csv(path)
     titles = [title.lower() for title in header]
@@ -162,6 +183,10 @@ def _name_column(
     headed = [title for title in columns if title.lower() in NAME_HEADERS]
     unlike = [title for title in columns if parsed[title] is None and len(set(columns[title])) == len(columns[title])]
     return next(iter([*headed, *unlike]), None)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _reason(error: Exception) -> str:

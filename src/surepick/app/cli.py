@@ -69,8 +69,16 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     *,
     arms: Annotated[
         Path | None,
-        typer.Option(help="Your arms: a .csv with a header line or a .npy; without it the demonstration runs."),
+        typer.Option(
+            help="Your arms: a .csv with a header line, .npy, .parquet or .arrow; without any the demonstration runs."
+        ),
     ] = None,
+    sphere: Annotated[int | None, typer.Option(help="Arms: all unit vectors of this dimension.")] = None,
+    ellipsoid: Annotated[
+        Path | None, typer.Option(help="Arms: centre + axes u, |u| <= 1; a .csv or .npy: centre first, axes below.")
+    ] = None,
+    hypercube: Annotated[int | None, typer.Option(help="Arms: all vectors of -1 and 1 of this dimension.")] = None,
+    top_k: Annotated[str | None, typer.Option(help="Arms: all choices of k out of d, as d,k such as 10,3.")] = None,
     pull: Annotated[
         str | None,
         typer.Option(
@@ -101,7 +109,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     out: Annotated[Path | None, typer.Option(help="Demonstration: folder of the plots (default out).")] = None,
     output: Annotated[Format, typer.Option("--format", help="How to write the result.")] = Format.TABLE,
 ) -> int:
-    """Find the best of your arms; without --arms, show it on the paper's many-arms problem."""
+    """Find the best of your arms; without any, show it on the paper's many-arms problem."""
     own = {
         "--pull": pull,
         "--noise-std": noise_std,
@@ -113,15 +121,24 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         "--log": log,
         "--save": save,
     }
-    if arms is None:
+    sets = {"--arms": arms, "--sphere": sphere, "--ellipsoid": ellipsoid, "--hypercube": hypercube, "--top-k": top_k}
+    named = [option for option, value in sets.items() if value is not None]
+    if len(named) > 1:
+        raise misuse(f"one set of arms is needed, got {' and '.join(named)}; leave out all but one.")
+    if not named:
         _refuse(own, "needs your arms; add --arms FILE")
         return _demonstrate(delta, seed, runs, jobs, max_pulls, out or Path("out"), output)
     _refuse({"--runs": runs, "--jobs": jobs, "--out": out}, "belongs to the demonstration; leave out --arms to see it")
     from surepick.app.session import Request, run_session  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.app.vectorset import chosen_set  # noqa: PLC0415
 
+    chosen = chosen_set(sphere=sphere, hypercube=hypercube, top_k=top_k, ellipsoid=ellipsoid)
+    if chosen is not None:
+        of_files = {"--name-column": name_column, "--intercept": intercept or None, "--on-span": on_span or None}
+        _refuse(of_files, f"belongs to a file of arms, got {named[0]}")
     return run_session(
         Request(
-            arms=arms,
+            arms=chosen or arms or Path(),
             pull=pull,
             delta=delta,
             noise_std=1.0 if noise_std is None else noise_std,

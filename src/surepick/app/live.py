@@ -1,9 +1,9 @@
 """A run as it happens: leader, evidence against its target, pulls so far and pulls to come."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -19,42 +19,40 @@ BAR_WIDTH = 32
 class Show(Protocol):
     """Called after every pull."""
 
-    def __call__(self, decision: Decision, *, arm: int, remaining: float | None = None) -> None:
+    def __call__(self, decision: Decision, *, arm: Any, remaining: float | None = None) -> None:
         """Show where things stand after a pull of `arm`; `remaining` pulls are expected, None if nobody says."""
         ...
 
 
 @contextmanager
-def live_view(console: Console, title: str, labels: Sequence[str] | None = None) -> Iterator[Show]:
+def live_view(console: Console, title: str, label: Callable[[Any], str] = str) -> Iterator[Show]:
     """Yield a function that refreshes the view; without a terminal it does nothing."""
     if not console.is_terminal:
         yield _show_nothing
         return
     with Live(console=console, auto_refresh=False) as live:
 
-        def show(decision: Decision, *, arm: int, remaining: float | None = None) -> None:
-            live.update(_panel(decision, arm, remaining, title, labels), refresh=True)
+        def show(decision: Decision, *, arm: Any, remaining: float | None = None) -> None:
+            live.update(_panel(decision, arm, remaining, title, label), refresh=True)
 
         yield show
 
 
-def arm_label(arm: int | None, labels: Sequence[str] | None) -> str:
-    """The name of an arm, or its row number."""
-    if arm is None:
-        return "none yet"
-    return str(arm) if labels is None else labels[arm]
+def arm_label(arm: Any, label: Callable[[Any], str] = str) -> str:
+    """What an arm is called."""
+    return "none yet" if arm is None else label(arm)
 
 
-def state_line(decision: Decision, labels: Sequence[str] | None) -> str:
+def state_line(decision: Decision, label: Callable[[Any], str]) -> str:
     """Where things stand, in one line."""
     pulls = "1 pull" if decision.n_pulls == 1 else f"{decision.n_pulls} pulls"
     return (
-        f"{pulls}, leader {arm_label(decision.best, labels)}, evidence {_evidence(decision):.2f} of "
+        f"{pulls}, leader {arm_label(decision.best, label)}, evidence {_evidence(decision):.2f} of "
         f"{decision.target:.2f}"
     )
 
 
-def _show_nothing(decision: Decision, *, arm: int, remaining: float | None = None) -> None:
+def _show_nothing(decision: Decision, *, arm: Any, remaining: float | None = None) -> None:
     pass
 
 
@@ -63,7 +61,7 @@ def _evidence(decision: Decision) -> float:
 
 
 def _panel(
-    decision: Decision, arm: int, remaining: float | None, title: str, labels: Sequence[str] | None
+    decision: Decision, arm: Any, remaining: float | None, title: str, label: Callable[[Any], str]
 ) -> RenderableType:
     evidence = _evidence(decision)
     done = decision.target if decision.stopped else min(evidence, decision.target)
@@ -75,8 +73,8 @@ def _panel(
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim")
     rows.add_column(min_width=BAR_WIDTH + 16)
-    rows.add_row("last pull", f"arm {arm_label(arm, labels)}")
-    rows.add_row("leader", arm_label(decision.best, labels), style="bold")
+    rows.add_row("last pull", f"arm {arm_label(arm, label)}")
+    rows.add_row("leader", arm_label(decision.best, label), style="bold")
     rows.add_row("evidence", bar)
     rows.add_row("pulls", str(decision.n_pulls))
     if decision.stopped:

@@ -190,7 +190,7 @@ def _live_line(live: dict[str, Any], problem: Problem) -> str:
     state = "stopped" if live["stopped"] else "not stopped yet"
     return (
         f"one run: {state} after {live['n_pulls']} pulls of {live['arms_pulled']} different arms, best arm "
-        f"{arm_label(live['best'], None)} ({truth}), evidence {live['evidence']:.2f} of {live['target']:.2f} by the "
+        f"{arm_label(live['best'])} ({truth}), evidence {live['evidence']:.2f} of {live['target']:.2f} by the "
         f"{live['rule']} rule ({live['guarantee']}), {1e3 * live['seconds']:.0f} ms CPU"
     )
 

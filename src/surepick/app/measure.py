@@ -1,24 +1,26 @@
 """Ways to measure an arm: a command of the user's, a prompt, and a log that repeats what is already known.
 
-A source is called with a row number and returns the reward, or None if this measurement is to be left out. It raises
-`MeasurementFailed` if none can be had, and `KeyboardInterrupt` if the user has enough.
+A source is called with an arm, a row number or a vector, and returns the reward, or None if this measurement is to be
+left out. It raises `MeasurementFailed` if none can be had, and `KeyboardInterrupt` if the user has enough.
 """
 
 import csv
 import shlex
 import subprocess
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from rich.console import Console
 
 from surepick.app.armfile import parse_number
 from surepick.app.console import misuse
 
-Source = Callable[[int], float | None]
+Source = Callable[[Any], float | None]
+Label = Callable[[Any], str]
+"""What an arm is called; in commands, prompts and logs."""
 LOG_HEADER = ("arm", "reward")
 
 
@@ -30,22 +32,25 @@ class MeasurementFailed(Exception):
 class Command:
     """Runs a command for each measurement, without a shell; it prints one number.
 
-    `{arm}` stands for the name and `{index}` for the row number, anywhere in an argument.
+    `{arm}` stands for the name and `{index}` for the row number, anywhere in an argument; a vector has no number, both
+    stand for its entries.
     """
 
-    def __init__(self, template: str, labels: Sequence[str]) -> None:
+    def __init__(self, template: str, label: Label) -> None:
         try:
             self._template = shlex.split(template)
         except ValueError as error:
             raise misuse(f"--pull cannot be read: {error} in {template!r}.") from error
         if not any("{arm}" in part or "{index}" in part for part in self._template):
             raise misuse(f"--pull must say where the arm goes, as {{arm}} or {{index}}, got {template!r}.")
-        self._labels = labels
+        self._label = label
 
-    def __call__(self, arm: int) -> float:
+    def __call__(self, arm: Any) -> float:
         """Measure once."""
         # One pass over each part: a name that contains "{index}" stays as it is.
-        parts = [_filled(part, self._labels[arm], str(arm)) for part in self._template]
+        label = self._label(arm)
+        index = str(arm) if isinstance(arm, int) else label
+        parts = [_filled(part, label, index) for part in self._template]
         shown = shlex.join(parts)
         try:
             done = subprocess.run(  # noqa: S603 (the user's own command, and no shell reads it)
@@ -67,14 +72,14 @@ class Command:
 class Prompt:
     """Asks the user. Nothing entered leaves the measurement out, q or the end of input ends the session."""
 
-    def __init__(self, console: Console, labels: Sequence[str]) -> None:
-        self._console, self._labels = console, labels
+    def __init__(self, console: Console, label: Label) -> None:
+        self._console, self._label = console, label
 
-    def __call__(self, arm: int) -> float | None:
+    def __call__(self, arm: Any) -> float | None:
         """Measure once."""
         while True:
             try:
-                answer = self._console.input(f"measure {self._labels[arm]} -> ").strip()
+                answer = self._console.input(f"measure {self._label(arm)} -> ").strip()
             except EOFError:
                 answer = "q"
                 self._console.print()
@@ -96,8 +101,8 @@ class Logged:
     exactly where it was. The first line of the file says what it belongs to.
     """
 
-    def __init__(self, source: Source, path: Path, labels: Sequence[str], belongs_to: str) -> None:
-        self._source, self._path, self._labels = source, path, labels
+    def __init__(self, source: Source, path: Path, label: Label, belongs_to: str) -> None:
+        self._source, self._path, self._label = source, path, label
         self._known = deque(_read_log(path, belongs_to))
         self.n_known = len(self._known)
         try:
@@ -110,9 +115,9 @@ class Logged:
             self._writer.writerow(LOG_HEADER)
             self._file.flush()
 
-    def __call__(self, arm: int) -> float | None:
+    def __call__(self, arm: Any) -> float | None:
         """Measure once, from the file if it is there."""
-        label = self._labels[arm]
+        label = self._label(arm)
         if self._known:
             known, reward = self._known.popleft()
             if known != label:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -19,7 +20,8 @@ from surepick.app.armfile import ArmFile, read_arms, read_history
 from surepick.app.console import Code, Format, misuse, print_error, results, stages
 from surepick.app.formats import to_csv, to_json
 from surepick.app.live import live_view, state_line
-from surepick.app.measure import Command, Logged, MeasurementFailed, Prompt, Source
+from surepick.app.measure import Command, Label, Logged, MeasurementFailed, Prompt, Source
+from surepick.app.vectorset import ChosenSet
 from surepick.errors import PullFailed, Skipped
 
 N_SHOWN = 10
@@ -31,7 +33,7 @@ N_SHOWN = 10
 class Request:
     """What the user asked for."""
 
-    arms: Path
+    arms: Path | ChosenSet
     pull: str | None
     delta: float
     noise_std: float
@@ -52,14 +54,12 @@ def run_session(request: Request) -> Code:
     for path in (request.save, request.log):
         if path is not None and not path.absolute().parent.is_dir():
             raise misuse(f"cannot write {path}: there is no folder {path.parent}.")
-    file = read_arms(
-        request.arms, name_column=request.name_column, intercept=request.intercept, on_span=request.on_span
-    )
+    file = _arms_of(request)
     earlier = [] if request.history is None else read_history(request.history, file)
     console = stages(request.output)
-    labels = file.arms.names or [str(row) for row in range(file.arms.n_arms)]
-    source: Source = Prompt(console, labels) if request.pull is None else Command(request.pull, labels)
-    log = None if request.log is None else Logged(source, request.log, labels, _belongs_to(request, file, earlier))
+    label = file.label
+    source: Source = Prompt(console, label) if request.pull is None else Command(request.pull, label)
+    log = None if request.log is None else Logged(source, request.log, label, _belongs_to(request, file, earlier))
     console.print(f"arms: {file.describe()}", soft_wrap=True)
     if earlier:
         console.print(f"history: {len(earlier)} earlier measurements", soft_wrap=True)
@@ -72,22 +72,30 @@ def run_session(request: Request) -> Code:
     finally:
         if log is not None:
             log.close()
-    return _finish(request, result, failure)
+    return _finish(request, result, failure, label)
+
+
+def _arms_of(request: Request) -> ArmFile | ChosenSet:
+    if isinstance(request.arms, ChosenSet):
+        return request.arms
+    return read_arms(
+        request.arms, name_column=request.name_column, intercept=request.intercept, on_span=request.on_span
+    )
 
 
 def _identified(
-    request: Request, file: ArmFile, history: list[tuple[int, float]], source: Source, console: Console
+    request: Request, file: ArmFile | ChosenSet, history: list[tuple[Any, float]], source: Source, console: Console
 ) -> tuple[Result, str | None]:
     """The result, and why it is not complete if a measurement failed."""
-    with _one_line_warnings(), live_view(console, str(request.arms), labels=file.arms.names) as show:
+    with _one_line_warnings(), live_view(console, _title(file, request), file.label) as show:
 
         def on_pull(progress: Progress) -> None:
             if request.pull is None and not (isinstance(source, Logged) and source.is_repeating):
-                console.print(state_line(progress.decision, file.arms.names), style="dim", soft_wrap=True)
+                console.print(state_line(progress.decision, file.label), style="dim", soft_wrap=True)
             elif request.pull is not None:
                 show(progress.decision, arm=progress.arm)
 
-        def pull(arm: int) -> float:
+        def pull(arm: Any) -> float:
             value = source(arm)
             if value is None:
                 raise Skipped
@@ -112,7 +120,7 @@ def _identified(
         return result, None
 
 
-def _finish(request: Request, result: Result, failure: str | None) -> Code:
+def _finish(request: Request, result: Result, failure: str | None, label: Label) -> Code:
     if request.save is not None:
         result.save(request.save)
     if request.output is Format.JSON:
@@ -121,7 +129,7 @@ def _finish(request: Request, result: Result, failure: str | None) -> Code:
         columns = result.to_columns()
         sys.stdout.write(to_csv([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]))
     else:
-        _print_table(results(), request, result)
+        _print_table(results(), request, result, label)
     sys.stdout.flush()
     if failure is not None:
         print_error(f"{failure}; what was learnt from {result.n_pulls} pulls is above")
@@ -129,26 +137,27 @@ def _finish(request: Request, result: Result, failure: str | None) -> Code:
     return Code.OK if result.stopped else Code.NOT_STOPPED
 
 
-def _print_table(console: Console, request: Request, result: Result) -> None:
+def _print_table(console: Console, request: Request, result: Result, label: Label) -> None:
     console.print()
     console.print(result.explain(), soft_wrap=not console.is_terminal, style="bold")
     if result.theta is not None:
-        columns = result.to_columns()
-        order = sorted(range(len(columns["rank"])), key=lambda row: columns["rank"][row])[:N_SHOWN]
-        title = f"{N_SHOWN} of {len(columns['rank'])} arms" if len(columns["rank"]) > N_SHOWN else None
+        rows = result.arms
+        order = np.argsort(-rows.estimate, kind="stable")[:N_SHOWN].tolist()
+        title = f"{N_SHOWN} of {len(rows)} arms" if len(rows) > N_SHOWN else None
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
         table.add_column("rank", justify="right")
         table.add_column("arm", overflow="fold")
         table.add_column("estimate", justify="right")
         table.add_column(f"{100 * (1 - request.delta):g} % interval", justify="right")
         table.add_column("pulls", justify="right")
-        for row in order:
+        for rank, row in enumerate(order, start=1):
+            arm = row if rows.listed is None else rows.listed[row]
             table.add_row(
-                str(columns["rank"][row]),
-                columns["name"][row],
-                f"{columns['estimate'][row]:.4g}",
-                f"{columns['low'][row]:.4g} to {columns['high'][row]:.4g}",
-                str(columns["pulls"][row]),
+                str(rank),
+                label(arm),
+                f"{rows.estimate[row]:.4g}",
+                f"{rows.low[row]:.4g} to {rows.high[row]:.4g}",
+                str(result.counts.get(arm, 0)),
             )
         console.print(table)
     for line in _next_steps(request, result):
@@ -167,10 +176,14 @@ def _next_steps(request: Request, result: Result) -> Iterator[str]:
         yield "Next: with --log pulls.csv every measurement is kept, and the same command goes on where it was."
 
 
-def _belongs_to(request: Request, file: ArmFile, history: list[tuple[int, float]]) -> str:
+def _title(file: ArmFile | ChosenSet, request: Request) -> str:
+    return file.arms.description if isinstance(file, ChosenSet) else str(request.arms)
+
+
+def _belongs_to(request: Request, file: ArmFile | ChosenSet, history: list[tuple[Any, float]]) -> str:
     """Everything that the order of the asks and the validity of the answer depend on."""
-    content = hashlib.sha256(file.arms.X.tobytes())
-    content.update(repr((file.arms.names, history)).encode())
+    content = hashlib.sha256(file.fingerprint())
+    content.update(repr(history).encode())
     return (
         f"surepick run arms={content.hexdigest()[:12]} delta={request.delta:g} noise_std={request.noise_std:g} "
         f"epsilon={request.epsilon:g} seed={request.seed}"

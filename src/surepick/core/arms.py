@@ -24,6 +24,7 @@ from surepick.core.linalg import (
     one_blas_thread,
     tall_qr,
 )
+from surepick.core.vectors import VectorSet
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
 # Below this many rows, fetching them by number beats a pass over all arms.
@@ -517,4 +518,9 @@ def first_copies(X: Array) -> IntArray | None:
 
 def as_arms(arms: Any) -> ArmSet:
     """Return an arm set as it is; anything else becomes `FiniteArms`."""
+    if isinstance(arms, VectorSet):
+        raise InvalidInput(
+            f"a list of arms is needed here, got {arms.description}, whose arms cannot be listed; ask the set itself, "
+            "for instance its `characteristic_time` or `lower_bound`."
+        )
     return arms if isinstance(arms, ArmSet) else FiniteArms(arms)

@@ -137,36 +137,11 @@ def log_bet(z: ArrayLike, v: ArrayLike, m: ArrayLike, s2: ArrayLike) -> Array:
     return np.asarray(value - 0.5 * widening)
 
 
-def bet_parameters(
-    Y: Array, theta: Array, A_inv: Array, *, noise_std: float, epsilon: float = 0.0
-) -> tuple[Array, Array]:
-    """Mean m and variance s2 of the bets along the rows of Y, from the results before the block.
-
-    Shapes Y (..., n, d), theta (..., d), A_inv (..., d, d); returns two (..., n). Cost O(n d^2).
-    """
-    m = np.maximum((Y @ theta[..., None])[..., 0] + epsilon, 0.0)
-    s2 = noise_std**2 * ((Y @ _root(A_inv)) ** 2).sum(axis=-1)
-    return m, s2
-
-
 def _root(A_inv: Array) -> Array:
     """Factor F with F F' = A_inv: a sum of squares |F'y|^2 cannot turn negative by rounding, as y'(A_inv y) can."""
     spread, axes = np.linalg.eigh(A_inv)
     root: Array = axes * np.sqrt(np.maximum(spread, 0.0))[..., None, :]
     return root
-
-
-def block_statistics(Y: Array, A: Array, b: Array, *, noise_std: float) -> tuple[Array, Array, BoolArray]:
-    """Value z and variance v of what a block says about theta'y, and whether y is in its range.
-
-    Shapes Y (..., n, d) with one y per row, A (..., d, d), b (..., d); returns three (..., n). Outside the
-    range z and v mean nothing. Cost O(n d^2).
-    """
-    estimate, root, unmeasured = _block_factors(A, b)
-    z = (Y @ estimate[..., None])[..., 0]
-    v = noise_std**2 * ((Y @ root) ** 2).sum(axis=-1)
-    inside = _is_inside(((Y @ unmeasured) ** 2).sum(axis=-1), (Y * Y).sum(axis=-1))
-    return z, v, inside & (v > 0)
 
 
 def _block_factors(A: Array, b: Array) -> tuple[Array, Array, Array]:

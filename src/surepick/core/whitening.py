@@ -11,8 +11,10 @@ from typing import TypeVar, final
 import numpy as np
 
 from surepick.core.arms import ArmSet, PairForms, PairScore, Rival, Rivals
+from surepick.core.checks import check_count
 from surepick.core.design import Design, optimal_design
 from surepick.core.linalg import Array, BoolArray, IntArray, triangular, upper_inverse
+from surepick.errors import InvalidInput
 
 T = TypeVar("T")
 
@@ -38,6 +40,21 @@ class WhitenedArms:
     def view_of(self, candidates: ArmSet) -> "WhitenedArms":
         """Return other rows with the same features in the same coordinates."""
         return WhitenedArms(candidates, self.back, self.design)
+
+    def number_of(self, arm: object) -> int:
+        """Return the row number of what the user calls an arm: that very number."""
+        if type(arm) is int and 0 <= arm < self.n_arms:
+            return arm
+        number = check_count("arm", arm, least=0)
+        if number >= self.n_arms:
+            raise InvalidInput(f"`arm` must be a row number between 0 and {self.n_arms - 1}, got {arm!r}.")
+        return number
+
+    def arm_of(self, number: int) -> int:
+        """Return what the user calls this arm: its row number."""
+        return number
+
+    key_of = arm_of
 
     def theta_to_user(self, theta: Array) -> Array:
         """Return a whitened parameter in the user's coordinates."""

@@ -31,6 +31,7 @@ class BettingRule:
     epsilon: float = 0.0
     name: str = field(default="betting", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
+    is_fixed_design: bool = field(default=False, init=False)
 
     def regularizers(self, dim: int) -> Array:
         """Return none: the wealth needs no log-determinant."""

@@ -26,7 +26,17 @@ from surepick.rules.stopping import EvidenceRule, GLRRule, PairwiseRule
 
 Variant = Literal["practical", "paper"]
 Stopping = Literal[
-    "betting", "evidence", "pairwise", "paper-main", "paper-appendix", "paper-remark", "heuristic", "log-t"
+    "betting",
+    "evidence",
+    "pairwise",
+    "paper-main",
+    "paper-appendix",
+    "paper-remark",
+    "heuristic",
+    "log-t",
+    "mix-grid",
+    "paper",
+    "per-coordinate",
 ]
 ScheduleOption = str | Iterable[int] | Schedule | None
 PRESETS = ("paper-main", "paper-appendix", "paper-remark")

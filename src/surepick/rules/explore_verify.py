@@ -126,6 +126,11 @@ class ExploreVerifyRule:
         """What is proved about it."""
         return "proved" if self.decider is None else self.decider.guarantee
 
+    @property
+    def is_fixed_design(self) -> bool:
+        """Return False: what is measured depends on the results."""
+        return False
+
     def regularizers(self, dim: int) -> Array:
         """Return those of the rule that decides."""
         return np.zeros((0, dim, dim)) if self.decider is None else self.decider.regularizers(dim)

@@ -12,6 +12,7 @@ from typing import Protocol, final
 from surepick.core.arms import ArmSet
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray
+from surepick.core.numbered import NumberedVectors
 from surepick.core.thresholds import Guarantee
 from surepick.core.whitening import WhitenedArms
 from surepick.rules.verdict import Verdict
@@ -28,6 +29,17 @@ class Ground:
     noise_std: float
     epsilon: float
     seed: int
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorGround:
+    """The same for a set of vectors, whose arms are its candidates."""
+
+    arms: NumberedVectors
+    delta: float
+    noise_std: float
+    epsilon: float
 
 
 @final
@@ -103,6 +115,11 @@ class Rule(Protocol):
     @property
     def guarantee(self) -> Guarantee:
         """What is proved about it."""
+        ...
+
+    @property
+    def is_fixed_design(self) -> bool:
+        """Whether that covers pulls which depend on no reward alone, hence no results nobody asked for."""
         ...
 
     def regularizers(self, dim: int) -> Array:

@@ -14,7 +14,7 @@ on results, and the tails would not hold.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -52,6 +52,7 @@ class PhaseRule:
     epsilon: float = 0.0
     name: str = "phases"
     guarantee: Guarantee = "proved"
+    is_fixed_design: bool = field(default=False, init=False)
 
     def regularizers(self, dim: int) -> Array:
         """Return none."""

@@ -49,6 +49,8 @@ class Verdict:
     """The statistic, for rules whose statistic is a log e-value."""
     rule: str
     guarantee: Guarantee
+    is_bound: bool = False
+    """Whether the set of arms could only bound the statistic from below: sound, later at worst."""
 
     @property
     def p_value(self) -> float | None:

@@ -1,0 +1,352 @@
+"""Arms on a cluster: the rows stay in the blocks of a Dask array, and only summaries come back.
+
+Notation: X (K, d) the array, cut into blocks of rows. Each oracle is one task per block and a tree of tasks that merge
+their answers, so that what reaches the client does not grow with K: a few row numbers, scores, and d x d triangles. The
+learner stays on the client. Dask moves the data, recomputes blocks that were lost with a worker, and sends scores,
+which are Python closures, with cloudpickle.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NoReturn, TypeVar, final
+
+import dask
+import numpy as np
+
+from surepick.core.arms import PairForms, PairScore, Rival, Rivals, RowOracles, RowSubset, row_chunks
+from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, one_blas_thread, tall_qr
+from surepick.errors import ArmsDoNotSpan, InvalidInput
+from surepick.sources.recent import RecentRows
+
+T = TypeVar("T")
+
+# Answers merged by one task.
+FAN_IN = 16
+# More rows than this are no summary.
+MOST_ROWS = 65_536
+
+
+@final
+class DaskArms:
+    """Arms in the rows of a Dask array, on the workers of a cluster or wherever Dask computes.
+
+    Args:
+        dask_array: (K, d) numbers. Its blocks should be cut along the rows alone and hold 10 to 200 MB each; columns
+            that are cut too are joined.
+
+    With a current `distributed.Client` the array is persisted on the workers, once, and every question goes to them;
+    blocks lost with a worker are computed again by Dask, so what the array is made from must still be there. Without a
+    client Dask's default scheduler computes here, from the start for every question unless the array was persisted.
+
+    Stop by `stopping="evidence"`: betting would have to send numbers for every arm after every interval. Algorithms
+    that look at all rows refuse to run.
+
+    Raises:
+        InvalidInput: not a two-dimensional array of finite numbers, or fewer than two different arms.
+        ArmsDoNotSpan: the rows leave a direction unmeasured.
+
+    Examples:
+        >>> import dask.array as da
+        >>> arms = DaskArms(da.from_array(np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]]), chunks=(2, 2)))
+        >>> arms.n_arms, arms.dim, arms.best(np.array([1.0, 0.9]))
+        (3, 2, 2)
+    """
+
+    is_distributed = True
+    names: None = None
+
+    def __init__(self, dask_array: Any) -> None:
+        array = _checked(dask_array).map_blocks(_doubles, dtype=np.float64)
+        self._array = array.persist() if _has_client() else array
+        sizes = [int(n) for n in self._array.chunks[0]]
+        self.n_arms, self.dim = sum(sizes), int(self._array.shape[1])
+        self._ends: IntArray = np.cumsum(sizes, dtype=np.int64)
+        self._blocks = [
+            (block, int(end) - n)
+            for block, end, n in zip(self._array.to_delayed().ravel(), self._ends, sizes, strict=True)
+        ]
+        self.feature_names = tuple(f"x{j}" for j in range(self.dim))
+        self._recent = RecentRows(self._fetch, self.dim)
+        self._known_copies: dict[int, IntArray] = {}
+        self._examine()
+
+    def _examine(self) -> None:
+        if self.n_arms < 2:
+            raise InvalidInput(f"at least two arms are needed, got {self.n_arms}; add arms, one is no choice.")
+        look = self._asked(_examined, _both_examined)
+        if look.bad is not None:
+            row, column, value = look.bad
+            raise InvalidInput(
+                f"`dask_array` must be finite, got {value} in row {row}, column {column}; fill or drop such rows."
+            )
+        if look.is_constant:
+            raise InvalidInput(
+                f"at least two different arms are needed, got {self.n_arms} copies of one; add features that differ."
+            )
+        self._triangle = look.triangle
+        rank = len(independent_columns(self._triangle))
+        if rank < self.dim:
+            empty = [self.feature_names[j] for j in np.flatnonzero(~look.used)]
+            why = f" (always zero: {', '.join(empty)})" if empty else ""
+            raise ArmsDoNotSpan(
+                f"arms must span R^{self.dim} but have rank {rank}{why}; drop redundant features of the array."
+            )
+
+    def __len__(self) -> int:
+        return self.n_arms
+
+    def __repr__(self) -> str:
+        return f"DaskArms({self.n_arms} arms, {self.dim} features, {len(self._blocks)} blocks)"
+
+    def _asked(self, question: Callable[..., T], merge: Callable[[list[T]], T], among: BoolArray | None = None) -> T:
+        """Return the merged answers of question(rows, first row number[, which of them]) on every block."""
+        ask, join = dask.delayed(question, pure=False), dask.delayed(merge, pure=False)
+        tasks = []
+        for (block, start), end in zip(self._blocks, self._ends.tolist(), strict=True):
+            if end == start:
+                continue
+            if among is None:
+                tasks.append(ask(block, start))
+            elif among[start:end].any():
+                tasks.append(ask(block, start, among[start:end]))
+        while len(tasks) > 1:
+            tasks = [join(tasks[first : first + FAN_IN]) for first in range(0, len(tasks), FAN_IN)]
+        answer: T = dask.compute(*tasks)[0] if tasks else merge([])
+        return answer
+
+    def gather(self, index: Sequence[int] | IntArray) -> Array:
+        """Return the arms with these row numbers, (n, d); only few, since they leave the cluster."""
+        if len(index) > MOST_ROWS:
+            raise InvalidInput(
+                f"at most {MOST_ROWS} rows are fetched from a cluster at a time, got {len(index)}; use an algorithm "
+                "and options that do not look at all rows, such as lazy-track-and-stop without elimination."
+            )
+        return self._recent.gather(index)
+
+    def _fetch(self, index: IntArray) -> Array:
+        if len(index) and not 0 <= index[0] <= index[-1] < self.n_arms:
+            raise InvalidInput(f"row numbers must be between 0 and {self.n_arms - 1}, got {index.tolist()[:10]}.")
+        take, blocks = dask.delayed(_taken, pure=False), np.searchsorted(self._ends, index, side="right")
+        tasks = [
+            take(self._blocks[number][0], index[blocks == number] - self._blocks[number][1])
+            for number in np.unique(blocks)
+        ]
+        return np.concatenate([np.empty((0, self.dim)), *dask.compute(*tasks)])
+
+    def copies(self, arm: int) -> IntArray:
+        """Return the rows equal to this one, itself included, in increasing order; a pass when first asked."""
+        if arm not in self._known_copies:
+            self._known_copies[arm] = self._asked(partial(_equal_to, self.gather([arm])[0]), _joined)
+        return self._known_copies[arm]
+
+    def chunks(self) -> Iterator[tuple[int, Array]]:
+        """Refuse: the rows stay on the cluster."""
+        self._refuse("visiting all rows", "use an algorithm that does not, such as lazy-track-and-stop")
+
+    def pair_forms(
+        self,
+        leader: int,
+        vectors: Sequence[Array],
+        factors: Sequence[Array],
+        among: BoolArray,
+        work: Callable[[PairForms], T],
+    ) -> Iterator[T]:
+        """Refuse: numbers for every arm would leave the cluster."""
+        self._refuse("betting", 'pass stopping="evidence"')
+
+    def _refuse(self, what: str, instead: str) -> NoReturn:
+        raise InvalidInput(f"{what} would send numbers for each of {self.n_arms} arms from the cluster; {instead}.")
+
+    def triangle(self) -> Array:
+        """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""
+        return self._triangle
+
+    def best(self, theta: Array, among: BoolArray | None = None) -> int:
+        """Return the arm with the largest theta'x; of equals, the lowest row number. `among`: look at these alone."""
+        index, _ = self._asked(partial(_largest_product, theta), partial(_smallest, n=1), among)
+        copies = self.copies(int(index[0]))  # rounding may differ between equal rows
+        return int(copies[0] if among is None else copies[among[copies]][0])
+
+    def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:  # noqa: N803 - a matrix
+        """Return the n arms with the largest |F'x|^2 and these values, largest first."""
+        index, score = self._asked(partial(_largest_squares, F, n), partial(_smallest, n=n))
+        return index, -score
+
+    def rivals(
+        self,
+        leader: int,
+        theta: Array,
+        factors: Sequence[Array],
+        score: PairScore,
+        n: int,
+        among: BoolArray | None = None,
+    ) -> Rivals:
+        """Return the n arms other than `leader` with the smallest score, see `ArmSet.rivals`."""
+        x = self.gather([leader])[0]
+        question = partial(_rivals_of, x, theta, list(factors), score, n)
+        found: Rivals = self._asked(question, partial(_lowest_rivals, n=n), among)
+        return found
+
+    def most_confusing(self, leader: int, theta: Array, factors: Sequence[Array], score: PairScore) -> Rival:
+        """Return the arm other than `leader` with the smallest score, see `ArmSet.rivals`."""
+        found = self.rivals(leader, theta, factors, score, 1)
+        if not len(found.index):
+            raise InvalidInput("no rival of the leader has a finite score; the arms need at least two different rows.")
+        index = int(self.copies(int(found.index[0]))[0])  # see `best`
+        return Rival(index, float(found.score[0]), float(found.gap[0]), found.smallest_gap)
+
+
+def _checked(array: Any) -> Any:
+    """Return the array with known sizes and whole rows in every block."""
+    if not all(hasattr(array, name) for name in ("map_blocks", "rechunk", "chunks", "to_delayed")):
+        raise InvalidInput(
+            f"`dask_array` must be a Dask array, got a {type(array).__name__}; `dask.array.from_array` makes one."
+        )
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise InvalidInput(f"`dask_array` must have one row per arm, got shape {array.shape}; pass (K, d).")
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(f"`dask_array` must hold real numbers, got {array.dtype}; convert it with `astype(float)`.")
+    if np.isnan(array.shape[0]):
+        array = array.compute_chunk_sizes()
+    return array.rechunk({1: -1})
+
+
+def _has_client() -> bool:
+    if "distributed" not in sys.modules:  # then nobody has made one
+        return False
+    from distributed import default_client  # noqa: PLC0415 - optional
+
+    try:
+        default_client()
+    except ValueError:
+        return False
+    return True
+
+
+# What follows runs on the workers: questions to one block of rows, and what joins their answers.
+
+
+def _doubles(block: Any) -> Array:
+    rows: Array = np.add(np.asarray(block), 0.0, dtype=np.float64, order="C")  # -0.0 becomes 0.0
+    return rows
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Examined:
+    """What one look at some rows says about them."""
+
+    bad: tuple[int, int, float] | None
+    """Row, column and value of the first number that is not finite."""
+    triangle: Array
+    used: BoolArray
+    first: Array
+    is_constant: bool
+    """Whether all rows equal `first`."""
+
+
+def _examined(rows: Array, start: int) -> _Examined:
+    bad = None
+    for begin, piece in row_chunks(rows):
+        finite = np.isfinite(piece)
+        if not finite.all():
+            i, j = (int(place[0]) for place in np.nonzero(~finite))
+            bad = start + begin + i, j, float(piece[i, j])
+            break
+    dim = rows.shape[1]
+    triangle = tall_qr(row_chunks(rows), dim) if bad is None else np.zeros((dim, dim))
+    is_constant = all(bool((piece == rows[0]).all()) for _, piece in row_chunks(rows))
+    used = np.asarray(rows.any(axis=0))
+    return _Examined(bad, triangle, used, rows[0].copy(), is_constant)
+
+
+def _both_examined(looks: list[_Examined]) -> _Examined:
+    first = looks[0].first
+    stacked = np.vstack([look.triangle for look in looks])
+    return _Examined(
+        bad=next((look.bad for look in looks if look.bad is not None), None),
+        triangle=tall_qr([(0, stacked)], len(first)),
+        used=np.logical_or.reduce([look.used for look in looks]),
+        first=first,
+        is_constant=all(look.is_constant and np.array_equal(look.first, first) for look in looks),
+    )
+
+
+def _taken(rows: Array, index: IntArray) -> Array:
+    taken: Array = rows[index]
+    return taken
+
+
+def _equal_to(x: Array, rows: Array, start: int) -> IntArray:
+    parts = [start + begin + np.flatnonzero((piece == x).all(axis=1)) for begin, piece in row_chunks(rows)]
+    return np.concatenate(parts).astype(np.int64)
+
+
+def _joined(parts: list[IntArray]) -> IntArray:
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
+def _largest_product(theta: Array, rows: Array, start: int, among: BoolArray | None = None) -> tuple[IntArray, Array]:
+    best = RowSubset(rows).best(theta, among)
+    return np.array([start + best]), -(rows[[best]] @ theta)
+
+
+@one_blas_thread
+def _largest_squares(F: Array, n: int, rows: Array, start: int) -> tuple[IntArray, Array]:  # noqa: N803 - a matrix
+    index, squares = RowSubset(rows).top_quadratic(F, n)
+    return start + index, -squares
+
+
+def _smallest(parts: list[tuple[IntArray, Array]], n: int) -> tuple[IntArray, Array]:
+    index = np.concatenate([np.empty(0, dtype=np.int64), *(part[0] for part in parts)])
+    score = np.concatenate([np.empty(0), *(part[1] for part in parts)])
+    order = np.lexsort((index, score))[:n]
+    return index[order], score[order]
+
+
+@final
+class _WithLeader(RowOracles):
+    """A block of rows under the numbers 1, 2, ..., and the leader, which may be in another block, under 0."""
+
+    def __init__(self, x: Array, rows: Array) -> None:
+        self._x, self._rows = x, rows
+        self.n_arms, self.dim = len(rows) + 1, rows.shape[1]
+
+    def gather(self, index: Sequence[int] | IntArray) -> Array:
+        numbers = np.asarray(index, dtype=np.int64)
+        gathered: Array = np.where((numbers > 0)[:, None], self._rows[np.maximum(numbers - 1, 0)], self._x)
+        return gathered
+
+    def chunks(self) -> Iterator[tuple[int, Array]]:
+        yield 0, self._x[None]
+        for start, rows in row_chunks(self._rows):
+            yield start + 1, rows
+
+    def copies(self, arm: int) -> IntArray:
+        assert arm == 0  # nobody asks about the others here
+        return np.append(0, 1 + _equal_to(self._x, self._rows, 0))
+
+
+def _rivals_of(
+    x: Array,
+    theta: Array,
+    factors: list[Array],
+    score: PairScore,
+    n: int,
+    rows: Array,
+    start: int,
+    among: BoolArray | None = None,
+) -> Rivals:
+    counts = None if among is None else np.append(False, among)
+    found = _WithLeader(x, rows).rivals(0, theta, factors, score, n, counts)
+    return replace(found, index=found.index - 1 + start)
+
+
+def _lowest_rivals(parts: list[Rivals], n: int) -> Rivals:
+    if not parts:
+        return Rivals(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0), np.inf)
+    index, score, gap = (np.concatenate([getattr(part, name) for part in parts]) for name in ("index", "score", "gap"))
+    order = np.lexsort((index, score))[:n]
+    return Rivals(index[order], score[order], gap[order], min(part.smallest_gap for part in parts))

@@ -1,0 +1,51 @@
+"""A small experiment that tests can run: four arms, measurements with seeded noise, and ways for them to fail."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from surepick.core.linalg import Array
+
+# Means 0.7, 0.6, 0.98 and 0.19: the third arm is best.
+X = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.7], [-0.5, 0.9]])
+THETA = np.array([0.7, 0.6])
+NAMES = ["elm", "oak", "ash", "fir"]
+
+
+class Lab:
+    """Measures arms with seeded noise and remembers which ones."""
+
+    def __init__(self, *, seed: int = 0, noise_std: float = 0.5, rows: Array = X, theta: Array = THETA) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.noise_std, self.rows, self.theta = noise_std, rows, theta
+        self.pulled: list[int] = []
+
+    def __call__(self, arm: int) -> float:
+        """Measure one arm."""
+        self.pulled.append(arm)
+        return float(self.rows[arm] @ self.theta + self.noise_std * self.rng.standard_normal())
+
+
+def after(n: int, then: Callable[[], object], lab: Lab) -> Callable[[int], float]:
+    """Return a `pull` that works n times and then does something else."""
+
+    def pull(arm: int) -> Any:
+        return lab(arm) if len(lab.pulled) < n else then()
+
+    return pull
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    """Return a function that raises."""
+
+    def fail() -> object:
+        raise error
+
+    return fail
+
+
+def never(_: int) -> float:
+    """Stand in for a measurement that must not be made."""
+    pytest.fail("an arm was measured although the arguments cannot be used")
