@@ -32,8 +32,7 @@ format: $(STAMP)  ## Rewrite the code in the agreed format
 	$(BIN)/ruff format .
 
 bench: $(STAMP)  ## Run the benchmarks (ARGS="design" runs one)
-	# One BLAS thread: idle ones spin, and CPU times would count that.
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(STAMP)  ## Build the documentation into docs/_build, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
