@@ -31,7 +31,8 @@ def _runs(
             for arm in learner.next_arms(vectors.dim):
                 learner.tell(arm, float(arm @ theta + rng.standard_normal()))
         pulls[run] = learner.estimate.n_pulls
-        loss = float(theta @ (vectors.best(theta) - learner.decision.best))
+        answer: Any = learner.decision.best
+        loss = float(theta @ (vectors.best(theta) - answer))
         n_wrong += loss > epsilon + 1e-12
     return pulls, n_wrong
 
@@ -46,10 +47,8 @@ def spheres() -> None:
     print(f"{'d':>3s} {'eps':>5s} {'bound':>6s} {'T* log 20':>9s} {'mix-grid':>12s} {'evidence':>12s} {'tangent':>12s}")
     for dim, epsilon in ((2, 0.5), (2, 0.1), (5, 0.5), (5, 0.1), (10, 0.5), (10, 0.1), (20, 0.5)):
         sphere, theta = sp.Sphere(dim), np.full(dim, dim**-0.5)
-        cells = [
-            _cell(_runs(sphere, theta, N_RUNS, seed=60, epsilon=epsilon, **options)[0])
-            for options in ({"stopping": "mix-grid"}, {}, {"design": "tangent"})
-        ]
+        variants: list[dict[str, Any]] = [{"stopping": "mix-grid"}, {}, {"design": "tangent"}]
+        cells = [_cell(_runs(sphere, theta, N_RUNS, seed=60, epsilon=epsilon, **options)[0]) for options in variants]
         bound, time = sphere.lower_bound(theta, epsilon), sphere.characteristic_time(theta, epsilon)
         print(
             f"{dim:3d} {epsilon:5g} {bound:6.0f} {time * math.log(20):9.0f} "

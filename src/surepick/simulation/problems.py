@@ -16,6 +16,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from surepick.core.checks import check_epsilon, check_noise_std, check_vector
+from surepick.core.sphere import Sphere
+from surepick.core.vectors import VectorSet
 from surepick.errors import InvalidInput
 
 Array = NDArray[np.float64]
@@ -92,6 +95,50 @@ class Problem:
     def pull(self, arm: int, rng: np.random.Generator) -> float:
         """Reward of one pull of row `arm` of X."""
         return float(self.X[arm] @ self.theta + self.noise_std * rng.standard_normal())
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VectorProblem:
+    """The same on a set of vectors, where answers that lose at most epsilon are right.
+
+    Attributes:
+        vectors: the arms, which are also the answers.
+        theta: true parameter (d,); read-only.
+        epsilon: slack, known to the experimenter too; 0 only if the set can do without.
+        name: says which generator and which arguments made the problem.
+        noise_std: standard deviation of the Gaussian noise of one pull.
+    """
+
+    vectors: VectorSet
+    theta: Array
+    epsilon: float
+    name: str
+    noise_std: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "theta", check_vector("theta", self.theta, self.vectors.dim).copy())
+        self.theta.setflags(write=False)
+        check_epsilon(self.epsilon)
+        check_noise_std(self.noise_std)
+
+    @property
+    def dim(self) -> int:
+        """Number of features d."""
+        return self.vectors.dim
+
+    def mean(self, arm: Array) -> float:
+        """Mean reward of an arm."""
+        return float(self.theta @ arm)
+
+    def loss(self, answer: Array) -> float:
+        """What an answer loses against the best arm."""
+        return self.mean(self.vectors.best(self.theta)) - self.mean(answer)
+
+    def lower_bound(self, delta: float) -> float:
+        """Pulls that no method can be below in expectation; NaN for a set without a known bound."""
+        if not isinstance(self.vectors, Sphere):
+            return math.nan
+        return self.vectors.lower_bound(self.theta, epsilon=self.epsilon, delta=delta, noise_std=self.noise_std)
 
 
 def many_arms(n_arms: int, *, seed: int = 0, variant: ManyArmsVariant = "as-run") -> Problem:
@@ -194,6 +241,20 @@ def sphere(dim: int, n_arms: int, *, seed: int = 0, closest_pair: float | None =
         theta = arms[first] + closest_pair * (arms[second] - arms[first])
     rule = "" if closest_pair is None else f" closest-pair={closest_pair:g}"
     return Problem(X=arms, theta=theta, name=f"sphere d={dim} K={n_arms}{rule} seed={seed}")
+
+
+def sphere_set(dim: int, *, norm: float = 1.0, epsilon: float = 0.1) -> VectorProblem:
+    """All unit vectors as arms, theta along (1, ..., 1) with the given norm; an answer may lose epsilon.
+
+    Unlike `sphere`, whose arms are finitely many points.
+
+    Reference: Jedra and Proutiere (2020), section on continuous arms.
+    """
+    arms = Sphere(dim)
+    theta = np.full(dim, norm / math.sqrt(dim))
+    return VectorProblem(
+        vectors=arms, theta=theta, epsilon=epsilon, name=f"sphere-set d={dim} norm={norm:g} epsilon={epsilon:g}"
+    )
 
 
 def random_linear(n_arms: int = 50, dim: int = 20, *, seed: int = 0) -> Problem:

@@ -13,17 +13,19 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from surepick.algorithms import Learner, create_learner
+from surepick.algorithms import Algorithm, Learner, create_learner
 from surepick.core.arms import FiniteArms
 from surepick.core.checks import check_count, check_delta, check_epsilon
 from surepick.core.design import lower_bound
 from surepick.core.linalg import one_blas_thread
+from surepick.core.vectors import VectorSet
 from surepick.errors import InvalidInput, SurepickError
-from surepick.simulation.problems import Problem
+from surepick.simulation.problems import Problem, VectorProblem
 from surepick.simulation.progress import OnProgress, reporting
 from surepick.simulation.runs import Array, Runs
 
-ProblemSource = Problem | Callable[[int], Problem]
+AnyProblem = Problem | VectorProblem
+ProblemSource = AnyProblem | Callable[[int], AnyProblem]
 """A problem, or a function that draws one from a seed."""
 
 
@@ -48,7 +50,8 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         problem: a problem, or a function of a seed that draws one for each run.
         algorithm: its name, see `surepick.algorithms`.
         delta: risk the algorithm is asked for.
-        epsilon: slack the algorithm is given; an answer that loses at most this is correct.
+        epsilon: slack the algorithm is given; an answer that loses at most this is correct. A problem on a set of
+            vectors brings its own.
         n_runs: how many runs.
         seed: of everything; the same seed gives the same runs.
         n_jobs: processes; 1 runs in this one, -1 uses every core. More than one needs joblib.
@@ -69,7 +72,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         raise InvalidInput(
             "`bounds` holds for epsilon = 0 alone: with slack fewer pulls suffice; leave one of them out."
         )
-    job = _Job(
+    job = Job(
         problem=problem,
         algorithm=algorithm,
         delta=check_delta(delta),
@@ -79,7 +82,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         bounds=bounds,
         options=options,
     )
-    outcomes: dict[int, _Outcome] = {}
+    outcomes: dict[int, Outcome] = {}
     with reporting(progress, algorithm) as on_progress:
         for batch in _batches(job, index, _n_processes(n_jobs, len(index))):
             outcomes |= batch
@@ -87,11 +90,11 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     rows = [outcomes[i] for i in index]
     return Runs(
         problem=rows[0].problem,
-        is_redrawn=not isinstance(problem, Problem),
+        is_redrawn=not isinstance(problem, AnyProblem),
         algorithm=algorithm,
         options=options,
         delta=job.delta,
-        epsilon=job.epsilon,
+        epsilon=rows[0].epsilon,
         seed=job.seed,
         max_pulls=job.max_pulls,
         index=np.array(index, dtype=np.int64),
@@ -120,11 +123,12 @@ def run_seeds(seed: int, run: int) -> Seeds:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class _Job:
+class Job:
     """Everything the runs share; sent to the processes once per batch."""
 
     problem: ProblemSource
-    algorithm: str
+    algorithm: str | Callable[..., Algorithm]
+    """A name, or a class with the algorithm's options as arguments."""
     delta: float
     epsilon: float
     seed: int
@@ -133,24 +137,29 @@ class _Job:
     options: Mapping[str, Any]
 
 
-class _Outcome(NamedTuple):
+class Outcome(NamedTuple):
     """What is kept of one run."""
 
     problem: str
+    epsilon: float
     n_pulls: int
     correct: bool
     stopped: bool
     seconds: float
     support: int
+    evidence: float
+    target: float
     bound: float
 
 
-class _Instance(NamedTuple):
+class Instance(NamedTuple):
     """A problem made ready for runs."""
 
-    problem: Problem
-    arms: FiniteArms
-    means: list[float]
+    problem: AnyProblem
+    arms: FiniteArms | VectorSet
+    mean: Callable[[Any], float]
+    """Mean reward of an arm."""
+    epsilon: float
     bound: float
 
 
@@ -162,10 +171,10 @@ def _n_processes(n_jobs: int, n_runs: int) -> int:
     return min(check_count("n_jobs", n_jobs, least=1), n_runs)
 
 
-def _batches(job: _Job, index: Sequence[int], n_processes: int) -> Iterator[dict[int, _Outcome]]:
+def _batches(job: Job, index: Sequence[int], n_processes: int) -> Iterator[dict[int, Outcome]]:
     """Yield outcomes as they come, in any order."""
     if n_processes == 1:
-        cache: dict[str, _Instance] = {}
+        cache: dict[str, Instance] = {}
         for i in index:
             yield {i: _run(job, i, cache)}
         return
@@ -189,65 +198,86 @@ def _batches(job: _Job, index: Sequence[int], n_processes: int) -> Iterator[dict
             raise
 
 
-def _batch(job: _Job, index: Sequence[int]) -> dict[int, _Outcome]:
+def _batch(job: Job, index: Sequence[int]) -> dict[int, Outcome]:
     # Ctrl-C reaches every process of the terminal; the parent alone answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    cache: dict[str, _Instance] = {}
+    cache: dict[str, Instance] = {}
     return {i: _run(job, i, cache) for i in index}
+
+
+def _run(job: Job, run: int, cache: dict[str, Instance]) -> Outcome:
+    try:
+        if isinstance(job.problem, AnyProblem) and "problem" not in cache:
+            cache["problem"] = prepared(job.problem, job)
+        return run_once(job, run, cache.get("problem"))
+    except Exception as error:
+        error.add_note(f"in run {run} of simulate(seed={job.seed}); simulate(..., only=[{run}]) repeats it")
+        raise
 
 
 # One BLAS thread here too: sums are then added in the same order in every process.
 @one_blas_thread
-def _run(job: _Job, run: int, cache: dict[str, _Instance]) -> _Outcome:
+def run_once(job: Job, run: int, instance: Instance | None = None) -> Outcome:
+    """Do one run, a function of the job and the run's number; `instance` is the job's problem if already prepared."""
     seeds = run_seeds(job.seed, run)
-    try:
-        instance = cache.get("problem") or _prepared(job, seeds.instance)
-        if isinstance(job.problem, Problem):
-            cache["problem"] = instance
-        problem = instance.problem
-        options = {name: value(problem) if callable(value) else value for name, value in job.options.items()}
-        start = time.thread_time()
-        learner = create_learner(
-            job.algorithm,
-            instance.arms,
-            delta=job.delta,
-            noise_std=problem.noise_std,
-            epsilon=job.epsilon,
-            candidates=problem.candidates,
-            seed=seeds.learner,
-            **options,
-        )
-        _pull_until_stopped(learner, instance.means, _noise(problem.noise_std, seeds.noise), job.max_pulls)
-        seconds = time.thread_time() - start
-    except Exception as error:
-        error.add_note(f"in run {run} of simulate(seed={job.seed}); simulate(..., only=[{run}]) repeats it")
-        raise
+    if instance is None:
+        problem = job.problem if isinstance(job.problem, AnyProblem) else job.problem(seeds.instance)
+        instance = prepared(problem, job)
+    start = time.thread_time()
+    learner = new_learner(job, instance, seeds.learner)
+    _pull_until_stopped(learner, instance.mean, _noise(instance.problem.noise_std, seeds.noise), job.max_pulls)
+    seconds = time.thread_time() - start
     decision = learner.decision
-    return _Outcome(
-        problem=problem.name,
+    return Outcome(
+        problem=instance.problem.name,
+        epsilon=instance.epsilon,
         n_pulls=decision.n_pulls,
-        correct=bool(decision.stopped) and _is_right(problem, decision.best, job.epsilon),
+        correct=bool(decision.stopped) and _is_right(instance.problem, decision.best, instance.epsilon),
         stopped=bool(decision.stopped),
         seconds=seconds,
         support=sum(1 for count in learner.counts.values() if count),
+        evidence=float(decision.evidence),
+        target=float(decision.target),
         bound=instance.bound,
     )
 
 
-def _prepared(job: _Job, seed: int) -> _Instance:
-    problem = job.problem if isinstance(job.problem, Problem) else job.problem(seed)
+def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
+    """Return a learner at its start."""
+    problem = instance.problem
+    options = {name: value(problem) if callable(value) else value for name, value in job.options.items()}
+    arguments: dict[str, Any] = {
+        "delta": job.delta,
+        "noise_std": problem.noise_std,
+        "epsilon": instance.epsilon,
+        "candidates": problem.candidates if isinstance(problem, Problem) else None,
+        "seed": seed,
+    }
+    if isinstance(job.algorithm, str):
+        return create_learner(job.algorithm, instance.arms, **arguments, **options)
+    return Learner(job.algorithm(**options), instance.arms, **arguments)
+
+
+@one_blas_thread
+def prepared(problem: AnyProblem, job: Job) -> Instance:
+    """Make a problem ready, its lower bound included if the job asks for it."""
+    if isinstance(problem, VectorProblem):
+        if job.epsilon:
+            raise InvalidInput(f"`epsilon` belongs to {problem.name}, which has {problem.epsilon:g}; leave it out.")
+        bound = problem.lower_bound(job.delta) if job.bounds else np.nan
+        return Instance(problem, problem.vectors, problem.mean, problem.epsilon, bound)
     arms = FiniteArms(problem.X)
     bound = np.nan
-    if job.bounds:
+    if job.bounds and not job.epsilon:  # with slack fewer pulls suffice, and no bound is known here
         bound = lower_bound(arms, problem.theta, job.delta, problem.noise_std, problem.candidates)
-    return _Instance(problem, arms, (problem.X @ problem.theta).tolist(), bound)
+    return Instance(problem, arms, (problem.X @ problem.theta).tolist().__getitem__, job.epsilon, bound)
 
 
-def _pull_until_stopped(learner: Learner, means: list[float], noise: Iterator[float], max_pulls: int) -> None:
+def _pull_until_stopped(learner: Learner, mean: Callable[[Any], float], noise: Iterator[float], max_pulls: int) -> None:
     n_pulls = 0
     while not learner.stopped and n_pulls < max_pulls:
         for arm in learner.next_arms():
-            learner.tell(arm, means[arm] + next(noise))
+            learner.tell(arm, mean(arm) + next(noise))
             n_pulls += 1
 
 
@@ -261,9 +291,11 @@ def _noise(noise_std: float, seeds: np.random.SeedSequence) -> Iterator[float]:
         size = min(2 * size, 2**16)
 
 
-def _is_right(problem: Problem, answer: int | None, epsilon: float) -> bool:
+def _is_right(problem: AnyProblem, answer: Any, epsilon: float) -> bool:
     if answer is None:
         return False
+    if isinstance(problem, VectorProblem):
+        return problem.loss(answer) <= epsilon
     # A copy of the best row is as good, whatever rounding says about its gap.
     is_copy = np.array_equal(problem.answers[answer], problem.answers[problem.best])
     return is_copy or bool(problem.gaps[answer] <= epsilon)

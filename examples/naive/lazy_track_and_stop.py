@@ -1,0 +1,190 @@
+"""Lazy Track-and-Stop as one would first write it: the plug-in that run times are compared with.
+
+The same algorithm and constants as `examples/tiny.py` (Jedra and Proutiere 2020, appendix A), in the two parts that a
+learner drives, and vectorised NumPy throughout: a fair opponent, written without the ideas of this package.
+
+What is naive about it:
+    designs     1000 Frank-Wolfe steps, each a pass over all K arms, whether or not they are needed
+    stopping    the statistic of all K rivals after every pull, O(K d^2)
+    tracking    sums and counts of length K, although a few arms are pulled
+
+The learner around it, and the G-optimal design with which a learner begins, are the package's own.
+
+    X (K, d) the arms as the user gave them; A (d, d) information; N, w, W (K,) counts, design, sum of designs
+"""
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surepick.algorithms.learner import Rule, Sampler
+from surepick.core.arms import ArmSet
+from surepick.core.estimate import LeastSquares
+from surepick.core.thresholds import Guarantee
+from surepick.errors import InvalidInput
+from surepick.rules.parts import Ground, Situation
+from surepick.rules.verdict import Verdict
+
+Array = NDArray[np.float64]
+
+U = 0.1  # the constant u of the paper's threshold
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class NaiveLazyTrackAndStop:
+    """Options of the algorithm.
+
+    Args:
+        tracking: "averaged" follows the sum of all designs, "current" the design in force.
+        n_steps: Frank-Wolfe steps for a design.
+    """
+
+    tracking: Literal["averaged", "current"] = "averaged"
+    n_steps: int = 1000
+
+    def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
+        """Return the sampling rule and the stopping rule."""
+        if ground.candidates is not ground.arms:
+            raise InvalidInput("the naive version compares the arms themselves; leave `candidates` out.")
+        X = ground.arms.arms.gather(np.arange(ground.arms.n_arms))
+        start = _spanning_arms(X, np.random.default_rng(ground.seed))
+        c = float(np.linalg.eigvalsh(X[start].T @ X[start])[0])
+        return _Sampler(self, ground, X, start, c), NaiveRule(ground, c)
+
+
+@final
+class _Sampler:
+    """Forced exploration or tracking; intervals of one pull, so that every result is looked at."""
+
+    def __init__(self, options: NaiveLazyTrackAndStop, ground: Ground, X: Array, start: list[int], c: float) -> None:
+        self._options, self._ground, self._X, self._start, self._c = options, ground, X, start, c
+        n_arms, d = X.shape
+        self._A, self._N, self._t, self._turn = np.zeros((d, d)), np.zeros(n_arms), 0, 0
+        self._uniform = np.bincount(start, minlength=n_arms) / d
+        self._w, self._W = self._uniform, np.zeros(n_arms)
+
+    def open(self, situation: Situation) -> int:
+        """Renew the design when t is a power of two."""
+        t = situation.n_pulls
+        if situation.theta is not None and t & (t - 1) == 0:
+            theta = self._ground.arms.theta_to_user(situation.theta)
+            self._w = _optimal_design(self._X, theta, (self._w + self._uniform) / 2, self._options.n_steps)
+        return 1
+
+    def next(self) -> int:
+        """Return the next arm."""
+        if self._t > 0:
+            self._W = self._W + self._w
+        d = self._X.shape[1]
+        if self._t < d or np.linalg.eigvalsh(self._A)[0] < self._c * np.sqrt(self._t / d):
+            arm = self._start[self._turn]
+            self._turn = (self._turn + 1) % d
+        else:
+            due = self._W if self._options.tracking == "averaged" else self._t * self._w
+            support = np.flatnonzero(due)
+            arm = int(support[np.argmin((self._N - due)[support])])
+        self._A = self._A + np.outer(self._X[arm], self._X[arm])
+        self._N[arm] += 1
+        self._t += 1
+        return arm
+
+    def pulls_per_nat(self) -> float:
+        """Return inf: the plain version makes no forecast."""
+        return np.inf
+
+
+@final
+class NaiveRule:
+    """Stop when the likelihood ratio of the closest rival exceeds the paper's threshold; looks at all arms each time.
+
+    Rows are whitened, which changes neither gaps nor variances, because that is how the learner keeps its estimate.
+    """
+
+    name = "paper-appendix"
+    guarantee: Guarantee = "proved"
+    is_fixed_design = False
+
+    def __init__(self, ground: Ground, c: float) -> None:
+        self._ground, self._c = ground, c
+        self._rows = ground.arms.gather(np.arange(ground.arms.n_arms))
+
+    def regularizers(self, dim: int) -> Array:
+        """Return none: the log-determinant is computed anew each time."""
+        return np.zeros((0, dim, dim))
+
+    def work_on(self, candidates: ArmSet) -> "NaiveRule":
+        """Return the rule itself: it remembers nothing."""
+        return self
+
+    def leader(self, estimate: LeastSquares) -> int:
+        """Return the arm with the largest estimate."""
+        return int(np.argmax(self._rows @ estimate.theta))
+
+    def alive(self, leader: int) -> None:
+        """Nobody is ever ruled out."""
+
+    def open(self, estimate: LeastSquares, leader: int) -> None:
+        """Nothing to prepare."""
+
+    def after_pull(self, estimate: LeastSquares) -> Verdict | None:
+        """Decide."""
+        return self.exact(estimate) if estimate.has_theta else None
+
+    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> None:
+        """Everything was decided after the pull."""
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Compare the closest of all rivals with the threshold."""
+        best, rival, Z = _closest_rival(self._rows, estimate.theta, estimate.A)
+        back, ground = self._ground.arms.back, self._ground
+        A = back.T @ estimate.A @ back  # in the user's coordinates, where the paper has its constant c
+        logdet = np.linalg.slogdet(np.eye(len(A)) + A / (U * self._c))[1]
+        threshold = float((1 + U) * ground.noise_std**2 * (logdet / 2 + np.log(1 / ground.delta)))
+        return Verdict(
+            stopped=Z > threshold,
+            leader=best,
+            rival=rival,
+            statistic=Z,
+            threshold=threshold,
+            is_exact=True,
+            evidence=None,
+            rule=self.name,
+            guarantee=self.guarantee,
+        )
+
+
+def _spanning_arms(X: Array, rng: np.random.Generator) -> list[int]:
+    """Go through the arms in random order and keep each that adds a dimension."""
+    chosen: list[int] = []
+    for k in rng.permutation(len(X)).tolist():
+        if np.linalg.matrix_rank(X[[*chosen, k]]) > len(chosen):
+            chosen.append(k)
+        if len(chosen) == X.shape[1]:
+            break
+    return chosen
+
+
+def _optimal_design(X: Array, theta: Array, start: Array, n_steps: int) -> Array:
+    """Maximise the likelihood ratio of the closest rival per pull, by Frank-Wolfe steps."""
+    w = start
+    for step in range(n_steps):
+        A = X.T @ (w[:, None] * X)
+        best, rival, _ = _closest_rival(X, theta, A)
+        gain = (X @ np.linalg.solve(A, X[best] - X[rival])) ** 2
+        w = w * (1 - 1 / (step + 2))
+        w[int(np.argmax(gain))] += 1 / (step + 2)
+    return w
+
+
+def _closest_rival(X: Array, theta: Array, A: Array) -> tuple[int, int, float]:
+    """Return the leader, the arm hardest to tell from it, and gap^2 / (2 y'A^-1 y) of the two."""
+    best = int(np.argmax(X @ theta))
+    Y = X[best] - X
+    variance = np.sum(Y @ np.linalg.inv(A) * Y, axis=1)
+    # The leader and copies of it are no rivals.
+    Z = np.divide((Y @ theta) ** 2, 2 * variance, out=np.full(len(X), np.inf), where=variance > 0)
+    rival = int(np.argmin(Z))
+    return best, rival, float(Z[rival])
