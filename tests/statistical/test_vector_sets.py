@@ -9,6 +9,7 @@ run with learners.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -86,11 +87,11 @@ class Look:
     A: Array
     theta: Array
 
-    @property
-    def factor(self) -> Array:
-        """F with F F' = A^-1, symmetric."""
+    @cached_property
+    def statistics(self) -> Array:
+        """Z' (P,)."""
         values, axes = np.linalg.eigh(self.A)
-        return (axes / np.sqrt(values)) @ axes.T
+        return self.instance.statistics(self.theta, (axes / np.sqrt(values)) @ axes.T)
 
     @property
     def is_even(self) -> bool:
@@ -103,8 +104,7 @@ class Look:
         values, axes = np.linalg.eigh(self.A)
         logdets = np.log1p(values / mixture.scales[:, None]).sum(axis=1)
         if self.is_even:
-            one = self.instance.statistics(self.theta, self.factor)
-            terms = [one / (1.0 + kappa / self.n_pulls) for kappa in mixture.kappas]
+            terms = [self.statistics / (1.0 + kappa / self.n_pulls) for kappa in mixture.kappas]
         else:
             factors = [(axes * np.sqrt((1.0 + kappa / values) / values)) @ axes.T for kappa in mixture.kappas]
             terms = [self.instance.statistics(self.theta, F) for F in factors]
@@ -126,50 +126,105 @@ class Look:
         return self._beyond(math.log(1.0 / DELTA))
 
     def _beyond(self, threshold: float) -> Array:
-        return self.instance.statistics(self.theta, self.factor) - threshold
+        return self.statistics - threshold
 
 
 Rule = Callable[[Look], Array]
 
 
-def noises(rng: np.random.Generator, n_runs: int, length: int) -> Array:
-    """The noise of one round of all runs."""
-    return rng.standard_normal((n_runs, length))
+@dataclass
+class Outcome:
+    """How the runs of one rule ended."""
+
+    epsilon: float
+    pulls: IntArray
+    losses: Array
+    """What the answers really lose."""
+    is_going: BoolArray
+
+    @property
+    def n_wrong(self) -> int:
+        """How many have stopped with an answer that loses more than epsilon."""
+        return int((~self.is_going & (self.losses > self.epsilon)).sum())
+
+
+def noise(seed: int, number: int, n_runs: int, length: int) -> Array:
+    """The noise (P, m) of one round of all runs."""
+    return np.random.default_rng([seed, number]).standard_normal((n_runs, length))
 
 
 def run(
-    instance: Instance, rule: Rule, *, horizon: int, seed: int, n_runs: int = N_RUNS
-) -> tuple[IntArray, Array, BoolArray]:
-    """Pulls (P,) and the loss of the answer (P,) of every run, and which have stopped within the horizon."""
-    rng = np.random.default_rng(seed)
+    instance: Instance, rules: dict[str, Rule], *, horizon: int, seed: int, n_runs: int = N_RUNS
+) -> dict[str, Outcome]:
+    """Let several rules look at the same runs, up to a number of pulls."""
     arms = instance.arms
     truth = np.linalg.solve(arms.map, instance.theta)
     A, b = np.zeros((arms.dim, arms.dim)), np.zeros((n_runs, arms.dim))
-    pulls, losses, is_going = np.zeros(n_runs, dtype=np.int64), np.zeros(n_runs), np.ones(n_runs, dtype=bool)
+    outcomes = {
+        name: Outcome(
+            instance.epsilon, np.zeros(n_runs, dtype=np.int64), np.zeros(n_runs), np.ones(n_runs, dtype=bool)
+        )
+        for name in rules
+    }
     n_pulls, due = 0, 1.0
     for number in range(horizon // arms.round_length):
         rows = arms.gather(arms.round(number))
         A += rows.T @ rows
-        b += (rows @ truth + noises(rng, n_runs, len(rows))) @ rows
+        b += (rows @ truth + noise(seed, number, n_runs, len(rows))) @ rows
         n_pulls += len(rows)
         if number + 1 < due:
             continue
         due = max(number + 2.0, instance.growth * (number + 1.0))
-        theta = np.linalg.solve(A, b[is_going].T).T
-        fires = rule(Look(instance, n_pulls, A, theta)) >= 0.0
-        done = np.flatnonzero(is_going)[fires]
-        pulls[done], losses[done] = n_pulls, instance.losses(theta[fires])
-        is_going[done] = False
-        if not is_going.any():
+        going = np.flatnonzero(np.logical_or.reduce([outcome.is_going for outcome in outcomes.values()]))
+        if not len(going):
             break
-    return pulls, losses, ~is_going
+        look = Look(instance, n_pulls, A, np.linalg.solve(A, b[going].T).T)
+        for name, rule in rules.items():
+            outcome = outcomes[name]
+            fires = (rule(look) >= 0.0) & outcome.is_going[going]
+            done = going[fires]
+            outcome.pulls[done], outcome.losses[done] = n_pulls, instance.losses(look.theta[fires])
+            outcome.is_going[done] = False
+    return outcomes
 
 
-TIE = 0.02
-INSTANCES = {
-    "circle": (Instance(Sphere(2), np.array([0.3, 0.0]), 0.25), 1500),
-    "sphere": (Instance(Sphere(5), np.array([0.2, 0.0, 0.0, 0.0, 0.0]), 0.15), 6000),
-    "hypercube": (Instance(Hypercube(4), np.array([TIE, 1.0, 1.0, 1.0])), 4000),
-    "top-k": (Instance(TopK(4, 2), np.array([1.0, TIE, 0.0, -1.0])), 4000),
-    "ellipsoid": (Instance(Ellipsoid([1.0, 0.5], [[1.0, 0.0], [0.5, 0.5]]), np.array([0.1, -0.2]), 0.15, 1.1), 1500),
-}
+TIE = 0.005
+PROVED: dict[str, Rule] = {"evidence": Look.evidence, "mix-grid": Look.mix_grid}
+CONTROL: dict[str, Rule] = {"no determinant": Look.no_determinant}
+
+
+@pytest.mark.parametrize(
+    ("instance", "horizon", "rules", "n_runs"),
+    [
+        pytest.param(Instance(Sphere(5), 0.2 * np.eye(5)[0], 0.15), 6000, PROVED, 2000, id="sphere"),
+        pytest.param(
+            Instance(Hypercube(4), np.array([TIE, 1.0, 1.0, 1.0])),
+            8000,
+            PROVED | {"per-coordinate": Look.per_coordinate},
+            2000,
+            id="hypercube",
+        ),
+        pytest.param(Instance(TopK(4, 2), np.array([1.0, TIE, 0.0, -1.0])), 8000, PROVED, 2000, id="top-k"),
+        pytest.param(
+            Instance(
+                Ellipsoid([0.3, 0.0, 0.0, 0.0, 0.0, 0.0], np.diag([1.0, 0.9, 1.1, 1.0, 1.2, 0.8])),
+                0.2 * np.eye(6)[1],
+                0.15,
+                growth=2.0,
+            ),
+            9000,
+            PROVED,
+            500,
+            id="ellipsoid",
+        ),
+    ],
+)
+def test_rules_keep_delta_and_the_gate_sees_a_missing_determinant(
+    instance: Instance, horizon: int, rules: dict[str, Rule], n_runs: int
+) -> None:
+    """Where wrong answers are likely the proved rules pass, and log(1/delta) alone does not, on the same runs."""
+    outcomes = run(instance, rules | CONTROL, horizon=horizon, seed=1, n_runs=n_runs)
+    wrong = {name: outcome.n_wrong for name, outcome in outcomes.items()}
+    assert all(wrong[name] <= error_limit(n_runs) for name in rules), wrong
+    assert max(wrong[name] for name in rules) > 0, "the instance has become too easy to say anything"
+    assert wrong["no determinant"] > error_limit(n_runs), wrong

@@ -53,6 +53,9 @@ LOOSEST_TOL, TIGHTEST_TOL = 0.05, 1e-2
 # are within a few percent of optimal long before.
 FIRST_DESIGN, LAZIER, LARGE_TOL = 20, 1.3, 0.25
 
+# Candidates still alive are copied out up to so many numbers: 80 MB, and as many while they are mapped.
+COPIED = 10_000_000
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +105,7 @@ class LazyTrackAndStop:
             ground.seed,
         )
         # Bets need a number per arm at hand; arms on a cluster send summaries alone.
-        usual_rule = "evidence" if getattr(arms.arms, "is_distributed", False) else "betting"
+        usual_rule = "evidence" if getattr(ground.candidates.arms, "is_distributed", False) else "betting"
         stopping = self.stopping or ("paper-appendix" if is_paper else usual_rule)
         rule = stopping_rule(stopping, ground, start=chosen, regularizer=self.regularizer, elimination=self.elimination)
         exploration = _share("exploration", self.exploration, 1.0 if is_paper else 0.3, at_most=np.inf)
@@ -230,7 +233,8 @@ class LazySampler:
         assert situation.theta is not None
         assert situation.leader is not None
         alive, n = situation.alive, self._candidates.n_arms
-        if alive is None or 2 * int(alive.sum()) > n:
+        n_alive = n if alive is None else np.count_nonzero(alive)
+        if alive is None or 2 * n_alive > n or n_alive * self._candidates.dim > COPIED:
             index, directions = (
                 None,
                 GapDirections(self._candidates, situation.theta, among=alive, leader=situation.leader),

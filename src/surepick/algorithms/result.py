@@ -111,7 +111,8 @@ def estimates_of(
         for kappa, beta in zip(mixture.kappas, betas.tolist(), strict=True):
             np.minimum(best, beta * (q1 + kappa * q2), out=best)
         widths[here] = noise_std * np.sqrt(2.0 * best)
-    return Estimates(names, means, means - widths, means + widths, listed)
+    low = means - widths
+    return Estimates(names, means, low, np.add(means, widths, out=widths), listed)
 
 
 @final

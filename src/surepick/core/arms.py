@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar, final, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surepick.core.checks import check_matrix
 from surepick.core.features import feature_table
@@ -494,16 +495,22 @@ def _checked_names(names: Sequence[str] | None, n_arms: int) -> tuple[str, ...] 
     return labels
 
 
+def row_codes(rows: Array) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each row; equal rows have equal hashes."""
+    codes = np.zeros(len(rows), dtype=np.uint64)
+    for column in rows.view(np.uint64).T:
+        codes ^= column
+        codes *= np.uint64(0x9E3779B97F4A7C15)
+        codes ^= codes >> np.uint64(29)
+    return codes
+
+
 def first_copies(X: Array) -> IntArray | None:
     """Return for each row the lowest row number that equals it bit for bit, or None if all rows differ."""
     # Hash rows in 64-bit integers (a handful of K-vectors), then compare only rows whose hashes agree.
-    code = np.zeros(len(X), dtype=np.uint64)
+    code = np.empty(len(X), dtype=np.uint64)
     for start, rows in row_chunks(X):
-        part = code[start : start + len(rows)]
-        for column in rows.view(np.uint64).T:
-            part ^= column
-            part *= np.uint64(0x9E3779B97F4A7C15)
-            part ^= part >> np.uint64(29)
+        code[start : start + len(rows)] = row_codes(rows)
     ranked = np.sort(code)  # several times faster than the order itself, which is needed only if two agree
     if not (ranked[1:] == ranked[:-1]).any():
         return None

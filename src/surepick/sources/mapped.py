@@ -15,7 +15,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.core.arms import GATHER_ROWS, RowOracles, row_chunks
+from surepick.core.arms import GATHER_ROWS, RowOracles, row_chunks, row_codes
 from surepick.core.checks import check_count
 from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, tall_qr
 from surepick.errors import ArmsDoNotSpan, InvalidInput, SurepickError
@@ -223,16 +223,6 @@ class MappedArms(RowOracles):
         # Rows with the same hash are almost surely equal, but only almost.
         pieces = [alike[start : start + GATHER_ROWS] for start in range(0, len(alike), GATHER_ROWS)]
         return np.concatenate([piece[(self.gather(piece) == x).all(axis=1)] for piece in pieces])
-
-
-def row_codes(rows: Array) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each row; equal rows have equal hashes."""
-    codes = np.zeros(len(rows), dtype=np.uint64)
-    for column in rows.view(np.uint64).T:
-        codes ^= column
-        codes *= np.uint64(0x9E3779B97F4A7C15)
-        codes ^= codes >> np.uint64(29)
-    return codes
 
 
 def _recut(blocks: Iterable[Array], step: int) -> Iterator[tuple[int, Array]]:

@@ -1,0 +1,411 @@
+"""Experiments written down in TOML: which problems, which algorithms, how many runs, and what others have published.
+
+An experiment is a grid of *cells*: a problem with its arguments, a risk and an algorithm. A list as an argument spans
+the grid, so an argument that is itself a list stands in another one: `means = [[1.0, 0.5, 0.0]]`. Run i of a cell is a
+function of the cell's key and i alone, see `runner`. The key covers all that determines a run and no text: whoever
+changes a label keeps the runs, whoever changes an option gets new ones.
+
+    name = "my-experiment"                  the folder of the results
+    title, about                            texts
+    delta = [0.05]                          risks
+    n_runs = 200, quick_runs = 20           runs of each cell: in full, and by default
+    seed = 100, max_pulls = 1000000
+    bounds = false                          optional: also the lower bound of each run's instance
+    [[problems]]
+    name = "many_arms"                      a function of `surepick.problems`
+    redraw = true                           optional: a new instance in every run, from the run's own seed
+    arguments = { n_arms = [1000, 2500] }   besides the function's own, every problem takes noise_std and epsilon
+    [[algorithms]]
+    label = "ours"                          unique
+    name = "lazy-track-and-stop"            see `surepick.algorithms`
+    options = { stopping = "betting" }      optional
+    knows = ["theta"]                       optional: options with the problem's own value, see `KNOWLEDGE`
+    only = { n_arms = 1000 }                optional: problems with such arguments; `name` is the problem's own
+    plugin = "own.py:Class"                 optional: an algorithm in a file, seen from this one; needs no `name`
+    [[published]]
+    algorithm = "ours"                      a label
+    problem = { n_arms = 1000 }             as in `only`
+    mean = 1206.0, se = 30.0                `se` is optional
+    quantity = "n_pulls"                    optional: or "seconds", "support"
+    delta = 0.05                            optional: for all risks if left out
+    source = "...", note = "..."            `note` is optional
+"""
+
+import hashlib
+import inspect
+import itertools
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from surepick.algorithms import algorithms
+from surepick.core.checks import check_count, check_delta, check_epsilon, check_number
+from surepick.errors import InvalidInput
+from surepick.simulation import problems
+from surepick.simulation.runner import AnyProblem
+from surepick.simulation.toml_table import TomlTable
+
+FORMAT = 1
+"""Enters every key: raised when runs of the same description come out differently on purpose."""
+
+GENERATORS = {
+    name: getattr(problems, name)
+    for name in (
+        "many_arms",
+        "soare",
+        "unit_basis",
+        "transductive",
+        "sphere",
+        "sphere_set",
+        "random_linear",
+        "multivariate",
+    )
+}
+"""Problems by name."""
+
+KNOWLEDGE = {
+    "theta": lambda problem: problem.theta,
+    "norm_bound": lambda problem: float(np.linalg.norm(problem.theta)),
+    "reward_bound": lambda problem: float(np.abs(problem.X @ problem.theta).max()),
+}
+"""What an algorithm may be told about the problem: theta itself, its norm, or the largest size of a mean reward."""
+
+QUANTITIES = ("n_pulls", "seconds", "support")
+"""Columns of the runs that published figures can be about."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemSpec:
+    """One entry of [[problems]]."""
+
+    name: str
+    redraw: bool
+    arguments: Mapping[str, Sequence[Any]]
+    """Every argument with its values."""
+
+    def grid(self) -> list[dict[str, Any]]:
+        """All combinations, the last argument running fastest."""
+        return [dict(zip(self.arguments, values, strict=True)) for values in itertools.product(*self.arguments.values())]
+
+    def draw(self, arguments: Mapping[str, Any], seed: int) -> AnyProblem:
+        """Make the problem at one point of the grid; `seed` counts only if it is redrawn."""
+        generator = GENERATORS[self.name]
+        own = {name: value for name, value in arguments.items() if name in inspect.signature(generator).parameters}
+        problem: AnyProblem = generator(**own, **({"seed": seed} if self.redraw else {}))
+        noise_std = arguments.get("noise_std")
+        return problem if noise_std is None else replace(problem, noise_std=noise_std)
+
+    def slack(self, arguments: Mapping[str, Any]) -> float:
+        """Epsilon of a problem that does not bring its own."""
+        is_own = "epsilon" in inspect.signature(GENERATORS[self.name]).parameters
+        return 0.0 if is_own else float(arguments.get("epsilon", 0.0))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """An algorithm in a file of the user's; the source travels with it, to processes on other machines too."""
+
+    file: Path
+    class_name: str
+    source: str
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlgorithmSpec:
+    """One entry of [[algorithms]]."""
+
+    label: str
+    name: str
+    options: Mapping[str, Any]
+    knows: tuple[str, ...]
+    only: Mapping[str, Any]
+    plugin: Plugin | None
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """One entry of [[published]]: somebody else's mean, to compare ours with."""
+
+    algorithm: str
+    problem: Mapping[str, Any]
+    mean: float
+    se: float | None
+    quantity: str
+    delta: float | None
+    source: str
+    note: str
+
+    def is_about(self, cell: "Cell") -> bool:
+        """Whether the figure belongs to this cell."""
+        is_risk = self.delta is None or self.delta == cell.delta
+        return is_risk and self.algorithm == cell.algorithm.label and matches(self.problem, cell.problem, cell.arguments)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One point of the grid: everything that its runs have in common."""
+
+    experiment: str
+    problem: ProblemSpec
+    arguments: Mapping[str, Any]
+    algorithm: AlgorithmSpec
+    delta: float
+    seed: int
+    max_pulls: int
+    bounds: bool
+
+    @property
+    def key(self) -> str:
+        """Digest of everything that determines a run besides its number."""
+        algorithm, plugin = self.algorithm, self.algorithm.plugin
+        content = {
+            "format": FORMAT,
+            "problem": self.problem.name,
+            "arguments": self.arguments,
+            "redraw": self.problem.redraw,
+            "algorithm": algorithm.name if plugin is None else plugin.class_name,
+            "options": algorithm.options,
+            "knows": sorted(algorithm.knows),
+            "plugin": None if plugin is None else hashlib.sha256(plugin.source.encode()).hexdigest(),
+            "delta": self.delta,
+            "seed": self.seed,
+            "max_pulls": self.max_pulls,
+            "bounds": self.bounds,
+        }
+        return hashlib.sha256(canonical_json(content).encode()).hexdigest()
+
+    def __str__(self) -> str:
+        arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
+        return f"{self.algorithm.label} on {self.problem.name}({arguments}) at delta {self.delta:g}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """An experiment as written in its file."""
+
+    name: str
+    title: str
+    about: str
+    delta: tuple[float, ...]
+    n_runs: int
+    quick_runs: int
+    seed: int
+    max_pulls: int
+    bounds: bool
+    problems: tuple[ProblemSpec, ...]
+    algorithms: tuple[AlgorithmSpec, ...]
+    published: tuple[Published, ...]
+    text: str
+    """The file itself."""
+
+    def cells(self) -> list[Cell]:
+        """The grid: by problem, its arguments, delta and algorithm, each in the order of the file."""
+        return [
+            Cell(
+                experiment=self.name,
+                problem=problem,
+                arguments=arguments,
+                algorithm=algorithm,
+                delta=delta,
+                seed=self.seed,
+                max_pulls=self.max_pulls,
+                bounds=self.bounds,
+            )
+            for problem in self.problems
+            for arguments in problem.grid()
+            for delta in self.delta
+            for algorithm in self.algorithms
+            if matches(algorithm.only, problem, arguments)
+        ]
+
+
+def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[str, Any]) -> bool:
+    """Whether a problem has the wanted arguments, each a value or a list of values; `name` stands for its name."""
+    own = {**arguments, "name": problem.name}
+    return all(name in own and own[name] in _values(value) for name, value in wanted.items())
+
+
+def canonical_json(value: Any) -> str:
+    """JSON in which equal content is equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def named_experiments() -> list[str]:
+    """Names of the experiments that come with the package."""
+    return sorted(file.name.removesuffix(".toml") for file in _shipped().iterdir() if file.name.endswith(".toml"))
+
+
+def named_experiment(name: str) -> Experiment:
+    """Read an experiment that comes with the package."""
+    known = named_experiments()
+    if name not in known:
+        raise InvalidInput(f"an experiment must be one of {', '.join(known)}, got {name!r}.")
+    return parse_experiment((_shipped() / f"{name}.toml").read_text("utf-8"), name, Path())
+
+
+def read_experiment(path: Path) -> Experiment:
+    """Read and check a file.
+
+    Raises:
+        InvalidInput: what the file lacks, or what in it cannot be used. A plug-in is read, not run.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
+    return parse_experiment(text, str(path), path.parent)
+
+
+def parse_experiment(text: str, origin: str, folder: Path) -> Experiment:
+    """Check the text of a file; `origin` names it in errors, plug-ins are seen from `folder`."""
+    try:
+        top = TomlTable(tomllib.loads(text), origin)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{origin} must be TOML: {error}.") from error
+    experiment = Experiment(
+        name=_checked_name(top),
+        title=top.text("title"),
+        about=top.text("about", ""),
+        delta=tuple(top.apply("delta", value, check_delta) for value in top.numbers("delta")),
+        n_runs=top.count("n_runs", least=1),
+        quick_runs=top.count("quick_runs", least=1),
+        seed=top.count("seed", least=0),
+        max_pulls=top.count("max_pulls", least=1),
+        bounds=top.boolean("bounds", default=False),
+        problems=tuple(_problem(entry) for entry in top.tables("problems")),
+        algorithms=tuple(_algorithm(entry, folder) for entry in top.tables("algorithms")),
+        published=tuple(_published(entry) for entry in top.tables("published", needed=False)),
+        text=text,
+    )
+    top.finish()
+    _check_whole(experiment, origin)
+    return experiment
+
+
+def _checked_name(top: TomlTable) -> str:
+    name = top.text("name")
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) is None:
+        raise top.refuse("name", "letters, digits, dots and dashes: it becomes the name of a folder", name)
+    return name
+
+
+def _problem(entry: TomlTable) -> ProblemSpec:
+    name, redraw = entry.text("name"), entry.boolean("redraw", default=False)
+    if name not in GENERATORS:
+        raise entry.refuse("name", f"one of {', '.join(GENERATORS)}", name)
+    arguments = {key: _values(value) for key, value in entry.table("arguments").items()}
+    entry.finish()
+    own = inspect.signature(GENERATORS[name]).parameters
+    if redraw and ("seed" not in own or "seed" in arguments):
+        why = "has no seed to redraw it from" if "seed" not in own else "has a fixed seed in its arguments"
+        raise InvalidInput(f"{entry.where}: `redraw` must be false, since {name} {why}.")
+    needed = [key for key, parameter in own.items() if parameter.default is parameter.empty and key not in arguments]
+    unknown = sorted(set(arguments) - {*own, "noise_std", "epsilon"})
+    if needed or unknown:
+        wrong = f"no {unknown[0]!r}" if unknown else f"{needed[0]!r}"
+        raise InvalidInput(f"{entry.where}: {name} takes {wrong}; its arguments are {', '.join(own)}.")
+    for key, values in arguments.items():
+        if not values:
+            raise entry.refuse("arguments", f"at least one value for {key}", values)
+    for value in arguments.get("noise_std", ()):
+        check_number("noise_std", value, needed="a number above 0")
+    for value in arguments.get("epsilon", ()):
+        entry.apply("epsilon", value, check_epsilon)
+    return ProblemSpec(name=name, redraw=redraw, arguments=arguments)
+
+
+def _algorithm(entry: TomlTable, folder: Path) -> AlgorithmSpec:
+    place = entry.text("plugin", "")
+    plugin = _plugin(entry, place, folder) if place else None
+    label, name = entry.text("label"), entry.text("name", "" if plugin is None else plugin.class_name)
+    if not name or (plugin is None and name not in algorithms()):
+        raise entry.refuse("name", f"one of {', '.join(algorithms())}", name)
+    knows = tuple(entry.texts("knows"))
+    options = entry.table("options")
+    for option in knows:
+        if option not in KNOWLEDGE or option in options:
+            raise entry.refuse("knows", f"some of {', '.join(KNOWLEDGE)}, none of them among the options", list(knows))
+    only = entry.table("only")
+    entry.finish()
+    return AlgorithmSpec(label=label, name=name, options=options, knows=knows, only=only, plugin=plugin)
+
+
+def _plugin(entry: TomlTable, place: str, folder: Path) -> Plugin:
+    file_name, _, class_name = place.rpartition(":")
+    if not file_name.endswith(".py") or not class_name.isidentifier():
+        raise entry.refuse("plugin", 'a file and a class such as "own.py:Class"', place)
+    # In a folder of results the file lies beside the experiment, wherever it was before.
+    file = folder / file_name
+    file = file if file.exists() else folder / Path(file_name).name
+    try:
+        source = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"{entry.where}: cannot read the plug-in {folder / file_name}: {reason}.") from error
+    return Plugin(file=file, class_name=class_name, source=source)
+
+
+def _published(entry: TomlTable) -> Published:
+    delta, se = entry.number("delta", None), entry.number("se", None)
+    figure = Published(
+        algorithm=entry.text("algorithm"),
+        problem=entry.table("problem"),
+        mean=entry.number("mean"),
+        se=se,
+        quantity=entry.text("quantity", QUANTITIES[0]),
+        delta=None if delta is None else entry.apply("delta", delta, check_delta),
+        source=entry.text("source"),
+        note=entry.text("note", ""),
+    )
+    if figure.quantity not in QUANTITIES:
+        raise entry.refuse("quantity", f"one of {', '.join(QUANTITIES)}", figure.quantity)
+    entry.finish()
+    return figure
+
+
+def _check_whole(experiment: Experiment, origin: str) -> None:
+    """What no entry can know alone."""
+    labels = [algorithm.label for algorithm in experiment.algorithms]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InvalidInput(f"{origin}: every algorithm needs a label of its own, got {label!r} twice.")
+    cells = experiment.cells()
+    for algorithm in experiment.algorithms:
+        if not any(cell.algorithm is algorithm for cell in cells):
+            raise InvalidInput(f"{origin}: `only` of {algorithm.label!r} must fit a problem, got {dict(algorithm.only)}.")
+    for figure in experiment.published:
+        if not any(figure.is_about(cell) for cell in cells):
+            raise InvalidInput(
+                f"{origin}: a published figure needs a cell to stand beside, got {figure.algorithm!r} with "
+                f"{dict(figure.problem)}; look at the labels and arguments."
+            )
+    seen: dict[str, Cell] = {}
+    for cell in cells:
+        other = seen.setdefault(cell.key, cell)
+        if other is not cell:
+            raise InvalidInput(f"{origin}: the cells of an experiment must differ, got the same runs twice: {other}; {cell}.")
+    files = {plugin.file.name: plugin for spec in experiment.algorithms if (plugin := spec.plugin) is not None}
+    for spec in experiment.algorithms:
+        if spec.plugin is not None and files[spec.plugin.file.name].file != spec.plugin.file:
+            raise InvalidInput(f"{origin}: files of plug-ins need different names, got {spec.plugin.file.name} twice.")
+
+
+def _values(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) else [value]
+
+
+def _shipped() -> Any:
+    return resources.files("surepick.simulation") / "experiments"
