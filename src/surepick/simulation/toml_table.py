@@ -1,9 +1,9 @@
 """A table of a TOML file, read key by key: what is missing, of the wrong kind or unknown is refused in one sentence."""
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar, final
 
-from surepick.core.checks import is_number
 from surepick.errors import InvalidInput
 
 T = TypeVar("T")
@@ -28,8 +28,7 @@ class TomlTable:
 
     def texts(self, key: str) -> list[str]:
         """A list of texts; empty if left out."""
-        is_list: Callable[[Any], bool] = lambda value: isinstance(value, list) and all(isinstance(v, str) for v in value)  # noqa: E731
-        return self._get(key, [], is_list, "a list of texts")
+        return self._get(key, [], _list_of(lambda value: isinstance(value, str)), "a list of texts")
 
     def boolean(self, key: str, *, default: bool) -> bool:
         """True or false."""
@@ -42,15 +41,14 @@ class TomlTable:
 
     def number(self, key: str, default: Any = _NEEDED) -> Any:
         """A number."""
-        return self._get(key, default, is_number, "a number")
+        return self._get(key, default, _is_number, "a number")
 
     def numbers(self, key: str) -> list[float]:
         """A list of numbers, all different."""
-        is_list: Callable[[Any], bool] = lambda v: isinstance(v, list) and bool(v) and all(map(is_number, v))  # noqa: E731
-        values = self._get(key, _NEEDED, is_list, "a list of numbers such as [0.05]")
-        if len(set(values)) < len(values):
-            raise self.refuse(key, "a list of different numbers", values)
-        return values
+        values = self._get(key, _NEEDED, _list_of(_is_number), "a list of numbers such as [0.05]")
+        if not values or len(set(values)) < len(values):
+            raise self.refuse(key, "a list of one or more different numbers", values)
+        return [float(value) for value in values]
 
     def table(self, key: str) -> dict[str, Any]:
         """A table in braces; empty if left out."""
@@ -58,11 +56,13 @@ class TomlTable:
 
     def tables(self, key: str, *, needed: bool = True) -> list["TomlTable"]:
         """The entries of a list of tables."""
-        is_list: Callable[[Any], bool] = lambda v: isinstance(v, list) and bool(v) and all(isinstance(e, dict) for e in v)  # noqa: E731
+        is_list = _list_of(lambda value: isinstance(value, dict))
         entries = self._get(key, _NEEDED if needed else [], is_list, f"a list of tables, each headed [[{key}]]")
+        if needed and not entries:
+            raise self.refuse(key, "a list of one or more tables", entries)
         return [TomlTable(entry, f"{self.where}, [[{key}]] {i}") for i, entry in enumerate(entries, start=1)]
 
-    def apply(self, key: str, value: Any, check: Callable[[Any], T]) -> T:
+    def apply(self, value: Any, check: Callable[[Any], T]) -> T:
         """The checked value; what the check says is prefixed with the table."""
         try:
             return check(value)
@@ -73,15 +73,25 @@ class TomlTable:
         """Refuse keys that nobody has asked for."""
         unknown = sorted(set(self._content) - self._known)
         if unknown:
-            raise InvalidInput(f"{self.where}: no key `{unknown[0]}` is known; the keys are {', '.join(sorted(self._known))}.")
+            raise InvalidInput(
+                f"{self.where}: no key `{unknown[0]}` is known; the keys are {', '.join(sorted(self._known))}."
+            )
 
-    def _get(self, key: str, default: Any, is_right: Callable[[Any], bool], needed: str) -> Any:
+    def _get(self, key: str, default: T, is_right: Callable[[Any], bool], needed: str) -> T:
         self._known.add(key)
         if key not in self._content:
             if default is _NEEDED:
                 raise InvalidInput(f"{self.where}: `{key}` is missing; it must be {needed}.")
             return default
-        value = self._content[key]
+        value: T = self._content[key]
         if not is_right(value):
             raise self.refuse(key, needed, value)
         return value
+
+
+def _list_of(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(is_right, value))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
