@@ -19,12 +19,11 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.algorithms.learner import Rule, Sampler
 from surepick.core.arms import ArmSet
 from surepick.core.estimate import LeastSquares
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.rules.parts import Ground, Situation
+from surepick.rules.parts import Ground, Rule, Sampler, Situation
 from surepick.rules.verdict import Verdict
 
 Array = NDArray[np.float64]

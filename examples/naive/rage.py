@@ -19,12 +19,11 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.algorithms.learner import Rule, Sampler
 from surepick.core.arms import ArmSet
 from surepick.core.estimate import LeastSquares
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.rules.parts import Ground, Situation
+from surepick.rules.parts import Ground, Rule, Sampler, Situation
 from surepick.rules.verdict import Verdict
 
 Array = NDArray[np.float64]
@@ -164,7 +163,7 @@ def _price(ground: Ground, phase: int) -> float:
 
 def _pairwise_design(X: Array, Y: Array, most_steps: int) -> tuple[Array, float]:
     """Minimise the largest y'A(w)^-1 y over the differences; return the weights and that value."""
-    n_arms, d = X.shape
+    n_arms = len(X)
     w, rho = np.full(n_arms, 1 / n_arms), np.inf
     for step in range(1, most_steps):
         inverse = np.linalg.inv(X.T @ (w[:, None] * X))

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pytest
@@ -176,7 +177,7 @@ def run(
         going = np.flatnonzero(np.logical_or.reduce([outcome.is_going for outcome in outcomes.values()]))
         if not len(going):
             break
-        look = Look(instance, n_pulls, A, np.linalg.solve(A, b[going].T).T)
+        look = Look(instance, n_pulls, A, np.asarray(np.linalg.solve(A, b[going].T).T, dtype=np.float64))
         for name, rule in rules.items():
             outcome = outcomes[name]
             fires = (rule(look) >= 0.0) & outcome.is_going[going]
@@ -313,14 +314,15 @@ def test_pulls_on_the_sphere(row: tuple[int, float, float, float]) -> None:
     assert outcome.n_wrong <= binom.isf(FALSE_ALARM, 1000, delta)
 
 
-def learn(instance: Instance, *, seed: int, **options: object) -> tuple[int, float]:
+def learn(instance: Instance, *, seed: int, **options: Any) -> tuple[int, float]:
     """Pulls and loss of a learner with noise of its own."""
-    learner = create_learner("lazy-track-and-stop", instance.vectors, epsilon=instance.epsilon, **options)  # type: ignore[arg-type]
+    learner = create_learner("lazy-track-and-stop", instance.vectors, epsilon=instance.epsilon, **options)
     rng = np.random.default_rng(seed)
     while not learner.stopped:
         for arm in learner.next_arms(1):
             learner.tell(arm, float(arm @ instance.theta + rng.standard_normal()))
     best = learner.decision.best
+    assert best is not None
     return learner.decision.n_pulls, float((instance.vectors.best(instance.theta) - best) @ instance.theta)
 
 

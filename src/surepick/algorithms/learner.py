@@ -246,6 +246,11 @@ class Learner:
         arm = self.white.number_of(arm)
         if not (type(reward) is float and math.isfinite(reward)):
             reward = check_number("reward", reward, needed="one measured number")
+        if isinstance(self.white, NumberedVectors) and self._rule.is_fixed_design and arm not in self._pending:
+            raise InvalidInput(
+                f"stopping={self._rule.name!r} rests on its own fixed design and cannot use a result nobody asked for, "
+                f'got one of arm {self.white.key_of(arm)}; use stopping="evidence" for such results.'
+            )
         self._log.append(("tell", self.white.key_of(arm), reward))
         x = self._rows.get(arm)
         if x is None:

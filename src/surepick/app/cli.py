@@ -156,6 +156,79 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     )
 
 
+_Full = Annotated[bool, typer.Option("--full", help="All runs the experiment asks for, not a quick look.")]
+_Runs = Annotated[int | None, typer.Option(help="Runs of each cell instead of the experiment's own number.")]
+_Jobs = Annotated[int | None, typer.Option(help="Processes, -1 for one per core (default).")]
+_Dask = Annotated[
+    str | None, typer.Option(help='Do the runs on a Dask cluster: its address "tcp://host:8786", or "local".')
+]
+_Out = Annotated[Path, typer.Option(help="Folder of results and report; what is there is not done again.")]
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments, see --list; all of them by default.")
+    ] = None,
+    *,
+    full: _Full = False,
+    runs: _Runs = None,
+    jobs: _Jobs = None,
+    dask: _Dask = None,
+    out: _Out = Path("out"),
+    show: Annotated[bool, typer.Option("--list", help="Say which experiments there are.")] = False,
+) -> int:
+    """Repeat the experiments of the paper and more; interrupted, the same command goes on where it was."""
+    from surepick.app.reproduce import How, list_experiments  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.app.reproduce import reproduce as reproduce_named  # noqa: PLC0415
+
+    if show:
+        return list_experiments()
+    return reproduce_named(names or [], How(full=full, runs=runs, jobs=jobs, dask=dask, out=out))
+
+
+bench = typer.Typer(help="Your own experiments: run, report, compare.", rich_markup_mode=None)
+app.add_typer(bench, name="bench")
+
+
+@bench.command("run")
+def bench_run(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE.toml...", help="Experiments.")],
+    *,
+    full: _Full = False,
+    runs: _Runs = None,
+    jobs: _Jobs = None,
+    dask: _Dask = None,
+    out: _Out = Path("out"),
+) -> int:
+    """Run the experiments of some files; interrupted, the same command goes on where it was."""
+    from surepick.app.bench import run_files  # noqa: PLC0415
+    from surepick.app.reproduce import How  # noqa: PLC0415
+
+    return run_files(files, How(full=full, runs=runs, jobs=jobs, dask=dask, out=out))
+
+
+@bench.command("report")
+def bench_report(folder: Annotated[Path, typer.Argument(help="Folder of results, or a folder of such.")]) -> int:
+    """Write the report of runs that are there."""
+    from surepick.app.bench import report  # noqa: PLC0415
+
+    return report(folder)
+
+
+@bench.command("compare")
+def bench_compare(
+    first: Annotated[Path, typer.Argument(metavar="A.parquet", help="Runs.")],
+    second: Annotated[Path, typer.Argument(metavar="B.parquet", help="Runs of the same experiment, say of new code.")],
+    *,
+    output: Annotated[Format, typer.Option("--format", help="How to write the result.")] = Format.TABLE,
+) -> int:
+    """Say what changed between two tables of runs; returns 1 if noise does not explain it."""
+    from surepick.app.bench import compare_tables  # noqa: PLC0415
+
+    return compare_tables(first, second, output)
+
+
 def _demonstrate(
     delta: float, seed: int, runs: int | None, jobs: int | None, max_pulls: int | None, out: Path, output: Format
 ) -> int:

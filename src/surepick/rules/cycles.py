@@ -27,7 +27,8 @@ class RoundSampler:
         done = Counter(situation.estimate.counts) + Counter(situation.pending)
         lost = self._planned - done - Counter(self._queue)
         if lost:
-            self._queue.extend(sorted(lost.elements()))
+            # In the order in which they were first planned, not by number: numbers depend on who was named best.
+            self._queue.extend(lost.elements())
         elif not self._queue:
             self._plan_round()
         return len(self._queue)

@@ -260,7 +260,7 @@ def named_experiment(name: str) -> Experiment:
     known = named_experiments()
     if name not in known:
         raise InvalidInput(f"an experiment must be one of {', '.join(known)}, got {name!r}.")
-    return parse_experiment((_shipped() / f"{name}.toml").read_text("utf-8"), name, Path())
+    return parse_experiment((_shipped() / f"{name}.toml").read_text("utf-8"), name, Path(str(_shipped())), Path())
 
 
 def read_experiment(path: Path) -> Experiment:
@@ -276,8 +276,8 @@ def read_experiment(path: Path) -> Experiment:
     return parse_experiment(text, str(path), path.parent)
 
 
-def parse_experiment(text: str, origin: str, folder: Path) -> Experiment:
-    """Check the text of a file; `origin` names it in errors, plug-ins are seen from `folder`."""
+def parse_experiment(text: str, origin: str, *folders: Path) -> Experiment:
+    """Check the text of a file; `origin` names it in errors, plug-ins are looked for in the folders."""
     try:
         top = TomlTable(tomllib.loads(text), origin)
     except tomllib.TOMLDecodeError as error:
@@ -293,7 +293,7 @@ def parse_experiment(text: str, origin: str, folder: Path) -> Experiment:
         max_pulls=top.count("max_pulls", least=1),
         bounds=top.boolean("bounds", default=False),
         problems=tuple(_problem(entry) for entry in top.tables("problems")),
-        algorithms=tuple(_algorithm(entry, folder) for entry in top.tables("algorithms")),
+        algorithms=tuple(_algorithm(entry, folders) for entry in top.tables("algorithms")),
         published=tuple(_published(entry) for entry in top.tables("published", needed=False)),
         text=text,
     )
@@ -334,9 +334,9 @@ def _problem(entry: TomlTable) -> ProblemSpec:
     return ProblemSpec(name=name, redraw=redraw, arguments=arguments)
 
 
-def _algorithm(entry: TomlTable, folder: Path) -> AlgorithmSpec:
+def _algorithm(entry: TomlTable, folders: Sequence[Path]) -> AlgorithmSpec:
     place = entry.text("plugin", "")
-    plugin = _plugin(entry, place, folder) if place else None
+    plugin = _plugin(entry, place, folders) if place else None
     label, name = entry.text("label"), entry.text("name", "" if plugin is None else plugin.class_name)
     if not name or (plugin is None and name not in algorithms()):
         raise entry.refuse("name", f"one of {', '.join(algorithms())}", name)
@@ -350,18 +350,18 @@ def _algorithm(entry: TomlTable, folder: Path) -> AlgorithmSpec:
     return AlgorithmSpec(label=label, name=name, options=options, knows=knows, only=only, plugin=plugin)
 
 
-def _plugin(entry: TomlTable, place: str, folder: Path) -> Plugin:
+def _plugin(entry: TomlTable, place: str, folders: Sequence[Path]) -> Plugin:
     file_name, _, class_name = place.rpartition(":")
     if not file_name.endswith(".py") or not class_name.isidentifier():
         raise entry.refuse("plugin", 'a file and a class such as "own.py:Class"', place)
     # In a folder of results the file lies beside the experiment, wherever it was before.
-    file = folder / file_name
-    file = file if file.exists() else folder / Path(file_name).name
+    places = [folder / file for folder in folders for file in (file_name, Path(file_name).name)]
+    file = next((file for file in places if file.exists()), places[0])
     try:
         source = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InvalidInput(f"{entry.where}: cannot read the plug-in {folder / file_name}: {reason}.") from error
+        raise InvalidInput(f"{entry.where}: cannot read the plug-in {file}: {reason}.") from error
     return Plugin(file=file, class_name=class_name, source=source)
 
 

@@ -1,20 +1,22 @@
 """What a report says about the runs of an experiment: statistics of each cell, and how they stand to published figures.
 
-The runs of one cell at a time are read from `runs.parquet`, and of them only the summary is kept.
+The runs of one cell at a time are read from the table, and of them only the summary is kept.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from surepick.errors import InvalidInput, SurepickError
+from surepick.errors import SurepickError
 from surepick.simulation.experiment import Cell, Experiment, Published, read_experiment
 from surepick.simulation.runs import Array, Runs
+from surepick.simulation.store import EXPERIMENT, TABLE, check_table
 
 COLUMNS = (
     "run",
@@ -104,55 +106,67 @@ class Section:
 
     @property
     def varying(self) -> list[str]:
-        """Arguments that not all problems share, in the order of the file."""
-        values: dict[str, list[Any]] = {}
-        for summary in self.summaries:
-            for name in {**summary.cell.arguments}:
-                values.setdefault(name, [])
-        for name, seen in values.items():
-            seen.extend(summary.cell.arguments.get(name) for summary in self.summaries)
-        return [name for name, seen in values.items() if any(value != seen[0] for value in seen)]
+        """Arguments of which some problem has several values, in the order of the file."""
+        values: dict[tuple[str, str], set[str]] = {}
+        for cell in (summary.cell for summary in self.summaries):
+            for name in cell.arguments:
+                values.setdefault((name, cell.problem.name), set()).add(repr(cell.arguments[name]))
+        return list(dict.fromkeys(name for (name, _), seen in values.items() if len(seen) > 1))
 
     def problem(self, summary: Summary) -> str:
         """The problem of a cell in words: its name where there are several, and the arguments that vary."""
-        cell = summary.cell
-        names = {other.cell.problem.name for other in self.summaries}
-        arguments = [f"{name} {cell.arguments[name]}" for name in self.varying if name in cell.arguments]
-        return ", ".join([cell.problem.name] * (len(names) > 1 or not arguments) + arguments)
+        return self.other_arguments(summary, "") or summary.cell.problem.name
+
+    def other_arguments(self, summary: Summary, argument: str) -> str:
+        """The same without one of the arguments; empty if nothing else varies."""
+        cell, names = summary.cell, {other.cell.problem.name for other in self.summaries}
+        own = [name for name in self.varying if name in cell.arguments and name != argument]
+        return ", ".join([cell.problem.name] * (len(names) > 1) + [f"{name} {cell.arguments[name]}" for name in own])
 
 
 def read_section(folder: Path) -> Section:
     """Read a folder of results.
 
     Raises:
-        InvalidInput: the folder has no experiment, or its runs lack a column.
+        InvalidInput: the folder has no experiment, or one that cannot be used.
+        SurepickError: the table of runs is damaged.
     """
-    experiment = read_experiment(folder / "experiment.toml")
-    file = folder / "runs.parquet"
-    written = datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.exists() else None
-    summaries = tuple(
-        summarize(cell, _columns(file, cell.key) if written is not None else None, experiment.published)
-        for cell in experiment.cells()
-    )
-    return Section(experiment=experiment, summaries=summaries, written=written)
+    experiment = read_experiment(folder / EXPERIMENT)
+    table = folder / TABLE
+    has_runs = table.exists()
+    cells = {cell.key: cell for cell in experiment.cells()}
+    summaries = {key: summarize(cell, None, experiment.published) for key, cell in cells.items()}
+    for key, columns in _by_cell(table) if has_runs else ():
+        if key in cells:  # a table also keeps runs of cells that the experiment has no more
+            summaries[key] = summarize(cells[key], columns, experiment.published)
+    written = datetime.fromtimestamp(table.stat().st_mtime, UTC) if has_runs else None
+    return Section(experiment=experiment, summaries=tuple(summaries.values()), written=written)
 
 
-def _columns(file: Path, key: str) -> dict[str, Any]:
-    """The runs of one cell, in order, as arrays."""
-    try:
-        from pyarrow import ArrowInvalid, parquet  # noqa: PLC0415 (optional, and slow to import)
-    except ImportError as error:
-        raise SurepickError("a report needs pyarrow; install surepick[bench].") from error
-    try:
-        # Row groups that cannot hold the key are skipped by their statistics: runs are sorted by cell.
-        table = parquet.read_table(file, columns=list(COLUMNS), filters=[("key", "=", key)])
-    except (ArrowInvalid, KeyError, OSError) as error:
-        raise InvalidInput(f"{file} must hold runs in Parquet, got an unreadable file: {error}.") from error
-    missing = [name for name in COLUMNS if name not in table.column_names]
-    if missing:
-        raise InvalidInput(f"{file} must have the columns {', '.join(COLUMNS)}, got none named {missing[0]!r}.")
-    table = table.sort_by("run")
-    return {name: np.asarray(table.column(name)) for name in COLUMNS}
+def _by_cell(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The runs of one cell after the other, as the table has them; no more than a cell and a group is in memory."""
+    key: str | None = None
+    pieces: list[Any] = []
+    with check_table(path) as file:
+        for number in range(file.num_row_groups):
+            try:
+                table = file.read_row_group(number, columns=["key", *COLUMNS])
+            except OSError as error:
+                raise SurepickError(f"{path} is damaged; move it away to do its runs again.") from error
+            keys = table["key"].to_numpy()
+            edges = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
+            for start, end in pairwise(edges):
+                if pieces and keys[start] != key:
+                    yield str(key), _arrays(pieces)
+                    pieces = []
+                key = keys[start]
+                pieces.append(table.slice(start, end - start))
+    if pieces:
+        yield str(key), _arrays(pieces)
+
+
+def _arrays(pieces: Sequence[Any]) -> dict[str, Any]:
+    return {name: np.concatenate([piece[name].to_numpy() for piece in pieces]) for name in COLUMNS}
 
 
 def summarize(cell: Cell, columns: Mapping[str, Any] | None, published: Sequence[Published] = ()) -> Summary:

@@ -84,7 +84,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     )
     outcomes: dict[int, Outcome] = {}
     with reporting(progress, algorithm) as on_progress:
-        for batch in _batches(job, index, _n_processes(n_jobs, len(index))):
+        for batch in _batches(job, index, n_processes(n_jobs, len(index))):
             outcomes |= batch
             on_progress(len(outcomes), len(index))
     rows = [outcomes[i] for i in index]
@@ -163,7 +163,8 @@ class Instance(NamedTuple):
     bound: float
 
 
-def _n_processes(n_jobs: int, n_runs: int) -> int:
+def n_processes(n_jobs: int, n_runs: int) -> int:
+    """Processes for n_runs runs; -1 asks for one per core."""
     if n_jobs == -1:
         import os  # noqa: PLC0415
 
@@ -255,7 +256,8 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
     }
     if isinstance(job.algorithm, str):
         return create_learner(job.algorithm, instance.arms, **arguments, **options)
-    return Learner(job.algorithm(**options), instance.arms, **arguments)
+    name = getattr(job.algorithm, "__name__", "")
+    return Learner(job.algorithm(**options), instance.arms, **arguments, name=name)
 
 
 @one_blas_thread

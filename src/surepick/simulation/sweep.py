@@ -5,23 +5,28 @@ the cell's runs took so far, so that little is lost when a process is killed and
 run gives does not depend on batches, processes or machines.
 """
 
+import hashlib
+import logging
+import signal
 import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from surepick._version import __version__
+from surepick.algorithms import Algorithm
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, SurepickError
-from surepick.simulation.experiment import KNOWLEDGE, Cell, Experiment, Plugin
-from surepick.simulation.runner import Instance, Job, new_learner, n_processes, prepared, run_once, run_seeds
+from surepick.simulation.experiment import KNOWLEDGE, Cell, Experiment, Plugin, canonical_json
+from surepick.simulation.runner import Instance, Job, n_processes, new_learner, prepared, run_once, run_seeds
 from surepick.simulation.store import Row, Store
 
 BATCH_SECONDS = 0.5
@@ -30,6 +35,9 @@ N_INSTANCES = 8
 """Problems that a process keeps ready."""
 DASK_SECONDS = 30.0
 """How long to wait for a Dask cluster and its first worker."""
+
+_one_at_a_time = threading.Lock()
+_ready: dict[str, Instance] = {}
 
 
 class State(NamedTuple):
@@ -127,23 +135,27 @@ def sweep(
 
 
 def check(cells: list[Cell]) -> None:
-    """Compose every algorithm once, on the first of its cells, and draw every problem that needs no drawing per run.
+    """Draw every problem and compose every algorithm on the first of its cells.
 
     Raises:
         InvalidInput: a problem or an algorithm cannot be made as described.
     """
-    algorithms: set[str] = set()
+    drawn: set[str] = set()
+    composed: set[str] = set()
     for cell in cells:
-        if cell.algorithm.label in algorithms:
+        place = canonical_json([cell.problem.name, cell.arguments])
+        if place in drawn and cell.algorithm.label in composed:
             continue
-        algorithms.add(cell.algorithm.label)
         seeds = run_seeds(cell.seed, 0)
         try:
-            job = _job(cell)
             problem = cell.problem.draw(cell.arguments, seeds.instance)
-            new_learner(job, prepared(problem, _job(cell, bounds=False)), seeds.learner)
+            if cell.algorithm.label not in composed:
+                job = _job(cell)
+                new_learner(job, prepared(problem, replace(job, bounds=False)), seeds.learner)
         except Exception as error:
             raise InvalidInput(f"{cell} cannot be run: {_text(error)}") from error
+        drawn.add(place)
+        composed.add(cell.algorithm.label)
 
 
 @final
@@ -191,14 +203,14 @@ class _Plan:
         return sum(costs) / self.n_workers
 
 
-def _here(plan: _Plan) -> Iterator[_Done]:
+def _here(plan: _Plan) -> Generator[_Done, None, None]:
     for batch in plan.batches():
         # One by one: nothing that is finished waits for the rest of its batch.
         for run in batch.runs:
             yield _do(plan.cells[batch.number], _Batch(batch.number, [run]))
 
 
-def _on_joblib(plan: _Plan, n_jobs: int) -> Iterator[_Done]:
+def _on_joblib(plan: _Plan, n_jobs: int) -> Generator[_Done, None, None]:
     try:
         from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 (optional)
         from joblib.externals.loky import get_reusable_executor  # noqa: PLC0415
@@ -206,33 +218,161 @@ def _on_joblib(plan: _Plan, n_jobs: int) -> Iterator[_Done]:
     except ImportError as error:
         raise SurepickError("more than one process needs joblib; install surepick[bench] or ask for one.") from error
     plan.n_workers = n_jobs
-    is_complete = False
-    try:
-        with parallel_config(backend="loky", inner_max_num_threads=1):
-            yield from Parallel(n_jobs=n_jobs, batch_size=1, pre_dispatch="2*n_jobs", return_as="generator_unordered")(
-                delayed(_do_deaf)(plan.cells[batch.number], batch) for batch in plan.batches()
-            )
-        is_complete = True
-    except BrokenProcessPool as error:
-        raise SurepickError("a process was killed; what is finished is kept, the same command goes on.") from error
-    finally:
-        if not is_complete:  # else the processes would finish what they hold first
-            get_reusable_executor().shutdown(kill_workers=True)
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        results = Parallel(n_jobs=n_jobs, batch_size=1, pre_dispatch="2*n_jobs", return_as="generator_unordered")(
+            delayed(_do_deaf)(plan.cells[batch.number], batch) for batch in plan.batches()
+        )
+        is_complete = False
+        try:
+            yield from results
+            is_complete = True
+        except BrokenProcessPool as error:
+            raise SurepickError("a process was killed; what is finished is kept, the same command goes on.") from error
+        finally:
+            if not is_complete:  # else the processes would finish what they hold first
+                get_reusable_executor().shutdown(kill_workers=True)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # tasks are cancelled: that is the point
+                    results.close()
 
 
-def _on_dask(plan: _Plan, address: str, n_jobs: int) -> Iterator[_Done]:
+def _on_dask(plan: _Plan, address: str, n_jobs: int) -> Generator[_Done, None, None]:
     try:
-        from distributed import Client, LocalCluster, as_completed  # noqa: PLC0415 (optional)
+        from distributed import Client, as_completed  # noqa: PLC0415 (optional)
     except ImportError as error:
         raise SurepickError("Dask is not installed; install surepick[dask] or leave it out.") from error
-    if address == "local":
-        n_workers = n_processes(n_jobs, sys.maxsize)
-        cluster = partial(LocalCluster, n_workers=n_workers, threads_per_worker=1, dashboard_address=None)
-    else:
-        cluster = None
+    with ExitStack() as stack:
+        try:
+            cluster = address if address != "local" else stack.enter_context(_local_cluster(n_jobs))
+            client = stack.enter_context(Client(cluster, timeout=DASK_SECONDS, set_as_default=False))
+            client.wait_for_workers(1, timeout=DASK_SECONDS)
+        except (OSError, ValueError) as error:
+            raise SurepickError(f"no Dask cluster with a worker answers at {address}: {_text(error)}") from error
+        batches, completed = plan.batches(), as_completed(loop=client.loop)
+        in_flight: dict[str, _Batch] = {}
+        while True:
+            plan.n_workers = max(1, sum(client.nthreads().values()))
+            for batch in islice(batches, max(0, 2 * plan.n_workers - len(in_flight))):
+                future = client.submit(_do, plan.cells[batch.number], batch, pure=False)
+                in_flight[future.key] = batch
+                completed.add(future)
+            if not in_flight:
+                return
+            future = next(completed)
+            batch = in_flight.pop(future.key)
+            if future.cancelled():
+                raise SurepickError(f"the Dask scheduler at {address} was lost; the same command goes on from here.")
+            trouble = future.exception()
+            if trouble is None:
+                yield future.result()
+            else:  # not of a run, which `_do` reports: the batch has lost several workers, or they lack a package
+                yield _Done(batch, [], [(run, _text(trouble)) for run in batch.runs], 0.0)
+
+
+def _local_cluster(n_jobs: int) -> Any:
+    from distributed import LocalCluster  # noqa: PLC0415 (optional)
+
+    return LocalCluster(
+        n_workers=n_processes(n_jobs, sys.maxsize),
+        threads_per_worker=1,
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+    )
+
+
+def _do_deaf(cell: Cell, batch: _Batch) -> _Done:
+    # Ctrl-C reaches every process of the terminal; the parent alone answers it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return _do(cell, batch)
+
+
+def _do(cell: Cell, batch: _Batch) -> _Done:
+    """Do a batch, wherever this is."""
+    rows: list[Row] = []
+    failures: list[tuple[int, str]] = []
+    start = time.perf_counter()
+    # A process of a cluster may have several threads, but there is one BLAS to be limited.
+    with _one_at_a_time:
+        for run in batch.runs:
+            try:
+                rows.append(_row(cell, run))
+            except Exception as error:  # noqa: BLE001 (whatever it is, the other runs go on)
+                failures.append((run, _text(error)))
+    return _Done(batch, rows, failures, time.perf_counter() - start)
+
+
+def _row(cell: Cell, run: int) -> Row:
+    job = _job(cell)
+    outcome = run_once(job, run, None if cell.problem.redraw else _instance(cell, job))
+    return {
+        "key": cell.key,
+        "run": run,
+        "n_pulls": outcome.n_pulls,
+        "stopped": outcome.stopped,
+        "correct": outcome.correct,
+        "support": outcome.support,
+        "seconds": outcome.seconds,
+        "evidence": outcome.evidence,
+        "target": outcome.target,
+        "lower_bound": float(outcome.bound),
+        "version": __version__,
+    }
+
+
+def _job(cell: Cell) -> Job:
+    algorithm = cell.algorithm
+    return Job(
+        problem=partial(cell.problem.draw, cell.arguments),
+        algorithm=algorithm.name if algorithm.plugin is None else loaded(algorithm.plugin),
+        delta=cell.delta,
+        epsilon=cell.problem.slack(cell.arguments),
+        seed=cell.seed,
+        max_pulls=cell.max_pulls,
+        bounds=cell.bounds,
+        options={**algorithm.options, **{name: KNOWLEDGE[name] for name in algorithm.knows}},
+    )
+
+
+def _instance(cell: Cell, job: Job) -> Instance:
+    """The problem that all runs of a cell share; the last few are kept ready."""
+    name = canonical_json([cell.problem.name, cell.arguments, cell.delta, cell.bounds])
+    instance = _ready.pop(name, None) or prepared(cell.problem.draw(cell.arguments, 0), job)
+    _ready[name] = instance
+    while len(_ready) > N_INSTANCES:
+        del _ready[next(iter(_ready))]
+    return instance
+
+
+@lru_cache
+def loaded(plugin: Plugin) -> Callable[..., Algorithm]:
+    """Return the class of a plug-in.
+
+    Raises:
+        InvalidInput: the file cannot be run, or has no such class.
+    """
+    name = f"surepick_plugin_{hashlib.sha256(plugin.source.encode()).hexdigest()[:16]}"
+    module = types.ModuleType(name)
+    module.__file__ = str(plugin.file)
+    sys.modules[name] = module  # where dataclasses look their module up
     try:
-        client = Client(address if cluster is None else cluster(), timeout=DASK_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise SurepickError(f"no Dask scheduler answers at {address}: {_text(error)}") from error
-    with client:
-        ...
+        exec(compile(plugin.source, str(plugin.file), "exec"), module.__dict__)  # noqa: S102 (the user's own file)
+    except Exception as error:
+        del sys.modules[name]
+        raise InvalidInput(f"the plug-in {plugin.file} cannot be run: {_text(error)}") from error
+    found: Any = getattr(module, plugin.class_name, None)
+    if not callable(getattr(found, "compose", None)):
+        raise InvalidInput(f"the plug-in {plugin.file} must have a class {plugin.class_name} with a method `compose`.")
+    factory: Callable[..., Algorithm] = found
+    return factory
+
+
+def _add(summary: Summary, cell: Cell, done: _Done) -> None:
+    summary.n_done += len(done.rows)
+    summary.n_failed += len(done.failures)
+    if done.failures and all(failure.cell != str(cell) for failure in summary.failures):
+        summary.failures.append(Failure(str(cell), *done.failures[0]))
+
+
+def _text(error: BaseException) -> str:
+    kind = "" if isinstance(error, SurepickError) else f"{type(error).__name__}: "
+    return f"{kind}{' '.join(str(error).split())}"

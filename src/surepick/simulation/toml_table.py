@@ -37,7 +37,8 @@ class TomlTable:
     def count(self, key: str, *, least: int) -> int:
         """A whole number."""
         needed = f"a whole number of at least {least}"
-        return self._get(key, _NEEDED, lambda value: type(value) is int and value >= least, needed)
+        value: int = self._get(key, _NEEDED, lambda value: type(value) is int and value >= least, needed)
+        return value
 
     def number(self, key: str, default: Any = _NEEDED) -> Any:
         """A number."""

@@ -1,0 +1,81 @@
+"""An algorithm of your own, beside the others in the same experiment.
+
+    surepick bench run examples/own_experiment.toml
+
+An algorithm is a class whose arguments are its options and whose method `compose` returns two parts: a sampler, which
+chooses arms, and a stopping rule. Here the sampler is new and the rule is the evidence rule of the package, whose
+guarantee holds however arms are chosen; so whatever you write into `open`, the answer is wrong with probability at most
+delta, and only the number of pulls is yours to improve.
+
+An experiment names the class by file: `plugin = "own_algorithm.py:HalfLeader"`. The file is sent to other processes and
+machines as it stands, so it may import installed packages but not files beside it. A package can instead declare the
+class as an entry point in the group `surepick.algorithms`; then its name works everywhere, in `surepick.identify` too.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from surepick.algorithms import Learner
+from surepick.rules.choice import spanning_start, stopping_rule
+from surepick.rules.parts import Ground, Rule, Situation
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfLeader:
+    """Pull the leader in a share of the pulls and any arm otherwise.
+
+    Args:
+        share: how often the leader is pulled.
+    """
+
+    share: float = 0.5
+
+    def compose(self, ground: Ground) -> tuple["Sampler", Rule]:
+        """Return the parts, made for these arms and this delta."""
+        return Sampler(self.share, ground), stopping_rule("evidence", ground, start=spanning_start(ground))
+
+
+class Sampler:
+    """Plans one pull at a time, from everything known then."""
+
+    def __init__(self, share: float, ground: Ground) -> None:
+        self._share, self._n_arms = share, ground.arms.n_arms
+        self._start = spanning_start(ground)  # d arms that make theta estimable
+        self._rng = np.random.default_rng(ground.seed)  # of the run: the same seed gives the same pulls
+        self._arm = 0
+
+    def open(self, situation: Situation) -> int:
+        """Choose the next arm and return how many pulls are planned."""
+        if situation.leader is None:
+            self._arm = int(self._start[situation.n_pulls % len(self._start)])
+        elif self._rng.random() < self._share:
+            self._arm = situation.leader
+        else:
+            self._arm = int(self._rng.integers(self._n_arms))
+        return 1
+
+    def next(self) -> int:
+        """Return the arm that was chosen."""
+        return self._arm
+
+    def pulls_per_nat(self) -> float:
+        """Return what a unit of evidence costs by plan; there is none."""
+        return math.inf
+
+
+def main() -> None:
+    """Find the best of three arms."""
+    rng = np.random.default_rng(1)
+    means = [0.2, 1.0, 0.4]
+    learner = Learner(HalfLeader(), np.eye(3), delta=0.05, noise_std=0.5)
+    while not learner.stopped:
+        (arm,) = learner.next_arms()
+        learner.tell(arm, means[arm] + 0.5 * rng.standard_normal())
+    decision = learner.decision
+    print(f"Arm {decision.best} is the best, says {decision.rule} after {decision.n_pulls} pulls: {learner.counts}.")
+
+
+if __name__ == "__main__":
+    main()

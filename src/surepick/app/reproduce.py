@@ -1,0 +1,152 @@
+"""Experiments on the command line: sweep them one after the other, say how far it is, and write the report."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from surepick.app.console import Code, Format, misuse, print_error, results, stages
+from surepick.simulation.experiment import Experiment, named_experiment, named_experiments
+from surepick.simulation.sweep import State, Summary, sweep
+
+LINE_SECONDS = 30.0
+"""How often a line says how far it is, where there is no terminal."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How the user wants experiments to be run."""
+
+    full: bool
+    runs: int | None
+    jobs: int | None
+    dask: str | None
+    out: Path
+
+    def __post_init__(self) -> None:
+        if self.full and self.runs is not None:
+            raise misuse("one number of runs is needed, got --full and --runs; leave one out.")
+        if self.runs is not None and self.runs < 1:
+            raise misuse(f"--runs must be at least 1, got {self.runs}.")
+        if self.jobs is not None and self.dask not in (None, "local"):
+            raise misuse(f"--jobs belongs to this machine, got it with --dask {self.dask}; leave it out.")
+
+    def n_runs(self, experiment: Experiment) -> int:
+        """Runs of each cell."""
+        return self.runs or (experiment.n_runs if self.full else experiment.quick_runs)
+
+
+def reproduce(names: Sequence[str], how: How) -> Code:
+    """Run experiments that come with the package; all of them if none is named."""
+    known = named_experiments()
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise misuse(f"an experiment must be one of {', '.join(known)}, got {unknown[0]!r}.")
+    return run_experiments([named_experiment(name) for name in names or known], how)
+
+
+def list_experiments() -> Code:
+    """Say which experiments there are."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for header in ("experiment", "what", "cells", "runs each", "with --full"):
+        table.add_column(header, justify="left" if header in ("experiment", "what") else "right")
+    for name in named_experiments():
+        experiment = named_experiment(name)
+        n_cells = len(experiment.cells())
+        table.add_row(name, experiment.title, str(n_cells), str(experiment.quick_runs), str(experiment.n_runs))
+    results().print(table)
+    return Code.OK
+
+
+def run_experiments(experiments: Sequence[Experiment], how: How) -> Code:
+    """Do what is missing, write the report over all, and say what failed."""
+    names = [experiment.name for experiment in experiments]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise misuse(f"every experiment needs a folder of its own, got {twice[0]!r} twice.")
+    console = stages(Format.TABLE)
+    has_failed = False
+    for experiment in experiments:
+        folder = how.out / experiment.name
+        try:
+            with _reporting(console, experiment.name) as progress:
+                start = time.monotonic()
+                summary = sweep(
+                    experiment,
+                    folder,
+                    n_runs=how.n_runs(experiment),
+                    n_jobs=-1 if how.jobs is None else how.jobs,
+                    dask=how.dask,
+                    progress=progress,
+                )
+        except KeyboardInterrupt:
+            print_error(f"interrupted; finished runs are in {folder}, the same command goes on from there")
+            return Code.NOT_STOPPED
+        has_failed |= summary.n_failed > 0
+        _say(console, experiment, summary, time.monotonic() - start)
+    write([how.out / name for name in names], how.out, console)
+    return Code.FAILURE if has_failed else Code.OK
+
+
+def write(folders: Sequence[Path], out: Path, console: Console) -> None:
+    """Write the report and say where."""
+    from surepick.simulation.report import write_report  # noqa: PLC0415 (draws; `--help` stays quick)
+
+    paths = write_report(folders, out)
+    console.print(
+        f"report: {', '.join(str(path) for path in paths if path.suffix in ('.md', '.html'))}", soft_wrap=True
+    )
+
+
+def _say(console: Console, experiment: Experiment, summary: Summary, seconds: float) -> None:
+    before = f", {summary.n_before} were there" if summary.n_before else ""
+    console.print(f"{experiment.name}: {summary.n_done} runs in {seconds:.1f} s{before}", soft_wrap=True)
+    for failure in summary.failures:
+        print_error(f"{failure.cell}, run {failure.run}: {failure.error}")
+    if summary.n_failed:
+        print_error(f"{experiment.name}: {summary.n_failed} runs failed, the first of each cell is above")
+
+
+@contextmanager
+def _reporting(console: Console, label: str) -> Iterator[Callable[[State], None]]:
+    """A bar on a terminal, a line now and then elsewhere."""
+    if not console.is_terminal:
+        yield _lines(console, label)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("runs{task.fields[left]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(label, total=None, left="")
+        yield lambda state: progress.update(task, completed=state.done, total=state.total, left=_left(state))
+
+
+def _lines(console: Console, label: str) -> Callable[[State], None]:
+    last = time.monotonic()
+
+    def on_progress(state: State) -> None:
+        nonlocal last
+        if time.monotonic() - last > LINE_SECONDS:
+            last = time.monotonic()
+            console.print(f"{label}: {state.done} of {state.total} runs{_left(state)}", soft_wrap=True)
+
+    return on_progress
+
+
+def _left(state: State) -> str:
+    if state.seconds_left is None:
+        return ""
+    minutes, seconds = divmod(round(state.seconds_left), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f", about {hours}:{minutes:02d}:{seconds:02d} left"

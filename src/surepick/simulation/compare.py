@@ -1,0 +1,218 @@
+"""Two tables of runs side by side: what changed in each cell, and whether noise explains it.
+
+Cells are the same if problem, arguments, label and delta agree. Where their seeds agree too, run i met the same
+instance and the same noise in both tables, so runs are compared in pairs: mean pulls by the paired t test, wrong
+answers by the exact sign test of the runs in which one table is wrong and the other is not. Else by Welch's t test and
+Fisher's exact test. Every p-value is multiplied by the number of tests (Bonferroni), so the probability that any cell
+is called changed although nothing did is at most the level, as far as means of that many runs are normal.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surepick.errors import InvalidInput, SurepickError
+from surepick.simulation.store import check_table
+
+LEVEL = 0.05
+
+Verdict = Literal["identical", "noise", "changed", "too few runs"]
+Identity = tuple[str, str, str, float]
+
+
+class Side(NamedTuple):
+    """A cell in one of the tables."""
+
+    n_runs: int
+    mean: float
+    n_errors: int
+    n_unfinished: int
+    seconds: float
+    """Mean CPU time of a run; depends on the machine and is not tested."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellChange:
+    """A cell that both tables have."""
+
+    problem: str
+    arguments: str
+    algorithm: str
+    delta: float
+    first: Side
+    second: Side
+    is_paired: bool
+    """Compared run by run, and only the runs that both tables have; else the seeds differ."""
+    p_pulls: float
+    """Probability of a difference of this size by chance, times the number of tests; NaN if not tested."""
+    p_errors: float
+    verdict: Verdict
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """All cells of two tables."""
+
+    cells: tuple[CellChange, ...]
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+    n_tests: int
+    level: float
+
+    @property
+    def n_changed(self) -> int:
+        """Cells with a difference that noise does not explain."""
+        return sum(cell.verdict == "changed" for cell in self.cells)
+
+
+class _Cell(NamedTuple):
+    seed: int
+    run: NDArray[np.int64]
+    n_pulls: NDArray[np.float64]
+    wrong: NDArray[np.bool_]
+    stopped: NDArray[np.bool_]
+    seconds: NDArray[np.float64]
+
+    def taken(self, rows: NDArray[np.int64]) -> "_Cell":
+        """Some of the runs."""
+        return _Cell(
+            self.seed, self.run[rows], self.n_pulls[rows], self.wrong[rows], self.stopped[rows], self.seconds[rows]
+        )
+
+
+def compare(first: Path, second: Path, *, level: float = LEVEL) -> Comparison:
+    """Compare two tables of runs.
+
+    Raises:
+        InvalidInput: they have no cell in common.
+        SurepickError: a file is missing, damaged or no table of runs.
+    """
+    tables = _cells(first), _cells(second)
+    common = [cell for cell in tables[0] if cell in tables[1]]
+    if not common:
+        raise InvalidInput(f"{first} and {second} have no cell in common; compare tables of the same experiment.")
+    pairs = [_aligned(tables[0][identity], tables[1][identity]) for identity in common]
+    tested = [_tests(*pair) for pair in pairs]
+    n_tests = sum(not math.isnan(p) for ps in tested for p in ps)
+    cells = []
+    for identity, (a, b, is_paired), ps in zip(common, pairs, tested, strict=True):
+        p_pulls, p_errors = (min(1.0, n_tests * p) if p == p else p for p in ps)  # noqa: PLR0124 (NaN stays)
+        verdict: Verdict = "noise"
+        if math.isnan(p_pulls):
+            verdict = "identical" if is_paired and _is_identical(a, b) else "too few runs"
+        elif min(p_pulls, p_errors) < level:
+            verdict = "changed"
+        problem, arguments, algorithm, delta = identity
+        cells.append(
+            CellChange(
+                problem=problem,
+                arguments=arguments,
+                algorithm=algorithm,
+                delta=delta,
+                first=_side(a),
+                second=_side(b),
+                is_paired=is_paired,
+                p_pulls=p_pulls,
+                p_errors=p_errors,
+                verdict=verdict,
+            )
+        )
+    return Comparison(
+        cells=tuple(cells),
+        only_first=tuple(_name(cell) for cell in tables[0] if cell not in tables[1]),
+        only_second=tuple(_name(cell) for cell in tables[1] if cell not in tables[0]),
+        n_tests=n_tests,
+        level=level,
+    )
+
+
+def _cells(path: Path) -> dict[Identity, _Cell]:
+    """The cells of a table, in its order."""
+    columns = ["key", "run", "problem", "arguments", "algorithm", "delta", "seed", "n_pulls", "stopped", "correct"]
+    with check_table(path) as file:
+        try:
+            table = file.read(columns=[*columns, "seconds"])
+        except (OSError, ValueError) as error:
+            raise SurepickError(f"{path} is damaged; make it again.") from error
+    column = {name: table[name].to_numpy() for name in table.column_names}
+    _, places, of_row = np.unique(column["key"], return_index=True, return_inverse=True)
+    cells: dict[Identity, _Cell] = {}
+    for number in np.argsort(places):
+        rows, place = of_row == number, places[number]
+        problem, arguments, algorithm = (str(column[name][place]) for name in ("problem", "arguments", "algorithm"))
+        identity = (problem, arguments, algorithm, float(column["delta"][place]))
+        if identity in cells:
+            raise InvalidInput(f"{path} has two kinds of runs of {_name(identity)}; make it again in a new folder.")
+        stopped = column["stopped"][rows]
+        cells[identity] = _Cell(
+            seed=int(column["seed"][place]),
+            run=column["run"][rows],
+            n_pulls=column["n_pulls"][rows].astype(np.float64),
+            wrong=stopped & ~column["correct"][rows],
+            stopped=stopped,
+            seconds=column["seconds"][rows],
+        )
+    return cells
+
+
+def _aligned(a: _Cell, b: _Cell) -> tuple[_Cell, _Cell, bool]:
+    """The runs to compare, and whether they are pairs."""
+    _, in_a, in_b = np.intersect1d(a.run, b.run, return_indices=True)
+    if a.seed != b.seed or not len(in_a):
+        return a, b, False
+    return a.taken(in_a), b.taken(in_b), True
+
+
+def _tests(a: _Cell, b: _Cell, is_paired: bool) -> tuple[float, float]:  # noqa: FBT001 (of `_aligned`)
+    """p-values of pulls and of wrong answers; NaN if there is nothing to test, or nothing to test it with."""
+    from scipy import stats  # noqa: PLC0415 (slow to import)
+
+    n, m = len(a.run), len(b.run)
+    if min(n, m) < 2 or (is_paired and _is_identical(a, b)):
+        return math.nan, math.nan
+    if is_paired:
+        difference = b.n_pulls - a.n_pulls
+        only_a, only_b = int((a.wrong & ~b.wrong).sum()), int((b.wrong & ~a.wrong).sum())
+        p_errors = float(stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
+        if np.ptp(difference) > 0.0:
+            return float(stats.ttest_1samp(difference, 0.0).pvalue), p_errors
+        # All alike: signs that are chance agree that often.
+        return 2.0 ** (1 - n) if difference[0] else 1.0, p_errors
+    wrong_a, wrong_b = int(a.wrong.sum()), int(b.wrong.sum())
+    p_errors = float(stats.fisher_exact(np.array([[wrong_a, n - wrong_a], [wrong_b, m - wrong_b]])).pvalue)
+    if np.ptp(a.n_pulls) > 0.0 or np.ptp(b.n_pulls) > 0.0:
+        return float(stats.ttest_ind(a.n_pulls, b.n_pulls, equal_var=False).pvalue), p_errors
+    # Both constant: so many of the ways to deal the runs to the tables separate them.
+    return 1.0 if a.n_pulls[0] == b.n_pulls[0] else 2.0 / math.comb(n + m, n), p_errors
+
+
+def _is_identical(a: _Cell, b: _Cell) -> bool:
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("n_pulls", "wrong", "stopped"))
+
+
+def _side(cell: _Cell) -> Side:
+    return Side(
+        n_runs=len(cell.run),
+        mean=float(cell.n_pulls.mean()),
+        n_errors=int(cell.wrong.sum()),
+        n_unfinished=int((~cell.stopped).sum()),
+        seconds=float(cell.seconds.mean()),
+    )
+
+
+def cell_name(problem: str, arguments: str) -> str:
+    """A problem with its arguments, as a call."""
+    values: dict[str, Any] = json.loads(arguments)
+    return f"{problem}({', '.join(f'{name}={value}' for name, value in values.items())})"
+
+
+def _name(identity: Identity) -> str:
+    problem, arguments, algorithm, delta = identity
+    return f"{algorithm} on {cell_name(problem, arguments)} at delta {delta:g}"

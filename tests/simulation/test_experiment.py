@@ -1,0 +1,198 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from surepick.algorithms import algorithms
+from surepick.core.arms import FiniteArms
+from surepick.errors import InvalidInput
+from surepick.simulation import experiment as module
+from surepick.simulation import problems
+from surepick.simulation.experiment import Experiment, named_experiment, named_experiments, read_experiment
+from surepick.simulation.problems import Problem
+from tests.simulation.tiny import tiny
+
+PLUGIN = "class Own:\n    def compose(self, ground):\n        raise NotImplementedError\n"
+
+
+def keys(experiment: Experiment) -> list[str]:
+    """The keys of all cells."""
+    return [cell.key for cell in experiment.cells()]
+
+
+def test_cells_are_the_grid_in_the_order_of_the_file() -> None:
+    """Problems, then arguments with the last one fastest, then delta, then algorithms."""
+    grid = tiny(
+        ('name = "unit_basis"', 'name = "soare"'),
+        ("means = [[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "dim = [2, 3], angle = [0.1, 0.2]"),
+        ("delta = [0.1]", "delta = [0.1, 0.01]"),
+    )
+    found = [(*cell.arguments.values(), cell.delta, cell.algorithm.label) for cell in grid.cells()]
+    assert found == [
+        (dim, angle, delta, label)
+        for dim in (2, 3)
+        for angle in (0.1, 0.2)
+        for delta in (0.1, 0.01)
+        for label in ("uniform", "evidence")
+    ]
+
+
+def test_an_argument_that_is_a_list_stands_in_a_list() -> None:
+    """The grid is spanned by the outer list."""
+    assert [cell.arguments["means"] for cell in tiny().cells()][::2] == [[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]
+
+
+def test_texts_and_other_cells_do_not_enter_the_key() -> None:
+    """Labels, titles, numbers of runs and further cells keep the runs that are there."""
+    first = keys(tiny())
+    changed = tiny(
+        ('label = "uniform"', 'label = "in turn"'),
+        ('title = "Tiny"', 'title = "Small"\nabout = "x"'),
+        ("n_runs = 12", "n_runs = 99"),
+        ("delta = [0.1]", "delta = [0.1, 0.2]"),
+    )
+    assert set(first) < set(keys(changed))
+    assert len(set(first)) == 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("seed = 7", "seed = 8"),
+        ("max_pulls = 8", "max_pulls = 9"),
+        ("max_pulls = 8", "max_pulls = 8\nbounds = true"),
+        ("delta = [0.1]", "delta = [0.11]"),
+        ("means = [[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "means = [[3.5, 0.0, 0.0]]"),
+        ("1.0, 0.0]] }", "1.0, 0.0]], noise_std = 0.5 }"),
+        ('"uniform"\n\n', '"uniform"\nonly = { name = "unit_basis" }\n\n'),
+        ('"uniform"\n\n', '"uniform"\noptions = { schedule = "doubling" }\n\n'),
+        ('"uniform"\n\n', '"xy-oracle"\nknows = ["theta"]\n\n'),
+    ],
+)
+def test_what_determines_a_run_enters_the_key(change: tuple[str, str]) -> None:
+    """Any change of problem, arguments, options, knowledge, risk, seed or limit gives new runs; `only` does not."""
+    before, after = keys(tiny()), keys(tiny(change))
+    assert (before[0] == after[0]) == ("only" in change[1])
+
+
+def test_the_source_of_a_plug_in_enters_the_key(tmp_path: Path) -> None:
+    """Another version of the file gives other runs; where it lies does not matter."""
+    change = ('name = "uniform"\n\n', 'plugin = "sub/own.py:Own"\n\n')
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "own.py").write_text(PLUGIN)
+    (tmp_path / "own.py").write_text(PLUGIN)
+    first = keys(tiny(change, folder=tmp_path))
+    (tmp_path / "sub" / "own.py").unlink()
+    assert keys(tiny(change, folder=tmp_path)) == first  # found beside the file, as in a folder of results
+    (tmp_path / "own.py").write_text(PLUGIN + "\n")
+    again = keys(tiny(change, folder=tmp_path))
+    assert [a == b for a, b in zip(first, again, strict=True)] == [False, True, False, True]
+
+
+def test_arguments_that_every_problem_takes() -> None:
+    """noise_std is the problem's, epsilon the learner's."""
+    cell = tiny(("[2.0, 1.0, 0.0]] }", "[2.0, 1.0, 0.0]], noise_std = 0.5, epsilon = 0.2 }")).cells()[0]
+    assert cell.problem.draw(cell.arguments, 0).noise_std == 0.5
+    assert cell.problem.slack(cell.arguments) == 0.2
+    own = tiny(
+        ("unit_basis", "sphere_set"), ("means = [[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "dim = 3, epsilon = 0.2")
+    ).cells()[0]
+    assert own.problem.slack(own.arguments) == 0.0  # it brings its own
+
+
+def test_redrawn_problems_follow_the_seed() -> None:
+    """With redraw the run's seed makes the instance; without it the arguments alone do."""
+    text = ("unit_basis", "many_arms"), ("means = [[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "n_arms = 9")
+    fixed = tiny(*text).cells()[0]
+    redrawn = tiny(*text, ('"many_arms"', '"many_arms"\nredraw = true')).cells()[0]
+
+    def arms(cell: module.Cell, seed: int) -> list[list[float]]:
+        problem = cell.problem.draw(cell.arguments, seed)
+        assert isinstance(problem, Problem)
+        return problem.X.tolist()
+
+    assert arms(fixed, 1) == arms(fixed, 2) == problems.many_arms(9).X.tolist()
+    assert arms(redrawn, 1) != arms(redrawn, 2)
+    assert arms(redrawn, 2) == problems.many_arms(9, seed=2).X.tolist()
+
+
+def test_knowledge_is_true_of_the_problem() -> None:
+    """What algorithms are told: theta, its norm, the largest mean in size."""
+    problem = problems.unit_basis([3.0, -4.0])
+    told = {name: know(problem) for name, know in module.KNOWLEDGE.items()}
+    np.testing.assert_array_equal(told["theta"], [3.0, -4.0])
+    assert (told["norm_bound"], told["reward_bound"]) == (5.0, 4.0)
+    assert FiniteArms(problem.X).n_arms == 2
+
+
+def test_published_figures_find_their_cells() -> None:
+    """A figure is about the cells with its label, arguments and, if given, its delta."""
+    figure = '[[published]]\nalgorithm = "uniform"\nproblem = { means = [[3.0, 0.0, 0.0]] }\nmean = 9\nsource = "me"\n'
+    found = tiny(("# end", f"{figure}delta = 0.2"), ("delta = [0.1]", "delta = [0.1, 0.2]"))
+    (published,) = found.published
+    about = [cell for cell in found.cells() if published.is_about(cell)]
+    assert [(cell.delta, cell.arguments["means"][0], cell.algorithm.label) for cell in about] == [(0.2, 3.0, "uniform")]
+    assert (published.mean, published.se, published.quantity) == (9.0, None, "n_pulls")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("title", "titel"), r"tiny.toml: `title` is missing; it must be a text"),
+        (('title = "Tiny"', 'title = "Tiny"\ncolour = 1'), r"no key `colour` is known; the keys are .*title"),
+        (("[0.1]", "0.1"), r"`delta` must be a list of numbers such as \[0.05\], got 0.1"),
+        (("[0.1]", "[0.1, 0.1]"), r"`delta` must be a list of one or more different numbers"),
+        (("[0.1]", "[1.5]"), r"tiny.toml: `delta` must be"),
+        (("[0.1]", "[true]"), r"`delta` must be a list of numbers"),
+        (("n_runs = 12", "n_runs = 0"), r"`n_runs` must be a whole number of at least 1, got 0"),
+        (("seed = 7", "seed = 7.5"), r"`seed` must be a whole number"),
+        (('name = "tiny"', 'name = "../tiny"'), r"`name` must be letters, digits"),
+        (('"unit_basis"', '"unit_bases"'), r"\[\[problems\]\] 1: `name` must be one of many_arms, .* got 'unit_bases'"),
+        (("{ means", "{ mean"), r"unit_basis takes no 'mean'; its arguments are means"),
+        (("arguments = {", "#"), r"unit_basis takes 'means'"),
+        (('"unit_basis"', '"unit_basis"\nredraw = true'), r"`redraw` must be false, since unit_basis has no seed"),
+        (("[[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "[]"), r"at least one value for means"),
+        (("[[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "1979-05-27"), r"must be numbers, texts, lists or tables"),
+        (("1.0, 0.0]] }", "1.0, 0.0]], noise_std = 0 }"), r"\[\[problems\]\] 1: `noise_std` must be"),
+        (('name = "uniform"\n\n', 'name = "unifrom"\n\n'), r"\[\[algorithms\]\] 1: `name` must be one of alba, .*unif"),
+        (('name = "uniform"\n\n', 'options = { a = 1 }\n\n'), r"`name` must be one of"),
+        (('"uniform"\n\n', '"uniform"\nknows = ["thera"]\n\n'), r"`knows` must be some of theta, norm_bound, rew"),
+        (('"uniform"\n\n', '"uniform"\nonly = { means = 1 }\n\n'), r"`only` of 'uniform' must fit a problem"),
+        (('label = "evidence"', 'label = "uniform"'), r"a label of its own, got 'uniform' twice"),
+        (('options = { stopping = "evidence" }', ""), r"the same runs twice: uniform on unit_basis.*; evidence on"),
+        (('"uniform"\n\n', '"uniform"\nplugin = "own.py"\n\n'), r"`plugin` must be a file and a class such as"),
+        (('"uniform"\n\n', '"uniform"\nplugin = "no.py:Own"\n\n'), r"cannot read the plug-in no.py: No such file"),
+        (("[[algorithms]]", "[[algorithm]]"), r"`algorithms` is missing"),
+        (("[[problems]]", "[problems]"), r"`problems` must be a list of tables, each headed \[\[problems\]\]"),
+        (('title = "Tiny"', 'title = Tiny'), r"tiny.toml must be TOML: .*line 3"),
+        (("# end", '[[published]]\nalgorithm = "x"\nmean = 1\nsource = "y"\n'), r"got 'x' with \{\}; look at the"),
+        (("# end", '[[published]]\nalgorithm = "x"\nmean = "1"\n'), r"\[\[published\]\] 1: `mean` must be a number"),
+    ],
+)  # fmt: skip
+def test_bad_files_are_refused_in_one_sentence(change: tuple[str, str], complaint: str) -> None:
+    """The file, the table, the key, what was needed and what came."""
+    with pytest.raises(InvalidInput, match=complaint) as caught:
+        tiny(change)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    """A missing file and one that is no text."""
+    with pytest.raises(InvalidInput, match=r"cannot read .*none\.toml: No such file"):
+        read_experiment(tmp_path / "none.toml")
+    (tmp_path / "latin.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInput, match=r"cannot read .*latin\.toml"):
+        read_experiment(tmp_path / "latin.toml")
+
+
+def test_experiments_of_the_package_can_be_read() -> None:
+    """Each has the name of its file, known algorithms, and fewer runs by default than in full."""
+    names = named_experiments()
+    assert "paper-table-1" in names
+    for name in names:
+        found = named_experiment(name)
+        assert found.name == name
+        assert found.quick_runs <= found.n_runs
+        assert all(spec.plugin is not None or spec.name in algorithms() for spec in found.algorithms)
+    with pytest.raises(InvalidInput, match=r"an experiment must be one of .*paper-table-1"):
+        named_experiment("paper-table-9")

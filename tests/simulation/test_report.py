@@ -1,0 +1,285 @@
+import math
+import os
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from surepick.errors import InvalidInput, SurepickError
+from surepick.simulation.experiment import Published, parse_experiment
+from surepick.simulation.report import part_of, write_report
+from surepick.simulation.report_cells import Estimated, Summary, compare, read_section, summarize, z_score
+from tests.simulation.report_folders import PAPER, label_text, write_folder
+
+RUNS = {
+    ("Lazy TS", 0): [380, 400, 420, 440],
+    ("Lazy TS", 1): [500, 510, 520],
+    ("default", 0): [100, 120, 140, 160, 180],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results whose last cell has no runs."""
+    folder = write_folder(tmp_path_factory.mktemp("report") / "runs", PAPER, RUNS)
+    os.utime(folder / "runs.parquet", (1_700_000_000, 1_700_000_000))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def paths(folder: Path) -> list[Path]:
+    """The report on them."""
+    return write_report([folder], folder.parent / "out")
+
+
+def summaries_of(folder: Path) -> dict[tuple[str, int], Summary]:
+    """Summaries by label and number of arms."""
+    return {(s.label, s.cell.arguments["n_arms"]): s for s in read_section(folder).summaries}
+
+
+def test_statistics_by_hand(folder: Path) -> None:
+    """Mean, standard error, quantiles and ratio of 100, 120, 140, 160, 180."""
+    ours = summaries_of(folder)["default", 1000]
+    assert ours.n_runs == 5
+    assert ours.quantities["n_pulls"].mean == pytest.approx(140)
+    assert ours.quantities["n_pulls"].se == pytest.approx(math.sqrt(200))  # variance 1000, five runs
+    assert ours.median == 140
+    assert ours.quantile_90 == pytest.approx(172)  # 0.4 of the way from the fourth to the fifth of five values
+    assert ours.box.tolist() == pytest.approx([104, 120, 140, 160, 176])
+    assert ours.quantities["ratio"].mean == pytest.approx(1.4)
+    assert ours.quantities["seconds"] == pytest.approx((0.002, 0.0))
+    assert ours.versions == ("1.2.3",)
+
+
+def test_rows_of_a_cell_that_spans_groups_of_the_table(folder: Path) -> None:
+    """The table of the test has groups of three rows; the first cell has four, the last one three."""
+    summaries = summaries_of(folder)
+    assert summaries["Lazy TS", 1000].quantities["n_pulls"].mean == pytest.approx(410)
+    assert summaries["Lazy TS", 2500].quantities["n_pulls"].mean == pytest.approx(510)
+
+
+def test_errors_and_their_exact_interval(tmp_path: Path) -> None:
+    """Two wrong answers in five, whose interval lies above delta, are marked."""
+    folder = write_folder(tmp_path, PAPER, {("default", 0): [10] * 5}, correct=[True, True, False, True, False])
+    ours = summaries_of(folder)["default", 1000]
+    low, high = ours.error_interval
+    assert ours.n_errors == 2
+    # The ends are the risks at which two or more, or two or fewer, errors in five have probability 2.5 %.
+    assert binom.sf(1, 5, low) == pytest.approx(0.025)
+    assert binom.cdf(2, 5, high) == pytest.approx(0.025)
+    row = next(row for row in part_of(read_section(folder), []).runs.rows if row[0] == "default" and row[2] == "5")
+    assert "2 (5.3 to 85 %) > delta!" in row
+
+
+def test_a_cell_without_runs(folder: Path) -> None:
+    """It is listed, with nothing to say."""
+    missing = summaries_of(folder)["default", 2500]
+    assert missing.n_runs == 0
+    assert missing.compared[0].statement == "no runs yet"
+    part = part_of(read_section(folder), [])
+    assert part.runs.rows[-1][:3] == ["default", "n_arms 2500", "0"]
+    assert set(part.runs.rows[-1][3:]) == {"-"}
+    assert "0 to 5 in each of 4 cells" in part.facts
+    assert part.verdicts == "Of 3 published figures: 1 agree, 1 better, 1 cannot be told yet."
+
+
+def test_no_table_yet(tmp_path: Path) -> None:
+    """A folder before its first run gives a report without figures."""
+    folder = write_folder(tmp_path / "runs", PAPER, {})
+    (folder / "runs.parquet").unlink()
+    paths = write_report([folder], tmp_path / "out")
+    assert [path.name for path in paths] == ["report.md", "report.html"]
+    assert "No runs yet" in paths[0].read_text("utf-8")
+
+
+def test_unfinished_runs_are_counted_and_marked(tmp_path: Path) -> None:
+    """They are no errors, but means that contain them are lower estimates."""
+    stopped = [True, False, True, True, True]
+    folder = write_folder(tmp_path, PAPER, {("default", 0): [10, 5000, 20, 30, 40]}, stopped=stopped, correct=stopped)
+    ours = summaries_of(folder)["default", 1000]
+    assert (ours.n_unfinished, ours.n_errors) == (1, 0)
+    assert ours.compared[0].statement == "cannot be told: 1 runs did not stop, so our mean is too small"
+    row = next(row for row in part_of(read_section(folder), []).runs.rows if row[0] == "default" and row[2] == "5")
+    assert row[-1] == "1"
+    assert row[3].startswith("≥ 1\u202f020")
+
+
+def test_bounds_that_are_missing_give_no_ratio(tmp_path: Path) -> None:
+    """NaN stands for a bound nobody asked for."""
+    folder = write_folder(tmp_path, PAPER, RUNS, lower_bound=[math.nan] * 5)
+    assert summaries_of(folder)["default", 1000].value("ratio") is None
+    assert "Ratio" not in part_of(read_section(folder), []).runs.headers
+
+
+def figure(**changes: object) -> Published:
+    """The first published figure, 400 +- 30, changed."""
+    (published,) = parse_experiment(PAPER, "test").published[:1]
+    return replace(published, **changes)  # type: ignore[arg-type]
+
+
+CELLS = {cell.algorithm.label: cell for cell in parse_experiment(PAPER, "test").cells()}
+
+
+@pytest.mark.parametrize(
+    ("label", "mean", "quantity", "statement"),
+    [
+        ("Lazy TS", 400 + 149, "n_pulls", "agrees"),  # combined standard error 50
+        ("Lazy TS", 400 - 149, "n_pulls", "agrees"),
+        ("Lazy TS", 400 + 151, "n_pulls", "differs: another instance"),
+        ("Lazy TS", 400 - 151, "n_pulls", "differs: another instance"),  # the same method should need as many
+        ("default", 400 - 149, "n_pulls", "agrees"),
+        ("default", 400 - 151, "n_pulls", "better: another instance"),
+        ("default", 400 + 151, "n_pulls", "differs: another instance"),
+        ("default", 400 - 151, "support", "differs: another instance"),  # fewer arms are no merit
+        ("Lazy TS", 400 - 151, "seconds", "better: another instance"),
+        ("Lazy TS", 400 + 151, "seconds", "differs: another instance"),
+    ],
+)
+def test_statements(label: str, mean: float, quantity: str, statement: str) -> None:
+    """What is said at and beyond three combined standard errors."""
+    compared = compare(figure(quantity=quantity), CELLS[label], Estimated(mean, 40.0), n_unfinished=0)
+    assert compared.statement == statement
+    assert compared.z == pytest.approx((mean - 400) / 50)
+
+
+def test_statements_when_little_is_known() -> None:
+    """No runs, one run, no note, no published standard error, runs given up."""
+    cell = CELLS["default"]
+    assert compare(figure(), cell, None, n_unfinished=0).statement == "no runs yet"
+    assert compare(figure(), cell, Estimated(1.0, math.nan), n_unfinished=0).statement == "cannot be told from one run"
+    assert compare(figure(note=""), cell, Estimated(1.0, 1.0), n_unfinished=0).statement == "better"
+    assert compare(figure(se=None), cell, Estimated(410.0, 5.0), n_unfinished=0).z == pytest.approx(2.0)
+    # Time and support of a run that was given up are what they are.
+    assert compare(figure(quantity="support"), cell, Estimated(400.0, 1.0), n_unfinished=3).statement == "agrees"
+
+
+def test_z_without_any_spread() -> None:
+    """Counts that never vary can still agree or differ."""
+    assert z_score(Estimated(2.0, 0.0), Estimated(2.0, 0.0)) == 0.0
+    assert z_score(Estimated(2.0, 0.0), Estimated(2.1, 0.0)) == -math.inf
+    assert math.isnan(z_score(Estimated(2.0, math.nan), Estimated(2.0, 1.0)))
+
+
+def test_a_single_run_has_no_standard_error() -> None:
+    """And nothing is made up for it."""
+    one = {"run": np.array([0]), "n_pulls": np.array([50]), "stopped": np.array([True]), "correct": np.array([True])}
+    one |= {name: np.array([1.0]) for name in ("support", "seconds", "evidence", "target", "lower_bound")}
+    summary = summarize(CELLS["default"], {**one, "version": np.array(["1"])})
+    assert summary.quantities["n_pulls"].mean == 50
+    assert math.isnan(summary.quantities["n_pulls"].se)
+
+
+class Page(HTMLParser):
+    """Tags and text of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep a tag."""
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        """Keep text."""
+        self.text += data
+
+
+def test_files_and_facts(paths: list[Path]) -> None:
+    """Both reports say how many runs, from which seed, by which version and when."""
+    names = ["report.md", "report.html", "paper-pulls-by-n_arms", "paper-distributions"]
+    assert [path.name for path in paths] == [
+        *names[:2],
+        *(f"{name}.{ending}" for name in names[2:] for ending in ("png", "svg")),
+    ]
+    assert all(path.stat().st_size > 0 for path in paths)
+    page = Page(paths[1].read_text("utf-8"))
+    for text in (paths[0].read_text("utf-8"), page.text):
+        for fact in ("12 runs", "seed 7", "surepick 1.2.3", "2023-11-14 22:13 UTC", "Clopper-Pearson", "410.0 ± 12.9"):
+            assert fact in text
+    assert paths[0].read_text("utf-8").count("](paper-") == 2
+
+
+def test_the_page_needs_nothing_else(paths: list[Path]) -> None:
+    """No script, no link but to data inside the page."""
+    page = Page(paths[1].read_text("utf-8"))
+    links = [value for _, attributes in page.tags for name in ("src", "href") if (value := attributes.get(name))]
+    assert len(links) == 3  # the icon, which is empty, and two figures
+    assert all(link.startswith("data:") for link in links)
+    assert not [tag for tag, _ in page.tags if tag in {"script", "iframe", "object"}]
+    assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in page.tags
+
+
+def test_texts_of_the_user_are_not_markup(tmp_path: Path) -> None:
+    """A label stays a label in HTML, in Markdown and in figures."""
+    label = "<img src=x onerror=alert(1)> | **a** $x_1$ & \"b\" 'c'"
+    folder = write_folder(tmp_path / "runs", label_text(label), {(label, 0): [10, 20], (label, 1): [30, 40]})
+    paths = write_report([folder], tmp_path / "out")
+    page = Page(paths[1].read_text("utf-8"))
+    assert not [attributes for tag, attributes in page.tags if tag == "img" and "onerror" in attributes]
+    assert label in page.text
+    markdown = paths[0].read_text("utf-8")
+    assert "<img" not in markdown
+    assert "\\| \\*\\*a\\*\\*" in markdown
+    widths = {line.replace("\\|", "").count("|") for line in markdown.splitlines() if line.startswith("|")}
+    assert widths == {14, 9}  # both tables keep their columns
+
+
+def test_same_runs_same_bytes(folder: Path, paths: list[Path], tmp_path: Path) -> None:
+    """Reports can be compared."""
+    for path, other in zip(paths, write_report([folder], tmp_path), strict=True):
+        assert path.read_bytes() == other.read_bytes(), path.name
+
+
+def test_several_risks_and_schedules(tmp_path: Path) -> None:
+    """Each gets its figure."""
+    text = PAPER.split("[[published]]", maxsplit=1)[0].replace("[0.05]", "[0.1, 0.001]").replace("[1000, 2500]", "1000")
+    text = text.replace('{ variant = "paper" }', '{ schedule = "doubling" }')
+    text = text.replace('label = "default"', 'label = "default"\noptions = { schedule = "every" }')
+    runs = {(label, place): [100 * (place + 1), 120] for label in ("Lazy TS", "default") for place in (0, 1)}
+    paths = write_report([write_folder(tmp_path / "runs", text, runs)], tmp_path / "out")
+    assert [path.stem for path in paths[2::2]] == ["paper-risk", "paper-schedule", "paper-distributions"]
+    assert "| Lazy TS | many\\_arms | 0.001 | 2 |" in paths[0].read_text("utf-8")
+
+
+def test_many_cells_get_ratios_instead_of_boxes(tmp_path: Path) -> None:
+    """Boxes of 82 cells would fill pages."""
+    head, _, _ = PAPER.partition("[[algorithms]]")
+    head = head.replace('[1000, 2500], variant = "as-run"', '1000, variant = ["as-run", "normal-std-0.09"]')
+    labels = [f"algorithm {i}" for i in range(41)]
+    text = head + "".join(
+        f'[[algorithms]]\nlabel = "{label}"\nname = "uniform"\noptions = {{ seed = {i} }}\n'
+        for i, label in enumerate(labels)
+    )
+    runs = {(label, place): [100, 200] for label in labels for place in (0, 1)}
+    paths = write_report([write_folder(tmp_path / "runs", text, runs)], tmp_path / "out")
+    assert [path.stem for path in paths[2::2]] == ["paper-ratios"]
+
+
+def test_several_experiments_in_one_report(tmp_path: Path) -> None:
+    """Every one has its place and a link to it."""
+    runs = {("Lazy TS", 0): [10, 20]}
+    folders = [write_folder(tmp_path / name, PAPER.replace('"paper"', f'"{name}"', 1), runs) for name in ("a", "b")]
+    paths = write_report(folders, tmp_path / "out")
+    assert len({path.name for path in paths}) == len(paths) == 10
+    page = Page(paths[1].read_text("utf-8"))
+    targets = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
+    assert {attributes["href"] for tag, attributes in page.tags if tag == "a"} == {f"#{target}" for target in targets}
+
+
+def test_refusals(tmp_path: Path) -> None:
+    """Nothing is written if something is wrong."""
+    with pytest.raises(InvalidInput, match="at least one folder"):
+        write_report([], tmp_path)
+    with pytest.raises(InvalidInput, match="cannot read"):
+        write_report([tmp_path / "nothing"], tmp_path / "out")
+    folder = write_folder(tmp_path / "runs", PAPER, RUNS)
+    (folder / "runs.parquet").write_bytes(b"PAR1 and then nothing of use")
+    with pytest.raises(SurepickError, match="damaged or no Parquet file"):
+        write_report([folder], tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,265 @@
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from surepick.errors import InvalidInput, SurepickError
+from surepick.simulation import store as module
+from surepick.simulation.experiment import Experiment
+from surepick.simulation.store import Store, schema, settle
+from tests.simulation.tiny import tiny
+
+EXPERIMENT = tiny()
+CELLS = EXPERIMENT.cells()
+
+
+def row(cell: int, run: int, n_pulls: int = 5, of: Experiment = EXPERIMENT) -> dict[str, Any]:
+    """A made-up run."""
+    return {
+        "key": of.cells()[cell].key,
+        "run": run,
+        "n_pulls": n_pulls,
+        "stopped": True,
+        "correct": run % 2 == 0,
+        "support": 3,
+        "seconds": 0.1,
+        "evidence": 1.0 / 3.0,
+        "target": 2.0,
+        "lower_bound": math.nan,
+        "version": "0",
+    }
+
+
+def kept(folder: Path, of: Experiment = EXPERIMENT) -> list[tuple[int, int, int]]:
+    """What the table holds: number of the cell (99 for cells of the past), run and pulls, in its order."""
+    table = pq.read_table(folder / "runs.parquet")
+    numbers = {cell.key: number for number, cell in enumerate(of.cells())}
+    columns = (table[name].to_pylist() for name in ("key", "run", "n_pulls"))
+    return [(numbers.get(key, 99), run, n_pulls) for key, run, n_pulls in zip(*columns, strict=True)]
+
+
+def leave(folder: Path, *rows: dict[str, Any]) -> None:
+    """Leave rows in the journal as a killed process does."""
+    left = Store(folder, EXPERIMENT)
+    left.append(rows)
+    os.close(left._journal)
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merge after every fifth row, into groups of four."""
+    monkeypatch.setattr(module, "MERGE_AT", 5)
+    monkeypatch.setattr(module, "GROUP", 4)
+
+
+@pytest.mark.usefixtures("often")
+def test_rows_are_sorted_whatever_their_order(tmp_path: Path) -> None:
+    """By cell in the order of the experiment and by run, after many merges of pieces."""
+    order = [(cell, run) for run in (3, 0, 7, 5, 1, 6, 2, 4) for cell in (2, 0, 3, 1)]
+    with Store(tmp_path, EXPERIMENT) as store:
+        for cell, run in order:
+            store.append([row(cell, run)])
+    assert kept(tmp_path) == [(cell, run, 5) for cell, run in sorted(order)]
+    assert (tmp_path / "journal.jsonl").read_bytes() == b""
+    assert pq.ParquetFile(tmp_path / "runs.parquet").num_row_groups > 2
+
+
+def test_columns_are_as_documented(tmp_path: Path) -> None:
+    """Names, types, and the values that come from the cell; floats come back bit for bit, NaN too."""
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([row(1, 0)])
+    table = pq.read_table(tmp_path / "runs.parquet")
+    assert {field.name: str(field.type) for field in table.schema} == {
+        "key": "string", "run": "int64", "experiment": "string", "problem": "string", "arguments": "string",
+        "algorithm": "string", "options": "string", "delta": "double", "seed": "int64", "n_pulls": "int64",
+        "stopped": "bool", "correct": "bool", "support": "int64", "seconds": "double", "evidence": "double",
+        "target": "double", "lower_bound": "double", "version": "string",
+    }  # fmt: skip
+    (found,) = table.to_pylist()
+    assert math.isnan(found.pop("lower_bound"))
+    assert found.pop("evidence") == 1.0 / 3.0
+    assert (found["experiment"], found["problem"], found["algorithm"]) == ("tiny", "unit_basis", "evidence")
+    assert json.loads(found["arguments"]) == {"means": [3.0, 0.0, 0.0]}
+    assert json.loads(found["options"]) == {"stopping": "evidence"}
+    assert (found["delta"], found["seed"]) == (0.1, 7)
+
+
+def test_missing_runs_are_those_that_neither_table_nor_journal_has(tmp_path: Path) -> None:
+    """After a clean end, and after a kill that left the journal."""
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([row(0, 0), row(0, 2)])
+    leave(tmp_path, row(0, 3), row(1, 1))
+    with Store(tmp_path, EXPERIMENT) as store:
+        assert [list(store.missing(cell.key, 5)) for cell in CELLS[:3]] == [[1, 4], [0, 2, 3, 4], [0, 1, 2, 3, 4]]
+        assert store.n_missing(5) == 16
+        assert store.n_missing(1) == 3
+    assert kept(tmp_path) == [(0, 0, 5), (0, 2, 5), (0, 3, 5), (1, 1, 5)]
+
+
+@pytest.mark.parametrize("torn", [1, 20, -1])
+def test_a_torn_last_line_is_cut(tmp_path: Path, torn: int) -> None:
+    """Whatever part of it was written, the run counts as not done and the next line starts afresh."""
+    leave(tmp_path, row(0, 0), row(0, 1))
+    journal = tmp_path / "journal.jsonl"
+    first, second = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(first + second[:torn])
+    with Store(tmp_path, EXPERIMENT) as store:
+        assert list(store.missing(CELLS[0].key, 2)) == [1]
+        store.append([row(0, 1, 6)])
+    assert kept(tmp_path) == [(0, 0, 5), (0, 1, 6)]
+
+
+@pytest.mark.usefixtures("often")
+def test_killed_between_table_and_journal(tmp_path: Path) -> None:
+    """Rows that are in both are kept once."""
+    leave(tmp_path, row(0, 0), row(1, 0), row(1, 1))
+    left = (tmp_path / "journal.jsonl").read_bytes()
+    settle(tmp_path, EXPERIMENT)
+    before = kept(tmp_path)
+    (tmp_path / "journal.jsonl").write_bytes(left)
+    (tmp_path / ".runs.parquet.new").write_bytes(b"half a table")
+    settle(tmp_path, EXPERIMENT)
+    assert kept(tmp_path) == before == [(0, 0, 5), (1, 0, 5), (1, 1, 5)]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"{}\n", b"nonsense\n", b"\x00\x00\n", b"\n", b"[1]\n", b'{"key": "a"}\n'],
+)
+def test_a_damaged_line_is_named_and_nothing_is_changed(tmp_path: Path, damage: bytes) -> None:
+    """The sentence says which line; both files stay as they are."""
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([row(2, 0)])
+    leave(tmp_path, row(0, 0), row(0, 1))
+    journal, table = tmp_path / "journal.jsonl", tmp_path / "runs.parquet"
+    first, second = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(first + damage + second)
+    before = journal.read_bytes(), table.read_bytes()
+    with pytest.raises(SurepickError, match=r"line 2 of .*journal.jsonl is damaged; delete it"):
+        Store(tmp_path, EXPERIMENT)
+    assert (journal.read_bytes(), table.read_bytes()) == before
+    journal.write_bytes(first + second)  # what the sentence says to do
+    settle(tmp_path, EXPERIMENT)
+    assert kept(tmp_path) == [(0, 0, 5), (0, 1, 5), (2, 0, 5)]
+
+
+def test_values_of_the_wrong_kind_are_damage(tmp_path: Path) -> None:
+    """A number where a text belongs does not reach the table."""
+    leave(tmp_path, row(0, 0))
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text(journal.read_text().replace('"run": 0', '"run": "0"'))
+    with pytest.raises(SurepickError, match="line 1 of"):
+        Store(tmp_path, EXPERIMENT)
+
+
+@pytest.mark.parametrize("where", ["start", "middle", "late", "end", "cut"])
+def test_a_damaged_table_is_named_and_nothing_is_changed(tmp_path: Path, where: str) -> None:
+    """Flipped bits anywhere, data pages included, and a table that was cut off."""
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([row(cell, run, n_pulls=run * run) for cell in range(4) for run in range(50)])
+    leave(tmp_path, row(0, 60))
+    table, journal = tmp_path / "runs.parquet", tmp_path / "journal.jsonl"
+    data = bytearray(table.read_bytes())
+    if where == "cut":
+        del data[len(data) // 2 :]
+    else:
+        # The pages of the first columns, of others, and the description of the file.
+        place = {"start": 60, "middle": 400, "late": len(data) // 2, "end": len(data) - 40}[where]
+        for i in range(place, place + 20):
+            data[i] ^= 0xFF
+    table.write_bytes(data)
+    before = journal.read_bytes()
+    with pytest.raises(SurepickError, match=r"runs\.parquet is damaged"), Store(tmp_path, EXPERIMENT) as store:
+        store.merge()
+    assert table.read_bytes() == bytes(data)
+    assert journal.read_bytes() == before
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_another_table_is_refused(tmp_path: Path) -> None:
+    """A Parquet file with other columns is no table of runs."""
+    settle(tmp_path, EXPERIMENT)
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "runs.parquet")
+    with pytest.raises(SurepickError, match="is no table of runs: its columns are a"):
+        Store(tmp_path, EXPERIMENT)
+
+
+def test_a_folder_belongs_to_one_experiment(tmp_path: Path) -> None:
+    """Another name is refused, and so are runs of nobody; a folder of other files is not touched."""
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([row(0, 0)])
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(InvalidInput, match="belongs to the experiment 'tiny', got 'other'"):
+        Store(tmp_path, tiny(('name = "tiny"', 'name = "other"')))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    (tmp_path / "experiment.toml").write_text("name = ")
+    with pytest.raises(SurepickError, match=r"experiment\.toml is damaged"):
+        Store(tmp_path, EXPERIMENT)
+    (tmp_path / "experiment.toml").unlink()
+    with pytest.raises(InvalidInput, match=r"has runs but no experiment\.toml"):
+        Store(tmp_path, EXPERIMENT)
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    """A second writer is refused while the first is at work."""
+    with Store(tmp_path, EXPERIMENT), pytest.raises(SurepickError, match="another process writes to"):
+        Store(tmp_path, EXPERIMENT)
+    settle(tmp_path, EXPERIMENT)
+
+
+def test_a_changed_experiment_keeps_its_runs(tmp_path: Path) -> None:
+    """Other order, other labels, a cell less and a cell more: rows follow, nothing is lost, nothing done twice."""
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([row(cell, run) for cell in range(4) for run in range(2)])
+    changed = tiny(
+        ("[[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "[[2.0, 1.0, 0.0], [5.0, 0.0, 0.0]]"), ('"evidence"\nname', '"e"\nname')
+    )
+    with Store(tmp_path, changed) as store:
+        assert store.n_missing(2) == 4
+        assert kept(tmp_path, changed) == [
+            (0, 0, 5), (0, 1, 5), (1, 0, 5), (1, 1, 5), (99, 0, 5), (99, 1, 5), (99, 0, 5), (99, 1, 5),
+        ]  # fmt: skip
+    labels = pq.read_table(tmp_path / "runs.parquet")["algorithm"].to_pylist()
+    assert labels[:4] == ["uniform", "uniform", "e", "e"]
+    assert (tmp_path / "experiment.toml").read_text() == changed.text
+    settle(tmp_path, EXPERIMENT)  # and back
+    assert kept(tmp_path) == [(cell, run, 5) for cell in range(4) for run in range(2)]
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a line written in part nor a table that cannot be written harms what is there."""
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([row(0, 0)])
+    write = os.write
+    short = iter([10, 0])
+
+    def full(handle: int, data: bytes) -> int:
+        n = next(short)
+        if not n:
+            raise OSError(28, "No space left on device")
+        return write(handle, data[:n])
+
+    def no_table(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        patch.setattr(Store, "_write_table", no_table)
+        with pytest.raises(OSError, match="No space"), Store(tmp_path, EXPERIMENT) as store:
+            store.append([row(0, 1)])
+    with Store(tmp_path, EXPERIMENT) as store:
+        assert list(store.missing(CELLS[0].key, 3)) == [1, 2]
+    assert kept(tmp_path) == [(0, 0, 5)]
+
+
+def test_schema_needs_pyarrow_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package one sentence says what to install."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(SurepickError, match=r"needs pyarrow; install surepick\[bench\]"):
+        schema()

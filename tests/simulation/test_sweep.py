@@ -1,0 +1,355 @@
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from examples.own_algorithm import HalfLeader
+from surepick.algorithms import Learner
+from surepick.errors import InvalidInput, SurepickError
+from surepick.simulation import simulate
+from surepick.simulation import sweep as module
+from surepick.simulation.experiment import Experiment, read_experiment
+from surepick.simulation.problems import unit_basis
+from surepick.simulation.runner import AnyProblem, Instance, Job, prepared
+from surepick.simulation.sweep import State, loaded, sweep
+from tests.simulation.tiny import content, python, tiny, tiny_text
+
+N_RUNS = 12
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_experiment.toml"
+PLUGIN = """
+from dataclasses import dataclass
+from surepick.algorithms.uniform import Uniform
+
+@dataclass(frozen=True, kw_only=True)
+class Own:
+    fails_at: int = -1
+
+    def compose(self, ground):
+        if ground.seed % 5 == self.fails_at:
+            raise ZeroDivisionError("of my own\\nmaking")
+        return Uniform().compose(ground)
+"""
+OWN = ('name = "uniform"\n\n', 'plugin = "own.py:Own"\n\n')
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The table of a sweep in one process, never interrupted."""
+    folder = tmp_path_factory.mktemp("alone")
+    summary = sweep(tiny(), folder, n_runs=N_RUNS)
+    assert (summary.n_before, summary.n_done, summary.n_failed) == (0, 4 * N_RUNS, 0)
+    return content(folder)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A folder with a plug-in."""
+    (tmp_path / "own.py").write_text(PLUGIN)
+    return tmp_path
+
+
+def test_runs_are_those_of_simulate(alone: Any) -> None:
+    """The same problem, algorithm and seed give the same pulls, cell by cell and run by run."""
+    for number, (means, stopping) in enumerate(
+        (means, stopping) for means in ([3.0, 0.0, 0.0], [2.0, 1.0, 0.0]) for stopping in (None, "evidence")
+    ):
+        runs = simulate(unit_basis(means), "uniform", delta=0.1, n_runs=N_RUNS, seed=7, max_pulls=8, stopping=stopping)
+        rows = alone[number * N_RUNS : (number + 1) * N_RUNS]
+        for name, expected in runs.to_columns().items():
+            if name != "seconds":
+                np.testing.assert_array_equal(rows[name], expected)
+    assert 0 < alone["stopped"].sum() < len(alone)  # of both kinds, or the test would say little
+
+
+def test_two_processes_give_the_same_table(alone: Any, tmp_path: Path) -> None:
+    """With joblib, order included."""
+    sweep(tiny(), tmp_path, n_runs=N_RUNS, n_jobs=2)
+    assert content(tmp_path).equals(alone)
+
+
+def test_a_sweep_does_what_is_missing_only(alone: Any, tmp_path: Path) -> None:
+    """Fewer runs first, then more; then there is nothing to do."""
+    sweep(tiny(), tmp_path, n_runs=5)
+    states: list[State] = []
+    summary = sweep(tiny(), tmp_path, n_runs=N_RUNS, progress=states.append)
+    assert (summary.n_before, summary.n_done) == (20, 4 * N_RUNS - 20)
+    assert [state.done for state in states] == list(range(4 * N_RUNS - 20 + 1))
+    assert states[-1].total == 4 * N_RUNS - 20
+    assert states[0].seconds_left is None
+    assert states[-2].seconds_left == pytest.approx(0.0, abs=5.0)
+    assert states[-1].seconds_left == 0.0
+    again = sweep(tiny(), tmp_path, n_runs=N_RUNS)
+    assert (again.n_before, again.n_done) == (4 * N_RUNS, 0)
+    assert content(tmp_path).equals(alone)
+
+
+SWEEP = """
+import sys
+from pathlib import Path
+from surepick.simulation import store
+from surepick.simulation.experiment import read_experiment
+from surepick.simulation.sweep import sweep
+store.MERGE_AT, store.GROUP, store.SYNC_SECONDS = 9, 16, 0.0
+experiment = read_experiment(Path(sys.argv[1]))
+say = lambda state: print(state.done, state.total, flush=True)
+sweep(experiment, Path(sys.argv[2]), n_runs=int(sys.argv[3]), n_jobs=int(sys.argv[4]), progress=say)
+"""
+
+
+def killed_sweep(file: Path, folder: Path, n_runs: int, n_jobs: int, delay: float) -> tuple[int, int, bool]:
+    """Kill a sweep; return the runs that were there at its start, those it reported, and whether it was at work."""
+    arguments = [str(file), str(folder), str(n_runs), str(n_jobs)]
+    process = subprocess.Popen([sys.executable, "-c", SWEEP, *arguments], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    first = process.stdout.readline().split()
+    try:
+        process.wait(delay)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    last = (process.stdout.read().splitlines() or [" ".join(first)])[-1].split()
+    process.stdout.close()
+    return 4 * n_runs - int(first[1]), int(last[0]), process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(("n_jobs", "n_kills", "n_runs"), [(1, 10, 150), (2, 3, 60)])
+def test_kill_at_any_moment(tmp_path: Path, n_jobs: int, n_kills: int, n_runs: int) -> None:
+    """What was reported as done is there the next time, and in the end the table is that of an undisturbed sweep."""
+    rng = np.random.default_rng(5)
+    file, folder = tmp_path / "tiny.toml", tmp_path / "killed"
+    file.write_text(tiny_text())
+    n_safe, n_killed = 0, 0
+    for _ in range(n_kills):
+        n_before, n_reported, is_killed = killed_sweep(file, folder, n_runs, n_jobs, rng.uniform(0.0, 0.25))
+        assert n_before >= n_safe
+        n_safe = n_before + n_reported
+        n_killed += is_killed
+    assert n_killed == n_kills
+    experiment = read_experiment(file)
+    summary = sweep(experiment, folder, n_runs=n_runs)
+    assert n_safe <= summary.n_before < 4 * n_runs
+    sweep(experiment, tmp_path / "undisturbed", n_runs=n_runs)
+    assert content(folder).equals(content(tmp_path / "undisturbed"))
+
+
+def test_memory_does_not_grow_with_the_runs(tmp_path: Path) -> None:
+    """Forty times the runs need at most 8 MB more, which is far less than the rows themselves."""
+    script = """
+import json, resource, sys
+from pathlib import Path
+from surepick.simulation import store
+from surepick.simulation.experiment import read_experiment
+import surepick.simulation.sweep as module
+store.MERGE_AT, store.GROUP = 400, 400
+row = module._row(read_experiment(Path(sys.argv[1])).cells()[0], 0)
+module._row = lambda cell, run: {**row, "key": keys[cell.algorithm.label, str(cell.arguments)], "run": run}
+experiment = read_experiment(Path(sys.argv[1]))
+keys = {(cell.algorithm.label, str(cell.arguments)): cell.key for cell in experiment.cells()}
+summary = module.sweep(experiment, Path(sys.argv[2]), n_runs=int(sys.argv[3]) // 4)
+print(json.dumps([summary.n_done, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+"""
+    file = tmp_path / "tiny.toml"
+    file.write_text(tiny_text())
+    few, many = (python(script, file, tmp_path / str(n), n) for n in (500, 20_000))
+    assert (few[0], many[0]) == (500, 20_000)
+    assert many[1] < few[1] + 8.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two processes of a Dask cluster on this machine."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=2, dashboard_address=None, silence_logs=60, host="127.0.0.1"
+    ) as made:
+        yield made
+
+
+def test_dask_gives_the_same_table(alone: Any, cluster: Any, tmp_path: Path) -> None:
+    """On a cluster with several threads in a process."""
+    sweep(tiny(), tmp_path, n_runs=N_RUNS, dask=cluster.scheduler_address)
+    assert content(tmp_path).equals(alone)
+
+
+def test_dask_survives_the_loss_of_a_worker(cluster: Any, tmp_path: Path) -> None:
+    """A worker killed half way: its runs are done elsewhere, and the table is that of one process."""
+    from distributed import Client  # noqa: PLC0415
+
+    n_runs = 60
+    with Client(cluster.scheduler_address, set_as_default=False) as client:
+        victims = list(client.run(os.getpid).values())
+
+    def kill(state: State) -> None:
+        if victims and state.done > state.total // 3:
+            os.kill(victims.pop(), signal.SIGKILL)
+            del victims[:]
+
+    summary = sweep(tiny(), tmp_path / "dask", n_runs=n_runs, dask=cluster.scheduler_address, progress=kill)
+    assert not victims
+    assert (summary.n_done, summary.n_failed) == (4 * n_runs, 0)
+    sweep(tiny(), tmp_path / "here", n_runs=n_runs)
+    assert content(tmp_path / "dask").equals(content(tmp_path / "here"))
+
+
+def test_a_dask_cluster_of_its_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dask="local" starts one; a plug-in travels with its source, errors come back as one line."""
+    experiment = tiny((OWN[0], OWN[1] + "options = { fails_at = 1 }\n\n"), folder=own)
+    monkeypatch.setattr(module, "check", lambda _: None)
+    summary = sweep(experiment, own / "dask", n_runs=8, dask="local", n_jobs=1)
+    here = sweep(experiment, own / "here", n_runs=8)
+    assert summary.n_failed == here.n_failed > 0
+    assert summary.failures == here.failures
+    assert content(own / "dask").equals(content(own / "here"))
+
+
+def test_no_cluster_is_said_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing listens there, and nonsense."""
+    monkeypatch.setattr(module, "DASK_SECONDS", 0.5)
+    for address in ("tcp://127.0.0.1:1", "nonsense://1"):
+        with pytest.raises(SurepickError, match=f"no Dask cluster with a worker answers at {address}") as caught:
+            sweep(tiny(), tmp_path, n_runs=1, dask=address)
+        assert "\n" not in str(caught.value)
+
+
+def test_an_error_in_a_run_leaves_the_others_alone(own: Path) -> None:
+    """Failed runs are reported with cell and run, not kept, and tried again the next time."""
+    experiment = tiny((OWN[0], OWN[1] + "options = { fails_at = 1 }\n\n"), folder=own)
+    summaries = [sweep(experiment, own / "out", n_runs=8) for _ in range(2)]
+    first, again = summaries
+    assert 0 < first.n_failed < 16
+    assert again.n_failed == first.n_failed
+    assert first.n_done == 32 - first.n_failed == again.n_before
+    assert len(first.failures) == 2  # one for each of the two problems
+    assert first.failures[0].cell == "uniform on unit_basis(means=[3.0, 0.0, 0.0]) at delta 0.1"
+    assert first.failures[0].error == "ZeroDivisionError: of my own making"
+    rows = content(own / "out")
+    of_first = rows[(rows["algorithm"] == "uniform") & (rows["arguments"] == rows["arguments"][0])]
+    assert first.failures[0].run not in of_first["run"].tolist()
+
+
+def test_an_interrupted_sweep_goes_on(alone: Any, tmp_path: Path) -> None:
+    """Ctrl-C in one process and in two: what is finished is in the table, the rest is done the next time."""
+
+    def interrupt(state: State) -> None:
+        if state.done >= 10:
+            raise KeyboardInterrupt
+
+    for n_jobs in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            sweep(tiny(), tmp_path, n_runs=N_RUNS, n_jobs=n_jobs, progress=interrupt)
+    n_kept = len(content(tmp_path))
+    assert 20 <= n_kept < 4 * N_RUNS
+    assert sweep(tiny(), tmp_path, n_runs=N_RUNS).n_before == n_kept
+    assert content(tmp_path).equals(alone)
+
+
+def test_a_process_that_dies_ends_the_sweep_in_one_sentence(own: Path) -> None:
+    """A plug-in that kills its process: what is finished is kept."""
+    (own / "own.py").write_text(
+        PLUGIN.replace('raise ZeroDivisionError("of my own\\nmaking")', "import os; os._exit(9)")
+    )
+    experiment = tiny((OWN[0], OWN[1] + "options = { fails_at = 1 }\n\n"), folder=own)
+    with pytest.raises(SurepickError, match="a process was killed; what is finished is kept"):
+        sweep(experiment, own / "out", n_runs=30, n_jobs=2)
+    assert len(content(own / "out")) > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (
+            ("stopping = ", "stoping = "),
+            r"evidence on unit_basis.* cannot be run: uniform has no option 'stoping'; its op",
+        ),
+        (('stopping = "evidence"', 'stopping = "x"'), r"cannot be run: `stopping` must be one of"),
+        (
+            ("[2.0, 1.0, 0.0]]", "[2.0]]"),
+            r"uniform on unit_basis\(means=\[2.0\]\).* cannot be run: `means` must be a list",
+        ),
+        (('name = "uniform"\n\n', 'name = "xy-oracle"\n\n'), r"cannot be run: .*theta"),
+        (OWN, r"cannot be run: the plug-in .*own.py must have a class Own with a method `compose`"),
+        (
+            (OWN[0], 'plugin = "broken.py:Own"\n\n'),
+            r"the plug-in .*broken.py cannot be run: ModuleNotFoundError: No mod",
+        ),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_runs(tmp_path: Path, change: Any, complaint: str) -> None:
+    """Problems are drawn and algorithms composed once beforehand."""
+    (tmp_path / "own.py").write_text("class Other: ...\n")
+    (tmp_path / "broken.py").write_text("import no_such_module\n")
+    with pytest.raises(InvalidInput, match=complaint) as caught:
+        sweep(tiny(change, folder=tmp_path), tmp_path / "out", n_runs=2)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out" / "runs.parquet").exists()
+
+
+def test_options_of_a_plug_in_are_checked(own: Path) -> None:
+    """An option it does not have is named."""
+    experiment = tiny((OWN[0], OWN[1] + "options = { fails = 1 }\n\n"), folder=own)
+    with pytest.raises(InvalidInput, match=r"cannot be run: TypeError: .*unexpected keyword argument 'fails'"):
+        sweep(experiment, own / "out", n_runs=1)
+
+
+def test_a_plug_in_runs_like_a_built_in_algorithm(alone: Any, own: Path) -> None:
+    """Uniform sampling in a user's file gives the rows of uniform sampling, in two processes too."""
+    experiment = tiny(OWN, folder=own)
+    for n_jobs in (1, 2):
+        folder = own / str(n_jobs)
+        sweep(experiment, folder, n_runs=N_RUNS, n_jobs=n_jobs)
+        assert content(folder).drop(columns="key").equals(alone.drop(columns="key"))
+        assert (folder / "own.py").read_text() == PLUGIN
+        moved = read_experiment(folder / "experiment.toml")  # stands alone, without the user's folder
+        assert [cell.key for cell in moved.cells()] == [cell.key for cell in experiment.cells()]
+
+
+def test_an_entry_point_is_an_algorithm_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that declares one is found by its name."""
+    points = EntryPoints(
+        [EntryPoint(name="half", value="examples.own_algorithm:HalfLeader", group="surepick.algorithms")]
+    )
+    monkeypatch.setattr(sys.modules[Learner.__module__.rpartition(".")[0]], "_plug_ins", lambda: points)
+    experiment = tiny(('name = "uniform"\n\n', 'name = "half"\noptions = { share = 0.3 }\n\n'))
+    assert sweep(experiment, tmp_path, n_runs=3).n_done == 12
+
+
+def test_the_example_appears_beside_the_others(tmp_path: Path) -> None:
+    """The example's experiment runs, with the algorithm of its file."""
+    experiment: Experiment = read_experiment(EXAMPLE)
+    plugin = experiment.algorithms[0].plugin
+    assert plugin is not None
+    factory: Callable[..., Any] = loaded(plugin)
+    assert factory() == factory(share=HalfLeader().share)
+    summary = sweep(experiment, tmp_path, n_runs=1)
+    assert (summary.n_done, summary.n_failed) == (len(experiment.cells()), 0)
+    table = content(tmp_path)
+    assert set(table["algorithm"]) == {"half to the leader", "Lazy Track-and-Stop", "uniform"}
+    assert table["stopped"].all()
+
+
+def test_the_example_as_a_script() -> None:
+    """It ends with the right arm; the seed is in the file."""
+    script = EXAMPLE.with_name("own_algorithm.py")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Arm 1 is the best")
+
+
+def test_instances_are_shared_between_cells_of_one_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A problem that is not redrawn is prepared once in a process, however many algorithms and runs use it."""
+    calls: list[str] = []
+
+    def counted(problem: AnyProblem, job: Job) -> Instance:
+        calls.append(problem.name)
+        return prepared(problem, job)
+
+    monkeypatch.setattr(module, "prepared", counted)
+    monkeypatch.setattr(module, "_ready", {})
+    monkeypatch.setattr(module, "check", lambda _: None)
+    sweep(tiny(), tmp_path, n_runs=4)
+    assert len(calls) == 2
