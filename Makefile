@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: run test lint format bench docs clean help
+.PHONY: run test lint format bench reproduce docs clean help
 
 run: $(STAMP)  ## Run Lazy Track-and-Stop on the many-arms problem: live, a table, a plot in out/ (ARGS="--help")
 	$(BIN)/surepick run $(ARGS)
@@ -34,6 +34,9 @@ format: $(STAMP)  ## Rewrite the code in the agreed format
 bench: $(STAMP)  ## Run the benchmarks (ARGS="design" runs one)
 	$(BIN)/python -m benchmarks $(ARGS)
 
+reproduce: $(STAMP)  ## Every table of the paper and more, with a report in out/; a kill loses nothing (ARGS="--full")
+	$(BIN)/surepick reproduce $(ARGS)
+
 docs: $(STAMP)  ## Build the documentation into docs/_build, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
@@ -42,7 +45,7 @@ clean:  ## Remove everything the other targets created, .venv included
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Reinstalled whenever the declared or the pinned dependencies change.
 $(STAMP): pyproject.toml constraints.txt

@@ -11,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from surepick import ArmsDoNotSpan, FiniteArms, InvalidInput
-from surepick.core.arms import ArmSet, RowOracles, first_copies
+from surepick.core.arms import ArmSet, RowOracles
 from surepick.core.linalg import Array, BoolArray, IntArray
+from surepick.core.rows import first_copies
 from tests.families import FAMILIES, Family, spanning
 
 seeds = st.integers(0, 2**32 - 1)

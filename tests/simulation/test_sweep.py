@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
@@ -105,20 +106,22 @@ sweep(experiment, Path(sys.argv[2]), n_runs=int(sys.argv[3]), n_jobs=int(sys.arg
 
 def killed_sweep(file: Path, folder: Path, n_runs: int, n_jobs: int, delay: float) -> tuple[int, int, bool]:
     """Kill a sweep; return the runs that were there at its start, those it reported, and whether it was at work."""
+    said = folder.with_suffix(".said")
     arguments = [str(file), str(folder), str(n_runs), str(n_jobs)]
-    process = subprocess.Popen([sys.executable, "-c", SWEEP, *arguments], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    first = process.stdout.readline().split()
-    try:
-        process.wait(delay)
-    except subprocess.TimeoutExpired:
-        process.kill()
-    last = (process.stdout.read().splitlines() or [" ".join(first)])[-1].split()
-    process.stdout.close()
-    return 4 * n_runs - int(first[1]), int(last[0]), process.wait() == -signal.SIGKILL
+    with said.open("w") as out:
+        process = subprocess.Popen([sys.executable, "-c", SWEEP, *arguments], stdout=out, start_new_session=True)
+    while "\n" not in said.read_text():
+        time.sleep(0.005)
+    time.sleep(delay)
+    process.kill()
+    is_killed = process.wait() == -signal.SIGKILL
+    lines = [line.split() for line in said.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    if n_jobs > 1:
+        os.killpg(process.pid, signal.SIGKILL)  # the processes it has left behind
+    return 4 * n_runs - int(lines[0][1]), int(lines[-1][0]), is_killed
 
 
-@pytest.mark.parametrize(("n_jobs", "n_kills", "n_runs"), [(1, 10, 150), (2, 3, 60)])
+@pytest.mark.parametrize(("n_jobs", "n_kills", "n_runs"), [(1, 10, 100), (2, 2, 40)])
 def test_kill_at_any_moment(tmp_path: Path, n_jobs: int, n_kills: int, n_runs: int) -> None:
     """What was reported as done is there the next time, and in the end the table is that of an undisturbed sweep."""
     rng = np.random.default_rng(5)
@@ -126,7 +129,7 @@ def test_kill_at_any_moment(tmp_path: Path, n_jobs: int, n_kills: int, n_runs: i
     file.write_text(tiny_text())
     n_safe, n_killed = 0, 0
     for _ in range(n_kills):
-        n_before, n_reported, is_killed = killed_sweep(file, folder, n_runs, n_jobs, rng.uniform(0.0, 0.25))
+        n_before, n_reported, is_killed = killed_sweep(file, folder, n_runs, n_jobs, rng.uniform(0.0, 0.15))
         assert n_before >= n_safe
         n_safe = n_before + n_reported
         n_killed += is_killed
@@ -146,7 +149,7 @@ from pathlib import Path
 from surepick.simulation import store
 from surepick.simulation.experiment import read_experiment
 import surepick.simulation.sweep as module
-store.MERGE_AT, store.GROUP = 400, 400
+store.MERGE_AT, store.GROUP = 1000, 1000
 row = module._row(read_experiment(Path(sys.argv[1])).cells()[0], 0)
 module._row = lambda cell, run: {**row, "key": keys[cell.algorithm.label, str(cell.arguments)], "run": run}
 experiment = read_experiment(Path(sys.argv[1]))
@@ -166,7 +169,7 @@ def cluster() -> Iterator[Any]:
     """Two processes of a Dask cluster on this machine."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=2, dashboard_address=None, silence_logs=60, host="127.0.0.1"
+        n_workers=2, threads_per_worker=2, dashboard_address="127.0.0.1:0", silence_logs=60, host="127.0.0.1"
     ) as made:
         yield made
 

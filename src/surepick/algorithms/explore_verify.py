@@ -28,12 +28,13 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import RowSubset, square_norms
+from surepick.core.arms import RowSubset
 from surepick.core.checks import check_number
 from surepick.core.design import Design
 from surepick.core.design.pairs import pairwise_design
 from surepick.core.design.solve import optimal_design
 from surepick.core.linalg import Array, BoolArray, IntArray, cholesky, solve_lower
+from surepick.core.rows import square_norms
 from surepick.errors import InvalidInput
 from surepick.rules.challenger import largest_loss_bound
 from surepick.rules.choice import (

@@ -19,11 +19,11 @@ from typing import Any, Literal, Self, final
 
 import numpy as np
 
-from surepick.core.arms import square_norms
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
 from surepick.core.linalg import Array, IntArray, one_blas_thread
 from surepick.core.numbered import NumberedVectors
+from surepick.core.rows import square_norms
 from surepick.core.thresholds import Guarantee
 from surepick.core.whitening import WhitenedArms
 from surepick.errors import InvalidInput

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar, final, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from surepick.core.checks import check_matrix
 from surepick.core.features import feature_table
@@ -25,6 +24,7 @@ from surepick.core.linalg import (
     one_blas_thread,
     tall_qr,
 )
+from surepick.core.rows import Smallest, first_copies, row_chunks, square_norms
 from surepick.core.vectors import VectorSet
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
@@ -148,45 +148,6 @@ class ArmSet(Protocol):
         ...
 
 
-class _Smallest:
-    """Running n smallest (score, row) over chunks; of equal scores the lower row number is kept."""
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-        self._parts: list[tuple[IntArray, Array]] = []
-        self._n_waiting = 0
-        self._limit = np.inf
-
-    def add(self, rows: IntArray, score: Array) -> None:
-        """Take in the scores of these rows, whose numbers increase from call to call; NaN and +inf never enter."""
-        if self.n == 1:
-            # No copy of the chunk's scores for the commonest question.
-            i = int(np.argmin(score))
-            if np.isnan(score[i]):  # argmin takes NaN for the smallest
-                i = int(np.argmin(np.where(np.isnan(score), np.inf, score)))
-            kept = np.array([i]) if score[i] < self._limit else np.empty(0, dtype=np.int64)
-        else:
-            kept = np.flatnonzero(score < self._limit)
-        if len(kept):
-            self._parts.append((rows[kept], score[kept]))
-            self._n_waiting += len(kept)
-            # Sorting is put off until it pays: each merge lowers the limit that lets later rows in.
-            if self.n == 1 or self._n_waiting > 4 * self.n + 4096:
-                self.merged()
-
-    def merged(self) -> tuple[IntArray, Array]:
-        """Return (rows, scores), smallest first."""
-        if not self._parts:
-            return np.empty(0, dtype=np.int64), np.empty(0)
-        index, score = (np.concatenate(part) for part in zip(*self._parts, strict=True))
-        order = np.lexsort((index, score))[: self.n]
-        index, score = index[order], score[order]
-        self._parts, self._n_waiting = [(index, score)], 0
-        if len(score) == self.n:
-            self._limit = float(score[-1])
-        return index, score
-
-
 class RowOracles(ABC):
     """The oracles of any set whose arms can be visited as chunks of rows.
 
@@ -234,7 +195,7 @@ class RowOracles(ABC):
     @one_blas_thread
     def best(self, theta: Array, among: BoolArray | None = None) -> int:
         """Return the arm with the largest theta'x; of equals, the lowest row number. `among`: look at these alone."""
-        smallest = _Smallest(1)
+        smallest = Smallest(1)
         for index, values in self._each(lambda index, rows: (index, rows @ theta), among):
             smallest.add(index, -values)
         # BLAS may round equal rows differently, depending on where in the chunk they are.
@@ -244,7 +205,7 @@ class RowOracles(ABC):
     @one_blas_thread
     def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n arms with the largest |F'x|^2 and these values, largest first."""
-        smallest = _Smallest(n)
+        smallest = Smallest(n)
         for index, squares in self._each(lambda index, rows: (index, square_norms(rows @ F))):
             smallest.add(index, -squares)
         index, score = smallest.merged()
@@ -287,7 +248,7 @@ class RowOracles(ABC):
         x = self.gather([leader])[0]
         others = np.ones(self.n_arms, dtype=bool) if among is None else among.copy()
         others[self.copies(leader)] = False
-        smallest, least_gap = _Smallest(n), np.inf
+        smallest, least_gap = Smallest(n), np.inf
 
         def scored(forms: PairForms) -> tuple[float, IntArray, Array]:
             gap = forms.products[0]
@@ -332,19 +293,6 @@ class RowSubset(RowOracles):
     def copies(self, arm: int) -> IntArray:
         """Return the row itself: copies are left out when a subset is taken."""
         return np.array([arm], dtype=np.int64)
-
-
-def row_chunks(rows: Array) -> Iterator[tuple[int, Array]]:
-    """Yield (start, rows[start : ...]) in pieces of about 2 MB: less and threads wait, more falls out of the cache."""
-    step = max(256, 2**18 // rows.shape[1])
-    for start in range(0, len(rows), step):
-        yield start, rows[start : start + step]
-
-
-def square_norms(rows: Array) -> Array:
-    """Return the squared Euclidean norm of each row."""
-    norms: Array = np.einsum("ij,ij->i", rows, rows)
-    return norms
 
 
 @final
@@ -493,34 +441,6 @@ def _checked_names(names: Sequence[str] | None, n_arms: int) -> tuple[str, ...] 
             "replace a data frame's index)."
         )
     return labels
-
-
-def row_codes(rows: Array) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each row; equal rows have equal hashes."""
-    codes = np.zeros(len(rows), dtype=np.uint64)
-    for column in rows.view(np.uint64).T:
-        codes ^= column
-        codes *= np.uint64(0x9E3779B97F4A7C15)
-        codes ^= codes >> np.uint64(29)
-    return codes
-
-
-def first_copies(X: Array) -> IntArray | None:
-    """Return for each row the lowest row number that equals it bit for bit, or None if all rows differ."""
-    # Hash rows in 64-bit integers (a handful of K-vectors), then compare only rows whose hashes agree.
-    code = np.empty(len(X), dtype=np.uint64)
-    for start, rows in row_chunks(X):
-        code[start : start + len(rows)] = row_codes(rows)
-    ranked = np.sort(code)  # several times faster than the order itself, which is needed only if two agree
-    if not (ranked[1:] == ranked[:-1]).any():
-        return None
-    order = np.argsort(code, kind="stable")
-    same = np.flatnonzero(code[order[1:]] == code[order[:-1]])
-    first = np.arange(len(X), dtype=np.int64)
-    groups: dict[bytes, int] = {}
-    for row in np.unique(np.concatenate([order[same], order[same + 1]])):
-        first[row] = groups.setdefault(X[row].tobytes(), int(row))
-    return first if (first != np.arange(len(X))).any() else None
 
 
 def as_arms(arms: Any) -> ArmSet:

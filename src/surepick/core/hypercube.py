@@ -14,13 +14,13 @@ from typing import Any, final
 
 import numpy as np
 
-from surepick.core.arms import square_norms
 from surepick.core.checks import check_count, check_delta, check_noise_std, check_vector
 from surepick.core.design.directions import SMALLEST_GAP
 from surepick.core.evidence import glr
 from surepick.core.hadamard import hadamard, hadamard_order
 from surepick.core.linalg import Array, one_blas_thread
 from surepick.core.mix_grid import GRID_SCALES, mix_grid_threshold
+from surepick.core.rows import square_norms
 from surepick.core.vectors import Confusion
 from surepick.errors import InvalidInput, TiedArms
 

@@ -14,10 +14,10 @@ from typing import Any, final
 import numpy as np
 
 from surepick.core import design
-from surepick.core.arms import square_norms
 from surepick.core.checks import check_count, check_tol, check_vector
 from surepick.core.evidence import glr
 from surepick.core.linalg import Array, IntArray, one_blas_thread
+from surepick.core.rows import square_norms
 from surepick.core.vectors import Confusion
 from surepick.errors import InvalidInput
 

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, row_chunks
+from surepick.core.arms import ArmSet
 from surepick.core.linalg import Array, BoolArray
+from surepick.core.rows import row_chunks
 
 # Tables up to this many numbers are kept in whitened coordinates, larger ones are mapped chunk by chunk.
 KEPT = 4_000_000

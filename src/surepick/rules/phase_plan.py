@@ -8,12 +8,13 @@ from typing import Protocol, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, square_norms
+from surepick.core.arms import ArmSet
 from surepick.core.betting import RANGE_TOL, RANK_TOL
 from surepick.core.design import Design
 from surepick.core.design.pairs import farthest_pairs
 from surepick.core.design.rounding import apportion
 from surepick.core.linalg import Array, IntArray
+from surepick.core.rows import square_norms
 from surepick.rules.parts import Situation
 from surepick.rules.schedules import Schedule
 

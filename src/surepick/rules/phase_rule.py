@@ -19,10 +19,11 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, square_norms
+from surepick.core.arms import ArmSet
 from surepick.core.betting import RANGE_TOL, RANK_TOL
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray, IntArray
+from surepick.core.rows import square_norms
 from surepick.core.thresholds import Guarantee
 from surepick.rules.verdict import Verdict
 

@@ -20,7 +20,8 @@ LEGEND = (
     "with a wrong answer, and the exact (Clopper-Pearson) 95 % interval of their probability, marked if all of it is "
     "above delta. Ratio: mean of pulls over the lower bound of the run's own instance. Unfinished: runs given up at "
     "the most pulls allowed; the means count them with that many and are then too small. CPU: time of the algorithm "
-    "alone. z: ours minus published in combined standard errors; up to 3 either way counts as agreement."
+    "alone. z: ours minus published in combined standard errors; up to 3 either way counts as agreement. With fewer "
+    "than ten runs the standard errors are uncertain themselves."
 )
 NOTHING = "-"
 QUANTITY = {"n_pulls": "pulls", "seconds": "CPU seconds", "support": "arms pulled"}

@@ -104,14 +104,11 @@ class Section:
         """Versions of the software that the runs were made with."""
         return tuple(sorted({version for summary in self.summaries for version in summary.versions}))
 
-    @property
-    def varying(self) -> list[str]:
-        """Arguments of which some problem has several values, in the order of the file."""
-        values: dict[tuple[str, str], set[str]] = {}
-        for cell in (summary.cell for summary in self.summaries):
-            for name in cell.arguments:
-                values.setdefault((name, cell.problem.name), set()).add(repr(cell.arguments[name]))
-        return list(dict.fromkeys(name for (name, _), seen in values.items() if len(seen) > 1))
+    def varying(self, problem: str) -> list[str]:
+        """Arguments of which this problem has several values, in the order of the file."""
+        cells = [summary.cell for summary in self.summaries if summary.cell.problem.name == problem]
+        names = dict.fromkeys(name for cell in cells for name in cell.arguments)
+        return [name for name in names if len({repr(cell.arguments.get(name)) for cell in cells}) > 1]
 
     def problem(self, summary: Summary) -> str:
         """The problem of a cell in words: its name where there are several, and the arguments that vary."""
@@ -120,7 +117,7 @@ class Section:
     def other_arguments(self, summary: Summary, argument: str) -> str:
         """The same without one of the arguments; empty if nothing else varies."""
         cell, names = summary.cell, {other.cell.problem.name for other in self.summaries}
-        own = [name for name in self.varying if name in cell.arguments and name != argument]
+        own = [name for name in self.varying(cell.problem.name) if name in cell.arguments and name != argument]
         return ", ".join([cell.problem.name] * (len(names) > 1) + [f"{name} {cell.arguments[name]}" for name in own])
 
 
@@ -242,14 +239,15 @@ def compare(figure: Published, cell: Cell, ours: Estimated | None, *, n_unfinish
     """Put a published figure beside ours and say in plain words how they stand to each other.
 
     Without a published standard error ours alone counts. A cell that repeats a published method (`variant = "paper"`,
-    or a plug-in) can agree or differ; one with rules of our own can also be better, if it needs fewer pulls. Less time
-    is better for whoever takes it.
+    or a plug-in) can agree or differ in its pulls; one with rules of our own can also be better, if it needs fewer.
+    Less time is better too, but for a plug-in, which shows how much of that is due to the computer.
     """
     if ours is None:
         return Compared(published=figure, ours=None, z=math.nan, statement="no runs yet")
     z = z_score(ours, Estimated(figure.mean, figure.se or 0.0))
-    is_repeated = cell.algorithm.plugin is not None or cell.algorithm.options.get("variant") == "paper"
-    can_be_better = figure.quantity == "seconds" or (figure.quantity == "n_pulls" and not is_repeated)
+    is_plugin = cell.algorithm.plugin is not None
+    is_repeated = is_plugin or cell.algorithm.options.get("variant") == "paper"
+    can_be_better = {"n_pulls": not is_repeated, "seconds": not is_plugin, "support": False}[figure.quantity]
     if n_unfinished and figure.quantity == "n_pulls":
         statement = f"cannot be told: {n_unfinished} runs did not stop, so our mean is too small"
     elif math.isnan(z):

@@ -19,7 +19,7 @@ COLORS = ("#0b5fa5", "#c8641e", "#3b7d3b", "#7a4fa0", "#b3263e", "#4a8f9c", "#8a
 MARKERS = "os^Dv<>P"
 AXES = {"n_pulls": "mean number of pulls", "seconds": "CPU seconds a run", "support": "arms pulled"}
 DASHES = ("--", "-.", (0, (1, 1.5)), (0, (6, 2)))
-WIDTH = 6.6
+WIDTH = 5.8
 """Inches: on a phone a figure is shown at half its size and must still be read."""
 MOST_BOXES = 80
 """Cells whose distributions fit into one figure."""
@@ -59,8 +59,9 @@ def draw(section: Section, folder: Path) -> list[Figure]:
 
 
 def _numeric_argument(section: Section) -> str | None:
-    """The argument to put on the axis: the first number that varies while everybody has one."""
-    for name in section.varying:
+    """The argument to put on the axis: the first number that varies while every problem has it."""
+    first = section.experiment.problems[0].name
+    for name in section.varying(first):
         values = [summary.cell.arguments.get(name) for summary in section.summaries]
         if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
             return name
@@ -184,7 +185,7 @@ def _distributions(section: Section, summaries: Sequence[Summary], folder: Path)
         )
         axes.set_xscale("log")
         axes.set_title(_words(title), loc="left", fontsize=9, color=INK)
-        axes.tick_params(axis="y", labelsize=8)
+        axes.tick_params(axis="y", labelsize=8.5)
         axes.grid(axis="x", color=LINE, linewidth=0.7)
     low, high = (pick(axes.get_xlim()[end] for axes in panels) for end, pick in ((0, min), (1, max)))
     for axes in panels:  # one scale for all, so that problems can be compared
@@ -199,7 +200,8 @@ def _distributions(section: Section, summaries: Sequence[Summary], folder: Path)
 
 def _by_algorithm(section: Section, summaries: Sequence[Summary], folder: Path) -> Figure:
     """The ratio to the lower bound of every algorithm, a marker for each problem; hollow if runs did not stop."""
-    labels = list(dict.fromkeys(summary.label for summary in summaries))
+    shown = {summary.label for summary in summaries}
+    labels = [spec.label for spec in section.experiment.algorithms if spec.label in shown]
     figure, (axes,) = _panels([1.6 + 0.22 * len(labels)])
     for place, (problem, members) in enumerate(_grouped(summaries, section.problem).items()):
         points = [
@@ -214,7 +216,7 @@ def _by_algorithm(section: Section, summaries: Sequence[Summary], folder: Path) 
     axes.axvline(1.0, color=INK, linestyle="--", linewidth=1.0)
     axes.set_xscale("log")
     _plain_numbers(axes)
-    axes.set_yticks(range(len(labels)), labels, fontsize=8)
+    axes.set_yticks(range(len(labels)), map(_words, labels), fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel("mean of pulls / lower bound")
     _legend(axes)
@@ -299,7 +301,7 @@ def _plain_numbers(axes: Any) -> None:
 def _legend(axes: Any) -> None:
     """Below the axes, where a narrow page has room for it."""
     axes.figure.legend(
-        *axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=8
+        *axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=8.5
     )
 
 

@@ -292,7 +292,7 @@ def _groups(path: Path, columns: list[str] | None, numbers: Iterable[int] | None
     with check_table(path) as file:
         for number in range(file.num_row_groups) if numbers is None else numbers:
             try:
-                yield number, file.read_row_group(number, columns=columns)
+                yield number, file.read_row_group(number, columns=columns, use_threads=False)
             except (OSError, pa.ArrowException) as error:
                 raise SurepickError(f"{path} is damaged; move it away to do its runs again.") from error
 

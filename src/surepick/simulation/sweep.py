@@ -224,7 +224,8 @@ def _on_joblib(plan: _Plan, n_jobs: int) -> Generator[_Done, None, None]:
         )
         is_complete = False
         try:
-            yield from results
+            for done in results:  # noqa: UP028 (`yield from` would close them with a warning)
+                yield done
             is_complete = True
         except BrokenProcessPool as error:
             raise SurepickError("a process was killed; what is finished is kept, the same command goes on.") from error
@@ -275,7 +276,7 @@ def _local_cluster(n_jobs: int) -> Any:
     return LocalCluster(
         n_workers=n_processes(n_jobs, sys.maxsize),
         threads_per_worker=1,
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",  # any free port
         silence_logs=logging.CRITICAL,
     )
 

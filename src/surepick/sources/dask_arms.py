@@ -15,8 +15,9 @@ from typing import Any, NoReturn, TypeVar, final
 import dask
 import numpy as np
 
-from surepick.core.arms import PairForms, PairScore, Rival, Rivals, RowOracles, RowSubset, row_chunks
+from surepick.core.arms import PairForms, PairScore, Rival, Rivals, RowOracles, RowSubset
 from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, one_blas_thread, tall_qr
+from surepick.core.rows import row_chunks
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.sources.recent import RecentRows
 

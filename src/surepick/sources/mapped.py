@@ -15,9 +15,10 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.core.arms import GATHER_ROWS, RowOracles, row_chunks, row_codes
+from surepick.core.arms import GATHER_ROWS, RowOracles
 from surepick.core.checks import check_count
 from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, tall_qr
+from surepick.core.rows import row_chunks, row_codes
 from surepick.errors import ArmsDoNotSpan, InvalidInput, SurepickError
 from surepick.sources.readers import open_reader
 

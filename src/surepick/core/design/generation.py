@@ -17,7 +17,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, square_norms
+from surepick.core.arms import ArmSet
 from surepick.core.design.directions import Directions
 from surepick.core.design.goals import ALIKE, START_LEVEL, ArmsThemselves, Effort, GivenDirections, Goal, Members
 from surepick.core.design.master import MasterSolution
@@ -32,6 +32,7 @@ from surepick.core.linalg import (
     triangular,
     upper_inverse,
 )
+from surepick.core.rows import square_norms
 
 MAX_ROUNDS = 200
 MAX_WORK = 1e9

@@ -12,11 +12,12 @@ from typing import Protocol, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, square_norms
+from surepick.core.arms import ArmSet
 from surepick.core.design.directions import Directions
 from surepick.core.design.master import MasterSolution, solve_d, solve_xy
 from surepick.core.design.sparse import information_columns, score_columns
 from surepick.core.linalg import Array, BoolArray, IntArray, largest, spread_rows, triangular
+from surepick.core.rows import square_norms
 
 START_LEVEL = 0.3
 """Relative distance from the optimum of a start about which nothing is known."""
