@@ -14,6 +14,7 @@ from scipy.stats import binom
 import surepick as sp
 from surepick.core.linalg import Array
 from surepick.core.vectors import VectorSet
+from surepick.simulation.problems import Problem
 
 N_RUNS = 100
 N_GATE = 2000
@@ -77,7 +78,12 @@ def choices() -> None:
     for dim, k in ((5, 2), (8, 3)):
         top, theta = sp.TopK(dim, k), np.r_[np.full(k, 0.5), np.zeros(dim - k)]
         pulls, _ = _runs(top, theta, N_RUNS, seed=62, epsilon=0.0)
-        print(f"{k} of {dim}: lower bound {top.lower_bound(theta):.0f}, evidence {_cell(pulls)}", flush=True)
+        listed = sp.simulate(Problem(X=top.choices(), theta=theta, name="listed"), n_runs=N_RUNS, seed=62)
+        print(
+            f"{k} of {dim}: lower bound {top.lower_bound(theta):.0f}, evidence {_cell(pulls)}, as a list of arms under "
+            f"the default rule {listed.mean:.0f} +-{listed.se:.0f}",
+            flush=True,
+        )
 
 
 def gates() -> None:

@@ -138,7 +138,7 @@ def test_published_figures_find_their_cells() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (("title", "titel"), r"tiny.toml: `title` is missing; it must be a text"),
+        (("title", "heading"), r"tiny.toml: `title` is missing; it must be a text"),
         (('title = "Tiny"', 'title = "Tiny"\ncolour = 1'), r"no key `colour` is known; the keys are .*title"),
         (("[0.1]", "0.1"), r"`delta` must be a list of numbers such as \[0.05\], got 0.1"),
         (("[0.1]", "[0.1, 0.1]"), r"`delta` must be a list of one or more different numbers"),
@@ -154,7 +154,7 @@ def test_published_figures_find_their_cells() -> None:
         (("[[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "[]"), r"at least one value for means"),
         (("[[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "1979-05-27"), r"must be numbers, texts, lists or tables"),
         (("1.0, 0.0]] }", "1.0, 0.0]], noise_std = 0 }"), r"\[\[problems\]\] 1: `noise_std` must be"),
-        (('name = "uniform"\n\n', 'name = "unifrom"\n\n'), r"\[\[algorithms\]\] 1: `name` must be one of alba, .*unif"),
+        (('name = "uniform"\n\n', 'name = "equally"\n\n'), r"\[\[algorithms\]\] 1: `name` must be one of alba, .*equa"),
         (('name = "uniform"\n\n', 'options = { a = 1 }\n\n'), r"`name` must be one of"),
         (('"uniform"\n\n', '"uniform"\nknows = ["thera"]\n\n'), r"`knows` must be some of theta, norm_bound, rew"),
         (('"uniform"\n\n', '"uniform"\nonly = { means = 1 }\n\n'), r"`only` of 'uniform' must fit a problem"),

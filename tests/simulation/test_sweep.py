@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
@@ -116,8 +117,8 @@ def killed_sweep(file: Path, folder: Path, n_runs: int, n_jobs: int, delay: floa
     process.kill()
     is_killed = process.wait() == -signal.SIGKILL
     lines = [line.split() for line in said.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    if n_jobs > 1:
-        os.killpg(process.pid, signal.SIGKILL)  # the processes it has left behind
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # the processes it has left behind, if any
     return 4 * n_runs - int(lines[0][1]), int(lines[-1][0]), is_killed
 
 
@@ -142,14 +143,12 @@ def test_kill_at_any_moment(tmp_path: Path, n_jobs: int, n_kills: int, n_runs: i
 
 
 def test_memory_does_not_grow_with_the_runs(tmp_path: Path) -> None:
-    """Forty times the runs need at most 8 MB more, which is far less than the rows themselves."""
+    """Once the allocators are warm, 40,000 more runs take 25 MB at most; their rows alone would take twice that."""
     script = """
 import json, resource, sys
 from pathlib import Path
-from surepick.simulation import store
 from surepick.simulation.experiment import read_experiment
 import surepick.simulation.sweep as module
-store.MERGE_AT, store.GROUP = 1000, 1000
 row = module._row(read_experiment(Path(sys.argv[1])).cells()[0], 0)
 module._row = lambda cell, run: {**row, "key": keys[cell.algorithm.label, str(cell.arguments)], "run": run}
 experiment = read_experiment(Path(sys.argv[1]))
@@ -159,9 +158,9 @@ print(json.dumps([summary.n_done, resource.getrusage(resource.RUSAGE_SELF).ru_ma
 """
     file = tmp_path / "tiny.toml"
     file.write_text(tiny_text())
-    few, many = (python(script, file, tmp_path / str(n), n) for n in (500, 20_000))
-    assert (few[0], many[0]) == (500, 20_000)
-    assert many[1] < few[1] + 8.0
+    few, many = (python(script, file, tmp_path / str(n), n) for n in (20_000, 60_000))
+    assert (few[0], many[0]) == (20_000, 60_000)
+    assert many[1] < few[1] + 25.0
 
 
 @pytest.fixture(scope="module")
@@ -267,8 +266,8 @@ def test_a_process_that_dies_ends_the_sweep_in_one_sentence(own: Path) -> None:
     ("change", "complaint"),
     [
         (
-            ("stopping = ", "stoping = "),
-            r"evidence on unit_basis.* cannot be run: uniform has no option 'stoping'; its op",
+            ("stopping = ", "stop_rule = "),
+            r"evidence on unit_basis.* cannot be run: uniform has no option 'stop_rule'; its op",
         ),
         (('stopping = "evidence"', 'stopping = "x"'), r"cannot be run: `stopping` must be one of"),
         (

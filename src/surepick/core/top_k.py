@@ -150,7 +150,7 @@ class TopK:
             TiedArms: elements tie at the edge of the best choice.
             InvalidInput: there are too many choices to list.
         """
-        return design.characteristic_time(self._listed(), theta, tol=check_tol(tol)).value
+        return design.characteristic_time(self.choices(), theta, tol=check_tol(tol)).value
 
     def lower_bound(self, theta: Any, delta: float = 0.05, noise_std: float = 1.0) -> float:
         """Return the expected pulls that no delta-correct algorithm can be below: T* sigma^2 kl(delta, 1 - delta).
@@ -159,16 +159,21 @@ class TopK:
             TiedArms: elements tie at the edge of the best choice.
             InvalidInput: there are too many choices to list.
         """
-        return design.lower_bound(self._listed(), theta, delta, noise_std)
+        return design.lower_bound(self.choices(), theta, delta, noise_std)
 
-    def _listed(self) -> Array:
+    def choices(self) -> Array:
+        """Return all choices as rows (n, d), for `FiniteArms`: adapting to the results then saves pulls.
+
+        Raises:
+            InvalidInput: there are too many to list.
+        """
         n_arms = math.comb(self.dim, self.k)
         if n_arms * self.dim > DESIGN_NUMBERS:
             raise InvalidInput(
-                f"T* is computed from the list of all choices, which may hold {DESIGN_NUMBERS} numbers, got {n_arms} "
-                f"choices of {self.dim} numbers; ask for a smaller set."
+                f"a list of all choices may hold {DESIGN_NUMBERS} numbers, got {n_arms} choices of {self.dim} numbers; "
+                "ask for a smaller set."
             )
-        return _all_choices(self.dim, self.k)
+        return _all_choices(self.dim, self.k).copy()
 
 
 def _ranked(theta: Array) -> IntArray:

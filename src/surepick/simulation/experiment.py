@@ -260,7 +260,9 @@ def named_experiment(name: str) -> Experiment:
     known = named_experiments()
     if name not in known:
         raise InvalidInput(f"an experiment must be one of {', '.join(known)}, got {name!r}.")
-    return parse_experiment((_shipped() / f"{name}.toml").read_text("utf-8"), name, Path(str(_shipped())), Path())
+    # A plug-in lies beside the file in an installed package, or where its path says in a copy of the repository.
+    folders = Path(str(_shipped())), Path(__file__).parents[3]
+    return parse_experiment((_shipped() / f"{name}.toml").read_text("utf-8"), name, *folders)
 
 
 def read_experiment(path: Path) -> Experiment:
@@ -279,7 +281,7 @@ def read_experiment(path: Path) -> Experiment:
 def parse_experiment(text: str, origin: str, *folders: Path) -> Experiment:
     """Check the text of a file; `origin` names it in errors, plug-ins are looked for in the folders."""
     try:
-        top = TomlTable(tomllib.loads(text), origin)
+        top, known = TomlTable(tomllib.loads(text), origin), algorithms()
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{origin} must be TOML: {error}.") from error
     experiment = Experiment(
@@ -293,7 +295,7 @@ def parse_experiment(text: str, origin: str, *folders: Path) -> Experiment:
         max_pulls=top.count("max_pulls", least=1),
         bounds=top.boolean("bounds", default=False),
         problems=tuple(_problem(entry) for entry in top.tables("problems")),
-        algorithms=tuple(_algorithm(entry, folders) for entry in top.tables("algorithms")),
+        algorithms=tuple(_algorithm(entry, known, folders) for entry in top.tables("algorithms")),
         published=tuple(_published(entry) for entry in top.tables("published", needed=False)),
         text=text,
     )
@@ -334,12 +336,12 @@ def _problem(entry: TomlTable) -> ProblemSpec:
     return ProblemSpec(name=name, redraw=redraw, arguments=arguments)
 
 
-def _algorithm(entry: TomlTable, folders: Sequence[Path]) -> AlgorithmSpec:
+def _algorithm(entry: TomlTable, known: Sequence[str], folders: Sequence[Path]) -> AlgorithmSpec:
     place = entry.text("plugin", "")
     plugin = _plugin(entry, place, folders) if place else None
     label, name = entry.text("label"), entry.text("name", "" if plugin is None else plugin.class_name)
-    if not name or (plugin is None and name not in algorithms()):
-        raise entry.refuse("name", f"one of {', '.join(algorithms())}", name)
+    if not name or (plugin is None and name not in known):
+        raise entry.refuse("name", f"one of {', '.join(known)}", name)
     knows = tuple(entry.texts("knows"))
     options = entry.table("options")
     for option in knows:

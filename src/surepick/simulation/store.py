@@ -169,6 +169,7 @@ class Store:
         os.fsync(self._journal)
         self._pending.clear()
         self._is_settled = True
+        _arrow().default_memory_pool().release_unused()
 
     def _mark(self, key: str, run: int) -> None:
         done = self._done.get(key)

@@ -14,7 +14,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import islice
@@ -273,16 +273,30 @@ def _on_dask(plan: _Plan, address: str, n_jobs: int) -> Generator[_Done, None, N
 def _local_cluster(n_jobs: int) -> Any:
     from distributed import LocalCluster  # noqa: PLC0415 (optional)
 
-    return LocalCluster(
-        n_workers=n_processes(n_jobs, sys.maxsize),
-        threads_per_worker=1,
-        dashboard_address="127.0.0.1:0",  # any free port
-        silence_logs=logging.CRITICAL,
-    )
+    with _deaf_children():
+        return LocalCluster(
+            n_workers=n_processes(n_jobs, sys.maxsize),
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",  # any free port
+            silence_logs=logging.CRITICAL,
+        )
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes started meanwhile do not hear Ctrl-C, which reaches every process of the terminal."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _do_deaf(cell: Cell, batch: _Batch) -> _Done:
-    # Ctrl-C reaches every process of the terminal; the parent alone answers it.
+    # The parent alone answers Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return _do(cell, batch)
 
