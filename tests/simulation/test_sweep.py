@@ -228,7 +228,7 @@ def test_an_error_in_a_run_leaves_the_others_alone(own: Path) -> None:
     assert again.n_failed == first.n_failed
     assert first.n_done == 32 - first.n_failed == again.n_before
     assert len(first.failures) == 2  # one for each of the two problems
-    assert first.failures[0].cell == "uniform on unit_basis(means=[3.0, 0.0, 0.0]) at delta 0.1"
+    assert first.failures[1].cell == "uniform on unit_basis(means=[3.0, 0.0, 0.0]) at delta 0.1"
     assert first.failures[0].error == "ZeroDivisionError: of my own making"
     rows = content(own / "out")
     of_first = rows[(rows["algorithm"] == "uniform") & (rows["arguments"] == rows["arguments"][0])]

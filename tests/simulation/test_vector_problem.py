@@ -47,7 +47,7 @@ def test_runs_on_the_sphere_stop_with_an_answer_within_the_slack() -> None:
 
 
 def test_an_answer_beyond_the_slack_is_wrong() -> None:
-    """The same run is judged by the problem's epsilon: a tiny one, which the learner is not told, makes it wrong."""
+    """Right on the problem the rewards came from, wrong on one whose best arm is elsewhere."""
     fair = job()
     instance = prepared(sphere_set(2, norm=2.0, epsilon=0.5), fair)
     outcome = run_once(fair, 0, instance)

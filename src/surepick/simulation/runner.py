@@ -5,9 +5,9 @@ noise and the seed of the learner. So results are the same for any number of pro
 those of a call with 50, and two algorithms meet the same instances and the same noise.
 """
 
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -19,8 +19,9 @@ from surepick.core.checks import check_count, check_delta, check_epsilon
 from surepick.core.design import lower_bound
 from surepick.core.linalg import one_blas_thread
 from surepick.core.vectors import VectorSet
-from surepick.errors import InvalidInput, SurepickError
+from surepick.errors import InvalidInput
 from surepick.simulation.problems import Problem, VectorProblem
+from surepick.simulation.processes import in_processes
 from surepick.simulation.progress import OnProgress, reporting
 from surepick.simulation.runs import Array, Runs
 
@@ -179,29 +180,14 @@ def _batches(job: Job, index: Sequence[int], n_processes: int) -> Iterator[dict[
         for i in index:
             yield {i: _run(job, i, cache)}
         return
-    try:
-        from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 (optional)
-        from joblib.externals.loky import get_reusable_executor  # noqa: PLC0415
-    except ImportError as error:
-        raise SurepickError("more than one process needs joblib; install surepick[bench] or pass n_jobs=1.") from error
     # Runs differ in length, so many small batches; yet a batch shares the problem's set-up.
     size = max(1, len(index) // (8 * n_processes))
-    batches = [index[start : start + size] for start in range(0, len(index), size)]
-    with parallel_config(backend="loky", inner_max_num_threads=1):
-        results = Parallel(n_jobs=n_processes, batch_size=1, return_as="generator_unordered")(
-            delayed(_batch)(job, batch) for batch in batches
-        )
-        try:
-            yield from results
-        except KeyboardInterrupt:
-            # Else the processes would finish what they hold before control comes back.
-            get_reusable_executor().shutdown(kill_workers=True)
-            raise
+    batches = ((job, index[start : start + size]) for start in range(0, len(index), size))
+    with closing(in_processes(_batch, batches, n_processes)) as results:
+        yield from results
 
 
 def _batch(job: Job, index: Sequence[int]) -> dict[int, Outcome]:
-    # Ctrl-C reaches every process of the terminal; the parent alone answers it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     cache: dict[str, Instance] = {}
     return {i: _run(job, i, cache) for i in index}
 

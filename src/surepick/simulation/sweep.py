@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 import types
-import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from surepick.algorithms import Algorithm
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, SurepickError
 from surepick.simulation.experiment import KNOWLEDGE, Cell, Experiment, Plugin, canonical_json
+from surepick.simulation.processes import ProcessKilled, in_processes
 from surepick.simulation.runner import Instance, Job, n_processes, new_learner, prepared, run_once, run_seeds
 from surepick.simulation.store import Row, Store
 
@@ -67,7 +67,7 @@ class Summary:
     """Runs that were there already."""
     n_done: int = 0
     failures: list[Failure] = field(default_factory=list)
-    """The first failure of each cell; `n_failed` counts all."""
+    """The failure of the lowest run of each cell; `n_failed` counts all."""
     n_failed: int = 0
 
 
@@ -211,30 +211,13 @@ def _here(plan: _Plan) -> Generator[_Done, None, None]:
 
 
 def _on_joblib(plan: _Plan, n_jobs: int) -> Generator[_Done, None, None]:
-    try:
-        from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 (optional)
-        from joblib.externals.loky import get_reusable_executor  # noqa: PLC0415
-        from joblib.externals.loky.process_executor import BrokenProcessPool  # noqa: PLC0415
-    except ImportError as error:
-        raise SurepickError("more than one process needs joblib; install surepick[bench] or ask for one.") from error
     plan.n_workers = n_jobs
-    with parallel_config(backend="loky", inner_max_num_threads=1):
-        results = Parallel(n_jobs=n_jobs, batch_size=1, pre_dispatch="2*n_jobs", return_as="generator_unordered")(
-            delayed(_do_deaf)(plan.cells[batch.number], batch) for batch in plan.batches()
-        )
-        is_complete = False
+    tasks = ((plan.cells[batch.number], batch) for batch in plan.batches())
+    with closing(in_processes(_do, tasks, n_jobs)) as results:
         try:
-            for done in results:  # noqa: UP028 (`yield from` would close them with a warning)
-                yield done
-            is_complete = True
-        except BrokenProcessPool as error:
+            yield from results
+        except ProcessKilled as error:
             raise SurepickError("a process was killed; what is finished is kept, the same command goes on.") from error
-        finally:
-            if not is_complete:  # else the processes would finish what they hold first
-                get_reusable_executor().shutdown(kill_workers=True)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # tasks are cancelled: that is the point
-                    results.close()
 
 
 def _on_dask(plan: _Plan, address: str, n_jobs: int) -> Generator[_Done, None, None]:
@@ -293,12 +276,6 @@ def _deaf_children() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _do_deaf(cell: Cell, batch: _Batch) -> _Done:
-    # The parent alone answers Ctrl-C.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return _do(cell, batch)
 
 
 def _do(cell: Cell, batch: _Batch) -> _Done:
@@ -384,8 +361,13 @@ def loaded(plugin: Plugin) -> Callable[..., Algorithm]:
 def _add(summary: Summary, cell: Cell, done: _Done) -> None:
     summary.n_done += len(done.rows)
     summary.n_failed += len(done.failures)
-    if done.failures and all(failure.cell != str(cell) for failure in summary.failures):
-        summary.failures.append(Failure(str(cell), *done.failures[0]))
+    # The lowest run of each cell, in the order of their texts: the same list whoever finishes first.
+    kept = {failure.cell: failure for failure in summary.failures}
+    for run, error in done.failures:
+        known = kept.get(str(cell))
+        if known is None or run < known.run:
+            kept[str(cell)] = Failure(str(cell), run, error)
+    summary.failures = [kept[name] for name in sorted(kept)]
 
 
 def _text(error: BaseException) -> str:
