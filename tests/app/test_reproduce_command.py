@@ -167,7 +167,7 @@ def test_failed_runs_are_reported_at_the_end(folder: Path, capsys: pytest.Captur
     out, err = capsys.readouterr()
     lines = err.splitlines()
     assert len(lines) == 3
-    assert lines[0].startswith("surepick: uniform on unit_basis(means=[3.0, 0.0, 0.0]) at delta 0.1, run ")
+    assert lines[1].startswith("surepick: uniform on unit_basis(means=[3.0, 0.0, 0.0]) at delta 0.1, run ")
     assert lines[0].endswith("ZeroDivisionError: mine")
     assert "runs failed" in lines[2]
     assert "report:" in out

@@ -232,7 +232,7 @@ def test_an_error_in_a_run_leaves_the_others_alone(own: Path) -> None:
     assert first.failures[0].error == "ZeroDivisionError: of my own making"
     rows = content(own / "out")
     of_first = rows[(rows["algorithm"] == "uniform") & (rows["arguments"] == rows["arguments"][0])]
-    assert first.failures[0].run not in of_first["run"].tolist()
+    assert first.failures[1].run not in of_first["run"].tolist()
 
 
 def test_an_interrupted_sweep_goes_on(alone: Any, tmp_path: Path) -> None:
