@@ -272,6 +272,28 @@ def test_several_experiments_in_one_report(tmp_path: Path) -> None:
     assert {attributes["href"] for tag, attributes in page.tags if tag == "a"} == {f"#{target}" for target in targets}
 
 
+def test_an_algorithm_beside_its_baseline(tmp_path: Path) -> None:
+    """Pulls and CPU time as multiples, problem by problem; a baseline that does not exist is refused."""
+    text = PAPER.replace('label = "default"\n', 'label = "default"\nbaseline = "Lazy TS"\n')
+    runs = {
+        ("Lazy TS", 0): [100, 300],
+        ("Lazy TS", 1): [400, 400],
+        ("default", 0): [50, 50],
+        ("default", 1): [600, 600],
+    }
+    page = write_report([write_folder(tmp_path / "a", text, runs)], tmp_path / "out")[0].read_text("utf-8")
+    table = page.split("### Side by side")[1]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if "Lazy TS" in line]
+    assert [row[:4] for row in rows] == [
+        ["default", "Lazy TS", r"n\_arms 1000", "0.25"],
+        ["default", "Lazy TS", r"n\_arms 2500", "1.50"],
+    ]
+    with pytest.raises(InvalidInput, match="`baseline` of 'default' must be one of Lazy TS, default, got 'none'"):
+        write_report(
+            [write_folder(tmp_path / "b", text.replace('baseline = "Lazy TS"', 'baseline = "none"'), runs)], tmp_path
+        )
+
+
 def test_refusals(tmp_path: Path) -> None:
     """Nothing is written if something is wrong."""
     with pytest.raises(InvalidInput, match="at least one folder"):

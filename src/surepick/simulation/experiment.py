@@ -22,6 +22,7 @@ changes a label keeps the runs, whoever changes an option gets new ones.
     knows = ["theta"]                       optional: options with the problem's own value, see `KNOWLEDGE`
     only = { n_arms = 1000 }                optional: problems with such arguments; `name` is the problem's own
     plugin = "own.py:Class"                 optional: an algorithm in a file, seen from this one; needs no `name`
+    baseline = "other label"                optional: the report says how many times its pulls and its CPU time
     [[published]]
     algorithm = "ours"                      a label
     problem = { n_arms = 1000 }             as in `only`
@@ -132,6 +133,7 @@ class AlgorithmSpec:
     knows: tuple[str, ...]
     only: Mapping[str, Any]
     plugin: Plugin | None
+    baseline: str
 
 
 @final
@@ -348,8 +350,11 @@ def _algorithm(entry: TomlTable, known: Sequence[str], folders: Sequence[Path]) 
         if option not in KNOWLEDGE or option in options:
             raise entry.refuse("knows", f"some of {', '.join(KNOWLEDGE)}, none of them among the options", list(knows))
     only = entry.table("only")
+    baseline = entry.text("baseline", "")
     entry.finish()
-    return AlgorithmSpec(label=label, name=name, options=options, knows=knows, only=only, plugin=plugin)
+    return AlgorithmSpec(
+        label=label, name=name, options=options, knows=knows, only=only, plugin=plugin, baseline=baseline
+    )
 
 
 def _plugin(entry: TomlTable, place: str, folders: Sequence[Path]) -> Plugin:
@@ -409,6 +414,12 @@ def _check_whole(experiment: Experiment, origin: str) -> None:
         if other is not cell:
             raise InvalidInput(
                 f"{origin}: the cells of an experiment must differ, got the same runs twice: {other}; {cell}."
+            )
+    labels = [spec.label for spec in experiment.algorithms]
+    for spec in experiment.algorithms:
+        if spec.baseline and spec.baseline not in labels:
+            raise InvalidInput(
+                f"{origin}: `baseline` of {spec.label!r} must be one of {', '.join(labels)}, got {spec.baseline!r}."
             )
     files = {plugin.file.name: plugin for spec in experiment.algorithms if (plugin := spec.plugin) is not None}
     for spec in experiment.algorithms:

@@ -49,6 +49,7 @@ class Part:
     verdicts: str
     runs: Table
     compared: Table | None
+    ratios: Table | None
     figures: list[Figure]
 
 
@@ -98,6 +99,7 @@ def part_of(section: Section, figures: list[Figure]) -> Part:
         verdicts=f"Of {len(statements)} published figures: {verdicts}." if statements else "",
         runs=_runs_table(section),
         compared=_compared_table(section) if statements else None,
+        ratios=_ratio_table(section),
         figures=figures,
     )
 
@@ -180,6 +182,26 @@ def _compared_table(section: Section) -> Table:
     return Table(columns, [name in {"Ours", "Published", "z"} for name in columns], rows)
 
 
+def _ratio_table(section: Section) -> Table | None:
+    """How many times the pulls and the CPU time of its baseline an algorithm needed, on the same machine."""
+    rows = []
+    for summary in section.summaries:
+        cell = summary.cell
+        for other in section.summaries:
+            is_same = other.cell.problem == cell.problem and other.cell.arguments == cell.arguments
+            if other.label != cell.algorithm.baseline or not is_same or other.cell.delta != cell.delta:
+                continue
+            if summary.n_runs and other.n_runs:
+                pulls, seconds = (
+                    summary.quantities[name].mean / other.quantities[name].mean for name in ("n_pulls", "seconds")
+                )
+                place = section.problem(summary)
+                rows.append([summary.label, other.label, place, f"{pulls:.2f}", f"{_number(seconds)}"])
+    if not rows:
+        return None
+    return Table(["Algorithm", "Beside", "Problem", "Pulls, times", "CPU time, times"], [False] * 3 + [True] * 2, rows)
+
+
 def _number(value: float) -> str:
     """Four digits or so, and never an exponent for what people count."""
     if math.isnan(value):
@@ -206,6 +228,8 @@ def to_markdown(title: str, parts: Sequence[Part]) -> str:
         lines += ["### Runs", "", *_md_table(part.runs), ""]
         if part.compared is not None:
             lines += ["### Beside the published figures", "", *_md_table(part.compared), ""]
+        if part.ratios is not None:
+            lines += ["### Side by side", "", *_md_table(part.ratios), ""]
         for figure in part.figures:
             lines += [f"![{_md(figure.caption)}]({figure.paths[0].name})", "", _md(figure.caption), ""]
     return "\n".join([*lines, _md(LEGEND), ""])

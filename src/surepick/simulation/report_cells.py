@@ -232,7 +232,8 @@ def _as_runs(cell: Cell, columns: Mapping[str, Any]) -> Runs:
 def estimated(values: Array) -> Estimated:
     """Mean and standard error."""
     n = len(values)
-    return Estimated(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan)
+    with np.errstate(over="ignore", invalid="ignore"):  # evidence can be infinite: a rival that no result speaks for
+        return Estimated(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan)
 
 
 def compare(figure: Published, cell: Cell, ours: Estimated | None, *, n_unfinished: int) -> Compared:
