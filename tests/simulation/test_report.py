@@ -192,7 +192,7 @@ class Page(HTMLParser):
 
 def test_files_and_facts(paths: list[Path]) -> None:
     """Both reports say how many runs, from which seed, by which version and when."""
-    names = ["report.md", "report.html", "paper-pulls-by-n_arms", "paper-distributions"]
+    names = ["report.md", "report.html", "paper-pulls-by-n_arms", "paper-distributions", "paper-paths"]
     assert [path.name for path in paths] == [
         *names[:2],
         *(f"{name}.{ending}" for name in names[2:] for ending in ("png", "svg")),
@@ -202,14 +202,14 @@ def test_files_and_facts(paths: list[Path]) -> None:
     for text in (paths[0].read_text("utf-8"), page.text):
         for fact in ("12 runs", "seed 7", "surepick 1.2.3", "2023-11-14 22:13 UTC", "Clopper-Pearson", "410.0 ± 12.9"):
             assert fact in text
-    assert paths[0].read_text("utf-8").count("](paper-") == 2
+    assert paths[0].read_text("utf-8").count("](paper-") == 3
 
 
 def test_the_page_needs_nothing_else(paths: list[Path]) -> None:
     """No script, no link but to data inside the page."""
     page = Page(paths[1].read_text("utf-8"))
     links = [value for _, attributes in page.tags for name in ("src", "href") if (value := attributes.get(name))]
-    assert len(links) == 3  # the icon, which is empty, and two figures
+    assert len(links) == 4  # the icon, which is empty, and three figures
     assert all(link.startswith("data:") for link in links)
     assert not [tag for tag, _ in page.tags if tag in {"script", "iframe", "object"}]
     assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in page.tags
@@ -243,7 +243,7 @@ def test_several_risks_and_schedules(tmp_path: Path) -> None:
     text = text.replace('label = "default"', 'label = "default"\noptions = { schedule = "every" }')
     runs = {(label, place): [100 * (place + 1), 120] for label in ("Lazy TS", "default") for place in (0, 1)}
     paths = write_report([write_folder(tmp_path / "runs", text, runs)], tmp_path / "out")
-    assert [path.stem for path in paths[2::2]] == ["paper-risk", "paper-schedule", "paper-distributions"]
+    assert [path.stem for path in paths[2::2]] == ["paper-risk", "paper-schedule", "paper-distributions", "paper-paths"]
     assert "| Lazy TS | many\\_arms | 0.001 | 2 |" in paths[0].read_text("utf-8")
 
 
@@ -253,12 +253,12 @@ def test_many_cells_get_ratios_instead_of_boxes(tmp_path: Path) -> None:
     head = head.replace('[1000, 2500], variant = "as-run"', '1000, variant = ["as-run", "normal-std-0.09"]')
     labels = [f"algorithm {i}" for i in range(41)]
     text = head + "".join(
-        f'[[algorithms]]\nlabel = "{label}"\nname = "uniform"\noptions = {{ seed = {i} }}\n'
+        f'[[algorithms]]\nlabel = "{label}"\nname = "lazy-track-and-stop"\noptions = {{ g_mix = {i / 100} }}\n'
         for i, label in enumerate(labels)
     )
     runs = {(label, place): [100, 200] for label in labels for place in (0, 1)}
     paths = write_report([write_folder(tmp_path / "runs", text, runs)], tmp_path / "out")
-    assert [path.stem for path in paths[2::2]] == ["paper-ratios"]
+    assert [path.stem for path in paths[2::2]] == ["paper-ratios", "paper-paths"]
 
 
 def test_several_experiments_in_one_report(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_several_experiments_in_one_report(tmp_path: Path) -> None:
     runs = {("Lazy TS", 0): [10, 20]}
     folders = [write_folder(tmp_path / name, PAPER.replace('"paper"', f'"{name}"', 1), runs) for name in ("a", "b")]
     paths = write_report(folders, tmp_path / "out")
-    assert len({path.name for path in paths}) == len(paths) == 10
+    assert len({path.name for path in paths}) == len(paths) == 14
     page = Page(paths[1].read_text("utf-8"))
     targets = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
     assert {attributes["href"] for tag, attributes in page.tags if tag == "a"} == {f"#{target}" for target in targets}

@@ -2,7 +2,8 @@
 
 Same numbers, same bytes of SVG: no date and no random identifiers go into the files. Which figures an experiment gets
 follows from its grid: means against an argument that is a number, the ratio to the lower bound against the risk, pulls
-and time against the schedule, and the distribution of the pulls, or of many cells the ratio to the lower bound.
+and time against the schedule, the distribution of the pulls, or of many cells the ratio to the lower bound, and how
+evidence grew in one run.
 """
 
 import math
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from surepick.errors import SurepickError
+from surepick.errors import InvalidInput, SurepickError
+from surepick.simulation.paths import Look, evidence_path
 from surepick.simulation.report_cells import Section, Summary
 
 INK, GREY, LINE = "#1d2127", "#6b7380", "#d9dde3"
@@ -24,6 +26,8 @@ WIDTH = 5.8
 MOST_BOXES = 80
 """Cells whose distributions fit into one figure."""
 PNG_DPI = 150
+PATH_SECONDS = 3.0
+"""A path is drawn by doing a run again; of slower algorithms none is."""
 
 
 @final
@@ -55,7 +59,8 @@ def draw(section: Section, folder: Path) -> list[Figure]:
         drawn.append(_distributions(section, summaries, folder))
     elif any(summary.value("ratio") for summary in summaries):
         drawn.append(_by_algorithm(section, summaries, folder))
-    return drawn
+    paths = _paths(summaries)
+    return [*drawn, _evidence_paths(section, paths, folder)] if paths else drawn
 
 
 def _numeric_argument(section: Section) -> str | None:
@@ -111,6 +116,37 @@ def _by_argument(section: Section, summaries: Sequence[Summary], argument: str, 
     what = f"{AXES[quantity][0].upper()}{AXES[quantity][1:]} by {argument}; bars: two standard errors either way"
     hollow = "; hollow: published" if seen else ""
     return _saved(figure, folder, section, f"{quantity.removeprefix('n_')}-by-{argument}", f"{what}{hollow}.")
+
+
+def _paths(summaries: Sequence[Summary]) -> list[tuple[Summary, list[Look]]]:
+    """Run 0 on the first problem, once more, of the algorithms that are quick enough for that."""
+    first = summaries[0].cell
+    paths: list[tuple[Summary, list[Look]]] = []
+    for summary in summaries:
+        cell = summary.cell
+        is_first = (cell.problem, cell.arguments, cell.delta) == (first.problem, first.arguments, first.delta)
+        if is_first and summary.quantities["seconds"].mean <= PATH_SECONDS and len(paths) < len(COLORS):
+            try:
+                paths.append((summary, evidence_path(cell)))
+            except InvalidInput:
+                continue  # the runs may be from a version with other options; their table is shown all the same
+    return paths
+
+
+def _evidence_paths(section: Section, paths: Sequence[tuple[Summary, list[Look]]], folder: Path) -> Figure:
+    """How evidence grows in one run of each."""
+    figure, (axes,) = _panels([4.2])
+    for (summary, looks), color in zip(paths, COLORS, strict=False):
+        pulls, shares = [look.n_pulls for look in looks], [min(max(look.share, -0.5), 1.5) for look in looks]
+        axes.plot(pulls, shares, label=summary.label, color=color, linewidth=1.3)
+    axes.axhline(1.0, color=INK, linestyle="--", linewidth=1.0)
+    axes.set_xscale("log")
+    _plain_numbers(axes)
+    axes.set_xlabel("pulls")
+    axes.set_ylabel("evidence / what the rule asks for")
+    _legend(axes)
+    where = f" on {place}" if (place := section.problem(paths[0][0])) else ""
+    return _saved(figure, folder, section, "paths", f"Evidence in run 0{where}; a rule stops at the dashed line.")
 
 
 def _by_risk(section: Section, summaries: Sequence[Summary], folder: Path) -> Figure:

@@ -204,15 +204,31 @@ def _run(job: Job, run: int, cache: dict[str, Instance]) -> Outcome:
 
 # One BLAS thread here too: sums are then added in the same order in every process.
 @one_blas_thread
-def run_once(job: Job, run: int, instance: Instance | None = None) -> Outcome:
-    """Do one run, a function of the job and the run's number; `instance` is the job's problem if already prepared."""
+def run_once(
+    job: Job, run: int, instance: Instance | None = None, watch: Callable[[Learner], object] | None = None
+) -> Outcome:
+    """Do one run, a function of the job and the run's number.
+
+    Args:
+        job: what all runs share.
+        run: its number.
+        instance: the job's problem if already prepared.
+        watch: called with the learner after every pull; looking changes nothing but the time.
+    """
     seeds = run_seeds(job.seed, run)
     if instance is None:
         problem = job.problem if isinstance(job.problem, AnyProblem) else job.problem(seeds.instance)
         instance = prepared(problem, job)
     start = time.thread_time()
     learner = new_learner(job, instance, seeds.learner)
-    _pull_until_stopped(learner, instance.mean, _noise(instance.problem.noise_std, seeds.noise), job.max_pulls)
+    noise = _noise(instance.problem.noise_std, seeds.noise)
+    n_pulls = 0
+    while not learner.stopped and n_pulls < job.max_pulls:
+        for arm in learner.next_arms():
+            learner.tell(arm, instance.mean(arm) + next(noise))
+            n_pulls += 1
+            if watch is not None:
+                watch(learner)
     seconds = time.thread_time() - start
     decision = learner.decision
     return Outcome(
@@ -259,14 +275,6 @@ def prepared(problem: AnyProblem, job: Job) -> Instance:
     if job.bounds and not job.epsilon:  # with slack fewer pulls suffice, and no bound is known here
         bound = lower_bound(arms, problem.theta, job.delta, problem.noise_std, problem.candidates)
     return Instance(problem, arms, (problem.X @ problem.theta).tolist().__getitem__, job.epsilon, bound)
-
-
-def _pull_until_stopped(learner: Learner, mean: Callable[[Any], float], noise: Iterator[float], max_pulls: int) -> None:
-    n_pulls = 0
-    while not learner.stopped and n_pulls < max_pulls:
-        for arm in learner.next_arms():
-            learner.tell(arm, mean(arm) + next(noise))
-            n_pulls += 1
 
 
 def _noise(noise_std: float, seeds: np.random.SeedSequence) -> Iterator[float]:

@@ -150,7 +150,7 @@ def check(cells: list[Cell]) -> None:
         try:
             problem = cell.problem.draw(cell.arguments, seeds.instance)
             if cell.algorithm.label not in composed:
-                job = _job(cell)
+                job = job_of(cell)
                 new_learner(job, prepared(problem, replace(job, bounds=False)), seeds.learner)
         except Exception as error:
             raise InvalidInput(f"{cell} cannot be run: {_text(error)}") from error
@@ -294,8 +294,8 @@ def _do(cell: Cell, batch: _Batch) -> _Done:
 
 
 def _row(cell: Cell, run: int) -> Row:
-    job = _job(cell)
-    outcome = run_once(job, run, None if cell.problem.redraw else _instance(cell, job))
+    job = job_of(cell)
+    outcome = run_once(job, run, None if cell.problem.redraw else instance_of(cell, job))
     return {
         "key": cell.key,
         "run": run,
@@ -311,7 +311,8 @@ def _row(cell: Cell, run: int) -> Row:
     }
 
 
-def _job(cell: Cell) -> Job:
+def job_of(cell: Cell) -> Job:
+    """Return what the runs of a cell share."""
     algorithm = cell.algorithm
     return Job(
         problem=partial(cell.problem.draw, cell.arguments),
@@ -325,8 +326,8 @@ def _job(cell: Cell) -> Job:
     )
 
 
-def _instance(cell: Cell, job: Job) -> Instance:
-    """The problem that all runs of a cell share; the last few are kept ready."""
+def instance_of(cell: Cell, job: Job) -> Instance:
+    """Return the problem that all runs of a cell share; the last few are kept ready."""
     name = canonical_json([cell.problem.name, cell.arguments, cell.delta, cell.bounds])
     instance = _ready.pop(name, None) or prepared(cell.problem.draw(cell.arguments, 0), job)
     _ready[name] = instance
