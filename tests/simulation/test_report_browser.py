@@ -61,7 +61,7 @@ def test_page_from_disk_without_a_network(browser: Any, report: Path, tmp_path: 
     page.goto(report.as_uri(), wait_until="load")
 
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    assert page.evaluate("[...document.images].map((image) => image.complete && image.naturalWidth > 0)") == [True] * 4
+    assert page.evaluate("[...document.images].map((image) => image.complete && image.naturalWidth > 0)") == [True] * 6
     # A figure takes the width there is, and a table that needs more scrolls inside its own box.
     assert page.evaluate("[...document.images].every((image) => image.getBoundingClientRect().right <= innerWidth)")
     assert page.evaluate(
