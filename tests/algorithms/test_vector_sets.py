@@ -182,6 +182,7 @@ def test_interruption_inside_an_update_leaves_a_sound_state(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("vectors", "arguments", "says"),
     [
+        (sp.Sphere(2), {"epsilon": 0.1, "regularizer": np.eye(2)}, "`regularizer` has no meaning on the unit sphere"),
         (sp.Sphere(2), {"epsilon": 0.1, "schedule": "doubling"}, "`schedule` has no meaning on the unit sphere in R"),
         (sp.Hypercube(2), {"g_mix": 0.2}, "`g_mix` has no meaning on the hypercube of 2 signs"),
         (sp.Hypercube(2), {"candidates": [[1.0, 0.0], [0.0, 1.0]]}, "`candidates` go with a list of arms"),

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright import sync_api as playwright
 
 from surepick.simulation.report import write_report
 from tests.simulation.report_folders import PAPER, write_folder
 
-playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium")
 # As root a browser has no sandbox of its own, and the rest keeps it from looking for its maker's servers.
 FLAGS = [

@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
+import distributed
 import numpy as np
 import pytest
 
@@ -166,7 +167,6 @@ print(json.dumps([summary.n_done, resource.getrusage(resource.RUSAGE_SELF).ru_ma
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Two processes of a Dask cluster on this machine."""
-    distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=2, dashboard_address="127.0.0.1:0", silence_logs=60, host="127.0.0.1"
     ) as made:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -161,7 +162,6 @@ def test_other_numbers_and_fortran_order_are_read_as_doubles(tmp_path: Path, dty
 
 def test_columns_of_many_kinds_and_an_index_of_pandas(tmp_path: Path) -> None:
     """Numeric and boolean columns are features; an index that pandas wrote along is not."""
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": [1, 2, 3], "b": [True, False, True], "c": [0.5, 0.5, 1.5]}, index=[10, 20, 31])
     frame["a"] = frame["a"].astype("int16")
     frame["c"] = frame["c"].astype("float32")

@@ -125,16 +125,15 @@ class LazyTrackAndStop:
         """Return the parts for a set of vectors: its fixed rounds, and a rule that decides after whole rounds."""
         is_paper = check_variant(self.variant)
         vectors = ground.arms.vectors
-        usual = LazyTrackAndStop()
         apply = ("variant", "stopping", "design")
-        odd = [f.name for f in fields(self) if f.name not in apply and getattr(self, f.name) != getattr(usual, f.name)]
+        values = {f.name: (getattr(self, f.name), f.default) for f in fields(self) if f.name not in apply}
+        odd = [name for name, (value, usual) in values.items() if np.ndim(value) or value != usual]
         if odd:
             raise InvalidInput(
                 f"`{odd[0]}` has no meaning on {vectors.description}, whose design is fixed; leave it out."
             )
-        is_sphere = isinstance(vectors, Sphere)
         rule = VectorRule(
-            name=self.stopping or ("paper" if is_paper and is_sphere else "evidence"),
+            name=self.stopping or ("paper" if is_paper and isinstance(vectors, Sphere) else "evidence"),
             arms=ground.arms,
             delta=ground.delta,
             noise_std=ground.noise_std,
