@@ -15,7 +15,7 @@ from scipy.stats import binom
 from surepick.core import design, hypercube
 from surepick.core.hadamard import hadamard, hadamard_order
 from surepick.core.hypercube import Hypercube, coordinate_threshold
-from surepick.core.mix_grid import GRID_SCALES, mix_grid_threshold
+from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
 from surepick.core.vectors import VectorSet
 from surepick.errors import InvalidInput, TiedArms
 
@@ -279,16 +279,17 @@ def test_mean_pulls_are_those_of_the_reference_table(dim: int, rest: float) -> N
     estimates = theta + noise
     statistic = np.square(estimates).min(axis=2) * t / 2.0
 
-    def pulls(thresholds: list[float]) -> Array:
-        reached = statistic >= np.array(thresholds)
+    def pulls(thresholds: Array) -> Array:
+        reached = statistic >= thresholds
         assert reached.any(axis=1).all()
         stop = np.argmax(reached, axis=1)
         wrong = (estimates[np.arange(N_RUNS), stop] < 0.0).any(axis=1)
         assert np.count_nonzero(wrong) <= binom.isf(1e-6, N_RUNS, DELTA)
         return t[stop].astype(np.float64)
 
-    together = pulls([mix_grid_threshold(dim * np.log1p(x / GRID_SCALES), float(x), GRID_SCALES, DELTA) for x in t])
-    alone = pulls([coordinate_threshold(int(x), dim, DELTA) for x in t])
+    log_dets = dim * np.log1p(t[:, None] / MIX_GRID.scales)
+    together = pulls(mix_grid_threshold(log_dets, t, delta=DELTA, noise_std=1.0))
+    alone = pulls(np.array([coordinate_threshold(int(x), dim, DELTA) for x in t]))
     for simulated, (mean, error) in zip((together, alone), REFERENCE[dim, rest], strict=True):
         combined = math.hypot(error, simulated.std(ddof=1) / math.sqrt(N_RUNS))
         assert abs(simulated.mean() - mean) < 4.0 * combined

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
+from surepick.core.evidence import Mixture
 from surepick.core.thresholds import (
     HEURISTIC,
     MIX_GRID,
@@ -109,19 +110,44 @@ def test_mixture_grid_reproduces_its_reference_values(dim: int, delta: float) ->
     np.testing.assert_allclose(mix_grid_threshold(logdets, n, delta=delta, noise_std=3.0), 9.0 * values, rtol=1e-12)
 
 
-def test_mixture_grid_is_the_root_of_its_equation() -> None:
-    """Against a bracketing root finder, for a general A."""
-    rng = np.random.default_rng(4)
-    X = rng.standard_normal((60, 4))
-    eigenvalues = np.linalg.eigvalsh(X.T @ X)
-    grid = [4.0**j for j in range(10)]
-    logdets = np.array([np.log1p(eigenvalues / g).sum() for g in grid])
-    least = eigenvalues[0]
+@pytest.mark.parametrize("delta", [0.5, 0.01, 1e-12, 1e-200])
+@pytest.mark.parametrize("ratios", [[1.0, 1.0], [1.0, 3.0, 50.0], [1.0, 1e4, 1e8]])
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e9])
+def test_mixture_grid_is_the_root_of_its_equation(delta: float, ratios: list[float], unit: float) -> None:
+    """Against a bracketing root finder, for a general A and a grid in its units."""
+    eigenvalues, grid = 30.0 * unit * np.array(ratios), Mixture.uniform(unit * MIX_GRID.scales)
+    logdets = np.log1p(eigenvalues[:, None] / grid.scales).sum(axis=0)
+    slopes = eigenvalues[0] / (eigenvalues[0] + grid.scales)
 
     def excess(xi: float) -> float:
-        terms = [-math.log(10) - 0.5 * v + xi * least / (least + g) for v, g in zip(logdets, grid, strict=True)]
-        return float(np.logaddexp.reduce(terms)) - math.log(1 / 0.02)
+        return float(np.logaddexp.reduce(-math.log(10.0) - 0.5 * logdets + xi * slopes)) + math.log(delta)
 
-    expected = 4.0 * optimize.brentq(excess, 0.0, 1000.0, xtol=1e-12)
-    value = float(mix_grid_threshold(logdets, least, delta=0.02, noise_std=2.0))
-    assert value == pytest.approx(expected, rel=1e-10)
+    expected = 4.0 * float(optimize.brentq(excess, 0.0, 1e4, xtol=1e-12, rtol=1e-14))
+    value = float(mix_grid_threshold(logdets, eigenvalues[0], delta=delta, noise_std=2.0, mixture=grid))
+    assert value == pytest.approx(expected, rel=1e-11)
+
+
+SINGLE = {
+    # (d, delta): regulariser 1 alone, for A = n I at the same n.
+    (2, 0.05): [7.377759, 5.932990, 7.686961, 9.914392, 12.207393],
+    (5, 0.05): [9.457200, 9.889518, 14.678869, 20.287887, 26.024435],
+    (20, 0.05): [19.854408, 29.672154, 49.638407, 72.155363, 95.109646],
+    (5, 0.01): [12.676076, 11.659899, 16.304401, 21.898934, 27.634034],
+}
+
+
+@pytest.mark.parametrize(("dim", "delta"), list(SINGLE))
+def test_grid_of_one_reproduces_its_reference_values(dim: int, delta: float) -> None:
+    """It has a closed form: (1 + kappa/lambda_min) (logdet/2 + log(1/delta))."""
+    n = 10.0 ** np.arange(5)
+    logdets = dim * np.log1p(n[:, None])
+    values = mix_grid_threshold(logdets, n, delta=delta, noise_std=1.0, mixture=Mixture.single())
+    np.testing.assert_allclose(values, SINGLE[dim, delta], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(values, (1.0 + 1.0 / n) * (0.5 * logdets[:, 0] - math.log(delta)), rtol=1e-12)
+
+
+def test_grid_costs_at_most_its_weight() -> None:
+    """Never above what any one of its regularisers would ask for at a tenth of the risk."""
+    logdets = 4.0 * np.log1p(500.0 / MIX_GRID.scales)
+    value = float(mix_grid_threshold(logdets, 500.0, delta=0.05, noise_std=1.0))
+    assert value < ((1.0 + MIX_GRID.scales / 500.0) * (0.5 * logdets - math.log(0.005))).min()

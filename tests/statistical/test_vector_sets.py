@@ -21,9 +21,9 @@ from surepick.core.ellipsoid import Ellipsoid
 from surepick.core.evidence import Mixture, glr, log_sum_exp
 from surepick.core.hypercube import Hypercube, coordinate_threshold
 from surepick.core.linalg import Array, BoolArray, IntArray
-from surepick.core.mix_grid import GRID_SCALES, mix_grid_threshold
 from surepick.core.numbered import NumberedVectors
 from surepick.core.sphere import Sphere
+from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
 from surepick.core.top_k import TopK
 from surepick.core.vectors import VectorSet
 
@@ -114,9 +114,9 @@ class Look:
     def mix_grid(self, delta: float = DELTA) -> Array:
         """Statistics (P,) less the threshold."""
         values = np.linalg.eigvalsh(self.A)
-        scales = self.instance.arms.round_length * GRID_SCALES
-        logdets = np.log1p(values / scales[:, None]).sum(axis=1)
-        return self._beyond(mix_grid_threshold(logdets, float(values[0]), scales, delta))
+        grid = Mixture.uniform(self.instance.arms.round_length * MIX_GRID.scales)
+        logdets = np.log1p(values / grid.scales[:, None]).sum(axis=1)
+        return self._beyond(float(mix_grid_threshold(logdets, values[0], delta=delta, noise_std=1.0, mixture=grid)))
 
     def per_coordinate(self) -> Array:
         """The same for the test of every coordinate by itself."""

@@ -19,8 +19,8 @@ from surepick.core.design.directions import SMALLEST_GAP
 from surepick.core.evidence import glr
 from surepick.core.hadamard import hadamard, hadamard_order
 from surepick.core.linalg import Array, one_blas_thread
-from surepick.core.mix_grid import GRID_SCALES, mix_grid_threshold
 from surepick.core.rows import square_norms
+from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
 from surepick.core.vectors import Confusion
 from surepick.errors import InvalidInput, TiedArms
 
@@ -186,7 +186,8 @@ def coordinate_threshold(n_pulls: int, dim: int, delta: float) -> float:
             f"`n_pulls` must be a multiple of {order}, the pulls of one cycle in {dim} dimensions, got {n_pulls}; "
             "complete the cycle first."
         )
-    return mix_grid_threshold(np.log1p(n_pulls / GRID_SCALES), float(n_pulls), GRID_SCALES, delta / dim)
+    log_dets = np.log1p(n_pulls / MIX_GRID.scales)
+    return float(mix_grid_threshold(log_dets, n_pulls, delta=delta / dim, noise_std=1.0))
 
 
 @lru_cache(maxsize=4)

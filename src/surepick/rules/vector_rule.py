@@ -3,7 +3,7 @@
 Notation: whitened coordinates; Z'(F) the statistic of `core.vectors` for F F' = A^-1; m the length of a round.
 
     evidence    stop when the log e-value of `vector_evidence` reaches log(1/delta)
-    mix-grid    stop when Z'(F) reaches noise_std^2 xi, xi the root of the mixture equation in `core.mix_grid` with the
+    mix-grid    stop when Z'(F) reaches noise_std^2 xi, xi the root in `core.thresholds.mix_grid_threshold` with the
                 regularisers 4^j m
     paper       the rule printed for the sphere, `core.sphere.printed_rule`
     per-coordinate   the hypercube under its own fixed design, one test per coordinate at risk delta/d
@@ -17,12 +17,12 @@ from typing import final
 import numpy as np
 
 from surepick.core.estimate import LeastSquares
+from surepick.core.evidence import Mixture
 from surepick.core.hypercube import Hypercube, coordinate_threshold
 from surepick.core.linalg import Array
-from surepick.core.mix_grid import GRID_SCALES, mix_grid_threshold
 from surepick.core.numbered import NumberedVectors
 from surepick.core.sphere import Sphere, printed_rule
-from surepick.core.thresholds import Guarantee
+from surepick.core.thresholds import MIX_GRID, Guarantee, mix_grid_threshold
 from surepick.errors import InvalidInput
 from surepick.rules.lazy import MARGIN
 from surepick.rules.vector_evidence import pair_evidence, vector_evidence
@@ -142,24 +142,25 @@ class VectorState:
             )
             return self._verdict(leader, reading.statistic, reading.threshold, is_reached=reading.is_reached)
         confusion = rule.arms.confusion(estimate.theta, estimate.factor(), rule.epsilon)
-        threshold = rule.noise_std**2 * (
-            self._mix_grid(estimate) if rule.name == "mix-grid" else self._per_coordinate(estimate)
-        )
+        threshold = self._mix_grid(estimate) if rule.name == "mix-grid" else self._per_coordinate(estimate)
         is_reached = confusion.value >= threshold
         return self._verdict(leader, confusion.value, threshold, is_bound=not confusion.is_exact, is_reached=is_reached)
 
     def _mix_grid(self, estimate: LeastSquares) -> float:
         spread = np.linalg.eigvalsh(estimate.A)
-        scales = self.rule.arms.round_length * GRID_SCALES
-        log_dets = np.log1p(spread / scales[:, None]).sum(axis=1)
-        return mix_grid_threshold(log_dets, float(spread[0]), scales, self.rule.delta)
+        grid = Mixture.uniform(self.rule.arms.round_length * MIX_GRID.scales)
+        log_dets = np.log1p(spread / grid.scales[:, None]).sum(axis=1)
+        threshold = mix_grid_threshold(
+            log_dets, spread[0], delta=self.rule.delta, noise_std=self.rule.noise_std, mixture=grid
+        )
+        return float(threshold)
 
     def _per_coordinate(self, estimate: LeastSquares) -> float:
         n, dim = estimate.n_pulls, estimate.dim
         # Entries of A are sums of +-1, but for the rounding of whitening: other than t I, a round is not whole.
         if n % self.rule.arms.round_length or np.abs(estimate.A - n * np.eye(dim)).max() > 1e-9 * n:
             return math.inf
-        return coordinate_threshold(n, dim, self.rule.delta)
+        return self.rule.noise_std**2 * coordinate_threshold(n, dim, self.rule.delta)
 
     def _verdict(
         self,
