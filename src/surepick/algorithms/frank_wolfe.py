@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+import scipy
 
 from surepick.core.linalg import Array, IntArray, cholesky, solve_cholesky
 from surepick.errors import SurepickError
@@ -248,11 +249,9 @@ def play(payoffs: Array) -> tuple[Array, Array]:
         return np.eye(m)[int(np.argmax(low))], np.eye(n)[int(np.argmin(high))]
     if abs(n - m) <= 1 and (answer := _even_play(payoffs)) is not None:
         return answer
-    from scipy.optimize import linprog  # noqa: PLC0415 - takes longer to import than surepick itself
-
     # max v with v <= sum_k z_k payoff_jk for all j. Scaled, because the solver's tolerances are absolute.
     scaled = payoffs / np.abs(payoffs).max()
-    solution = linprog(
+    solution = scipy.optimize.linprog(
         np.append(np.zeros(m), -1.0),
         A_ub=np.hstack([-scaled, np.ones((n, 1))]),
         b_ub=np.zeros(n),

@@ -36,8 +36,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, final
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import erfcx, log_ndtr, ndtr
 
 from surepick.core.arms import PairForms
 from surepick.core.checks import (
@@ -100,9 +100,9 @@ def _tilted_log_ndtr(x: Array) -> Array:
     """Return log Phi(x) + x^2/2; for x < 0 the two cancel, so erfcx takes their place."""
     value = np.empty_like(x)
     below = x < 0
-    value[below] = np.log(0.5 * erfcx(-x[below] / math.sqrt(2.0)))
+    value[below] = np.log(0.5 * scipy.special.erfcx(-x[below] / math.sqrt(2.0)))
     upper = x[~below]
-    value[~below] = 0.5 * upper * upper + log_ndtr(upper)
+    value[~below] = 0.5 * upper * upper + scipy.special.log_ndtr(upper)
     return value
 
 
@@ -131,7 +131,7 @@ def log_bet(z: ArrayLike, v: ArrayLike, m: ArrayLike, s2: ArrayLike) -> Array:
         # Each special function only where it says something: they are most of the cost.
         direct = (x >= 0) & (a >= 0)
         near = direct & (np.minimum(x, a) < CERTAIN)
-        value[near] += np.log(ndtr(x[near]) / ndtr(a[near]))
+        value[near] += np.log(scipy.special.ndtr(x[near]) / scipy.special.ndtr(a[near]))
         if not direct.all():
             value[~direct] = _tilted_log_ndtr(x[~direct]) - _tilted_log_ndtr(a[~direct])
     return np.asarray(value - 0.5 * widening)

@@ -12,9 +12,8 @@ from functools import cache, wraps
 from typing import ParamSpec, TypeVar
 
 import numpy as np
+import scipy  # its parts load on first use: half of the time that `import surepick` would take
 from numpy.typing import NDArray
-from scipy import linalg
-from scipy.linalg import lapack
 from threadpoolctl import ThreadpoolController
 
 Array = NDArray[np.float64]
@@ -72,7 +71,7 @@ def cholesky(A: Array) -> Array:
         np.linalg.LinAlgError: A is not positive definite to rounding.
     """
     L: Array
-    L, info = lapack.dpotrf(A, lower=1, clean=1)
+    L, info = scipy.linalg.lapack.dpotrf(A, lower=1, clean=1)
     if info:
         raise np.linalg.LinAlgError("matrix is not positive definite")
     return L
@@ -80,20 +79,20 @@ def cholesky(A: Array) -> Array:
 
 def solve_lower(L: Array, B: Array) -> Array:
     """Return L^-1 B for lower triangular L."""
-    solved: Array = lapack.dtrtrs(L, B, lower=1)[0]
+    solved: Array = scipy.linalg.lapack.dtrtrs(L, B, lower=1)[0]
     return solved
 
 
 def solve_cholesky(L: Array, b: Array) -> Array:
     """Return (L L')^-1 b for lower triangular L."""
-    solved: Array = lapack.dpotrs(L, b, lower=1)[0]
+    solved: Array = scipy.linalg.lapack.dpotrs(L, b, lower=1)[0]
     return solved
 
 
 def upper_inverse(R: Array) -> Array:
     """Return R^-1 for upper triangular R."""
     inverse: Array
-    inverse, info = lapack.dtrtri(R)
+    inverse, info = scipy.linalg.lapack.dtrtri(R)
     if info:
         raise np.linalg.LinAlgError("triangular matrix is singular")
     return inverse
@@ -101,7 +100,7 @@ def upper_inverse(R: Array) -> Array:
 
 def triangular(rows: Array) -> Array:
     """Return upper triangular R with R'R = rows'rows, by QR: the condition number is not squared."""
-    reflected = lapack.dgeqrf(rows)[0]
+    reflected = scipy.linalg.lapack.dgeqrf(rows)[0]
     R: Array = np.triu(reflected[: rows.shape[1]])
     return R
 
@@ -127,7 +126,7 @@ def independent_columns(R: Array) -> IntArray:
     used = np.flatnonzero(scale)
     if not used.size:
         return used.astype(np.int64)
-    triangle, order = linalg.qr(R[:, used] / scale[used], mode="r", pivoting=True)
+    triangle, order = scipy.linalg.qr(R[:, used] / scale[used], mode="r", pivoting=True)
     pivots = np.abs(np.diagonal(triangle))
     # 100 d eps: columns that agree to 14 digits are the same feature as far as double precision can say.
     rank = int((pivots > 100 * used.size * np.finfo(float).eps * pivots[0]).sum())
@@ -139,7 +138,7 @@ def pivoted_rows(rows: Array) -> tuple[IntArray, float]:
 
     A last pivot at rounding level means that `rows` do not span.
     """
-    R, order, _, _, _ = lapack.dgeqp3(rows.T)
+    R, order, _, _, _ = scipy.linalg.lapack.dgeqp3(rows.T)
     order = order - 1
     n = min(rows.shape)
     pivots = np.abs(np.diagonal(R))[:n]

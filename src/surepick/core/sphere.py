@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, final
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std, check_vector
 from surepick.core.linalg import Array, IntArray, one_blas_thread
@@ -342,7 +342,7 @@ def _disjoint_angle(x: float) -> float:
 
     if excess(0.5 * math.pi) <= 0.0:  # x is 1 to rounding
         return 0.5 * math.pi
-    return float(optimize.brentq(excess, 0.0, 0.5 * math.pi, xtol=1e-300, rtol=1e-15))
+    return float(scipy.optimize.brentq(excess, 0.0, 0.5 * math.pi, xtol=1e-300, rtol=1e-15))
 
 
 @final

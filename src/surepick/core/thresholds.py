@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Literal, Protocol, final
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from surepick.core.evidence import Mixture, epsilon_bound
@@ -280,14 +281,15 @@ def gaussian_price(x: float) -> float:
 
     Reference: Kaufmann and Koolen (2021), "Mixture martingales revisited", Gaussian case.
     """
-    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - takes longer to import than surepick itself
-    from scipy.special import zeta  # noqa: PLC0415
 
     def price(l: float) -> float:  # noqa: E741 - the letter of the formula, a lambda
-        return (2.0 * l * (1.0 - math.log(4.0 * l)) + math.log(zeta(2.0 * l)) - 0.5 * math.log1p(-l) + x) / l
+        zeta = float(scipy.special.zeta(2.0 * l))
+        return (2.0 * l * (1.0 - math.log(4.0 * l)) + math.log(zeta) - 0.5 * math.log1p(-l) + x) / l
 
     # At both ends the price is infinite, and in between it has a single minimum.
-    best = minimize_scalar(price, bounds=(0.5 + 1e-9, 1.0 - 1e-9), method="bounded", options={"xatol": 1e-10})
+    best = scipy.optimize.minimize_scalar(
+        price, bounds=(0.5 + 1e-9, 1.0 - 1e-9), method="bounded", options={"xatol": 1e-10}
+    )
     return float(best.fun)
 
 

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import Any, final
 
 import numpy as np
+import scipy
 
 from surepick.core import design
 from surepick.core.checks import check_count, check_tol, check_vector
@@ -86,12 +87,10 @@ class TopK:
         theta'(a - b) / |F'(a - b)| >= sum gap_ij / sum |f_i - f_j|, which is not below the smallest of the
         gap_ij / |f_i - f_j| in it. When k is 1 or d - 1 there are no other rivals, so the formula holds with slack too.
         """
-        from scipy.spatial.distance import cdist  # noqa: PLC0415 - takes longer to import than surepick itself
-
         ranked, best = _ranked(theta), self.best(theta)
         leaving, coming = ranked[: self.k], ranked[self.k :]
         gaps = theta[leaving, None] - theta[coming]
-        lengths = cdist(F[leaving], F[coming])  # differences first: no cancellation
+        lengths = scipy.spatial.distance.cdist(F[leaving], F[coming])  # differences first: no cancellation
         if epsilon == 0.0 or min(self.k, self.dim - self.k) == 1:
             ratios = (gaps + epsilon) / lengths
             i, j = np.unravel_index(int(np.argmin(ratios)), ratios.shape)
@@ -196,15 +195,13 @@ def _matching_bound(gaps: Array, lengths: Array, epsilon: float) -> tuple[float,
     decrease towards it and end after finitely many. As M(r) = 0 up to the smallest gap_ij / |f_i - f_j|, the bound is
     never below the value for epsilon = 0.
     """
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 - takes longer to import than surepick itself
-
     ratios = (gaps + epsilon) / lengths
     level, harmless = float(ratios.min()), float((gaps / lengths).min())  # M(harmless) = 0
     first = np.unravel_index(int(np.argmin(ratios)), ratios.shape)
     pairs = (np.array([first[0]]), np.array([first[1]]))
     while True:
         surplus = np.maximum(level * lengths - gaps, 0.0)
-        i, j = linear_sum_assignment(surplus, maximize=True)
+        i, j = scipy.optimize.linear_sum_assignment(surplus, maximize=True)
         total = float(surplus[i, j].sum())
         if total <= epsilon:
             break

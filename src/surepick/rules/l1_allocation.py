@@ -9,6 +9,7 @@ Reference: Xu, Honda and Sugiyama (2018), section 4; the identity is Elfving's t
 from typing import Any, final
 
 import numpy as np
+import scipy
 
 from surepick.core.arms import ArmSet
 from surepick.core.linalg import Array, IntArray
@@ -33,10 +34,10 @@ class L1Allocation:
         """
         if key is not None and key in self._known:
             return self._known[key]
-        from scipy.optimize import linprog  # noqa: PLC0415 - takes longer to import than surepick itself
-
         n = len(self._X)
-        solution = linprog(np.ones(2 * n), A_eq=np.hstack([self._X.T, -self._X.T]), b_eq=y, method="highs-ds")
+        solution = scipy.optimize.linprog(
+            np.ones(2 * n), A_eq=np.hstack([self._X.T, -self._X.T]), b_eq=y, method="highs-ds"
+        )
         if solution.x is None:
             raise SurepickError(f"the linear program for a difference of two candidates failed: {solution.message}.")
         size = np.abs(solution.x[:n] - solution.x[n:])

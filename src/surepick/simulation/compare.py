@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from surepick.errors import InvalidInput, SurepickError
@@ -172,23 +173,21 @@ def _aligned(a: _Cell, b: _Cell) -> tuple[_Cell, _Cell, bool]:
 
 def _tests(a: _Cell, b: _Cell, is_paired: bool) -> tuple[float, float]:  # noqa: FBT001 (of `_aligned`)
     """p-values of pulls and of wrong answers; NaN if there is nothing to test, or nothing to test it with."""
-    from scipy import stats  # noqa: PLC0415 (slow to import)
-
     n, m = len(a.run), len(b.run)
     if min(n, m) < 2 or (is_paired and _is_identical(a, b)):
         return math.nan, math.nan
     if is_paired:
         difference = b.n_pulls - a.n_pulls
         only_a, only_b = int((a.wrong & ~b.wrong).sum()), int((b.wrong & ~a.wrong).sum())
-        p_errors = float(stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
+        p_errors = float(scipy.stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
         if np.ptp(difference) > 0.0:
-            return float(stats.ttest_1samp(difference, 0.0).pvalue), p_errors
+            return float(scipy.stats.ttest_1samp(difference, 0.0).pvalue), p_errors
         # All alike: signs that are chance agree that often.
         return 2.0 ** (1 - n) if difference[0] else 1.0, p_errors
     wrong_a, wrong_b = int(a.wrong.sum()), int(b.wrong.sum())
-    p_errors = float(stats.fisher_exact(np.array([[wrong_a, n - wrong_a], [wrong_b, m - wrong_b]])).pvalue)
+    p_errors = float(scipy.stats.fisher_exact(np.array([[wrong_a, n - wrong_a], [wrong_b, m - wrong_b]])).pvalue)
     if np.ptp(a.n_pulls) > 0.0 or np.ptp(b.n_pulls) > 0.0:
-        return float(stats.ttest_ind(a.n_pulls, b.n_pulls, equal_var=False).pvalue), p_errors
+        return float(scipy.stats.ttest_ind(a.n_pulls, b.n_pulls, equal_var=False).pvalue), p_errors
     # Both constant: so many of the ways to deal the runs to the tables separate them.
     return 1.0 if a.n_pulls[0] == b.n_pulls[0] else 2.0 / math.comb(n + m, n), p_errors
 

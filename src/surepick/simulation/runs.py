@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from surepick.errors import InvalidInput
@@ -90,11 +91,9 @@ class Runs:
         """Exact (Clopper-Pearson) interval of the probability of a wrong answer."""
         if not 0.0 < level < 1.0:
             raise InvalidInput(f"`level` must be strictly between 0 and 1, got {level!r}; 0.95 is the usual choice.")
-        from scipy.stats import beta  # noqa: PLC0415 (half a second that `import surepick` does not spend)
-
         wrong, right, tail = self.n_errors, self.n_runs - self.n_errors, (1.0 - level) / 2.0
-        low = float(beta.ppf(tail, wrong, right + 1)) if wrong else 0.0
-        high = float(beta.ppf(1.0 - tail, wrong + 1, right)) if right else 1.0
+        low = float(scipy.stats.beta.ppf(tail, wrong, right + 1)) if wrong else 0.0
+        high = float(scipy.stats.beta.ppf(1.0 - tail, wrong + 1, right)) if right else 1.0
         return low, high
 
     @property

@@ -7,7 +7,7 @@ that many arms are left. If only A^-1 y of the binding directions is kept fixed,
 """
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from surepick.core.linalg import Array
 
@@ -65,11 +65,11 @@ def _falling(u: Array, w: Array) -> Array:
 
 def _null_space(columns: Array) -> Array:
     # Columns as they are: scaled to one length, rounding would decide the first pivot and so which arms stay.
-    _, R, order = linalg.qr(columns, mode="economic", pivoting=True)
+    _, R, order = scipy.linalg.qr(columns, mode="economic", pivoting=True)
     pivots = np.abs(np.diagonal(R))
     rank = int((pivots > 1e-12 * max(pivots[0], 1e-300)).sum()) if len(pivots) else 0
     n = columns.shape[1]
     N = np.zeros((n, n - rank))
-    N[order[:rank]] = -linalg.solve_triangular(R[:rank, :rank], R[:rank, rank:])
+    N[order[:rank]] = -scipy.linalg.solve_triangular(R[:rank, :rank], R[:rank, rank:])
     N[order[rank:]] = np.eye(n - rank)
     return N
