@@ -32,6 +32,7 @@ def test_it_stops_no_later_and_eliminates_only_what_was_refuted(rule: str) -> No
         states = plain.start(arms), eliminating.start(arms)
         stopped = [0, 0]
         refuted: set[tuple[int, int]] = set()
+        n_eliminated = 0
         for t in range(1, 6000):
             arm = int(rng.integers(12))
             estimate.update(problem.X[arm], float(means[arm] + rng.standard_normal()), arm)
@@ -50,12 +51,14 @@ def test_it_stops_no_later_and_eliminates_only_what_was_refuted(rule: str) -> No
                 }
                 if not stopped[1]:
                     alive = states[1].alive(leader)
-                    assert alive is not None
-                    assert {(leader, int(j)) for j in np.flatnonzero(~alive) if j != leader} <= refuted
+                    if alive is not None:
+                        n_eliminated += 1
+                        assert {(leader, int(j)) for j in np.flatnonzero(~alive) if j != leader} <= refuted
             if all(stopped):
                 break
-        # Passes are spaced by one percent, so "no later" holds up to that.
-        assert 0 < stopped[1] <= 1.01 * stopped[0] + 1
+        # Passes are spaced by five percent, so "no later" holds up to that.
+        assert 0 < stopped[1] <= 1.05 * stopped[0] + 1
+        assert n_eliminated > 0
 
 
 @pytest.mark.parametrize("rule", RULES)

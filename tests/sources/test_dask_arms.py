@@ -121,10 +121,11 @@ def test_what_would_move_all_rows_is_refused() -> None:
 
 
 def test_identify_stops_by_evidence_and_makes_no_table_of_all_arms() -> None:
-    """The default settings suit a cluster: the same pulls as in memory by the evidence rule, no estimate per arm."""
+    """The default settings suit a cluster: the same pulls as in memory by the plain evidence rule."""
     X, theta = planted(3000, 3, seed=9)
+    plain = {"stopping": "evidence", "elimination": False}
     results = []
-    for arms, options in ((DaskArms(da.from_array(X, chunks=(1000, 3))), {}), (X, {"stopping": "evidence"})):
+    for arms, options in ((DaskArms(da.from_array(X, chunks=(1000, 3))), {}), (X, plain)):
         rng, means = np.random.default_rng(3), X @ theta
         results.append(sp.identify(arms, partial(_noisy, means, rng), **options))  # type: ignore[arg-type]
     ours, theirs = results
@@ -152,7 +153,7 @@ def pulls_until_decided(
 ) -> tuple[list[int], int | None]:
     """Identify, and return every arm that was pulled and the answer; `after` is called after each pull."""
     rng, means = np.random.default_rng(3), X @ theta
-    learner = sp.create_learner("lazy-track-and-stop", arms, seed=2, stopping="evidence")
+    learner = sp.create_learner("lazy-track-and-stop", arms, seed=2, stopping="evidence", elimination=False)
     pulled: list[int] = []
     while not learner.stopped:
         pulled += learner.next_arms()

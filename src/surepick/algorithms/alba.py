@@ -86,12 +86,11 @@ class Alba:
     def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
         is_paper = check_variant(self.variant)
-        stopping = self.stopping or "betting"
-        elimination = stopping != "pairwise" if self.elimination is None else self.elimination
+        start = spanning_start(ground)
         if not is_paper:
-            rule = stopping_rule(stopping, ground, start=spanning_start(ground), elimination=elimination)
+            rule = stopping_rule(self.stopping or "betting", ground, start=start, elimination=self.elimination)
             schedule = as_schedule(USUAL_SCHEDULE if self.schedule is None else self.schedule)
-            return PlannedBlocks(spanning_start(ground), AlbaPlanner(ground), schedule), rule
+            return PlannedBlocks(start, AlbaPlanner(ground), schedule), rule
         if ground.candidates is not ground.arms:
             raise InvalidInput(
                 'alba with variant="paper" draws from the arms left and cannot be used with `candidates`; use '
@@ -100,7 +99,7 @@ class Alba:
         phases = AlbaPhases(ground, self._bound())
         sampler = AlbaSampler(ground, phases)
         if self.stopping is not None:
-            return sampler, stopping_rule(stopping, ground, start=spanning_start(ground), elimination=elimination)
+            return sampler, stopping_rule(self.stopping, ground, start=start, elimination=self.elimination)
         return sampler, AlbaRule(phases=phases, epsilon=ground.epsilon)
 
     def _bound(self) -> float:

@@ -24,8 +24,9 @@ import numpy as np
 from surepick.algorithms import create_learner
 from surepick.algorithms.learner import Arm, Decision, Learner
 from surepick.algorithms.result import Result, estimates_of
-from surepick.core.arms import ArmSet, FiniteArms, as_arms
+from surepick.core.arms import ArmSet, as_arms
 from surepick.core.checks import check_count, check_number
+from surepick.core.design.solve import as_candidates
 from surepick.core.numbered import NumberedVectors
 from surepick.core.vectors import VectorSet
 from surepick.core.whitening import WhitenedArms
@@ -383,19 +384,7 @@ def _checked_seed(seed: object) -> int:
 def _checked_candidates(candidates: Any, arms: ArmSet) -> ArmSet | None:
     if candidates is None:
         return None
-    rows = candidates if isinstance(candidates, ArmSet) else FiniteArms.rows_only(candidates, argument="candidates")
-    if rows.dim != arms.dim:
-        raise InvalidInput(
-            f"`candidates` must have the arms' {arms.dim} features, got {rows.dim}; encode both in the same way."
-        )
-    own, theirs = getattr(arms, "feature_names", None), getattr(rows, "feature_names", None)
-    unnamed = tuple(f"x{j}" for j in range(arms.dim))
-    # Text columns with other levels give as many, but different, features.
-    if own != theirs and unnamed not in (own, theirs) and None not in (own, theirs):
-        raise InvalidInput(
-            f"`candidates` must have the arms' features {', '.join(own or ())}, got {', '.join(theirs or ())}; give "
-            "both the same columns in the same order, with the same levels of text."
-        )
+    rows = as_candidates("candidates", candidates, arms)
     if len(rows.copies(0)) == rows.n_arms:
         raise InvalidInput("`candidates` must have at least two different rows, got one; add rows, one is no choice.")
     return rows

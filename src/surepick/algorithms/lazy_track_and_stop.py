@@ -32,6 +32,7 @@ from surepick.rules.choice import (
     Stopping,
     Variant,
     check_variant,
+    is_distributed,
     spanning_start,
     stopping_rule,
 )
@@ -72,7 +73,7 @@ class LazyTrackAndStop:
         exploration: factor of the floor f(t) on the smallest eigenvalue; 0 switches it off.
         g_mix: share of the G-optimal design mixed into every design.
         elimination: an alternative once refuted stays refuted, in the stopping rule and in the designs; betting always
-            does so.
+            does so, other rules in the practical variant unless told not to.
         design: on a set of vectors, "rounds" (the default) or, on the unit sphere, "tangent".
 
     On a set of vectors the design is fixed by the set (section 4 of the paper, for the sphere), so only `variant`,
@@ -87,7 +88,7 @@ class LazyTrackAndStop:
     exploration_set: ExplorationSet | None = None
     exploration: float | None = None
     g_mix: float | None = None
-    elimination: bool = False
+    elimination: bool | None = None
     design: Literal["rounds", "tangent"] | None = None
 
     def compose(self, ground: Ground) -> tuple["LazySampler", Rule]:
@@ -104,10 +105,10 @@ class LazyTrackAndStop:
             spanning_start(ground),
             ground.seed,
         )
-        # Bets need a number per arm at hand; arms on a cluster send summaries alone.
-        usual_rule = "evidence" if getattr(ground.candidates.arms, "is_distributed", False) else "betting"
+        usual_rule = "evidence" if is_distributed(ground) else "betting"  # bets need a number per arm at hand
         stopping = self.stopping or ("paper-appendix" if is_paper else usual_rule)
-        rule = stopping_rule(stopping, ground, start=chosen, regularizer=self.regularizer, elimination=self.elimination)
+        elimination = False if is_paper and self.elimination is None else self.elimination
+        rule = stopping_rule(stopping, ground, start=chosen, regularizer=self.regularizer, elimination=elimination)
         exploration = _share("exploration", self.exploration, 1.0 if is_paper else 0.3, at_most=np.inf)
         usual = "doubling" if is_paper else USUAL_SCHEDULE
         sampler = LazySampler(

@@ -94,9 +94,8 @@ class Rage:
                 name="rage",
             )
         else:
-            stopping = self.stopping or "betting"
-            elimination = stopping != "pairwise" if self.elimination is None else self.elimination
-            rule = stopping_rule(stopping, ground, start=spanning_start(ground), elimination=elimination)
+            stopping, start = self.stopping or "betting", spanning_start(ground)
+            rule = stopping_rule(stopping, ground, start=start, elimination=self.elimination)
         if is_paper:
             return RageSampler(ground, phases), rule
         schedule = as_schedule(USUAL_SCHEDULE if self.schedule is None else self.schedule)

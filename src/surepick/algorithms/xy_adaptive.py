@@ -96,9 +96,8 @@ class XYAdaptive:
 
             rule: Rule = PhaseRule(price=price, noise_std=ground.noise_std, epsilon=ground.epsilon, name="xy-adaptive")
         else:
-            stopping = self.stopping or "betting"
-            elimination = stopping != "pairwise" if self.elimination is None else self.elimination
-            rule = stopping_rule(stopping, ground, start=spanning_start(ground), elimination=elimination)
+            stopping, start = self.stopping or "betting", spanning_start(ground)
+            rule = stopping_rule(stopping, ground, start=start, elimination=self.elimination)
         if is_paper:
             return XYAdaptiveSampler(ground, alpha), rule
         schedule = as_schedule(USUAL_SCHEDULE if self.schedule is None else self.schedule)

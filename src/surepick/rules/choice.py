@@ -52,6 +52,11 @@ def check_variant(variant: str) -> bool:
     return variant == "paper"
 
 
+def is_distributed(ground: Ground) -> bool:
+    """Return whether the candidates are on a cluster, which sends summaries and not a number per arm."""
+    return getattr(ground.candidates.arms, "is_distributed", False)
+
+
 def spanning_start(ground: Ground) -> IntArray:
     """Return d arms of large volume, in increasing order: what a practical variant pulls first."""
     return spanning_arms(ground.arms, frame_of(ground.arms))
@@ -63,7 +68,7 @@ def stopping_rule(
     *,
     start: IntArray,
     regularizer: Array | None = None,
-    elimination: bool = False,
+    elimination: bool | None = False,
 ) -> Rule:
     """Return the named rule.
 
@@ -72,9 +77,12 @@ def stopping_rule(
         ground: what the algorithm is composed for.
         start: the arms pulled first, from which the constant c of the paper's rules is taken.
         regularizer: V (d, d) of the evidence rule in the user's coordinates; None for the G-optimal information.
-        elimination: an alternative once refuted stays refuted; the betting rule always does so.
+        elimination: an alternative once refuted stays refuted; the betting rule always does so. None: wherever the rule
+            can say, and the arms are at hand to be marked.
     """
     arms = ground.arms
+    if elimination is None:
+        elimination = stopping != "pairwise" and not is_distributed(ground)
     if regularizer is not None and stopping != "evidence":
         raise InvalidInput(f'`regularizer` belongs to stopping="evidence", got stopping={stopping!r}.')
     if elimination and stopping == "pairwise":

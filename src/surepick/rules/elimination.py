@@ -15,14 +15,14 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.core.arms import ArmSet, PairForms
 from surepick.core.estimate import Estimate
-from surepick.core.linalg import Array, BoolArray, IntArray
+from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
 from surepick.rules.lazy import PairTest, Reading
 
-# Alternatives are refuted by passes over those left. One is made when the hardest known rival falls or the leader
-# changes, and after the pulls have grown by this share: refuting later costs pulls only, never validity.
-SPACING = 0.01
+# Alternatives are refuted by passes over those left. One is made when the hardest known rival falls, and after the
+# pulls have grown by this share; who leads is looked up then. Refuting later costs pulls only, never validity.
+SPACING = 0.05
 
 
 @final
@@ -31,7 +31,7 @@ class EliminatingScan:
 
     def __init__(self, arms: ArmSet, test: PairTest) -> None:
         self._arms, self._test = arms, test
-        self._alive: dict[int, BoolArray] = {}
+        self._alive: dict[int, BoolArray] = {}  # of leaders with refuted alternatives alone: many lead for a moment
         self._leader = -1
         self._leader_row = self._rival_row = np.empty(0)
         self._rival = -1
@@ -40,76 +40,86 @@ class EliminatingScan:
         """Passes over the alternatives so far."""
         self.n_leader_passes = 0
 
-    def alive(self, leader: int) -> BoolArray:
-        """Return which candidates (K,) are not refuted as alternatives to this leader."""
-        alive = self._alive.get(leader)
-        if alive is None:
-            alive = self._alive[leader] = np.ones(self._arms.n_arms, dtype=bool)
-            alive[self._arms.copies(leader)] = False
-        return alive
+    def alive(self, leader: int) -> BoolArray | None:
+        """Return which candidates (K,) are not refuted as alternatives to this leader; None means all others."""
+        return self._alive.get(leader)
 
     def check(self, estimate: Estimate) -> Reading:
         """Refute what can be refuted and say whether the leader has alternatives left."""
         test, threshold = self._test, self._test.threshold(estimate)
-        leader = self._arms.best(estimate.theta)
-        if leader == self._leader and estimate.n_pulls < self._next_pass:
+        if estimate.n_pulls < self._next_pass:
             value = test.pair(estimate, self._leader_row - self._rival_row)
             if value < threshold:
                 return Reading(
-                    is_reached=False, leader=leader, rival=self._rival, value=value, threshold=threshold, is_exact=False
+                    is_reached=False,
+                    leader=self._leader,
+                    rival=self._rival,
+                    value=value,
+                    threshold=threshold,
+                    is_exact=False,
                 )
+        leader = self._arms.best(estimate.theta)
         if leader != self._leader:
             self._leader, self._leader_row = leader, self._arms.gather([leader])[0]
         self._next_pass = (1.0 + SPACING) * estimate.n_pulls
-        alive = self.alive(leader)
-        if not alive.any():  # refuted for good, whatever came later
+        alive = self._alive.get(leader)
+        if alive is not None and not alive.any():  # refuted for good, whatever came later
             return self.look(estimate)
-        index, score = self._scores(estimate, leader, alive)
         self.n_scans += 1
-        is_left = np.ones(len(index), dtype=bool)
-        if test.floor_reached(estimate):
-            is_left = ~(score > threshold if test.is_strict else score >= threshold)
-            alive[:] = False
-            alive[index[is_left]] = True
-        # What was refuted just now is reported only if nothing is left.
-        first = int(np.argmax(is_left))
-        self._rival, value = int(index[first]), float(score[first])
+        is_reached, self._rival, value = self._refute(estimate, leader, threshold)
         self._rival_row = self._arms.gather([self._rival])[0]
         return Reading(
-            is_reached=not is_left.any(),
+            is_reached=is_reached, leader=leader, rival=self._rival, value=value, threshold=threshold, is_exact=True
+        )
+
+    @one_blas_thread
+    def _refute(self, estimate: Estimate, leader: int, threshold: float) -> tuple[bool, int, float]:
+        """Say whether no alternative is left; return the hardest one left, or the hardest of all if none is."""
+        test, alive = self._test, self._alive.get(leader)
+        if alive is None:
+            alive = np.ones(self._arms.n_arms, dtype=bool)
+            alive[self._arms.copies(leader)] = False
+        score, is_allowed = test.score(estimate), test.floor_reached(estimate)
+
+        def scored(forms: PairForms) -> tuple[IntArray, Array]:
+            return forms.index, np.asarray(score(forms.products[0], *forms.squares), dtype=np.float64)
+
+        refuted = []
+        hardest = hardest_left = (np.inf, -1)
+        for index, scores in self._arms.pair_forms(leader, [estimate.theta], test.factors(estimate), alive, scored):
+            hardest = min(hardest, _smallest(index, scores))
+            is_above = (scores > threshold if test.is_strict else scores >= threshold) & is_allowed
+            refuted.append(index[is_above])
+            if not is_above.all():
+                hardest_left = min(hardest_left, _smallest(index[~is_above], scores[~is_above]))
+        if any(len(index) for index in refuted):
+            alive[np.concatenate(refuted)] = False
+            self._alive[leader] = alive
+        is_left = hardest_left[1] >= 0
+        value, rival = hardest_left if is_left else hardest
+        return not is_left, rival, value
+
+    def look(self, estimate: Estimate) -> Reading:
+        """Say where the current leader stands against its hardest remaining rival, changing nothing."""
+        leader = self._arms.best(estimate.theta)
+        test, threshold = self._test, self._test.threshold(estimate)
+        alive = self._alive.get(leader)
+        is_refuted = alive is not None and not alive.any()
+        found = self._arms.rivals(
+            leader, estimate.theta, test.factors(estimate), test.score(estimate), 1, None if is_refuted else alive
+        )
+        value = float(found.score[0])
+        is_above = value > threshold if test.is_strict else value >= threshold
+        return Reading(
+            is_reached=is_refuted or (is_above and test.floor_reached(estimate)),
             leader=leader,
-            rival=self._rival,
+            rival=int(found.index[0]),
             value=value,
             threshold=threshold,
             is_exact=True,
         )
 
-    def look(self, estimate: Estimate) -> Reading:
-        """Say where the current leader stands against its hardest remaining rival, changing nothing."""
-        leader = self._arms.best(estimate.theta)
-        threshold = self._test.threshold(estimate)
-        alive = self._alive.get(leader)
-        index, score = self._scores(estimate, leader, alive)
-        is_above = score[0] > threshold if self._test.is_strict else score[0] >= threshold
-        is_refuted = alive is not None and not alive.any()
-        return Reading(
-            is_reached=is_refuted or (bool(is_above) and self._test.floor_reached(estimate)),
-            leader=leader,
-            rival=int(index[0]),
-            value=float(score[0]),
-            threshold=threshold,
-            is_exact=True,
-        )
 
-    def _scores(self, estimate: Estimate, leader: int, alive: BoolArray | None) -> tuple[IntArray, Array]:
-        """Statistics of all alternatives left, smallest first; of all there are if none is left."""
-        among = alive if alive is not None and alive.any() else None
-        found = self._arms.rivals(
-            leader,
-            estimate.theta,
-            self._test.factors(estimate),
-            self._test.score(estimate),
-            self._arms.n_arms if among is None else int(among.sum()),
-            among,
-        )
-        return found.index, found.score
+def _smallest(index: IntArray, scores: Array) -> tuple[float, int]:
+    first = int(np.argmin(scores))
+    return float(scores[first]), int(index[first])

@@ -155,7 +155,7 @@ class DaskArms:
         work: Callable[[PairForms], T],
     ) -> Iterator[T]:
         """Refuse: numbers for every arm would leave the cluster."""
-        self._refuse("betting", 'pass stopping="evidence"')
+        self._refuse("betting or elimination", 'pass stopping="evidence" and elimination=False')
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
         raise InvalidInput(f"{what} would send numbers for each of {self.n_arms} arms from the cluster; {instead}.")

@@ -25,12 +25,13 @@ def as_candidates(name: str, rows: Any, arms: ArmSet) -> ArmSet:
         raise InvalidInput(
             f"`{name}` must have the arms' {arms.dim} features, got {candidates.dim}; encode both in the same way."
         )
-    # Two data frames may encode to as many columns that mean different things.
-    theirs, ours = (getattr(side, "feature_names", None) for side in (candidates, arms))
-    if hasattr(rows, "columns") and ours is not None and theirs != ours:
+    # Text columns with other levels give as many, but different, features. Tables without names may go with any.
+    unnamed = tuple(f"x{j}" for j in range(arms.dim))
+    theirs, ours = (getattr(side, "feature_names", None) or unnamed for side in (candidates, arms))
+    if theirs != ours and unnamed not in (theirs, ours):
         raise InvalidInput(
-            f"`{name}` must have the arms' features {', '.join(ours)}, got {', '.join(theirs or ())}; give both "
-            "the same columns in the same order, with the same levels."
+            f"`{name}` must have the arms' features {', '.join(ours)}, got {', '.join(theirs)}; give both the same "
+            "columns in the same order, with the same levels of text."
         )
     return candidates
 
