@@ -111,6 +111,7 @@ def variants() -> None:
         {"tracking": "current"},
         {"exploration": 0.0},
         {"stopping": "evidence"},
+        {"stopping": "evidence", "elimination": False},
         {"stopping": "heuristic"},
     ]
     cases: dict[str, Source] = {

@@ -14,9 +14,11 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, log_evidence
 from surepick.core.linalg import Array, IntArray
 from surepick.core.whitening import whiten
-from surepick.errors import InvalidInput, NotEnoughData
+from surepick.errors import InvalidInput
 from surepick.rules import lazy
-from surepick.rules.stopping import EvidenceRule, EvidenceState, GLRRule, GLRState, PairwiseRule
+from surepick.rules.challenger import largest_loss_bound
+from surepick.rules.scan_state import ScanState
+from surepick.rules.stopping import EvidenceRule, GLRRule, PairwiseRule
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 
@@ -194,7 +196,7 @@ def test_with_the_same_regulariser_evidence_stops_no_later_than_the_paper(name: 
         [V] = paper.regularizers(arms.dim)
         evidence = EvidenceRule(delta=0.2, noise_std=problem.noise_std, regularizer=V, mixture=Mixture.single())
         estimate = LeastSquares(arms.dim, paper.regularizers(arms.dim))
-        states: list[EvidenceState | GLRState] = [evidence.start(arms), paper.start(arms)]
+        states: list[ScanState] = [evidence.start(arms), paper.start(arms)]
         stops = [math.inf, math.inf]
         for t in path.replay(estimate):
             for i, state in enumerate(states):
@@ -300,26 +302,22 @@ def test_the_floor_holds_back_a_stop_and_survives_rounding() -> None:
         assert verdict.stopped is expected
 
 
-def test_the_epsilon_bound_is_the_largest_over_all_rivals() -> None:
+def test_the_loss_bound_is_the_largest_over_all_rivals() -> None:
     """Against a root finder on every pair; and the rule stops exactly when its epsilon exceeds the bound."""
     problem = INSTANCES["clusters, d=4"]
     arms = FiniteArms(problem.X)
-    V = np.diag([1.0, 2.0, 3.0, 4.0])
-    rule = EvidenceRule(delta=0.05, noise_std=0.8, regularizer=V)
+    rule = EvidenceRule(delta=0.05, noise_std=0.8)
     estimate = LeastSquares(4, rule.regularizers(4))
-    state = rule.start(arms)
-    with pytest.raises(NotEnoughData, match="span"):
-        state.epsilon_bound(estimate)
     for _ in simulate(problem, n_rounds=120, seed=3).replay(estimate):
         pass
-    bound = state.epsilon_bound(estimate)
     theta, A_inv = np.linalg.solve(estimate.A, estimate.b), np.linalg.inv(estimate.A)
     leader = int(np.argmax(problem.X @ theta))
+    _, bound = largest_loss_bound(arms, leader, estimate.theta, estimate.A, delta=0.05, noise_std=0.8)
     roots = []
     for y in problem.X[leader] - problem.X:
         if not np.abs(y).sum() > 0:
             continue
-        forms = (theta @ y, y @ A_inv @ y, y @ A_inv @ V @ A_inv @ y, estimate.logdets)
+        forms = (theta @ y, y @ A_inv @ y, y @ A_inv @ A_inv @ y, estimate.logdets)
 
         def excess(epsilon: float, forms: tuple = forms) -> float:
             value = log_evidence(*forms, mixture=rule.mixture, noise_std=0.8, epsilon=epsilon)

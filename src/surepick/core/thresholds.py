@@ -139,15 +139,7 @@ class DeterminantThreshold:
     guarantee: Guarantee = "proved"
     needs_floor: bool = True
 
-    def __call__(
-        self,
-        *,
-        n_pulls: ArrayLike,
-        dim: int,
-        logdet: ArrayLike,
-        delta: float,
-        noise_std: float,
-    ) -> Array:
+    def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
         """See `determinant_threshold`."""
         risk = delta_at_round(n_pulls, delta=delta) if self.union_over_time else delta
         return determinant_threshold(logdet, delta=risk, u=self.u, noise_std=noise_std)
@@ -163,15 +155,7 @@ class RemarkThreshold:
     guarantee: Guarantee = "proved"
     needs_floor: bool = True
 
-    def __call__(
-        self,
-        *,
-        n_pulls: ArrayLike,
-        dim: int,
-        logdet: ArrayLike,
-        delta: float,
-        noise_std: float,
-    ) -> Array:
+    def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
         """See `remark_threshold`."""
         return remark_threshold(n_pulls, dim, delta=delta, noise_std=noise_std)
 
@@ -187,15 +171,7 @@ class HeuristicThreshold:
     guarantee: Guarantee = "heuristic"
     needs_floor: bool = False
 
-    def __call__(
-        self,
-        *,
-        n_pulls: ArrayLike,
-        dim: int,
-        logdet: ArrayLike,
-        delta: float,
-        noise_std: float,
-    ) -> Array:
+    def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
         """Return the formula's value."""
         return self.formula(n_pulls, delta=delta, noise_std=noise_std)
 
@@ -217,15 +193,7 @@ class UnionThreshold:
     guarantee: Guarantee = "proved"
     needs_floor: bool = False
 
-    def __call__(
-        self,
-        *,
-        n_pulls: ArrayLike,
-        dim: int,
-        logdet: ArrayLike,
-        delta: float,
-        noise_std: float,
-    ) -> Array:
+    def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
         """Return the threshold at these numbers of pulls."""
         t = np.asarray(n_pulls, dtype=np.float64)
         inside = math.log(self.factor) + 2.0 * np.log(t) + math.log(self.n_tests) - math.log(delta)
@@ -254,15 +222,7 @@ class RidgeThreshold:
     guarantee: Guarantee = "proved"
     needs_floor: bool = False
 
-    def __call__(
-        self,
-        *,
-        n_pulls: ArrayLike,
-        dim: int,
-        logdet: ArrayLike,
-        delta: float,
-        noise_std: float,
-    ) -> Array:
+    def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
         """Return the threshold."""
         growth = 0.5 * np.asarray(logdet, dtype=np.float64)
         if self.largest_norm is not None:
@@ -311,15 +271,7 @@ class PairsThreshold:
     guarantee: Guarantee = "published"
     needs_floor: bool = False
 
-    def __call__(
-        self,
-        *,
-        n_pulls: ArrayLike,
-        dim: int,
-        logdet: ArrayLike,
-        delta: float,
-        noise_std: float,
-    ) -> Array:
+    def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
         """Return the threshold at these numbers of pulls."""
         t = np.asarray(n_pulls, dtype=np.float64)
         fixed = 2.0 * gaussian_price(0.5 * (math.log(self.n_arms - 1) - math.log(delta)))

@@ -12,13 +12,11 @@ import numpy as np
 
 from surepick.core.arms import ArmSet, PairScore
 from surepick.core.estimate import Estimate
-from surepick.core.evidence import Mixture, epsilon_bound, log_evidence
-from surepick.core.linalg import Array, BoolArray
+from surepick.core.evidence import Mixture, log_evidence
+from surepick.core.linalg import Array
 from surepick.core.thresholds import Guarantee
-from surepick.errors import NotEnoughData
-from surepick.rules.elimination import EliminatingScan
-from surepick.rules.lazy import LazyScan, Reading
-from surepick.rules.verdict import Verdict, check_options, square_matrix, verdict_of
+from surepick.rules.scan_state import ScanState
+from surepick.rules.verdict import check_options, square_matrix
 
 
 @final
@@ -62,71 +60,10 @@ class EvidenceRule:
         base = square_matrix("regularizer", self.regularizer, dim)
         return self.mixture.scales[:, None, None] * base
 
-    def start(self, arms: ArmSet) -> "EvidenceState":
+    def start(self, arms: ArmSet) -> ScanState:
         """Return a fresh state for these arms."""
-        return EvidenceState(self, arms)
-
-
-@final
-class EvidenceState:
-    """The evidence rule at work on one arm set."""
-
-    def __init__(self, rule: EvidenceRule, arms: ArmSet) -> None:
-        self.rule = rule
-        self._arms = arms
-        self._test = _EvidenceTest(rule, arms.dim)
-        self._scan = (
-            EliminatingScan(arms, self._test)
-            if rule.elimination
-            else LazyScan(arms, self._test, full_scan=rule.full_scan, spacing=rule.spacing)
-        )
-
-    @property
-    def n_scans(self) -> int:
-        """Full scans of the arms made by `check` so far."""
-        return self._scan.n_scans
-
-    @property
-    def n_leader_passes(self) -> int:
-        """Cheaper passes made by `check` that only looked up the leader."""
-        return self._scan.n_leader_passes
-
-    def alive(self, leader: int) -> BoolArray | None:
-        """Return which candidates are not refuted as alternatives to this leader; None means all."""
-        return self._scan.alive(leader) if isinstance(self._scan, EliminatingScan) else None
-
-    def check(self, estimate: Estimate) -> Verdict:
-        """Say whether to stop now."""
-        reading = self._scan.check(estimate) if estimate.has_theta else None
-        return self._verdict(reading)
-
-    def look(self, estimate: Estimate) -> Verdict:
-        """Say exactly where things stand, at the cost of a scan."""
-        return self._verdict(self._scan.look(estimate) if estimate.has_theta else None)
-
-    def epsilon_bound(self, estimate: Estimate) -> float:
-        """Return how much the leader can be losing at most, at confidence 1 - delta for all times together.
-
-        Cost: one scan. The rule's own epsilon plays no part in it.
-        """
-        if not estimate.has_theta:
-            raise NotEnoughData(
-                f"`epsilon_bound` needs pulled arms that span R^{estimate.dim}; pull a spanning set first."
-            )
-        rule, logdets = self.rule, self._test.logdets(estimate)
-
-        def most_left(gap: Array, q1: Array, q2: Array) -> Array:
-            return -epsilon_bound(
-                gap, q1, q2, logdets, mixture=rule.mixture, noise_std=rule.noise_std, delta=rule.delta
-            )
-
-        theta = estimate.theta
-        rival = self._arms.most_confusing(self._arms.best(theta), theta, self._test.factors(estimate), most_left)
-        return -rival.score
-
-    def _verdict(self, reading: Reading | None) -> Verdict:
-        threshold = math.log(1.0 / self.rule.delta)
-        return verdict_of(reading, self.rule.name, self.rule.guarantee, threshold, is_evidence=True)
+        limit = math.log(1.0 / self.delta)
+        return ScanState(self, arms, _EvidenceTest(self, arms.dim), first_threshold=limit, is_evidence=True)
 
 
 @final

@@ -14,12 +14,11 @@ from surepick.core.arms import ArmSet, PairScore
 from surepick.core.checks import check_number
 from surepick.core.estimate import Estimate
 from surepick.core.evidence import glr
-from surepick.core.linalg import Array, BoolArray
+from surepick.core.linalg import Array
 from surepick.core.thresholds import THRESHOLDS, Guarantee, Threshold
 from surepick.errors import InvalidInput
-from surepick.rules.elimination import EliminatingScan
-from surepick.rules.lazy import LazyScan, Reading
-from surepick.rules.verdict import Verdict, check_options, square_matrix, verdict_of
+from surepick.rules.scan_state import ScanState
+from surepick.rules.verdict import check_options, square_matrix
 
 # The floor c is often exactly the smallest eigenvalue after the first pulls; rounding must not hide that.
 FLOOR_ROUNDING = 1e-10
@@ -96,48 +95,9 @@ class GLRRule:
             return np.zeros((0, dim, dim))
         return self.preset.u * self.c * square_matrix("metric", self.metric, dim)[None]
 
-    def start(self, arms: ArmSet) -> "GLRState":
+    def start(self, arms: ArmSet) -> ScanState:
         """Return a fresh state for these arms."""
-        return GLRState(self, arms)
-
-
-@final
-class GLRState:
-    """The GLR rule at work on one arm set."""
-
-    def __init__(self, rule: GLRRule, arms: ArmSet) -> None:
-        self.rule = rule
-        self._test = _GLRTest(rule, arms.dim)
-        self._scan = (
-            EliminatingScan(arms, self._test)
-            if rule.elimination
-            else LazyScan(arms, self._test, full_scan=rule.full_scan, spacing=rule.spacing)
-        )
-
-    @property
-    def n_scans(self) -> int:
-        """Full scans of the arms made by `check` so far."""
-        return self._scan.n_scans
-
-    @property
-    def n_leader_passes(self) -> int:
-        """Cheaper passes made by `check` that only looked up the leader."""
-        return self._scan.n_leader_passes
-
-    def alive(self, leader: int) -> BoolArray | None:
-        """Return which candidates are not refuted as alternatives to this leader; None means all."""
-        return self._scan.alive(leader) if isinstance(self._scan, EliminatingScan) else None
-
-    def check(self, estimate: Estimate) -> Verdict:
-        """Say whether to stop now."""
-        return self._verdict(self._scan.check(estimate) if estimate.has_theta else None)
-
-    def look(self, estimate: Estimate) -> Verdict:
-        """Say exactly where things stand, at the cost of a scan."""
-        return self._verdict(self._scan.look(estimate) if estimate.has_theta else None)
-
-    def _verdict(self, reading: Reading | None) -> Verdict:
-        return verdict_of(reading, self.rule.name, self.rule.guarantee, math.inf, is_evidence=False)
+        return ScanState(self, arms, _GLRTest(self, arms.dim), first_threshold=math.inf, is_evidence=False)
 
 
 @final

@@ -9,16 +9,14 @@
 arms.
 """
 
-from surepick.rules.evidence_rule import EvidenceRule, EvidenceState
-from surepick.rules.glr_rule import GLRRule, GLRState
+from surepick.rules.evidence_rule import EvidenceRule
+from surepick.rules.glr_rule import GLRRule
 from surepick.rules.pairwise_rule import PairwiseRule, PairwiseState
 from surepick.rules.verdict import StoppingRule, StoppingState, Verdict
 
 __all__ = [
     "EvidenceRule",
-    "EvidenceState",
     "GLRRule",
-    "GLRState",
     "PairwiseRule",
     "PairwiseState",
     "StoppingRule",
