@@ -11,11 +11,11 @@ from surepick.algorithms.identify import identify as identify
 from surepick.algorithms.learner import Decision as Decision
 from surepick.algorithms.learner import Learner as Learner
 from surepick.algorithms.result import Result as Result
-from surepick.core.arms import FiniteArms as FiniteArms
 from surepick.core.design import Design as Design
 from surepick.core.design import characteristic_time as characteristic_time
 from surepick.core.design import lower_bound as lower_bound
 from surepick.core.design import optimal_design as optimal_design
+from surepick.core.finite_arms import FiniteArms as FiniteArms
 from surepick.errors import ArmsDoNotSpan as ArmsDoNotSpan
 from surepick.errors import InvalidInput as InvalidInput
 from surepick.errors import NoiseWarning as NoiseWarning

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from surepick.algorithms.identify import Progress, identify
-from surepick.core.arms import FiniteArms
+from surepick.core.finite_arms import FiniteArms
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from tests.algorithms.lab import NAMES, THETA, Lab, X, never
 

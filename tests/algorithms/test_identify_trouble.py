@@ -16,8 +16,8 @@ from scipy import integrate, stats
 from surepick.algorithms import Learner
 from surepick.algorithms.identify import Progress, identify, noise_evidence
 from surepick.algorithms.result import Result
-from surepick.core.arms import FiniteArms
 from surepick.core.estimate import LeastSquares
+from surepick.core.finite_arms import FiniteArms
 from surepick.errors import NoiseWarning, PullFailed, Skipped, SurepickError
 from tests.algorithms.lab import NAMES, THETA, Lab, X, after, never, raising
 

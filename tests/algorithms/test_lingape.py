@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from surepick.algorithms import Learner, create_learner
-from surepick.core.arms import as_arms
 from surepick.core.evidence import Mixture, loss_bound
+from surepick.core.finite_arms import as_arms
 from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput
 from surepick.rules.challenger import largest_loss_bound

@@ -8,8 +8,8 @@ import pytest
 
 from surepick.algorithms import create_learner
 from surepick.algorithms.learner import Learner
-from surepick.core.arms import as_arms
 from surepick.core.design.pairs import pairwise_design
+from surepick.core.finite_arms import as_arms
 from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput
 from surepick.simulation import problems

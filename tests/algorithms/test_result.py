@@ -16,11 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from surepick.algorithms.result import Estimates, Result, estimates_of
-from surepick.core.arms import FiniteArms
+from surepick.algorithms.estimates import Estimates, estimates_of
+from surepick.algorithms.result import Result
 from surepick.core.design import optimal_design
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
+from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array
 from surepick.core.whitening import WhitenedArms, whiten
 from surepick.errors import InvalidInput, SurepickError

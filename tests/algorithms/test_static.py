@@ -12,7 +12,7 @@ import surepick as sp
 from surepick.algorithms import create_learner
 from surepick.algorithms.learner import Learner
 from surepick.algorithms.xy_oracle import BATCHES
-from surepick.core.arms import FiniteArms
+from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array, one_blas_thread
 from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput, TiedArms

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from surepick.app import cli
-from surepick.simulation.experiment import named_experiments
+from surepick.simulation.experiment_file import named_experiments
 from tests.simulation.tiny import tiny_text
 
 PLUGIN = """

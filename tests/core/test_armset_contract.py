@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from surepick.core.arms import FiniteArms, PairScore, Rivals, RowOracles
+from surepick.core.arms import PairScore, Rivals, RowOracles
 from surepick.core.ellipsoid import Ellipsoid
+from surepick.core.finite_arms import FiniteArms
 from surepick.core.hypercube import Hypercube
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.sphere import Sphere

@@ -11,8 +11,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from surepick.core import arms as arms_module
-from surepick.core.arms import FiniteArms, RowOracles
+from surepick.core.arms import RowOracles
 from surepick.core.betting import Betting, Wealth, log_bet
+from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array, IntArray
 from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput, SurepickError

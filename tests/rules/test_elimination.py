@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.core.arms import FiniteArms
 from surepick.core.estimate import LeastSquares
+from surepick.core.finite_arms import FiniteArms
 from surepick.rules.stopping import EvidenceRule, GLRRule
 from surepick.simulation import problems
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from surepick.core.arms import FiniteArms
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, log_evidence
+from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array, IntArray
 from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput

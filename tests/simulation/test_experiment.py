@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from surepick.algorithms import algorithms
-from surepick.core.arms import FiniteArms
+from surepick.core.finite_arms import FiniteArms
 from surepick.errors import InvalidInput
 from surepick.simulation import experiment as module
 from surepick.simulation import problems
-from surepick.simulation.experiment import Experiment, named_experiment, named_experiments, read_experiment
+from surepick.simulation.experiment import Experiment
+from surepick.simulation.experiment_file import named_experiment, named_experiments, read_experiment
 from surepick.simulation.problems import Problem
 from tests.simulation.tiny import tiny
 

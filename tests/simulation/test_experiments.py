@@ -9,7 +9,8 @@ import pytest
 from surepick.algorithms import algorithms
 from surepick.core.sphere import Sphere
 from surepick.simulation import published
-from surepick.simulation.experiment import GENERATORS, Experiment, named_experiment, named_experiments
+from surepick.simulation.experiment import GENERATORS, Experiment
+from surepick.simulation.experiment_file import named_experiment, named_experiments
 from surepick.simulation.published import Mean
 
 NAMES = [

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from surepick.simulation.experiment import read_experiment
+from surepick.simulation.experiment_file import read_experiment
 from surepick.simulation.paths import evidence_path
 from surepick.simulation.runner import run_once
 from surepick.simulation.sweep import job_of

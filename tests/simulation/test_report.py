@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import binom
 
 from surepick.errors import InvalidInput, SurepickError
-from surepick.simulation.experiment import Published, parse_experiment
+from surepick.simulation.experiment import Published
+from surepick.simulation.experiment_file import parse_experiment
 from surepick.simulation.report import part_of, write_report
 from surepick.simulation.report_cells import Estimated, Summary, compare, read_section, summarize, z_score
 from tests.simulation.report_folders import PAPER, label_text, write_folder

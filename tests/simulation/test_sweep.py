@@ -18,7 +18,8 @@ from surepick.algorithms import Learner
 from surepick.errors import InvalidInput, SurepickError
 from surepick.simulation import simulate
 from surepick.simulation import sweep as module
-from surepick.simulation.experiment import Experiment, read_experiment
+from surepick.simulation.experiment import Experiment
+from surepick.simulation.experiment_file import read_experiment
 from surepick.simulation.problems import unit_basis
 from surepick.simulation.runner import AnyProblem, Instance, Job, prepared
 from surepick.simulation.sweep import State, loaded, sweep
@@ -97,7 +98,7 @@ SWEEP = """
 import sys
 from pathlib import Path
 from surepick.simulation import store
-from surepick.simulation.experiment import read_experiment
+from surepick.simulation.experiment_file import read_experiment
 from surepick.simulation.sweep import sweep
 store.MERGE_AT, store.GROUP, store.SYNC_SECONDS = 9, 16, 0.0
 experiment = read_experiment(Path(sys.argv[1]))
@@ -148,7 +149,7 @@ def test_memory_does_not_grow_with_the_runs(tmp_path: Path) -> None:
     script = """
 import json, resource, sys
 from pathlib import Path
-from surepick.simulation.experiment import read_experiment
+from surepick.simulation.experiment_file import read_experiment
 import surepick.simulation.sweep as module
 row = module._row(read_experiment(Path(sys.argv[1])).cells()[0], 0)
 module._row = lambda cell, run: {**row, "key": keys[cell.algorithm.label, str(cell.arguments)], "run": run}

@@ -11,7 +11,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 import surepick as sp
-from surepick.core.arms import ArmSet, FiniteArms
+from surepick.core.arms import ArmSet
+from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array
 from surepick.sources import DaskArms
 

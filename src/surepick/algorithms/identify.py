@@ -22,11 +22,13 @@ from typing import Any, final
 import numpy as np
 
 from surepick.algorithms import create_learner
+from surepick.algorithms.estimates import estimates_of
 from surepick.algorithms.learner import Arm, Decision, Learner
-from surepick.algorithms.result import Result, estimates_of
-from surepick.core.arms import ArmSet, as_arms
+from surepick.algorithms.result import Result
+from surepick.core.arms import ArmSet
 from surepick.core.checks import check_count, check_number
 from surepick.core.design.solve import as_candidates
+from surepick.core.finite_arms import as_arms
 from surepick.core.numbered import NumberedVectors
 from surepick.core.vectors import VectorSet
 from surepick.core.whitening import WhitenedArms

@@ -18,10 +18,11 @@ from typing import Any, Protocol, cast, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, as_arms
+from surepick.core.arms import ArmSet
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std, check_number
 from surepick.core.design.solve import as_candidates
 from surepick.core.estimate import LeastSquares
+from surepick.core.finite_arms import as_arms
 from surepick.core.linalg import Array, one_blas_thread
 from surepick.core.numbered import NumberedVectors
 from surepick.core.thresholds import Guarantee

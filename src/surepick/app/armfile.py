@@ -15,7 +15,7 @@ import numpy as np
 
 from surepick.app.console import misuse
 from surepick.app.vectorset import ChosenSet
-from surepick.core.arms import FiniteArms
+from surepick.core.finite_arms import FiniteArms
 from surepick.sources.mapped import MappedArms
 
 NAME_HEADERS = ("name", "arm", "id")

@@ -14,7 +14,7 @@ from surepick.app.console import Code, Format, misuse, results, stages
 from surepick.app.formats import to_csv, to_json
 from surepick.app.reproduce import How, run_experiments, write
 from surepick.simulation.compare import CellChange, Comparison, cell_name, compare
-from surepick.simulation.experiment import read_experiment
+from surepick.simulation.experiment_file import read_experiment
 from surepick.simulation.store import EXPERIMENT, settle
 
 

@@ -13,7 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from surepick.app.console import Code, Format, misuse, print_error, results, stages
-from surepick.simulation.experiment import Experiment, named_experiment, named_experiments
+from surepick.simulation.experiment import Experiment
+from surepick.simulation.experiment_file import named_experiment, named_experiments
 from surepick.simulation.sweep import State, Summary, sweep
 
 LINE_SECONDS = 30.0

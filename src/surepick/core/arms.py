@@ -1,4 +1,4 @@
-"""Arms as oracles: the questions every algorithm asks of a set of arms, and the finite set in memory.
+"""Arms as oracles: the questions every algorithm asks of a set of arms, answered for any set of rows.
 
 Notation: X (K, d) the arms as rows; theta (d,); F (d, k) a factor, so that |F'x|^2 is a quadratic form.
 Everything whose cost grows with K is an oracle here, answered by passes over chunks of rows; no oracle builds
@@ -9,24 +9,20 @@ duplicate rows.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar, final, runtime_checkable
+from typing import Protocol, TypeVar, final, runtime_checkable
 
 import numpy as np
 
-from surepick.core.checks import check_matrix
-from surepick.core.features import feature_table
 from surepick.core.linalg import (
     Array,
     BoolArray,
     IntArray,
     in_threads,
-    independent_columns,
     one_blas_thread,
     tall_qr,
 )
-from surepick.core.rows import Smallest, first_copies, row_chunks, square_norms
-from surepick.core.vectors import VectorSet
-from surepick.errors import ArmsDoNotSpan, InvalidInput
+from surepick.core.rows import Smallest, row_chunks, square_norms
+from surepick.errors import InvalidInput
 
 # Below this many rows, fetching them by number beats a pass over all arms.
 GATHER_ROWS = 4096
@@ -293,161 +289,3 @@ class RowSubset(RowOracles):
     def copies(self, arm: int) -> IntArray:
         """Return the row itself: copies are left out when a subset is taken."""
         return np.array([arm], dtype=np.int64)
-
-
-@final
-class FiniteArms(RowOracles):
-    """Arms held in memory as the rows of one (K, d) array.
-
-    Args:
-        X: the arms: an array, nested lists, or a data frame (pandas or polars). In a data frame numeric and
-            boolean columns are used as they are; a column of text or categories becomes one 0/1 column per
-            level except the first in sorted order, which is the reference level.
-        names: one name per arm; default: the labels of a data frame's index if it has any, else row numbers.
-        intercept: put a constant 1 in front of the features. Default: only if a column of text was encoded,
-            because then the reference level needs a value of its own.
-
-    The array is copied once and never changed. Exact duplicates are one arm with several row numbers: the
-    lowest stands for all of them, `copies` lists them.
-
-    Raises:
-        InvalidInput: not a table of finite numbers, fewer than two different arms, bad names.
-        ArmsDoNotSpan: the rows leave a direction unmeasured; `FiniteArms.on_span(X)` drops such directions.
-    """
-
-    def __init__(self, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None) -> None:
-        table = feature_table(X, intercept=intercept)
-        self._fill(table.X, table.feature_names, table.row_names if names is None else names)
-        self._check_span()
-
-    @classmethod
-    def on_span(cls, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None) -> Self:
-        """Build arms from as many features of X as are linearly independent, dropping zero and redundant ones.
-
-        `arms.basis` (d, rank) says how the features of X follow from those kept: X = arms.X @ arms.basis.T, and a
-        theta of all features reads `arms.basis.T @ theta` in the kept ones. Rewards, and so answers, do not change.
-        """
-        arms = cls.rows_only(X, names, intercept=intercept)
-        kept = independent_columns(arms._triangle)
-        scale = np.abs(arms._triangle).max(axis=0)
-        scale[scale == 0] = 1.0
-        # Scaled columns, so that a feature in small units keeps its digits beside one in large units.
-        R = arms._triangle / scale
-        basis = np.linalg.lstsq(R[:, kept], R, rcond=None)[0].T * (scale[:, None] / scale[kept])
-        basis[kept] = np.eye(len(kept))
-        spanned = cls.__new__(cls)
-        spanned._fill(check_matrix("arms", arms.X[:, kept]), [arms.feature_names[j] for j in kept], arms.names)
-        spanned.basis = basis
-        return spanned
-
-    @classmethod
-    def rows_only(
-        cls,
-        X: Any,
-        names: Sequence[str] | None = None,
-        *,
-        intercept: bool | None = None,
-        least: int = 2,
-        argument: str = "arms",
-    ) -> Self:
-        """Build a set that need not span: candidates that are compared, or directions, but never measured.
-
-        `argument` is what error texts call X.
-        """
-        table = feature_table(X, intercept=intercept, argument=argument)
-        rows = cls.__new__(cls)
-        rows._fill(table.X, table.feature_names, table.row_names if names is None else names, least=least)
-        return rows
-
-    def _fill(
-        self, X: Array, feature_names: Sequence[str] | None, names: Sequence[str] | None, *, least: int = 2
-    ) -> None:
-        X.flags.writeable = False
-        self.X = X
-        self.n_arms, self.dim = X.shape
-        if self.n_arms < least:
-            raise InvalidInput(f"at least two arms are needed, got {self.n_arms}; add arms, one is no choice.")
-        self.feature_names = tuple(feature_names or (f"x{j}" for j in range(self.dim)))
-        self.names = _checked_names(names, self.n_arms)
-        self.basis: Array = np.eye(self.dim)
-        self._first_copy = first_copies(X)
-        if least > 1 and self._first_copy is not None and not self._first_copy.any():
-            raise InvalidInput(
-                f"at least two different arms are needed, got {self.n_arms} copies of one; add features that differ."
-            )
-        self._triangle = tall_qr(self.chunks(), self.dim)
-
-    def _check_span(self) -> None:
-        used = np.asarray(self.X.any(axis=0))
-        empty = [self.feature_names[j] for j in np.flatnonzero(~used)]
-        rank = len(independent_columns(self._triangle))
-        if empty or rank < self.dim:
-            why = f" (always zero: {', '.join(empty)})" if empty else ""
-            raise ArmsDoNotSpan(
-                f"arms must span R^{self.dim} but have rank {rank}{why}; drop redundant features, or let "
-                "`FiniteArms.on_span(X)` do it."
-            )
-
-    def __len__(self) -> int:
-        return self.n_arms
-
-    def __repr__(self) -> str:
-        return f"FiniteArms({self.n_arms} arms, {self.dim} features)"
-
-    def gather(self, index: Sequence[int] | IntArray) -> Array:
-        """Return the arms with these row numbers, (n, d)."""
-        rows: Array = self.X[np.asarray(index, dtype=np.int64)]
-        return rows
-
-    def chunks(self) -> Iterator[tuple[int, Array]]:
-        """Yield (first row number, rows) over all arms in order."""
-        yield from row_chunks(self.X)
-
-    def copies(self, arm: int) -> IntArray:
-        """Return the rows equal to this one, itself included, in increasing order."""
-        if self._first_copy is None:
-            return np.array([arm], dtype=np.int64)
-        return np.flatnonzero(self._first_copy == self._first_copy[arm]).astype(np.int64)
-
-    def representative(self, arm: int) -> int:
-        """Return the lowest row number among the copies of this arm."""
-        return arm if self._first_copy is None else int(self._first_copy[arm])
-
-    def triangle(self) -> Array:
-        """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""
-        return self._triangle
-
-
-def _checked_names(names: Sequence[str] | None, n_arms: int) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    if isinstance(names, str):
-        raise InvalidInput(
-            f"`names` must be a list of {n_arms} names, got the single text {names!r}; pass one per arm."
-        )
-    try:
-        labels = tuple(str(name) for name in names)
-    except TypeError as error:
-        raise InvalidInput(f"`names` must be a list of {n_arms} names, got {names!r}; pass one per arm.") from error
-    if len(labels) != n_arms:
-        raise InvalidInput(
-            f"`names` must have one name per arm: {n_arms} arms, got {len(labels)} names; add or remove some."
-        )
-    if len(set(labels)) != n_arms:
-        seen: set[str] = set()
-        twice = next(label for label in labels if label in seen or seen.add(label))  # type: ignore[func-returns-value]
-        raise InvalidInput(
-            f"`names` must be different for different arms, got {twice!r} more than once; pass other `names` (they "
-            "replace a data frame's index)."
-        )
-    return labels
-
-
-def as_arms(arms: Any) -> ArmSet:
-    """Return an arm set as it is; anything else becomes `FiniteArms`."""
-    if isinstance(arms, VectorSet):
-        raise InvalidInput(
-            f"a list of arms is needed here, got {arms.description}, whose arms cannot be listed; ask the set itself, "
-            "for instance its `characteristic_time` or `lower_bound`."
-        )
-    return arms if isinstance(arms, ArmSet) else FiniteArms(arms)

@@ -84,20 +84,18 @@ class EliminatingScan:
         def scored(forms: PairForms) -> tuple[IntArray, Array]:
             return forms.index, np.asarray(score(forms.products[0], *forms.squares), dtype=np.float64)
 
-        refuted = []
-        hardest = hardest_left = (np.inf, -1)
+        refuted, all_seen, left = [], [], []
         for index, scores in self._arms.pair_forms(leader, [estimate.theta], test.factors(estimate), alive, scored):
-            hardest = min(hardest, _smallest(index, scores))
             is_above = (scores > threshold if test.is_strict else scores >= threshold) & is_allowed
             refuted.append(index[is_above])
+            all_seen.append(_smallest(index, scores))
             if not is_above.all():
-                hardest_left = min(hardest_left, _smallest(index[~is_above], scores[~is_above]))
+                left.append(_smallest(index[~is_above], scores[~is_above]))
         if any(len(index) for index in refuted):
             alive[np.concatenate(refuted)] = False
             self._alive[leader] = alive
-        is_left = hardest_left[1] >= 0
-        value, rival = hardest_left if is_left else hardest
-        return not is_left, rival, value
+        value, rival = min(left or all_seen)
+        return not left, rival, value
 
     def look(self, estimate: Estimate) -> Reading:
         """Say where the current leader stands against its hardest remaining rival, changing nothing."""

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from surepick.errors import SurepickError
-from surepick.simulation.experiment import Cell, Experiment, Published, read_experiment
+from surepick.simulation.experiment import Cell, Experiment, Published
+from surepick.simulation.experiment_file import read_experiment
 from surepick.simulation.runs import Array, Runs
 from surepick.simulation.store import EXPERIMENT, TABLE, check_table
 

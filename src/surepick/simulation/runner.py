@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from surepick.algorithms import Algorithm, Learner, create_learner
-from surepick.core.arms import FiniteArms
 from surepick.core.checks import check_count, check_delta, check_epsilon
 from surepick.core.design import lower_bound
+from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import one_blas_thread
 from surepick.core.vectors import VectorSet
 from surepick.errors import InvalidInput
