@@ -8,6 +8,7 @@ import pytest
 import surepick as sp
 from surepick.core.estimate import LeastSquares
 from surepick.core.finite_arms import FiniteArms
+from surepick.core.linalg import Array, BoolArray
 from surepick.rules.stopping import EvidenceRule, GLRRule
 from surepick.simulation import problems
 
@@ -77,6 +78,28 @@ def test_what_was_refuted_once_need_not_be_refuted_again(rule: str) -> None:
         stopped.append([state.check(estimate).stopped for state in states])
     assert not any(first for first, _ in stopped)
     assert stopped[-1][1]  # and it stays so, although arm 1 would not be refuted now
+
+
+def test_between_passes_the_arms_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """400 checks among 3,000 arms look up the leader, O(K d), only as often as they pass over the rivals."""
+    problem = problems.sphere(3, 3000, seed=4)
+    arms, means = FiniteArms(problem.X), problem.X @ problem.theta
+    thetas, whole = [], FiniteArms.best
+
+    def best(self: FiniteArms, theta: Array, among: BoolArray | None = None) -> int:
+        thetas.append(theta)
+        return whole(self, theta, among)
+
+    monkeypatch.setattr(FiniteArms, "best", best)
+    rule = EvidenceRule(delta=0.1, elimination=True)
+    estimate, state = LeastSquares(3, rule.regularizers(3)), rule.start(arms)
+    rng = np.random.default_rng(8)
+    for _ in range(400):
+        arm = int(rng.integers(3000))
+        estimate.update(problem.X[arm], float(means[arm] + rng.standard_normal()), arm)
+        state.check(estimate)
+    assert len(thetas) == state.n_scans
+    assert 20 < state.n_scans < 150
 
 
 def test_the_designs_leave_out_what_is_eliminated() -> None:
