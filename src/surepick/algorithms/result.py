@@ -8,7 +8,6 @@ import hashlib
 import json
 import math
 import os
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from surepick.algorithms.estimates import Estimates
 from surepick.core.linalg import Array
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
+from surepick.files import replacing
 
 FORMAT = "surepick result"
 FORMAT_VERSION = 1
@@ -258,16 +258,8 @@ class Result:
         """
         content = _json(self.to_dict())
         head = _json({"format": FORMAT, "version": FORMAT_VERSION, "sha256": _checksum(content)})
-        target = Path(path).resolve()
-        draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-        try:
-            with draft.open("x", encoding="utf-8") as file:
-                file.write(f'{head[:-1]},"result":{content}}}\n')
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
+        with replacing(Path(path).resolve()) as draft:
+            draft.write_text(f'{head[:-1]},"result":{content}}}\n', encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -20,13 +20,13 @@ import os
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, final
 
 import numpy as np
 
 from surepick.errors import InvalidInput, SurepickError
+from surepick.files import replacing
 from surepick.simulation.experiment import Cell, Experiment, canonical_json
 
 MERGE_AT = 4000
@@ -163,7 +163,7 @@ class Store:
         if self._is_settled:
             return
         os.fsync(self._journal)
-        with _replacing(self.folder / TABLE) as path:
+        with replacing(self.folder / TABLE, is_only_writer=True) as path:
             self._write_table(path)
         os.ftruncate(self._journal, 0)
         os.fsync(self._journal)
@@ -347,33 +347,10 @@ def _check_owner(folder: Path, experiment: Experiment) -> bool:
 def _save_experiment(folder: Path, experiment: Experiment) -> None:
     for spec in experiment.algorithms:
         if spec.plugin is not None:
-            with _replacing(folder / spec.plugin.file.name) as path:
+            with replacing(folder / spec.plugin.file.name, is_only_writer=True) as path:
                 path.write_text(spec.plugin.source, "utf-8")
-    with _replacing(folder / EXPERIMENT) as path:
+    with replacing(folder / EXPERIMENT, is_only_writer=True) as path:
         path.write_text(experiment.text, "utf-8")
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A new version beside the file, which takes its place in one step when it is complete and on the disk."""
-    new = path.with_name(f".{path.name}.new")
-    try:
-        yield new
-        _sync(new)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    if path.is_dir() and os.name == "nt":
-        return  # Windows has no such thing for folders
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _open_alone(path: Path) -> int:
