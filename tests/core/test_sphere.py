@@ -9,14 +9,8 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from surepick.core.linalg import Array
-from surepick.core.sphere import (
-    Sphere,
-    most_confusing,
-    printed_rule,
-    restricted_statistic,
-    tangents,
-    unit_and_norm,
-)
+from surepick.core.mirror import most_confusing, restricted_statistic, unit_and_norm
+from surepick.core.sphere import Sphere, printed_rule, tangents
 from surepick.core.vectors import VectorSet
 from surepick.errors import InvalidInput
 

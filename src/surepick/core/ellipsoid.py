@@ -12,7 +12,8 @@ import numpy as np
 
 from surepick.core.checks import check_matrix, check_vector
 from surepick.core.linalg import Array, independent_columns, one_blas_thread
-from surepick.core.sphere import check_slack, most_confusing, tangents, unit_and_norm
+from surepick.core.mirror import most_confusing, unit_and_norm
+from surepick.core.sphere import check_slack, tangents
 from surepick.core.vectors import Confusion
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
