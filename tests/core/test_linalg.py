@@ -1,5 +1,8 @@
 """Numerical helpers against NumPy, and what they promise about rank, spread and threads."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -205,3 +208,22 @@ class TestOneBlasThread:
 
         start()
         assert seen == [{1}]
+
+
+def test_every_blas_is_limited_also_those_that_load_later() -> None:
+    """SciPy brings its own BLAS, which loads on first use."""
+    script = """
+import threadpoolctl
+from surepick.core.linalg import one_blas_thread
+
+@one_blas_thread
+def threads():
+    return [(lib["filepath"], lib["num_threads"]) for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"]
+
+threads()
+import scipy.linalg, scipy.optimize, scipy.stats
+found = threads()
+assert found and all(n == 1 for _, n in found), found
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment)

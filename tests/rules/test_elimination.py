@@ -113,6 +113,88 @@ def test_the_designs_leave_out_what_is_eliminated() -> None:
     assert eliminating.mean <= plain.mean + 2.0 * plain.se
 
 
+def test_looking_decides_nothing() -> None:
+    """Whoever reads `decision` after every pull gets the same run; leaders change all the time with so much slack."""
+    problem = problems.sphere(3, 60, seed=4)
+    for seed in range(12):
+        ends = []
+        for is_read in (False, True):
+            rng = np.random.default_rng([5, seed])
+            learner = sp.create_learner(
+                "lazy-track-and-stop", problem.X, delta=0.1, epsilon=0.6, stopping="evidence", seed=seed
+            )
+            while not learner.stopped:
+                arm = learner.next_arms(1)[0]
+                learner.tell(arm, float(problem.X[arm] @ problem.theta + rng.standard_normal()))
+                if is_read and not learner.stopped:
+                    assert not learner.decision.stopped
+            ends.append((learner.decision.n_pulls, learner.decision.best, learner.decision.evidence))
+        assert ends[0] == ends[1]
+
+
+def test_the_evidence_shown_counts_the_refuted_with_what_refuted_them() -> None:
+    """At the stop and before: the smallest over the rivals of the largest that was seen in a pass when they fell."""
+    problem = problems.unit_basis([1.0, 0.6, 0.2, -0.5, -1.0, -1.5])
+    arms = FiniteArms(problem.X)
+    n_below = 0
+    for run in range(10):
+        rng = np.random.default_rng([9, run])
+        rule = EvidenceRule(delta=0.1, elimination=True)
+        estimate, state = LeastSquares(6, rule.regularizers(6)), rule.start(arms)
+        fallen: dict[tuple[int, int], float] = {}
+        while True:
+            left = state.alive(arms.best(estimate.theta)) if estimate.has_theta else None
+            arm = int(rng.choice(6 if left is None else [*np.flatnonzero(left), arms.best(estimate.theta)]))
+            estimate.update(problem.X[arm], float(problem.theta[arm] + rng.standard_normal()), arm)
+            verdict = state.check(estimate)
+            if not verdict.is_exact or verdict.leader is None:
+                continue
+            leader, test = verdict.leader, state._test
+            values = {j: test.pair(estimate, problem.X[leader] - problem.X[j]) for j in range(6) if j != leader}
+            shown = [
+                fallen.setdefault((leader, j), v) if v >= verdict.threshold else fallen.get((leader, j), v)
+                for j, v in values.items()
+            ]
+            assert verdict.statistic == pytest.approx(min(shown), rel=1e-9)
+            if verdict.stopped:
+                n_below += min(values.values()) < verdict.threshold
+                break
+        assert verdict.statistic >= verdict.threshold
+    assert n_below > 0  # what elimination is for: not all are refuted at the same time
+
+
+def test_passes_wait_for_the_floor() -> None:
+    """While the floor on A forbids to stop, nothing can be refuted: a check does not look at the arms."""
+    problem = problems.unit_basis([5.0, 0.0])
+    rule = GLRRule(threshold="paper-appendix", delta=0.1, c=1e6, elimination=True)
+    estimate = LeastSquares(2, rule.regularizers(2))
+    state = rule.start(FiniteArms(problem.X))
+    for t in range(400):
+        estimate.update(problem.X[t % 2], float(problem.theta[t % 2]), t % 2)
+        assert not state.check(estimate).stopped
+    assert state.n_scans < 100
+
+
+def test_rows_too_close_to_compare_are_one_arm() -> None:
+    """Squares of a difference of 1e-170 vanish; the rule stops as if the copy were not there."""
+    X = np.array([[1.0, 0.0], [1.0, 1e-170], [0.0, 1.0]])
+    learner = sp.create_learner("lazy-track-and-stop", X, delta=0.1, stopping="evidence", epsilon=0.3)
+    rng = np.random.default_rng(1)
+    for _ in range(500):
+        if learner.stopped:
+            break
+        arm = learner.next_arms(1)[0]
+        learner.tell(arm, float(X[arm] @ [2.0, 0.0] + rng.standard_normal()))
+    assert learner.stopped
+    assert learner.decision.best in (0, 1)
+
+
+def test_options_of_plain_scans_are_refused() -> None:
+    """Passes have a spacing of their own."""
+    with pytest.raises(sp.InvalidInput, match="full_scan"):
+        EvidenceRule(delta=0.1, elimination=True, full_scan=True).start(FiniteArms(np.eye(2)))
+
+
 def test_the_pairwise_rule_does_not_offer_it() -> None:
     """Said at once, with the rules that do."""
     with pytest.raises(sp.errors.InvalidInput, match="evidence"):

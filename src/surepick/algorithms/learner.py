@@ -13,7 +13,7 @@ import copy
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast, final
 
 import numpy as np
@@ -312,7 +312,8 @@ class Learner:
         Loops that only need to know whether to go on should ask `stopped`, which costs nothing.
         """
         if self._verdict is not None and not self._verdict.is_exact:
-            self._verdict = self._at_work.exact(self.estimate)
+            # Looking decides nothing: a log holds no looks, and has to lead to the same state.
+            self._verdict = replace(self._at_work.exact(self.estimate), stopped=False)
         verdict = self._verdict
         n_pulls = self.estimate.n_pulls
         if verdict is None or verdict.leader is None:

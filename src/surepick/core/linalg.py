@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 @cache
 def _blas() -> ThreadpoolController:
-    # Looking up the loaded BLAS takes milliseconds, limiting it microseconds: look once.
+    # Looking up the loaded BLAS takes milliseconds, limiting it microseconds: look once, when SciPy's is there too.
+
     return ThreadpoolController().select(user_api="blas")
 
 

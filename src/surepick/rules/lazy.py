@@ -75,8 +75,8 @@ class PairTest(Protocol):
 class Reading:
     """Outcome of one check.
 
-    Unless `is_exact`, the arms are those of the last pass over the arms and `value` is an upper bound on the
-    statistic, infinite where none was computed.
+    Unless `is_exact`, the arms are those of the last pass over the arms and `value` is an upper bound on the statistic
+    of that leader, infinite where none was computed.
     """
 
     is_reached: bool

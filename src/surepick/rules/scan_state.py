@@ -6,6 +6,7 @@ from surepick.core.arms import ArmSet
 from surepick.core.estimate import Estimate
 from surepick.core.linalg import BoolArray
 from surepick.core.thresholds import Guarantee
+from surepick.errors import InvalidInput
 from surepick.rules.elimination import EliminatingScan
 from surepick.rules.lazy import LazyScan, PairTest, Reading
 from surepick.rules.verdict import Verdict, verdict_of
@@ -55,6 +56,8 @@ class ScanState:
     def __init__(
         self, rule: ScanningRule, arms: ArmSet, test: PairTest, *, first_threshold: float, is_evidence: bool
     ) -> None:
+        if rule.elimination and (rule.full_scan or rule.spacing > 0.0):
+            raise InvalidInput("with `elimination` passes have a spacing of their own; drop `full_scan` and `spacing`.")
         self.rule = rule
         self._test = test
         self._scan = (
@@ -75,7 +78,7 @@ class ScanState:
         return self._scan.n_leader_passes
 
     def alive(self, leader: int) -> BoolArray | None:
-        """Return which candidates are not refuted as alternatives to this leader; None means all."""
+        """Return which candidates are not refuted as alternatives to this leader, not to be kept; None: all."""
         return self._scan.alive(leader) if isinstance(self._scan, EliminatingScan) else None
 
     def check(self, estimate: Estimate) -> Verdict:

@@ -33,8 +33,8 @@ from surepick.rules.lazy import Reading
 class Verdict:
     """What a stopping rule says after a pull.
 
-    Unless `is_exact`, the check needed no scan: `leader` and `rival` are those of an earlier one and
-    `statistic` is an upper bound. A verdict that stops is always exact.
+    Unless `is_exact`, the check needed no scan: `leader` and `rival` are those of an earlier one and `statistic` is an
+    upper bound for that leader. A verdict that stops is always exact.
     """
 
     stopped: bool
