@@ -218,7 +218,8 @@ from surepick.core.linalg import one_blas_thread
 
 @one_blas_thread
 def threads():
-    return [(lib["filepath"], lib["num_threads"]) for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"]
+    libraries = threadpoolctl.threadpool_info()
+    return [(lib["filepath"], lib["num_threads"]) for lib in libraries if lib["user_api"] == "blas"]
 
 threads()
 import scipy.linalg, scipy.optimize, scipy.stats

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, wraps
+from importlib import import_module
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -28,7 +29,7 @@ T = TypeVar("T")
 @cache
 def _blas() -> ThreadpoolController:
     # Looking up the loaded BLAS takes milliseconds, limiting it microseconds: look once, when SciPy's is there too.
-
+    import_module("scipy.linalg")
     return ThreadpoolController().select(user_api="blas")
 
 
