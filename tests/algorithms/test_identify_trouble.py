@@ -19,6 +19,7 @@ from surepick.algorithms.result import Result
 from surepick.core.estimate import LeastSquares
 from surepick.core.finite_arms import FiniteArms
 from surepick.errors import NoiseWarning, PullFailed, Skipped, SurepickError
+from surepick.sources.mapped import MappedArms
 from tests.algorithms.lab import NAMES, THETA, Lab, X, after, never, raising
 
 
@@ -284,3 +285,53 @@ def test_warning_made_an_error_loses_nothing() -> None:
     assert caught.value.arm is not None
     assert caught.value.result.noise_contradicted
     assert caught.value.result.n_pulls in (4, 8, 16, 32, 64), "the check is made at powers of two"
+
+
+def test_arms_that_vanish_under_way_do_not_take_the_rewards_with_them(tmp_path: Path) -> None:
+    """A mapped file is replaced by one of another shape during the 30th measurement: what was paid for stays."""
+    path = tmp_path / "arms.npy"
+    np.save(path, np.random.default_rng(3).standard_normal((50, 3)))
+    n_pulled = itertools.count(1)
+
+    def pull(_arm: int) -> float:
+        if next(n_pulled) == 30:
+            path.unlink()
+            np.save(path, np.eye(2))
+        return 0.0
+
+    with pytest.raises(PullFailed) as failure:
+        identify(MappedArms(path), pull)
+    result = failure.value.result
+    assert len(result.history) >= 30
+    assert sum(result.counts.values()) == len(result.history)
+    result.save(tmp_path / "result.json")
+    assert Result.load(tmp_path / "result.json").history == result.history
+
+
+@pytest.mark.parametrize("stopping", ["betting", "evidence"])
+def test_a_number_too_large_to_be_a_reward_is_refused_and_forgotten(stopping: Any) -> None:
+    """Such as the largest double, which some instruments write for a missing value."""
+    lab = Lab()
+    n_pulled = itertools.count(1)
+    with pytest.raises(PullFailed, match="noise_std") as failure:
+        identify(X, lambda arm: 1.7e308 if next(n_pulled) == 10 else lab(arm), stopping=stopping, delta=1e-9)
+    result = failure.value.result
+    assert len(result.history) == result.n_pulls == 9
+    assert result.theta is not None
+    assert np.isfinite(result.theta).all()
+
+
+def test_measurements_that_are_always_skipped_come_to_an_end() -> None:
+    """A lab that delivers nothing is an error after a thousand in a row, not an endless loop."""
+
+    def nothing(_arm: int) -> float:
+        raise Skipped
+
+    with pytest.raises(PullFailed, match="1,000 measurements in a row were skipped"):
+        identify(X, nothing)
+
+
+def test_any_kind_of_false_from_the_callback_ends_the_run() -> None:
+    """Comparisons of arrays give NumPy's own."""
+    result = identify(X, Lab(), on_pull=lambda progress: np.bool_(progress.n_pulls < 7), delta=1e-9)
+    assert result.n_pulls == 7

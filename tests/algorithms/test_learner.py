@@ -1,6 +1,7 @@
 """The learner as a fold over its log: batches, delays, unsolicited results, snapshots, replay."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,6 +114,32 @@ def test_restoring_a_snapshot_goes_back_and_shares_nothing() -> None:
         learner.restore(kept)
     assert runs[0] == runs[1]
     assert learner.estimate.n_pulls == 40
+
+
+@pytest.mark.parametrize("log", [None, 5, "ask", [("tell", 0)], [("ask",)], [("bogus", 0)], [5], [("fail", 0)]])
+def test_a_log_that_cannot_be_gone_through_changes_nothing(log: Any) -> None:
+    """Whatever is wrong with it, in words, and the learner is as it was."""
+    problem = problems.sphere(3, 20, seed=8)
+    learner, noise = started(problem), rewards(problem, 9)
+    for number in range(12):
+        learner.tell(learner.next_arms()[0], noise(0, number))
+    before = learner.log
+    with pytest.raises(InvalidInput):
+        learner.replay(log)
+    assert learner.log == before
+    assert learner.estimate.n_pulls == 12
+
+
+def test_what_is_no_snapshot_of_this_learner_is_refused() -> None:
+    """Also one of a learner with other arms or another risk."""
+    problem = problems.sphere(3, 20, seed=8)
+    learner = started(problem)
+    others = started(problems.sphere(3, 21, seed=8)).snapshot(), started(problem, delta=0.01).snapshot()
+    wrong: list[Any] = [{}, [], None, "x", {"_log": []}, *others]
+    for snapshot in wrong:
+        with pytest.raises(InvalidInput, match="snapshot"):
+            learner.restore(snapshot)
+    started(problem).restore(learner.snapshot())
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -336,3 +363,30 @@ def test_schedules_given_as_iterators_or_arrays_can_be_replayed() -> None:
         log, theta = learner.log, learner.theta
         learner.replay(log)
         np.testing.assert_array_equal(learner.theta, theta)
+
+
+@pytest.mark.parametrize("name", algorithms())
+def test_what_is_neither_true_nor_false_is_refused(name: str) -> None:
+    """A text such as "no" would count as true."""
+    for value in ("no", 0, 1.0, np.array([True])):
+        with pytest.raises(InvalidInput, match="`elimination` must be True or False"):
+            create_learner(name, np.eye(3), elimination=value)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [("lazy-track-and-stop", "exploration_set"), ("lingame", "optimism"), ("top-two", "leader")]
+)
+def test_what_is_no_name_is_refused_where_a_name_is_needed(name: str, option: str) -> None:
+    """Also what Python takes for "not given"."""
+    values: list[Any] = [0, [], np.zeros(2)]
+    for value in values:
+        with pytest.raises(InvalidInput, match=f"`{option}` must be one of"):
+            create_learner(name, np.eye(3), **{option: value})
+
+
+def test_an_algorithm_is_named_or_composed() -> None:
+    """What is neither is refused in words."""
+    with pytest.raises(InvalidInput, match="must be a name"):
+        create_learner(["rage"], np.eye(2))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="create_learner"):
+        Learner("rage", np.eye(2))  # type: ignore[arg-type]

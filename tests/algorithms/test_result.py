@@ -326,6 +326,18 @@ def test_pickle_gives_back_the_same_result() -> None:
     assert pickle.loads(pickle.dumps(example())) == example()
 
 
+def test_places_where_no_file_can_be_are_named(tmp_path: Path) -> None:
+    """By the name that was given, not by that of a draft."""
+    for path in (tmp_path, tmp_path / "nowhere" / "result.json"):
+        with pytest.raises(InvalidInput, match=path.name):
+            example().save(path)
+    with pytest.raises(InvalidInput, match="to_dict"):
+        Result.from_dict({})
+    (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(InvalidInput, match=r"deep\.json"):
+        Result.load(tmp_path / "deep.json")
+
+
 def test_failed_save_leaves_the_earlier_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If writing fails half-way, the earlier file is untouched and no draft is left behind."""
     path = tmp_path / "result.json"

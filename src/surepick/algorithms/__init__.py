@@ -4,10 +4,12 @@ Plug-ins: a package that declares an entry point in the group `surepick.algorith
 and a `compose` method (see `learner.Algorithm`), appears here under that name.
 """
 
+import reprlib
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from surepick.algorithms.learner import Algorithm, Decision, Learner
 from surepick.errors import InvalidInput
@@ -75,6 +77,8 @@ def create_learner(
 
 def _composition(name: str, options: dict[str, Any]) -> Algorithm:
     factory: Callable[..., Algorithm]
+    if not isinstance(name, str):
+        raise InvalidInput(f"`algorithm` must be a name such as 'rage', got {reprlib.repr(name)}; see algorithms().")
     if name in _BUILT_IN:
         module, _, attribute = _BUILT_IN[name].partition(":")
         factory = getattr(import_module(f"surepick.algorithms.{module}"), attribute)
@@ -90,7 +94,23 @@ def _composition(name: str, options: dict[str, Any]) -> Algorithm:
             raise InvalidInput(
                 f"{name} has no option {', '.join(map(repr, unknown))}; its options are {', '.join(known)}."
             )
+        for field in fields(factory):
+            if field.name in options:
+                _check_kind(field.name, options[field.name], field.type)
     if options.get("schedule") is not None:
         # Read once: an iterator of times could not be read again for a replay.
         options = {**options, "schedule": as_schedule(options["schedule"])}
     return factory(**options)
+
+
+def _check_kind(option: str, value: object, annotation: Any) -> None:
+    """Refuse what would only be taken for true or false, such as "no", where True, False or a name is needed."""
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    names = [name for kind in kinds if get_origin(kind) is Literal for name in get_args(kind)]
+    if value is None and NoneType in kinds:
+        return
+    if bool in kinds and not isinstance(value, bool):
+        raise InvalidInput(f"`{option}` must be True or False, got {reprlib.repr(value)}.")
+    is_name = all(kind is NoneType or get_origin(kind) is Literal for kind in kinds)
+    if is_name and not isinstance(value, str):
+        raise InvalidInput(f"`{option}` must be one of {', '.join(map(repr, names))}, got {reprlib.repr(value)}.")

@@ -15,6 +15,7 @@ inequality does the rest.
 import math
 import reprlib
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, final
@@ -22,7 +23,7 @@ from typing import Any, final
 import numpy as np
 
 from surepick.algorithms import create_learner
-from surepick.algorithms.estimates import estimates_of
+from surepick.algorithms.estimates import Estimates, estimates_of
 from surepick.algorithms.learner import Arm, Decision, Learner
 from surepick.algorithms.result import Result
 from surepick.core.arms import ArmSet
@@ -37,6 +38,8 @@ from surepick.errors import InvalidInput, NoiseWarning, PullFailed, Skipped
 # What the true noise variance might be instead, as a multiple of noise_std^2.
 VARIANCE_RATIOS = (1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 16.0)
 FALSE_ALARM = 1e-6
+# So many failures in a row are no accident; without an end somebody would wait for ever.
+SKIPPED_IN_A_ROW = 1000
 
 
 @final
@@ -159,6 +162,10 @@ class _Session:
             interrupted = True
             if not self._is_outside:
                 self._recover()
+        except PullFailed:
+            raise
+        except Exception as error:
+            raise self._failed(f"judging the results failed: {_said(error)}", None) from error
         try:
             self._watch_noise(depth=4)
             return self._result(interrupted=interrupted)
@@ -166,17 +173,24 @@ class _Session:
             if interrupted:  # the second time, the user means it
                 raise
             return self._result(interrupted=True)
+        except PullFailed:
+            raise
+        except Exception as error:
+            raise self._failed(f"summing up failed: {_said(error)}", None) from error
 
     def _go(self, earlier: list[tuple[Any, float]], limit: float) -> None:
         self._go_through(earlier)
         self._watch_noise()
-        n_pulled = 0
+        n_pulled = n_skipped = 0
         while not self._learner.stopped and n_pulled < limit:
             arm = self._next_arm()
             measured = self._measure(arm)
             n_pulled += 1
+            n_skipped = n_skipped + 1 if measured is None else 0
             if measured is None:
                 self._learner.fail(arm)
+                if n_skipped == SKIPPED_IN_A_ROW:
+                    raise self._failed(f"{n_skipped:,} measurements in a row were skipped", arm)
                 continue
             self._tell(arm, measured)
             # At powers of two: the cost of all checks together stays O(d) per pull.
@@ -247,14 +261,18 @@ class _Session:
                 f"`on_pull` must not raise but raised {_said(error)} after {self._label(arm)}", arm
             ) from error
         self._is_outside = False
-        return answer is not False
+        return not (isinstance(answer, bool | np.bool_) and not answer)
 
     def _failed(self, what: str, arm: Arm | None) -> PullFailed:
+        try:
+            result = self._result(interrupted=False)
+        except Exception:  # noqa: BLE001 - whatever it is, the rewards were paid for and must not be lost with it
+            result = self._bare_result()
         return PullFailed(
             f"{what}. Rewards kept: {len(self._history)}. Look at `error.result`, or remove the cause and go on with "
             "`identify(..., history=error.result.history)`.",
             arm,
-            self._result(interrupted=False),
+            result,
         )
 
     def _label(self, arm: Arm) -> str:
@@ -311,6 +329,35 @@ class _Session:
         if best is not None and rows is learner.candidates:
             numbers.add(rows.number_of(best))
         return sorted(numbers)
+
+    def _bare_result(self) -> Result:
+        """Return the rewards and nothing made of them: for arms or estimates that can no longer be read."""
+        learner = self._learner
+        return Result(
+            best=None,
+            best_name=None,
+            n_pulls=len(self._history),
+            counts=Counter(arm for arm, _ in self._history),
+            stopped=False,
+            interrupted=False,
+            evidence=0.0,
+            target=math.log(1.0 / learner.delta),
+            epsilon_bound=math.inf,
+            expected_remaining=math.inf,
+            theta=None,
+            guarantee="none",
+            stopping=learner.rule_name,
+            noise_estimate=math.nan,
+            noise_contradicted=self._contradicted,
+            delta=learner.delta,
+            epsilon=learner.epsilon,
+            noise_std=learner.noise_std,
+            algorithm=learner.algorithm,
+            seed=self._seed,
+            history=tuple(self._history),
+            arms=Estimates(None, np.empty(0), np.empty(0), np.empty(0), listed=()),
+            candidates=None,
+        )
 
     def _result(self, *, interrupted: bool) -> Result:
         learner = self._learner

@@ -11,6 +11,7 @@ than planned). Asks beyond that, and results nobody asked for, improve the estim
 
 import copy
 import math
+import reprlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,9 @@ from surepick.rules.verdict import Verdict
 
 Arm = Any
 """What users call an arm: a row number, or a vector (d,) of a set of vectors."""
+
+LARGEST_REWARD = 1e12
+"""In units of noise_std: a sum of squares of larger ones leaves no digits for the noise."""
 
 Event = tuple[str, Any] | tuple[str, Any, float]
 """("ask", n), ("tell", arm, reward) or ("fail", arm); an arm that is a vector is written as a tuple of numbers."""
@@ -114,6 +118,11 @@ class Learner:
         self.delta, self.noise_std = check_delta(delta), check_noise_std(noise_std)
         self.epsilon, self.seed = check_epsilon(epsilon), check_count("seed", seed, least=0)
         self.algorithm = name
+        if not hasattr(algorithm, "compose"):
+            raise InvalidInput(
+                f"`algorithm` must be a composition with a `compose` method, got {reprlib.repr(algorithm)}; "
+                "`create_learner` takes names."
+            )
         self._composition = algorithm
         self.white: WhitenedArms | NumberedVectors
         self.candidates: WhitenedArms | NumberedVectors
@@ -247,6 +256,11 @@ class Learner:
         arm = self.white.number_of(arm)
         if not (type(reward) is float and math.isfinite(reward)):
             reward = check_number("reward", reward, needed="one measured number")
+        if abs(reward) > LARGEST_REWARD * self.noise_std:
+            raise InvalidInput(
+                f"`reward` must be at most {LARGEST_REWARD:g} times noise_std = {self.noise_std:g} in size, got "
+                f"{reward:g}; beyond that the noise is lost in rounding. If it stands for a missing value, call `fail`."
+            )
         if isinstance(self.white, NumberedVectors) and self._rule.is_fixed_design and arm not in self._pending:
             raise InvalidInput(
                 f"stopping={self._rule.name!r} rests on its own fixed design and cannot use a result nobody asked for, "
@@ -299,6 +313,11 @@ class Learner:
         self._interval = None
         verdict = self._at_work.after_interval(self.estimate, interval.information, interval.moments)
         self._verdict = verdict or self._verdict
+
+    @property
+    def rule_name(self) -> str:
+        """Name of the stopping rule."""
+        return self._rule.name
 
     @property
     def stopped(self) -> bool:
@@ -381,22 +400,62 @@ class Learner:
 
     def snapshot(self) -> dict[str, Any]:
         """Return a copy of the state, for `restore` of this learner; the arms themselves are not copied."""
-        return copy.deepcopy(self._mutable(), self._shared())
+        return {"learner": self._identity(), "state": copy.deepcopy(self._mutable(), self._shared())}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go back to a snapshot of this learner."""
-        self.__dict__.update(copy.deepcopy(dict(snapshot), self._shared()))
+        """Go back to a snapshot of this learner.
+
+        Raises:
+            InvalidInput: not a snapshot, or one of a learner with other arms or options.
+        """
+        given: object = snapshot
+        if not isinstance(given, Mapping) or set(given) != {"learner", "state"}:
+            raise InvalidInput(f"`snapshot` must come from `snapshot()`, got {reprlib.repr(given)}.")
+        if snapshot["learner"] != self._identity():
+            raise InvalidInput(
+                f"`snapshot` must be of this learner, {self._identity()}, got one of {snapshot['learner']}; restore it "
+                "into a learner with the same arms and options."
+            )
+        self.__dict__.update(copy.deepcopy(dict(snapshot["state"]), self._shared()))
+
+    def _identity(self) -> str:
+        arms = self.arms.description if isinstance(self.arms, VectorSet) else f"{self.arms.n_arms} arms"
+        return (
+            f"{self.algorithm} {self._composition} on {arms} with {self.white.dim} features, delta={self.delta}, "
+            f"noise_std={self.noise_std}, epsilon={self.epsilon}, seed={self.seed}"
+        )
 
     def replay(self, log: Sequence[Event]) -> None:
-        """Start afresh and go through a log; ends in the state the log was written in, bit for bit."""
-        self._begin()
-        for event in log:
-            if event[0] == "ask":
-                self.next_arms(event[1])
-            elif event[0] == "tell":
-                self.tell(event[1], event[2])  # type: ignore[misc]
-            else:
-                self.fail(event[1])
+        """Start afresh and go through a log; ends in the state the log was written in, bit for bit.
+
+        Raises:
+            InvalidInput: what in the log is no event, or cannot have happened. The learner is then as it was.
+        """
+        given: object = log
+        if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+            raise InvalidInput(f"`log` must be a list of events as in `Learner.log`, got {reprlib.repr(given)}.")
+        before = dict(self.__dict__)
+        try:
+            self._begin()
+            for place, event in enumerate(log):
+                self._go_through(event, place)
+        except BaseException:
+            self.__dict__.update(before)
+            raise
+
+    def _go_through(self, event: Event, place: int) -> None:
+        match event:
+            case ("ask", n):
+                self.next_arms(n)
+            case ("tell", arm, reward):
+                self.tell(arm, reward)
+            case ("fail", arm):
+                self.fail(arm)
+            case _:
+                raise InvalidInput(
+                    f"event {place} of `log` must be ('ask', n), ('tell', arm, reward) or ('fail', arm), got "
+                    f"{reprlib.repr(event)}; pass a log as `Learner.log` has it."
+                )
 
     def _mutable(self) -> dict[str, Any]:
         fixed = {"arms", "white", "candidates", "delta", "noise_std", "epsilon", "seed", "algorithm", "_composition"}

@@ -238,8 +238,20 @@ class Result:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return the result that `to_dict` described."""
-        fields = dict(values)
+        """Return the result that `to_dict` described.
+
+        Raises:
+            InvalidInput: something is missing, or is not what `to_dict` writes.
+        """
+        try:
+            return cls._from_plain(dict(values))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"`values` must be what `to_dict` returned, but lacks what a result needs ({error!r}); use a copy."
+            ) from error
+
+    @classmethod
+    def _from_plain(cls, fields: dict[str, Any]) -> Self:
         for name in _FLOATS:
             fields[name] = float(fields[name])
         fields["counts"] = {_read_arm(arm): int(pulls) for arm, pulls in fields["counts"]}
@@ -258,7 +270,14 @@ class Result:
         """
         content = _json(self.to_dict())
         head = _json({"format": FORMAT, "version": FORMAT_VERSION, "sha256": _checksum(content)})
-        with replacing(Path(path).resolve()) as draft:
+        target = Path(path).resolve()
+        if not target.parent.is_dir():
+            raise InvalidInput(f"{os.fspath(path)!r} must be in a folder that exists; create {str(target.parent)!r}.")
+        if target.exists() and not target.is_file():
+            raise InvalidInput(
+                f"{os.fspath(path)!r} must be the name of a file, but is something else; choose another."
+            )
+        with replacing(target) as draft:
             draft.write_text(f'{head[:-1]},"result":{content}}}\n', encoding="utf-8")
 
     @classmethod
@@ -271,7 +290,7 @@ class Result:
         needed = f"{os.fspath(path)!r} must be a file written by `Result.save`"
         try:
             document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-        except ValueError as error:  # text that is no UTF-8, or no JSON
+        except (ValueError, RecursionError) as error:  # text that is no UTF-8, or no JSON
             raise InvalidInput(f"{needed}, but it is damaged or something else ({error}); use a copy.") from error
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise InvalidInput(f"{needed}, but it holds something else; check the path.")
@@ -285,8 +304,10 @@ class Result:
             raise InvalidInput(f"{needed}, but its content was changed or damaged afterwards; use a copy.")
         try:
             return cls.from_dict(content)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"{needed}, but it lacks what a result needs ({error!r}); use a copy.") from error
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"{needed}, but it lacks what a result needs ({error.__cause__!r}); use a copy."
+            ) from error
 
 
 _FLOATS = (
