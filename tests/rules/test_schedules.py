@@ -43,3 +43,24 @@ def test_unusable_schedules_are_refused(spec: object) -> None:
     """A schedule that would never advance, or that we cannot read, raises a clear error."""
     with pytest.raises(InvalidInput, match="must"):
         as_schedule(spec)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ([3, 2, 1], "increasing"),
+        ([1, 1, 1], "increasing"),
+        (iter([5, 4]), "increasing"),
+        (b"every", "a text"),
+        (bytearray(b"\x01\x02"), "a text"),
+        ({1: 2}, "a text"),
+        (5, "a text"),
+        (None, "a text"),
+        ("periodic:1.5", "a whole number, as in 'periodic:100'"),
+        ("geometric:x", "a number, as in 'geometric:1.15'"),
+    ],
+)
+def test_a_mistaken_schedule_is_refused_for_what_is_wrong_with_it(spec: object, complaint: str) -> None:
+    """Times out of order, things that only look like times, and the wrong kind of number are told apart."""
+    with pytest.raises(InvalidInput, match=complaint):
+        as_schedule(spec)  # type: ignore[arg-type]

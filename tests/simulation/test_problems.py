@@ -1,11 +1,12 @@
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
-from surepick.simulation.problems import Problem
+from surepick.simulation.problems import Problem, VectorProblem
 
 GENERATED = [
     problems.many_arms(20, seed=3),
@@ -173,3 +174,77 @@ def test_generators_refuse_sizes_that_make_no_problem() -> None:
         problems.unit_basis([1.0])
     with pytest.raises(InvalidInput, match="n_factors"):
         problems.multivariate(1)
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "complaint"),
+    [
+        (problems.many_arms, {"n_arms": "a"}, "n_arms"),
+        (problems.many_arms, {"n_arms": 5.5}, "n_arms"),
+        (problems.many_arms, {"n_arms": 5, "seed": -1}, "seed"),
+        (problems.many_arms, {"n_arms": 5, "seed": None}, "seed"),
+        (problems.soare, {"dim": 2.5}, "dim"),
+        (problems.soare, {"dim": 2, "angle": "a"}, "angle"),
+        (problems.soare, {"dim": 2, "scale": "a"}, "scale"),
+        (problems.soare, {"dim": 2, "scale": -1}, "scale"),
+        (problems.unit_basis, {"means": "ab"}, "means"),
+        (problems.unit_basis, {"means": 5}, "means"),
+        (problems.unit_basis, {"means": [1.0, [2.0, 3.0]]}, "means"),
+        (problems.transductive, {"dim": 1.5}, "dim"),
+        (problems.sphere, {"dim": 2, "n_arms": 0}, "n_arms"),
+        (problems.sphere, {"dim": 0, "n_arms": 5}, "dim"),
+        (problems.sphere, {"dim": 2, "n_arms": 5, "seed": 1.5}, "seed"),
+        (problems.sphere, {"dim": 2, "n_arms": 1, "closest_pair": 0.1}, "n_arms"),
+        (problems.sphere, {"dim": 2, "n_arms": 5, "closest_pair": 2}, "closest_pair"),
+        (problems.sphere, {"dim": 2, "n_arms": 5, "closest_pair": -1}, "closest_pair"),
+        (problems.sphere, {"dim": 2, "n_arms": 5, "closest_pair": 1}, "closest_pair"),
+        (problems.sphere, {"dim": 2, "n_arms": 5, "closest_pair": "a"}, "closest_pair"),
+        (problems.sphere_set, {"dim": 2, "norm": "a"}, "norm"),
+        (problems.sphere_set, {"dim": 2, "norm": -1.0}, "norm"),
+        (problems.sphere_set, {"dim": 2, "epsilon": "a"}, "epsilon"),
+        (problems.random_linear, {"n_arms": "a"}, "n_arms"),
+        (problems.random_linear, {"dim": 20.5}, "dim"),
+        (problems.random_linear, {"n_arms": 5, "dim": 20}, "at least dim = 20"),
+        (problems.random_linear, {"seed": "a"}, "seed"),
+        (problems.multivariate, {"n_factors": 2.5}, "n_factors"),
+        (problems.multivariate, {"n_factors": 17}, "n_factors"),
+        (problems.multivariate, {"n_factors": 2, "seed": -1}, "seed"),
+        (Problem, {"X": np.eye(2), "theta": np.ones(2), "name": "x", "noise_std": "a"}, "noise_std"),
+        (Problem, {"X": "a", "theta": np.ones(2), "name": "x"}, "`X`"),
+        (Problem, {"X": np.eye(2), "theta": ["a", "b"], "name": "x"}, "theta"),
+        (Problem, {"X": np.eye(2), "theta": np.ones(2), "name": "x", "candidates": "a"}, "candidates"),
+        (VectorProblem, {"vectors": np.eye(2), "theta": np.ones(2), "name": "x", "epsilon": 0.1}, "vectors"),
+    ],
+)
+def test_arguments_of_a_wrong_kind_are_named(
+    make: Callable[..., object], arguments: dict[str, object], complaint: str
+) -> None:
+    """Text, fractions and numbers out of range are refused in our words, with the argument's name."""
+    with pytest.raises(InvalidInput, match=complaint):
+        make(**arguments)
+
+
+def test_one_answer_has_no_smallest_gap() -> None:
+    """With nothing to compare the best to, the error says so."""
+    problem = Problem(X=np.array([[1.0, 0.0]]), theta=np.array([1.0, 0.0]), name="alone")
+    with pytest.raises(InvalidInput, match="at least two answers"):
+        _ = problem.min_gap
+
+
+def test_whole_floats_and_large_numpy_seeds_are_what_they_equal() -> None:
+    """5.0 arms are 5 arms, in the name too; a seed beyond 2^53 is not rounded to another one."""
+    whole = problems.many_arms(5.0, seed=2)  # type: ignore[arg-type]
+    assert whole.name == problems.many_arms(5, seed=2).name
+    np.testing.assert_array_equal(whole.X, problems.many_arms(5, seed=2).X)
+    np.testing.assert_array_equal(problems.random_linear(50.0, 20).X, problems.random_linear(50, 20).X)  # type: ignore[arg-type]
+    large = 2**60 + 1
+    exact = problems.many_arms(5, seed=np.int64(large))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(exact.X, problems.many_arms(5, seed=large).X)
+
+
+def test_a_problem_keeps_the_bits_of_its_arrays() -> None:
+    """Checks change nothing: neither the order in memory, which rounding depends on, nor the sign of a zero."""
+    problem = Problem(X=np.array([[1.0, -0.0], [0.0, 1.0]], order="F"), theta=np.array([1.0, -0.0]), name="x")
+    assert problem.X.flags.f_contiguous
+    assert np.signbit(problem.X[0, 1])
+    assert np.signbit(problem.theta[1])

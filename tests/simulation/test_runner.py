@@ -121,13 +121,34 @@ def test_algorithm_options_and_names_are_passed_on() -> None:
         ({"max_pulls": 0}, "max_pulls"),
         ({"only": []}, "only"),
         ({"only": [1, 1]}, "only"),
+        ({"only": [0.7]}, "only"),
+        ({"only": [-1]}, "only"),
+        ({"only": "01"}, "only"),
+        ({"only": ["a"]}, "only"),
+        ({"only": 5}, "only"),
+        ({"only": np.array(5)}, "only"),
+        ({"only": {0: 1}}, "only"),
         ({"epsilon": 0.1, "bounds": True}, "bounds"),
+        ({"epsilon": "a", "bounds": True}, "epsilon"),
+        ({"bounds": "no"}, "bounds"),
+        ({"progress": "yes"}, "progress"),
+        ({"algorithm": None}, "algorithm"),
+        ({"noise_std": 2.0}, "noise_std.*the problem brings"),
+        ({"candidates": np.eye(3)}, "candidates.*the problem brings"),
+        ({"arms": np.eye(3)}, "arms.*the problem brings"),
     ],
 )
 def test_bad_arguments_are_refused(arguments: dict, complaint: str) -> None:
     """What cannot be used is named."""
     with pytest.raises(InvalidInput, match=complaint):
         simulate(EASY, **arguments)
+
+
+@pytest.mark.parametrize("problem", [None, np.eye(2), "soare", lambda _: None, lambda _: np.eye(2)])
+def test_what_is_no_problem_is_refused(problem: object) -> None:
+    """A thing that is no problem, or a function that draws none, is named as such."""
+    with pytest.raises(InvalidInput, match=r"`problem` must be a .*(NoneType|ndarray|str)"):
+        simulate(problem, n_runs=1)  # type: ignore[arg-type]
 
 
 def test_an_error_in_another_process_arrives_with_its_run() -> None:

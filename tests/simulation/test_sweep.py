@@ -212,12 +212,28 @@ def test_a_dask_cluster_of_its_own(own: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_cluster_is_said_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing listens there, and nonsense."""
+    """Nothing listens there."""
     monkeypatch.setattr(module, "DASK_SECONDS", 0.5)
-    for address in ("tcp://127.0.0.1:1", "nonsense://1"):
-        with pytest.raises(SurepickError, match=f"no Dask cluster with a worker answers at {address}") as caught:
-            sweep(tiny(), tmp_path, n_runs=1, dask=address)
-        assert "\n" not in str(caught.value)
+    address = "tcp://127.0.0.1:1"
+    with pytest.raises(SurepickError, match=f"no Dask cluster with a worker answers at {address}") as caught:
+        sweep(tiny(), tmp_path, n_runs=1, dask=address)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["nonsense", "nonsense://1", "tcp://nonsense", "tcp://localhost:x"])
+def test_an_address_that_is_none_does_not_keep_the_process(tmp_path: Path, address: str) -> None:
+    """A client that was never connected waits for a minute when the interpreter ends; there is to be none."""
+    script = """if True:
+        import sys
+        from pathlib import Path
+        from surepick.simulation.sweep import sweep
+        from tests.simulation.tiny import tiny
+        sweep(tiny(), Path(sys.argv[1]), n_runs=1, dask=sys.argv[2])
+    """
+    command = [sys.executable, "-c", script, str(tmp_path), address]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    last = done.stderr.splitlines()[-1]
+    assert f'must be "local" or an address such as "tcp://host:8786", got {address!r}' in last
 
 
 def test_an_error_in_a_run_leaves_the_others_alone(own: Path) -> None:

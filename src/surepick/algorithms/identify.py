@@ -27,7 +27,7 @@ from surepick.algorithms.estimates import Estimates, estimates_of
 from surepick.algorithms.learner import Arm, Decision, Learner
 from surepick.algorithms.result import Result
 from surepick.core.arms import ArmSet
-from surepick.core.checks import check_count, check_number
+from surepick.core.checks import check_count, check_number, check_seed
 from surepick.core.design.solve import as_candidates
 from surepick.core.finite_arms import as_arms
 from surepick.core.numbered import NumberedVectors
@@ -119,7 +119,7 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     if on_pull is not None and not callable(on_pull):
         raise InvalidInput(f"`on_pull` must be a function or None, got {reprlib.repr(on_pull)}; pass one.")
     limit = math.inf if max_pulls is None else check_count("max_pulls", max_pulls, least=0)
-    seed = _checked_seed(seed)
+    seed = check_seed(seed)
     arm_set = arms if isinstance(arms, VectorSet) else as_arms(arms)
     earlier = _checked_history(history, arm_set)
     learner = create_learner(
@@ -421,13 +421,6 @@ def noise_evidence(residual_sum: float, n_pulls: int) -> float:
 def _said(error: Exception) -> str:
     text = str(error).rstrip(".")
     return f"{type(error).__name__} ({text})" if text else type(error).__name__
-
-
-def _checked_seed(seed: object) -> int:
-    # Not by way of a float, which would merge seeds beyond 2^53.
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidInput(f"`seed` must be a whole number of at least 0, got {reprlib.repr(seed)}; pass one.")
-    return int(seed)
 
 
 def _checked_candidates(candidates: Any, arms: ArmSet) -> ArmSet | None:

@@ -20,7 +20,7 @@ from typing import Any, Protocol, cast, final
 import numpy as np
 
 from surepick.core.arms import ArmSet
-from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std, check_number
+from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std, check_number, check_seed
 from surepick.core.design.solve import as_candidates
 from surepick.core.estimate import LeastSquares
 from surepick.core.finite_arms import as_arms
@@ -116,7 +116,7 @@ class Learner:
         name: str = "",
     ) -> None:
         self.delta, self.noise_std = check_delta(delta), check_noise_std(noise_std)
-        self.epsilon, self.seed = check_epsilon(epsilon), check_count("seed", seed, least=0)
+        self.epsilon, self.seed = check_epsilon(epsilon), check_seed(seed)
         self.algorithm = name
         if not hasattr(algorithm, "compose"):
             raise InvalidInput(

@@ -78,12 +78,19 @@ def check_tol(tol: object) -> float:
 def check_count(name: str, value: object, *, least: int) -> int:
     """Return `value` as an int of at least `least`; 3.0 is accepted, 3.5 and True are not."""
     needed = f"a whole number of at least {least}"
-    if type(value) is int and value >= least:
-        return value  # exact, however large
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least:
+        return int(value)  # exact, however large
     number = check_number(name, value, needed=needed)
     if number != int(number) or number < least:
         raise InvalidInput(f"`{name}` must be {needed}, got {value!r}; pass such a number.")
     return int(number)
+
+
+def check_seed(seed: object) -> int:
+    """Return a seed as an int of at least 0; explicit always, so None is refused."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidInput(f"`seed` must be a whole number of at least 0, got {reprlib.repr(seed)}; pass one.")
+    return int(seed)
 
 
 def check_vector(name: str, vector: Any, length: int) -> Array:

@@ -7,8 +7,10 @@ frequent ones lose fewer pulls.
 """
 
 import math
+import reprlib
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol, final, runtime_checkable
 
@@ -75,7 +77,10 @@ class AtTimes:
 
     def __post_init__(self) -> None:
         if not self.times or any(later <= earlier for earlier, later in zip(self.times, self.times[1:], strict=False)):
-            raise InvalidInput(f"scheduled times must be increasing and not empty, got {self.times}.")
+            raise InvalidInput(
+                f"`times` must be increasing and at least one, got {reprlib.repr(self.times)}; "
+                "put them in order, each once."
+            )
         check_count("times", self.times[0], least=1)
 
     def next_after(self, t: int) -> int:
@@ -96,7 +101,10 @@ def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:
         except ValueError as error:
             if isinstance(error, InvalidInput):
                 raise
-            raise InvalidInput(f"`schedule` {schedule!r} must end in a number, as in 'geometric:1.15'.") from None
+            needed = (
+                "a number, as in 'geometric:1.15'" if kind == "geometric" else "a whole number, as in 'periodic:100'"
+            )
+            raise InvalidInput(f"`schedule` must end in {needed}, got {schedule!r}; change its end.") from None
         if schedule == "doubling":
             return Doubling()
         if schedule == "every":
@@ -108,9 +116,15 @@ def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:
     if isinstance(schedule, Schedule):
         return schedule
     try:
-        times = sorted({check_count("times", time, least=1) for time in schedule})
+        # Bytes and mappings can be looped over as well, but what comes out was not meant as times.
+        listed = None if isinstance(schedule, bytes | bytearray | Mapping) else list(schedule)
     except TypeError:
+        listed = None
+    if listed is None:
         raise InvalidInput(
-            f"`schedule` must be a text, a collection of increasing times or a schedule, got {schedule!r}."
-        ) from None
-    return AtTimes(tuple(times))
+            "`schedule` must be a text, a collection of increasing times or a schedule, got "
+            f"{reprlib.repr(schedule)}; pass 'doubling' or [100, 200, 400], say."
+        )
+    times = [check_count("times", time, least=1) for time in listed]
+    # A set has no order of its own; a list out of order is more likely a mistake than a schedule.
+    return AtTimes(tuple(sorted(times) if isinstance(schedule, AbstractSet) else times))

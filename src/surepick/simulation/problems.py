@@ -9,6 +9,7 @@ same problem.
 
 import itertools
 import math
+import reprlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -16,7 +17,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from surepick.core.checks import check_epsilon, check_noise_std, check_vector
+from surepick.core.checks import (
+    check_count,
+    check_epsilon,
+    check_matrix,
+    check_noise_std,
+    check_number,
+    check_seed,
+    check_vector,
+)
 from surepick.core.sphere import Sphere
 from surepick.core.vectors import VectorSet
 from surepick.errors import InvalidInput
@@ -45,21 +54,15 @@ class Problem:
     candidates: Array | None = None
 
     def __post_init__(self) -> None:
+        # Checked, then copied as they came: the order in memory may decide the last bit of a product.
+        check_matrix("X", self.X)
         object.__setattr__(self, "X", _frozen(self.X))
+        check_vector("theta", self.theta, self.dim)
         object.__setattr__(self, "theta", _frozen(self.theta))
         if self.candidates is not None:
+            check_matrix("candidates", self.candidates, n_columns=self.dim)
             object.__setattr__(self, "candidates", _frozen(self.candidates))
-        if self.X.ndim != 2 or self.theta.shape != self.X.shape[1:]:
-            raise InvalidInput(
-                f"a problem needs arms of shape (K, d) and theta of shape (d,), "
-                f"got {self.X.shape} and {self.theta.shape}."
-            )
-        if self.answers.ndim != 2 or self.answers.shape[1] != self.dim:
-            raise InvalidInput(f"candidates must have shape (M, {self.dim}) like the arms, got {self.answers.shape}.")
-        if not all(np.isfinite(values).all() for values in (self.X, self.theta, self.answers)):
-            raise InvalidInput("arms, candidates and theta of a problem must be finite.")
-        if not (self.noise_std > 0 and math.isfinite(self.noise_std)):
-            raise InvalidInput(f"`noise_std` must be a finite number > 0, got {self.noise_std!r}.")
+        object.__setattr__(self, "noise_std", check_noise_std(self.noise_std))
 
     @property
     def n_arms(self) -> int:
@@ -90,6 +93,8 @@ class Problem:
     @property
     def min_gap(self) -> float:
         """Smallest loss among the answers other than `best`; zero when the best is not unique."""
+        if len(self.answers) < 2:
+            raise InvalidInput("`min_gap` needs at least two answers to compare, got 1; add arms or candidates.")
         return float(np.delete(self.gaps, self.best).min())
 
     def pull(self, arm: int, rng: np.random.Generator) -> float:
@@ -116,10 +121,14 @@ class VectorProblem:
     noise_std: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "theta", check_vector("theta", self.theta, self.vectors.dim).copy())
-        self.theta.setflags(write=False)
-        check_epsilon(self.epsilon)
-        check_noise_std(self.noise_std)
+        if not isinstance(self.vectors, VectorSet):
+            raise InvalidInput(
+                f"`vectors` must be a set of vectors such as Sphere(3), got a {type(self.vectors).__name__}; "
+                "listed arms make a `Problem`."
+            )
+        object.__setattr__(self, "theta", _frozen(check_vector("theta", self.theta, self.vectors.dim)))
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        object.__setattr__(self, "noise_std", check_noise_std(self.noise_std))
 
     @property
     def dim(self) -> int:
@@ -156,8 +165,8 @@ def many_arms(n_arms: int, *, seed: int = 0, variant: ManyArmsVariant = "as-run"
 
     Reference: Fiez et al. (2019); Jedra and Proutiere (2020), section 5.
     """
-    if n_arms < 3:
-        raise InvalidInput(f"`n_arms` must be at least 3 (cluster, e1, informative arm), got {n_arms!r}.")
+    n_arms = check_count("n_arms", n_arms, least=3)
+    seed = check_seed(seed)
     rng = np.random.default_rng(seed)
     informative = np.array([math.cos(3 * math.pi / 4), math.sin(3 * math.pi / 4)])
     match variant:
@@ -186,8 +195,9 @@ def soare(dim: int, angle: float = 0.1, *, scale: float = 2.0) -> Problem:
 
     Reference: Soare, Lazaric and Munos (2014).
     """
-    if dim < 2:
-        raise InvalidInput(f"`dim` must be at least 2 to hold an angle, got {dim!r}.")
+    dim = check_count("dim", dim, least=2)
+    angle = check_number("angle", angle, needed="an angle in radians")
+    scale = _checked_length("scale", scale)
     rival = np.zeros(dim)
     rival[:2] = math.cos(angle), math.sin(angle)
     return Problem(
@@ -199,9 +209,13 @@ def soare(dim: int, angle: float = 0.1, *, scale: float = 2.0) -> Problem:
 
 def unit_basis(means: ArrayLike) -> Problem:
     """The classical bandit without structure: arm i is the i-th basis vector and pays means[i]."""
-    theta = np.asarray(means, dtype=np.float64)
-    if theta.ndim != 1 or theta.size < 2:
-        raise InvalidInput(f"`means` must be a list of at least two numbers, got shape {theta.shape}.")
+    try:
+        n_arms = len(means)  # type: ignore[arg-type]
+    except TypeError:  # a single number has no length
+        n_arms = 1
+    if n_arms < 2:
+        raise InvalidInput(f"`means` must be at least two numbers, got {reprlib.repr(means)}; give one for each arm.")
+    theta = check_vector("means", means, n_arms)
     return Problem(X=np.eye(theta.size), theta=theta, name=f"unit-basis d={theta.size}")
 
 
@@ -212,8 +226,7 @@ def transductive(dim: int) -> Problem:
 
     Reference: Fiez et al. (2019).
     """
-    if dim < 1:
-        raise InvalidInput(f"`dim` must be at least 1, got {dim!r}.")
+    dim = check_count("dim", dim, least=1)
     basis = np.eye(2 * dim)
     tilted = math.cos(0.1) * basis[:dim] + math.sin(0.1) * basis[dim:]
     return Problem(X=basis, theta=basis[0], candidates=np.vstack([basis[:dim], tilted]), name=f"transductive d={dim}")
@@ -232,6 +245,14 @@ def sphere(dim: int, n_arms: int, *, seed: int = 0, closest_pair: float | None =
 
     Reference: Tao, Blanco and Zhou (2018).
     """
+    dim = check_count("dim", dim, least=1)
+    n_arms = check_count("n_arms", n_arms, least=1 if closest_pair is None else 2)
+    seed = check_seed(seed)
+    if closest_pair is not None:
+        needed = "a number s with 0 <= s < 1, or None"
+        closest_pair = check_number("closest_pair", closest_pair, needed=needed)
+        if not 0.0 <= closest_pair < 1.0:
+            raise InvalidInput(f"`closest_pair` must be {needed}, got {closest_pair}; 0.01 is usual.")
     rng = np.random.default_rng(seed)
     arms = _unit_rows(rng.standard_normal((n_arms, dim)))
     if closest_pair is None:
@@ -251,6 +272,9 @@ def sphere_set(dim: int, *, norm: float = 1.0, epsilon: float = 0.1) -> VectorPr
     Reference: Jedra and Proutiere (2020), section on continuous arms.
     """
     arms = Sphere(dim)
+    dim = arms.dim
+    norm = _checked_length("norm", norm)
+    epsilon = check_epsilon(epsilon)
     theta = np.full(dim, norm / math.sqrt(dim))
     return VectorProblem(
         vectors=arms, theta=theta, epsilon=epsilon, name=f"sphere-set d={dim} norm={norm:g} epsilon={epsilon:g}"
@@ -266,9 +290,15 @@ def random_linear(n_arms: int = 50, dim: int = 20, *, seed: int = 0) -> Problem:
 
     Reference: Tirinzoni and Degenne (2022).
     """
+    dim = check_count("dim", dim, least=4)
+    n_arms = check_count("n_arms", n_arms, least=1)
+    seed = check_seed(seed)
+    if n_arms < dim:
+        raise InvalidInput(
+            f"`n_arms` must be at least dim = {dim} so that the arms can span, got {n_arms}; "
+            "take more arms or fewer features."
+        )
     half = dim // 2
-    if dim < 4 or n_arms < dim:
-        raise InvalidInput(f"need dim >= 4 and n_arms >= dim so that the arms can span, got {dim=}, {n_arms=}.")
     rng = np.random.default_rng(seed)
     theta = np.full(dim, 0.8)
     theta[0] = 1.0
@@ -290,8 +320,12 @@ def multivariate(n_factors: int, *, seed: int = 0) -> Problem:
 
     Reference: Fiez et al. (2019), as in their public code.
     """
-    if not 2 <= n_factors <= 16:
-        raise InvalidInput(f"`n_factors` must be between 2 and 16 (it gives 2^n_factors arms), got {n_factors!r}.")
+    n_factors = check_count("n_factors", n_factors, least=2)
+    if n_factors > 16:
+        raise InvalidInput(
+            f"`n_factors` must be at most 16, got {n_factors}; take fewer, for it gives 2^n_factors arms."
+        )
+    seed = check_seed(seed)
     rng = np.random.default_rng(seed)
     settings = np.array(list(itertools.product([-1.0, 1.0], repeat=n_factors)))
     pairs = [settings[:, i] * settings[:, j] for i, j in itertools.combinations(range(n_factors), 2)]
@@ -302,6 +336,14 @@ def multivariate(n_factors: int, *, seed: int = 0) -> Problem:
         second, first = np.sort(arms @ theta)[-2:]
         if first - second > 1e-5:
             return Problem(X=arms, theta=theta, name=f"multivariate factors={n_factors} seed={seed}")
+
+
+def _checked_length(name: str, value: object) -> float:
+    """Return a length as a float; 0 makes all arms tie, which is a problem too."""
+    number = check_number(name, value, needed="a length of at least 0")
+    if number < 0.0:
+        raise InvalidInput(f"`{name}` must be a length of at least 0, got {number}; drop the sign.")
+    return number
 
 
 def _frozen(values: ArrayLike) -> Array:

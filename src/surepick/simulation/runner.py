@@ -5,6 +5,7 @@ noise and the seed of the learner. So results are the same for any number of pro
 those of a call with 50, and two algorithms meet the same instances and the same noise.
 """
 
+import reprlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from surepick.algorithms import Algorithm, Learner, create_learner
-from surepick.core.checks import check_count, check_delta, check_epsilon
+from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import lower_bound
 from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import one_blas_thread
@@ -66,9 +67,10 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     Raises:
         InvalidInput: an argument cannot be used. An error inside a run carries a note with the run's number.
     """
-    index = range(check_count("n_runs", n_runs, least=1)) if only is None else [int(i) for i in only]
-    if not index or min(index) < 0 or len(set(index)) < len(index):
-        raise InvalidInput(f"`only` must list different runs by numbers of at least 0, got {only!r}.")
+    _check_kinds(problem, algorithm, bounds, progress)
+    _check_options(options)
+    index = range(check_count("n_runs", n_runs, least=1)) if only is None else _checked_only(only)
+    epsilon = check_epsilon(epsilon)
     if bounds and epsilon > 0:
         raise InvalidInput(
             "`bounds` holds for epsilon = 0 alone: with slack fewer pulls suffice; leave one of them out."
@@ -77,8 +79,8 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         problem=problem,
         algorithm=algorithm,
         delta=check_delta(delta),
-        epsilon=check_epsilon(epsilon),
-        seed=check_count("seed", seed, least=0),
+        epsilon=epsilon,
+        seed=check_seed(seed),
         max_pulls=check_count("max_pulls", max_pulls, least=1),
         bounds=bounds,
         options=options,
@@ -106,6 +108,48 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         support=np.array([row.support for row in rows], dtype=np.int64),
         lower_bound=np.array([row.bound for row in rows]) if bounds else None,
     )
+
+
+def _check_kinds(problem: object, algorithm: object, bounds: object, progress: object) -> None:
+    if not (isinstance(problem, AnyProblem) or callable(problem)):
+        raise InvalidInput(
+            f"`problem` must be a problem or a function that draws one from a seed, got a {type(problem).__name__}; "
+            "`surepick.problems` has many, `surepick.problems.Problem(X=..., theta=..., name=...)` makes your own."
+        )
+    if not isinstance(algorithm, str):
+        raise InvalidInput(
+            f"`algorithm` must be a name, got {reprlib.repr(algorithm)}; `surepick.algorithms()` lists them."
+        )
+    if not isinstance(bounds, bool | np.bool_):
+        raise InvalidInput(f"`bounds` must be True or False, got {reprlib.repr(bounds)}; pass one of them.")
+    if not (isinstance(progress, bool | np.bool_) or callable(progress)):
+        raise InvalidInput(
+            f"`progress` must be True, False or a function of (runs done, runs in all), got {reprlib.repr(progress)}; "
+            "pass one of them."
+        )
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    for name in ("arms", "candidates", "noise_std"):
+        if name in options:
+            raise InvalidInput(
+                f"`options` must be options of the algorithm, got `{name}`, which the problem brings; "
+                "give it to the problem and leave it out here."
+            )
+
+
+def _checked_only(only: Any) -> list[int]:
+    needed = "a list of different runs by numbers of at least 0"
+    try:
+        listed = None if isinstance(only, str | bytes | Mapping) else list(only)
+    except TypeError:
+        listed = None
+    if listed is None:
+        raise InvalidInput(f"`only` must be {needed}, got {reprlib.repr(only)}; pass a list such as [3, 7].")
+    index = [check_count(f"only[{place}]", run, least=0) for place, run in enumerate(listed)]
+    if not index or len(set(index)) < len(index):
+        raise InvalidInput(f"`only` must be {needed}, got {reprlib.repr(index)}; name each run once and at least one.")
+    return index
 
 
 class Seeds(NamedTuple):
@@ -218,6 +262,11 @@ def run_once(
     seeds = run_seeds(job.seed, run)
     if instance is None:
         problem = job.problem if isinstance(job.problem, AnyProblem) else job.problem(seeds.instance)
+        if not isinstance(problem, AnyProblem):
+            raise InvalidInput(
+                f"`problem` must be a function that returns a problem, got one that returned a "
+                f"{type(problem).__name__}; let it return what `surepick.problems` makes."
+            )
         instance = prepared(problem, job)
     start = time.thread_time()
     learner = new_learner(job, instance, seeds.learner)

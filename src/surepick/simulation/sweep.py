@@ -107,7 +107,7 @@ def sweep(
     next call goes on where this one was.
 
     Raises:
-        InvalidInput: an algorithm cannot be composed as described; nothing was run then.
+        InvalidInput: an algorithm cannot be composed as described, or `dask` is no address; nothing was run then.
         SurepickError: processes or machines were lost, or a file of the folder is damaged.
     """
     check_count("n_runs", n_runs, least=1)
@@ -223,8 +223,17 @@ def _on_joblib(plan: _Plan, n_jobs: int) -> Generator[_Done, None, None]:
 def _on_dask(plan: _Plan, address: str, n_jobs: int) -> Generator[_Done, None, None]:
     try:
         from distributed import Client, as_completed  # noqa: PLC0415 (optional)
+        from distributed.comm import get_address_host_port  # noqa: PLC0415
     except ImportError as error:
         raise SurepickError("Dask is not installed; install surepick[dask] or leave it out.") from error
+    if address != "local":
+        try:
+            # A client that fails on its address is never closed, and keeps the interpreter from ending for a minute.
+            get_address_host_port(address)
+        except ValueError as error:
+            raise InvalidInput(
+                f'`dask` must be "local" or an address such as "tcp://host:8786", got {address!r}: {_text(error)}'
+            ) from error
     with ExitStack() as stack:
         try:
             cluster = address if address != "local" else stack.enter_context(_local_cluster(n_jobs))
