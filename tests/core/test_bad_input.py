@@ -255,6 +255,12 @@ class TestDesigns:
         with pytest.raises(InvalidInput, match=rf"`n` must be at least 3 .*got {n}; raise it, or .*larger `tol`"):
             self.design.round(n)
 
+    def test_more_pulls_than_doubles_count_are_refused(self) -> None:
+        """Rounding would go round and round."""
+        assert self.design.round(10**15).sum() == 10**15
+        with pytest.raises(InvalidInput, match=r"`n` must be at most 1,000,000,000,000,000, got"):
+            self.design.round(10**20)
+
     @pytest.mark.parametrize("n", [0, -3, 2.5, True, "9", None, NAN, [9]])
     def test_pulls_are_a_whole_number(self, n: Any) -> None:
         """A count that is no whole number of at least 1 is refused."""

@@ -27,6 +27,8 @@ from surepick.core.finite_arms import as_arms
 from surepick.core.linalg import Array, IntArray, triangular, upper_inverse
 from surepick.errors import InvalidInput, NotCertified, SurepickError
 
+MOST_PULLS = 10**15
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +151,8 @@ class Design:
         """
         size = len(self.support)
         n = check_count("n", n, least=1)
+        if n > MOST_PULLS:
+            raise InvalidInput(f"`n` must be at most {MOST_PULLS:,}, got {n}; doubles count no further.")
         if n < size:
             raise InvalidInput(
                 f"`n` must be at least {size} so that each arm of the support is pulled once, got {n}; raise it, "
