@@ -2,11 +2,17 @@
 
 import sys
 
+INTERRUPTED = 3
+"""What the command line returns after Ctrl-C; its own name for that may not be loaded yet."""
+
 
 def main() -> None:
     """Run the command line and exit with its code."""
     try:
         from surepick.app.cli import main as command_line  # noqa: PLC0415 (its packages are optional)
+    except KeyboardInterrupt:
+        sys.stderr.write("surepick: interrupted\n")
+        sys.exit(INTERRUPTED)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and files that one process writes alone."""
 
 import os
 import secrets
@@ -13,7 +13,12 @@ def replacing(path: Path, *, is_only_writer: bool = False) -> Iterator[Path]:
 
     Until then, and whenever the writing fails, the earlier version stays. With `is_only_writer` no other process may
     write this file; then what a killed process left of its new version is written over by the next one.
+
+    Raises:
+        FileExistsError: a folder, a device or the like has that name; it stays.
     """
+    if path.exists() and not path.is_file():
+        raise FileExistsError(f"{path} must be a regular file or a new one, got a folder or device; choose another.")
     new = path.with_name(f".{path.name}.new" if is_only_writer else f".{path.name}.{secrets.token_hex(4)}.new")
     try:
         yield new
@@ -22,6 +27,22 @@ def replacing(path: Path, *, is_only_writer: bool = False) -> Iterator[Path]:
     finally:
         new.unlink(missing_ok=True)
     _sync(path.parent)
+
+
+def lock(handle: int) -> bool:
+    """Lock an open file for this process alone; return whether no other has it. Ends with the process, however it ends.
+
+    On Windows there is no such lock, and it is up to the user that one process writes a file.
+    """
+    try:
+        import fcntl  # noqa: PLC0415 (not on Windows)
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _sync(path: Path) -> None:

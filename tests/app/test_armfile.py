@@ -45,7 +45,7 @@ def test_without_names_rows_are_numbered(tmp_path: Path) -> None:
 def test_name_column_intercept_and_span_are_options(tmp_path: Path) -> None:
     """The user may name the column, add a constant and drop redundant features."""
     text = "u,v,code\n1,2,3\n2,4,5\n0,0,9\n"
-    with pytest.raises(ArmsDoNotSpan):
+    with pytest.raises(ArmsDoNotSpan, match=r"arms.csv: arms must span R.2 but have rank 1; .* with --on-span"):
         read(tmp_path, text, name_column="code")
     file = read(tmp_path, text, name_column="code", on_span=True, intercept=True)
     assert file.arms.names == ("3", "5", "9")
@@ -70,6 +70,15 @@ def test_npy_files_are_read(tmp_path: Path) -> None:
         ("a,b\n1,2\n3\n", "line 3: 2 cells are needed, got 1"),
         ("a,b\n1,2\n\n3,\n", "line 4: column 'b' has no value"),
         ("name\nA\nB\n", "no feature columns"),
+        ("u,v\n1,0\n2,1\n\nn/a,1\n", r"arms.csv line 5: column 'u' is mostly numbers, got 'n/a'"),
+        ("u,v\n1,0\n2,1\n1,2\nn/a,1\n", r"line 5: column 'u' .* if it is a category, spell its levels as words"),
+        ('u,v\n"1,5",0\n"2,5",1\n"1,5",2\n', r"line 2: column 'u' is mostly numbers, got '1,5'; .* decimal point"),
+        ("name,u,v\nA,1,0\nB,nan,1\n", "line 3: column 'u' must be a finite number, got 'nan'"),
+        ("name,u,v\nA,1,0\nB,1,-inf\n", "line 3: column 'v' must be a finite number, got '-inf'"),
+        ("name,u,v\nA,1,0\nB,0,1\n\nA,1,1\n", "line 5: the name 'A' is that of line 2 too"),
+        ("name;u;v\nA;1;0\nB;0;1\n", "must have commas between its columns, and looks as if it had ';'"),
+        ("u;v\n1,5;0\n0;1,5\n", "must have commas between its columns, and looks as if it had ';'"),
+        ("name\tu\tv\nA\t1\t0\nB\t0\t1\n", "must have commas between its columns, and looks as if it had tabs"),
     ],
 )
 def test_bad_files_are_refused_with_the_place(tmp_path: Path, text: str, complaint: str) -> None:
@@ -77,6 +86,16 @@ def test_bad_files_are_refused_with_the_place(tmp_path: Path, text: str, complai
     with pytest.raises(Refusal, match=complaint) as caught:
         read(tmp_path, text)
     assert caught.value.code is Code.MISUSE
+
+
+def test_categories_and_names_may_contain_numbers(tmp_path: Path) -> None:
+    """Half of the cells or fewer: a category. A column that is said to hold names may hold anything."""
+    file = read(tmp_path, "name,size,u\n1,S,1\n2,M,2\n2b,42,3\n3,44,1\n4,S,2\n5,42,1\n")
+    assert file.arms.feature_names == ("constant", "size=44", "size=M", "size=S", "u")
+    text = "code,u,v\n1,1,0\n2,0,1\n2b,1,1\n"
+    with pytest.raises(Refusal, match=r"line 4: column 'code' .* if it names the arms, say --name-column 'code'"):
+        read(tmp_path, text)
+    assert read(tmp_path, text, name_column="code").arms.names == ("1", "2", "2b")
 
 
 def test_missing_and_broken_files_are_refused(tmp_path: Path) -> None:
@@ -102,7 +121,7 @@ def test_history_names_arms_and_skips_failed_measurements(tmp_path: Path) -> Non
     with pytest.raises(Refusal, match="line 2: the reward must be a number"):
         read_history(path, file)
     path.write_text("arm,reward\nZ,1\n")
-    with pytest.raises(Refusal, match="'Z' is not a name"):
+    with pytest.raises(Refusal, match=r"history.csv line 2: 'Z' is not a name"):
         read_history(path, file)
     path.write_text("arm,value\nB,1\n")
     with pytest.raises(Refusal, match="columns arm and reward"):

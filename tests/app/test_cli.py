@@ -198,6 +198,19 @@ def test_failing_command_keeps_what_was_learnt(folder: Path) -> None:
     assert Result.load(folder / "result.json").n_pulls == 4
 
 
+@pytest.mark.parametrize("output", ["table", "json", "csv"])
+def test_result_that_cannot_be_saved_is_still_printed(folder: Path, output: str) -> None:
+    """The folder of the result is removed meanwhile: the result is there, one line says why, exit code 1."""
+    (folder / "kept").mkdir()
+    (folder / "measure.py").write_text(MEASURE + "\nif n == 0: pathlib.Path('kept').rmdir()\n")
+    done = surepick_in(folder, *OWN, "--pull", COMMAND, "--save", "kept/result.json", "--format", output)
+    assert done.returncode == 1
+    assert "E (arm 4) is the best" in done.stdout or ",E," in done.stdout
+    assert "Saved to" not in done.stdout
+    complaint = done.stderr.splitlines()[-1]
+    assert complaint.startswith("surepick: the result above could not be saved to kept/result.json: ")
+
+
 def test_interactive_entry(folder: Path) -> None:
     """Values come from the keyboard: wrong ones are asked for again, nothing skips, q stops with exit code 3."""
     done = surepick_in(folder, *OWN, keys="0.6\nmany\n0.55\n\n0.8\nq\n")
@@ -248,9 +261,24 @@ def test_log_lets_a_session_go_on_where_it_was(folder: Path) -> None:
     rest = surepick_in(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--format", "json")
     assert json.loads(rest.stdout) == json.loads(whole.stdout)
     assert len((folder / "count").read_text()) == json.loads(whole.stdout)["n_pulls"]
-    other = surepick_in(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--delta", "0.2")
-    assert other.returncode == 2
-    assert one_line(other.stderr)
+    for option in (("--delta", "0.2"), ("--delta", "0.05000001"), ("--epsilon", "1e-9"), ("--noise-std", "0.05000001")):
+        other = surepick_in(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", *option)
+        assert other.returncode == 2
+        assert one_line(other.stderr)
+
+
+def test_log_without_its_last_line_end_is_mended_and_said(folder: Path) -> None:
+    """A session that was killed while it wrote: the half line is named and measured again."""
+    command = (*OWN, "--pull", COMMAND, "--log", "log.csv", "--max-pulls", "3")
+    surepick_in(folder, *command)
+    log = folder / "log.csv"
+    whole = log.read_text()
+    log.write_text(whole[:-4])
+    done = surepick_in(folder, *command)
+    assert done.returncode == 3
+    assert "log: the last line of log.csv was cut off and is dropped, got " in done.stdout
+    assert "log: 2 measurements of log.csv are taken over" in done.stdout
+    assert len(log.read_text().splitlines()) == len(whole.splitlines())
 
 
 def test_history_is_used(folder: Path) -> None:
@@ -282,6 +310,11 @@ def test_noise_that_is_too_large_is_reported(folder: Path) -> None:
     assert one_line(done.stderr)
 
 
+def contents(folder: Path) -> dict[str, str]:
+    """The text of every file; of what is none, that it is there."""
+    return {path.name: path.read_text() if path.is_file() else "no file" for path in folder.iterdir()}
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -299,6 +332,15 @@ def test_noise_that_is_too_large_is_reported(folder: Path) -> None:
         (["run", "--arms", "arms.csv", "--delta", "0"], "delta"),
         (["run", "--arms", "arms.csv", "--name-column", "colour"], "no column 'colour'"),
         (["run", "--arms", "arms.csv", "--save", "no/such/folder.json"], "there is no folder"),
+        (["run", "--arms", "arms.csv", "--save", "arms.csv"], "--save and --arms name the same file"),
+        (["run", "--arms", "arms.csv", "--save", "link.csv"], "--save and --arms name the same file"),
+        (["run", "--arms", "link.csv", "--log", "./arms.csv"], "--log and --arms name the same file"),
+        (["run", "--arms", "arms.csv", "--log", "new", "--save", "./new"], "--save and --log name the same file"),
+        (["run", "--arms", "arms.csv", "--history", "h.csv", "--save", "h.csv"], "--save and --history name the same"),
+        (["run", "--arms", "arms.csv", "--save", "."], "--save must name a regular file or a new one"),
+        (["run", "--arms", "arms.csv", "--save", "pipe"], "--save must name a regular file or a new one"),
+        (["run", "--arms", "arms.csv", "--log", "pipe"], "--log must name a regular file or a new one"),
+        (["run", "--ellipsoid", "e.csv", "--save", "e.csv"], "--save and --ellipsoid name the same file"),
         (["run", "--arms", "measure.py"], "measure.py"),
         (["run", "--arms", "arms.csv", "--history", "arms.csv"], "columns arm and reward"),
     ],
@@ -310,12 +352,18 @@ def test_misuse_is_one_line_and_exit_code_2(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """What cannot be done is refused before anything is measured."""
+    """What cannot be done is refused before anything is measured, and no file is changed."""
     monkeypatch.chdir(folder)
+    (folder / "link.csv").symlink_to("arms.csv")
+    os.mkfifo(folder / "pipe")
+    (folder / "h.csv").write_text("arm,reward\nA,0.6\n")
+    (folder / "e.csv").write_text("0.5,0.0\n1.0,0.0\n0.2,0.5\n")
+    before = contents(folder)
     assert cli.main(arguments) == 2
     error = capfd.readouterr().err
     assert complaint in error
     assert one_line(error)
+    assert contents(folder) == before
 
 
 def test_without_its_packages_the_command_line_says_what_to_install() -> None:
@@ -325,3 +373,17 @@ def test_without_its_packages_the_command_line_says_what_to_install() -> None:
     assert done.returncode == 1
     assert one_line(done.stderr)
     assert "surepick[app]" in done.stderr
+
+
+def test_ctrl_c_while_the_packages_load_is_quiet(tmp_path: Path) -> None:
+    """The exit code of an interrupt and no traceback; a package that raises the signal stands for a slow one."""
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    for start in (["-m", "surepick"], ["-c", "from surepick.__main__ import main; main()"]):
+        done = subprocess.run(
+            [sys.executable, *start],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (3, "", "surepick: interrupted\n")

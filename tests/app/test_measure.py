@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from surepick.app.console import Refusal
-from surepick.app.measure import Command, Logged, MeasurementFailed, _filled
+from surepick.app.measure import Command, Logged, MeasurementFailed, _cut, _filled
 
 LABELS = ("red", "two words; $HOME", "{index}")
 
@@ -83,3 +83,78 @@ def test_log_of_something_else_is_refused(tmp_path: Path) -> None:
     path.write_text("# this\narm,reward\nred,1,2\n")
     with pytest.raises(Refusal, match="is no measurement"):
         Logged(lambda _: 0.0, path, LABELS.__getitem__, "this")
+
+
+def resumed(path: Path, *rewards: float) -> tuple[list[float | None], str, str | None]:
+    """What a session that measures `red` gets from a log and then from `rewards`, the file after it, what was cut."""
+    answers = iter(rewards)
+    log = Logged(lambda _: next(answers), path, LABELS.__getitem__, "this")
+    got = [log(0) for _ in range(log.n_known + len(rewards))]
+    log.close()
+    return got, path.read_text(), log.cut_off
+
+
+@pytest.mark.parametrize("end", ["red,0", "re", "red,0.2\r", '"red\nand ', '"red\nand",0'])
+def test_log_that_was_cut_off_loses_its_last_line(tmp_path: Path, end: str) -> None:
+    """A line without its end may lack digits; it is measured again, and the file is whole afterwards."""
+    path = tmp_path / "log.csv"
+    path.write_bytes(f"# this\narm,reward\nred,1.0\n{end}".encode())
+    whole = "# this\narm,reward\nred,1.0\nred,0.25\n"
+    assert resumed(path, 0.25) == ([1.0, 0.25], whole, end)
+    assert resumed(path) == ([1.0, 0.25], whole, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# th", "# this", "# this\n", "# this\n\n", "# this\narm,rew", "# this\narm,reward\n"]
+)
+def test_log_that_was_cut_off_in_its_head_gets_a_whole_one(tmp_path: Path, text: str) -> None:
+    """The first measurement is not taken for the header the next time."""
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    resumed(path, 0.5)
+    got, content, _ = resumed(path, 0.75)
+    assert got == [0.5, 0.75]
+    assert content.replace("\n\n", "\n") == "# this\narm,reward\nred,0.5\nred,0.75\n"
+
+
+def test_log_that_was_cut_off_within_a_letter_is_mended(tmp_path: Path) -> None:
+    """Half of a letter is no text, which must not make the rest unreadable."""
+    path = tmp_path / "log.csv"
+    path.write_bytes("# this\narm,reward\nred,1.0\né".encode()[:-1])
+    assert resumed(path, 0.25)[::2] == ([1.0, 0.25], "\ufffd")
+
+
+def test_foreign_file_is_not_cut(tmp_path: Path) -> None:
+    """What is no log stays as it is, with or without a line end."""
+    path = tmp_path / "log.csv"
+    for text in ("name,x\nA,1\nB,2", "name", "# thus", "# this\nname,x\nA,1"):
+        path.write_text(text)
+        with pytest.raises(Refusal):
+            Logged(lambda _: 0.0, path, LABELS.__getitem__, "this")
+        assert path.read_text() == text
+
+
+def test_log_that_cannot_be_cut_is_refused(tmp_path: Path) -> None:
+    """The user is told which line to remove."""
+    path = tmp_path / "log.csv"
+    path.write_text("# this\narm,reward\nred,0")
+    with path.open() as unwritable, pytest.raises(Refusal, match="remove its last line 'red,0'"):
+        _cut(unwritable, path, 18, "red,0")
+
+
+def test_log_saved_by_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    """Other line ends, a mark at the start, cells added to short lines, and empty lines change nothing."""
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"\xef\xbb\xbf# this,\r\narm,reward\r\nred,1.0\r\nred,\r\n,\r\n\r\n")
+    assert resumed(path, 2.0)[0] == [1.0, None, 2.0]
+    assert resumed(path)[0] == [1.0, None, 2.0]
+
+
+def test_log_is_written_by_one_session_at_a_time(tmp_path: Path) -> None:
+    """A second one would mix its lines in; once the first has ended the file is free."""
+    path = tmp_path / "log.csv"
+    first = Logged(lambda _: 1.0, path, LABELS.__getitem__, "this")
+    with pytest.raises(Refusal, match="another session writes to"):
+        Logged(lambda _: 2.0, path, LABELS.__getitem__, "this")
+    first.close()
+    assert resumed(path, 3.0)[0] == [3.0]

@@ -93,6 +93,35 @@ def test_a_log_of_vectors_goes_on_where_it_was(folder: Path) -> None:
     assert (folder / "cut.csv").read_text() == (folder / "whole.csv").read_text()
 
 
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        (np.array([["a", "b"], ["1", "0"], ["0", "1"]]), "must hold real numbers, got <U1"),
+        (np.array([[0, 0], [1, 1j], [0, 1]]), "must hold real numbers, got complex128"),
+        (np.array([[0, 0], [1, 0], [0, 1]], dtype="datetime64[s]"), "must hold real numbers, got datetime64[s]"),
+        (np.array([[0, 0], [True, 0], [0, np.nan]]), "finite"),
+    ],
+    ids=["text", "complex", "dates", "nan"],
+)
+def test_an_ellipsoid_is_made_of_real_numbers(folder: Path, rows: np.ndarray, complaint: str) -> None:
+    """Anything else in a .npy is refused; an imaginary part is not dropped."""
+    np.save(folder / "e.npy", rows)
+    done = run_in(folder, "--ellipsoid", "e.npy", "--epsilon", "0.2", "--pull", COMMAND)
+    assert done.returncode == 2, done.stderr
+    assert complaint in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# nothing yet\n"])
+def test_an_empty_file_is_no_ellipsoid(folder: Path, text: str) -> None:
+    """One line, without a warning of the package that reads it."""
+    (folder / "e.csv").write_text(text)
+    done = run_in(folder, "--ellipsoid", "e.csv", "--epsilon", "0.2", "--pull", COMMAND)
+    assert done.returncode == 2
+    assert done.stderr.startswith("surepick: e.csv must have the centre in its first line")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_history_of_vectors_is_read_back(folder: Path) -> None:
     """Logged vectors are a history for another session, digit by digit; what is no arm is refused by its line."""
     options = ("--sphere", "2", "--epsilon", "0.5", "--noise-std", "0.2", "--pull", COMMAND)
@@ -103,7 +132,7 @@ def test_a_history_of_vectors_is_read_back(folder: Path) -> None:
     (folder / "earlier.csv").write_text('arm,reward\n"1,1",1.0\n')
     refused = run_in(folder, *options, "--history", "earlier.csv")
     assert refused.returncode == 2
-    assert "'1,1' is no arm of the unit sphere" in refused.stderr
+    assert "earlier.csv line 2: '1,1' is no arm of the unit sphere" in refused.stderr
 
 
 @pytest.mark.parametrize(

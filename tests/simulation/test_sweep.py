@@ -289,7 +289,7 @@ def test_a_process_that_dies_ends_the_sweep_in_one_sentence(own: Path) -> None:
         (('stopping = "evidence"', 'stopping = "x"'), r"cannot be run: `stopping` must be one of"),
         (
             ("[2.0, 1.0, 0.0]]", "[2.0]]"),
-            r"uniform on unit_basis\(means=\[2.0\]\).* cannot be run: `means` must be a list",
+            r"uniform on unit_basis\(means=\[2.0\]\).* cannot be run: `means` must be at least two",
         ),
         (('name = "uniform"\n\n', 'name = "xy-oracle"\n\n'), r"cannot be run: .*theta"),
         (OWN, r"cannot be run: the plug-in .*own.py must have a class Own with a method `compose`"),

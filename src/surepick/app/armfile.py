@@ -6,16 +6,18 @@ column of text in which no two rows agree. Every other column is a feature; text
 
 import csv
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from surepick.app.console import misuse
+from surepick.app.console import Refusal, misuse
 from surepick.app.vectorset import ChosenSet
 from surepick.core.finite_arms import FiniteArms
+from surepick.errors import ArmsDoNotSpan
 from surepick.sources.mapped import MappedArms
 
 NAME_HEADERS = ("name", "arm", "id")
@@ -90,7 +92,8 @@ def read_arms(path: Path, *, name_column: str | None, intercept: bool, on_span: 
             matrix = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise misuse(f"cannot read {path}: {_reason(error)}.") from error
-        return ArmFile(build(matrix, intercept=intercept or None), None)
+        with _advice_of_the_command_line(path):
+            return ArmFile(build(matrix, intercept=intercept or None), None)
     header, rows = _read_csv(path)
     for row in rows:
         for title, cell in zip(header, row.cells, strict=True):
@@ -104,10 +107,17 @@ def read_arms(path: Path, *, name_column: str | None, intercept: bool, on_span: 
         for title in header
         if title != name_column
     }
+    lines = [row.line for row in rows]
+    for title in features:
+        _check_feature(path, title, lines, columns[title], parsed[title])
     if not features:
         raise misuse(f"{path} has no feature columns; add one column of numbers or text for each property of an arm.")
     names = None if name_column is None else columns[name_column]
-    return ArmFile(build(_Columns(features, len(rows)), names=names, intercept=intercept or None), name_column)
+    if names is not None:
+        _check_names(path, lines, names)
+    with _advice_of_the_command_line(path):
+        arms = build(_Columns(features, len(rows)), names=names, intercept=intercept or None)
+    return ArmFile(arms, name_column)
 
 
 def read_history(path: Path, arms: ArmFile | ChosenSet) -> list[tuple[Any, float]]:
@@ -124,7 +134,10 @@ def read_history(path: Path, arms: ArmFile | ChosenSet) -> list[tuple[Any, float
         value = parse_number(row.cells[reward])
         if value is None:
             raise misuse(f"{path} line {row.line}: the reward must be a number, got {row.cells[reward]!r}.")
-        history.append((arms.index(row.cells[arm].strip()), value))
+        try:
+            history.append((arms.index(row.cells[arm].strip()), value))
+        except Refusal as refusal:
+            raise misuse(f"{path} line {row.line}: {refusal}") from refusal
     return history
 
 
@@ -155,6 +168,11 @@ def _read_csv(path: Path) -> tuple[list[str], list[_Row]]:
     if len(rows) < 2:
         raise misuse(f"{path} must have a header line and at least one line below it, got {len(rows)} lines.")
     header = [title.strip() for title in rows[0].cells]
+    for mark, spoken in ((";", "';'"), ("\t", "tabs")):
+        if len(header) == 1 and mark in header[0]:
+            raise misuse(
+                f"{path} must have commas between its columns, and looks as if it had {spoken}; save it again."
+            )
     if len(set(header)) < len(header) or "" in header:
         raise misuse(f"{path} needs a header line with a different name for every column, got {', '.join(header)!r}.")
     if any(parse_number(title) is not None for title in header):
@@ -173,6 +191,45 @@ def _numbers(cells: Sequence[str]) -> Any:
         return None
 
 
+def _is_mostly_numbers(cells: Sequence[str]) -> bool:
+    """Whether more than half of the cells are numbers, be it with a decimal comma."""
+    return 2 * sum(_numbers([cell.replace(",", ".", 1)]) is not None for cell in cells) > len(cells)
+
+
+def _check_feature(path: Path, title: str, lines: Sequence[int], cells: Sequence[str], numbers: Any) -> None:
+    """Refuse numbers that are none."""
+    if numbers is not None:
+        for i in np.flatnonzero(~np.isfinite(numbers)).tolist()[:1]:
+            raise misuse(
+                f"{path} line {lines[i]}: column {title!r} must be a finite number, got {cells[i]!r}; replace it."
+            )
+    elif _is_mostly_numbers(cells):
+        line, cell = next((line, cell) for line, cell in zip(lines, cells, strict=True) if _numbers([cell]) is None)
+        raise misuse(
+            f"{path} line {line}: column {title!r} is mostly numbers, got {cell!r}; write a number with a decimal "
+            "point there; if it is a category, spell its levels as words; if it names the arms, say "
+            f"--name-column {title!r}."
+        )
+
+
+def _check_names(path: Path, lines: Sequence[int], names: Sequence[str]) -> None:
+    first: dict[str, int] = {}
+    for line, name in zip(lines, names, strict=True):
+        if name in first:
+            raise misuse(f"{path} line {line}: the name {name!r} is that of line {first[name]} too; change one.")
+        first[name] = line
+
+
+@contextmanager
+def _advice_of_the_command_line(path: Path) -> Iterator[None]:
+    """Say which option helps where the library says which call does."""
+    try:
+        yield
+    except ArmsDoNotSpan as error:
+        what = str(error).partition(";")[0]
+        raise ArmsDoNotSpan(f"{path}: {what}; drop redundant features, or do it with --on-span.") from error
+
+
 def _name_column(
     path: Path, columns: Mapping[str, list[str]], parsed: Mapping[str, Any], wanted: str | None
 ) -> str | None:
@@ -181,7 +238,11 @@ def _name_column(
             raise misuse(f"{path} has no column {wanted!r}; its columns are {', '.join(columns)}.")
         return wanted
     headed = [title for title in columns if title.lower() in NAME_HEADERS]
-    unlike = [title for title in columns if parsed[title] is None and len(set(columns[title])) == len(columns[title])]
+    unlike = [
+        title
+        for title, cells in columns.items()
+        if parsed[title] is None and len(set(cells)) == len(cells) and not _is_mostly_numbers(cells)
+    ]
     return next(iter([*headed, *unlike]), None)
 
 

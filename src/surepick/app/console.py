@@ -3,6 +3,7 @@
 import os
 import sys
 from enum import IntEnum, StrEnum
+from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
@@ -39,6 +40,13 @@ class Refusal(Exception):
 def misuse(text: str) -> Refusal:
     """The user asked for something that cannot be done."""
     return Refusal(text, Code.MISUSE)
+
+
+def check_out(folder: Path) -> None:
+    """Refuse a folder of results that is a file, or in one."""
+    there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    if there.exists() and not there.is_dir():
+        raise misuse(f"--out must be a folder, and {there} is a file.")
 
 
 def results() -> Console:

@@ -7,7 +7,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from surepick.app.console import Code, Format, misuse, print_error, results, stages
+from surepick.app.console import Code, Format, check_out, print_error, results, stages
 from surepick.app.formats import to_csv, to_json
 from surepick.app.many_arms import PUBLISHED, Report, Settings, as_records, run_live, run_many
 from surepick.core.checks import check_count, check_delta
@@ -21,8 +21,7 @@ def demonstrate(settings: Settings, folder: Path, output: Format) -> Code:
     check_delta(settings.delta)
     check_count("seed", settings.seed, least=0)
     check_count("runs", settings.n_runs, least=2)
-    if folder.exists() and not folder.is_dir():
-        raise misuse(f"--out must be a folder, and {folder} is a file.")
+    check_out(folder)
     console = stages(output)
     report = Report(settings)
     try:

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 from collections import deque
 from collections.abc import Callable
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, final
 
@@ -17,6 +17,7 @@ from rich.console import Console
 
 from surepick.app.armfile import parse_number
 from surepick.app.console import misuse
+from surepick.files import lock
 
 Source = Callable[[Any], float | None]
 Label = Callable[[Any], str]
@@ -103,17 +104,34 @@ class Logged:
 
     def __init__(self, source: Source, path: Path, label: Label, belongs_to: str) -> None:
         self._source, self._path, self._label = source, path, label
-        self._known = deque(_read_log(path, belongs_to))
-        self.n_known = len(self._known)
-        try:
-            self._file: TextIOWrapper = path.open("a", newline="", encoding="utf-8")
-        except OSError as error:
-            raise misuse(f"cannot write {path}: {error.strerror}.") from error
+        self._file = _open_alone(path)
         self._writer = csv.writer(self._file, lineterminator="\n")
-        if self._file.tell() == 0:
-            self._file.write(f"# {belongs_to}\n")
+        try:
+            self._known, self.cut_off = self._taken_over(f"# {belongs_to}")
+        except BaseException:
+            self._file.close()
+            raise
+        self.n_known = len(self._known)
+
+    def _taken_over(self, first: str) -> tuple[deque[tuple[str, float | None]], str | None]:
+        """The measurements of the file, and the line that a crash has cut off; the file has a whole head then."""
+        try:
+            content = self._path.read_bytes()
+            end = _end_of_whole_lines(content)
+            whole, rest = content[:end].decode("utf-8-sig"), content[end:].decode(errors="replace")
+        except (OSError, UnicodeDecodeError) as error:
+            raise misuse(f"cannot read {self._path}: {error}.") from error
+        rows = [] if first.startswith(whole + rest) else _rows(whole or rest, self._path, first)
+        known = deque(_measurement(row, self._path) for row in rows[1:])
+        # Only now it is certain that this is a log, and may be changed.
+        if rest:
+            _cut(self._file, self._path, end, rest)
+        if not whole:
+            self._file.write(f"{first}\n")
+        if not rows:
             self._writer.writerow(LOG_HEADER)
-            self._file.flush()
+        self._file.flush()
+        return known, rest or None
 
     def __call__(self, arm: Any) -> float | None:
         """Measure once, from the file if it is there."""
@@ -144,29 +162,53 @@ class Logged:
         self._file.close()
 
 
-def _read_log(path: Path, belongs_to: str) -> list[tuple[str, float | None]]:
+def _open_alone(path: Path) -> TextIOWrapper:
+    """Open a log for appending; the lock ends with the process, however that ends."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            first = file.readline().rstrip("\n")
-            rows = list(csv.reader(file))
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError) as error:
-        raise misuse(f"cannot read {path}: {error}.") from error
-    if not first and not rows:
-        return []
-    if first != f"# {belongs_to}":
+        file: TextIOWrapper = path.open("a", newline="", encoding="utf-8")
+    except OSError as error:
+        raise misuse(f"cannot write {path}: {error.strerror}.") from error
+    if not lock(file.fileno()):
+        file.close()
+        raise misuse(f"another session writes to {path}; wait for its end, or choose another --log.")
+    return file
+
+
+def _end_of_whole_lines(content: bytes) -> int:
+    """Where the last line ends that has its line end; one between quotes belongs to a name."""
+    end = content.rfind(b"\n") + 1
+    while content[:end].count(b'"') % 2:
+        end = content.rfind(b"\n", 0, end - 1) + 1
+    return end
+
+
+def _cut(file: TextIOWrapper, path: Path, end: int, rest: str) -> None:
+    try:
+        file.truncate(end)
+    except OSError as error:
+        raise misuse(f"{path} was cut off and cannot be mended ({error}); remove its last line {rest!r}.") from error
+
+
+def _rows(text: str, path: Path, first: str) -> list[list[str]]:
+    """Header and measurements of a log; a spreadsheet may have changed its line ends and filled up short lines."""
+    head, _, body = text.partition("\n")
+    head = head.rstrip("\r,")
+    if head != first:
         raise misuse(
-            f"{path} was written for other arms or options ({first.lstrip('# ')!r} instead of {belongs_to!r}); use "
+            f"{path} was written for other arms or options ({head.lstrip('# ')!r} instead of {first[2:]!r}); use "
             "another file, or pass this one as --history."
         )
-    known = []
-    for row in rows[1:]:
-        reward = parse_number(row[1]) if len(row) == 2 else None
-        if len(row) != 2 or (reward is None and row[1]):
-            raise misuse(f"{path} has the line {','.join(row)!r}, which is no measurement; repair it.")
-        known.append((row[0], reward))
-    return known
+    rows = [row for row in csv.reader(StringIO(body, newline="")) if any(row)]
+    if rows and tuple(rows[0]) != LOG_HEADER:
+        raise misuse(f"{path} must have the line {','.join(LOG_HEADER)!r} below its first, got {','.join(rows[0])!r}.")
+    return rows
+
+
+def _measurement(row: list[str], path: Path) -> tuple[str, float | None]:
+    reward = parse_number(row[1]) if len(row) == 2 else None
+    if len(row) != 2 or (reward is None and row[1]):
+        raise misuse(f"{path} has the line {','.join(row)!r}, which is no measurement; repair it.")
+    return row[0], reward
 
 
 def _filled(part: str, name: str, index: str) -> str:

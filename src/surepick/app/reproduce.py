@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from surepick.app.console import Code, Format, misuse, print_error, results, stages
+from surepick.app.console import Code, Format, check_out, misuse, print_error, results, stages
 from surepick.simulation.experiment import Experiment
 from surepick.simulation.experiment_file import named_experiment, named_experiments
 from surepick.simulation.sweep import State, Summary, sweep
@@ -39,6 +39,7 @@ class How:
             raise misuse(f"--runs must be at least 1, got {self.runs}.")
         if self.jobs is not None and self.dask not in (None, "local"):
             raise misuse(f"--jobs belongs to this machine, got it with --dask {self.dask}; leave it out.")
+        check_out(self.out)
 
     def n_runs(self, experiment: Experiment) -> int:
         """Runs of each cell."""

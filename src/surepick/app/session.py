@@ -22,7 +22,7 @@ from surepick.app.formats import to_csv, to_json
 from surepick.app.live import live_view, state_line
 from surepick.app.measure import Command, Label, Logged, MeasurementFailed, Prompt, Source
 from surepick.app.vectorset import ChosenSet
-from surepick.errors import PullFailed, Skipped
+from surepick.errors import PullFailed, Skipped, SurepickError
 
 N_SHOWN = 10
 """Arms in the table of a result."""
@@ -51,9 +51,7 @@ class Request:
 
 def run_session(request: Request) -> Code:
     """Measure until the best arm is known, and print the result."""
-    for path in (request.save, request.log):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise misuse(f"cannot write {path}: there is no folder {path.parent}.")
+    _check_targets(request)
     file = _arms_of(request)
     earlier = [] if request.history is None else read_history(request.history, file)
     console = stages(request.output)
@@ -63,6 +61,10 @@ def run_session(request: Request) -> Code:
     console.print(f"arms: {file.describe()}", soft_wrap=True)
     if earlier:
         console.print(f"history: {len(earlier)} earlier measurements", soft_wrap=True)
+    if log is not None and log.cut_off is not None:
+        console.print(
+            f"log: the last line of {request.log} was cut off and is dropped, got {log.cut_off!r}", soft_wrap=True
+        )
     if log is not None and log.n_known:
         console.print(f"log: {log.n_known} measurements of {request.log} are taken over", soft_wrap=True)
     if request.pull is None:
@@ -73,6 +75,28 @@ def run_session(request: Request) -> Code:
         if log is not None:
             log.close()
     return _finish(request, result, failure, label)
+
+
+def _check_targets(request: Request) -> None:
+    """Refuse to write where nothing can be written, or over what is read."""
+    arms = {"--ellipsoid": request.arms.file} if isinstance(request.arms, ChosenSet) else {"--arms": request.arms}
+    named = {"--save": request.save, "--log": request.log, "--history": request.history, **arms}
+    given = {option: path for option, path in named.items() if path is not None}
+    for option in ("--save", "--log"):
+        path = given.get(option)
+        if path is None:
+            continue
+        if not path.absolute().parent.is_dir():
+            raise misuse(f"cannot write {path}: there is no folder {path.parent}.")
+        if path.exists() and not path.is_file():
+            raise misuse(f"{option} must name a regular file or a new one, and {path} is a folder, device or the like.")
+        for other, taken in given.items():
+            if other != option and _is_same_file(path, taken):
+                raise misuse(f"{option} and {other} name the same file, {path}; give {option} another name.")
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 
 
 def _arms_of(request: Request) -> ArmFile | ChosenSet:
@@ -121,23 +145,37 @@ def _identified(
 
 
 def _finish(request: Request, result: Result, failure: str | None, label: Label) -> Code:
-    if request.save is not None:
-        result.save(request.save)
+    # Saved before it is printed, since a closed pipe ends the printing; a full disk is reported after it.
+    trouble = _trouble_saving(request.save, result)
     if request.output is Format.JSON:
         sys.stdout.write(to_json({**result.to_dict(), "explanation": result.explain()}) + "\n")
     elif request.output is Format.CSV:
         columns = result.to_columns()
         sys.stdout.write(to_csv([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]))
     else:
-        _print_table(results(), request, result, label)
+        _print_table(results(), request, result, label, is_saved=request.save is not None and trouble is None)
     sys.stdout.flush()
+    if trouble is not None:
+        print_error(f"the result above could not be saved to {request.save}: {trouble}")
     if failure is not None:
         print_error(f"{failure}; what was learnt from {result.n_pulls} pulls is above")
+    if failure is not None or trouble is not None:
         return Code.FAILURE
     return Code.OK if result.stopped else Code.NOT_STOPPED
 
 
-def _print_table(console: Console, request: Request, result: Result, label: Label) -> None:
+def _trouble_saving(path: Path | None, result: Result) -> str | None:
+    """Save the result; the reason if that fails."""
+    if path is None:
+        return None
+    try:
+        result.save(path)
+    except (OSError, SurepickError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return None
+
+
+def _print_table(console: Console, request: Request, result: Result, label: Label, *, is_saved: bool) -> None:
     console.print()
     console.print(result.explain(), soft_wrap=not console.is_terminal, style="bold")
     if result.theta is not None:
@@ -160,12 +198,12 @@ def _print_table(console: Console, request: Request, result: Result, label: Labe
                 str(result.counts.get(arm, 0)),
             )
         console.print(table)
-    for line in _next_steps(request, result):
+    for line in _next_steps(request, result, is_saved=is_saved):
         console.print(line, soft_wrap=True)
 
 
-def _next_steps(request: Request, result: Result) -> Iterator[str]:
-    if request.save is not None:
+def _next_steps(request: Request, result: Result, *, is_saved: bool) -> Iterator[str]:
+    if is_saved:
         yield f"Saved to {request.save}; surepick.Result.load reads it."
     if result.stopped:
         if request.save is None:
@@ -185,8 +223,8 @@ def _belongs_to(request: Request, file: ArmFile | ChosenSet, history: list[tuple
     content = hashlib.sha256(file.fingerprint())
     content.update(repr(history).encode())
     return (
-        f"surepick run arms={content.hexdigest()[:12]} delta={request.delta:g} noise_std={request.noise_std:g} "
-        f"epsilon={request.epsilon:g} seed={request.seed}"
+        f"surepick run arms={content.hexdigest()[:12]} delta={request.delta!r} noise_std={request.noise_std!r} "
+        f"epsilon={request.epsilon!r} seed={request.seed}"
     )
 
 

@@ -1,5 +1,6 @@
 """Sets of vectors on the command line: which set, and its arms as text such as 0.6,-0.8."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -24,6 +25,8 @@ class ChosenSet:
     arms: VectorSet
     text: str
     """The option as it was given."""
+    file: Path | None = None
+    """What it was read from."""
 
     def label(self, arm: Any) -> str:
         """The entries with commas between them; reading them gives the same numbers back."""
@@ -60,16 +63,20 @@ def chosen_set(
         return ChosenSet(TopK(int(parts[0]), int(parts[1])), f"--top-k {top_k}")
     if ellipsoid is not None:
         rows = _read_rows(ellipsoid)
-        return ChosenSet(Ellipsoid(rows[0], rows[1:]), f"--ellipsoid {rows.tolist()}")
+        return ChosenSet(Ellipsoid(rows[0], rows[1:]), f"--ellipsoid {rows.tolist()}", ellipsoid)
     return None
 
 
 def _read_rows(path: Path) -> Array:
     """The centre and the axes below it, from a file of plain numbers."""
     try:
-        rows: Any = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "loadtxt: input contained no data")  # its shape is refused below
+            rows: Any = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
     except (OSError, ValueError, EOFError) as error:
         raise misuse(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
+    if rows.dtype.kind not in "biuf":
+        raise misuse(f"{path} must hold real numbers, got {rows.dtype}; convert them before saving.")
     if rows.ndim != 2 or rows.shape[0] != rows.shape[1] + 1:
         raise misuse(
             f"{path} must have the centre in its first line and the d x d axes below it, one more line than columns; "

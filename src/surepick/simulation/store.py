@@ -26,7 +26,7 @@ from typing import Any, Self, final
 import numpy as np
 
 from surepick.errors import InvalidInput, SurepickError
-from surepick.files import replacing
+from surepick.files import lock, replacing
 from surepick.simulation.experiment import Cell, Experiment, canonical_json
 
 MERGE_AT = 4000
@@ -354,19 +354,11 @@ def _save_experiment(folder: Path, experiment: Experiment) -> None:
 
 
 def _open_alone(path: Path) -> int:
-    """Open the journal for appending; the operating system forgets the lock when the process ends, however it ends."""
+    """Open the journal for appending."""
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        import fcntl  # noqa: PLC0415 (not on Windows, where two sweeps of one folder are up to the user)
-
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:
-        pass
-    except OSError as error:
+    if not lock(handle):
         os.close(handle)
-        raise SurepickError(
-            f"another process writes to {path.parent}; wait for it or choose another folder."
-        ) from error
+        raise SurepickError(f"another process writes to {path.parent}; wait for it or choose another folder.")
     return handle
 
 
