@@ -106,7 +106,7 @@ def test_the_designs_leave_out_what_is_eliminated() -> None:
     """With elimination the sampler's alternatives shrink, and it costs no more pulls on many gaps of different size."""
     problem = problems.unit_basis([1.0, 0.6, 0.2, -0.5, -1.0, -1.5])
     plain, eliminating = (
-        sp.simulate(problem, n_runs=20, seed=3, stopping="evidence", elimination=elimination)
+        sp.simulate(problem, n_runs=10, seed=3, stopping="evidence", elimination=elimination)
         for elimination in (False, True)
     )
     assert eliminating.n_errors == 0
