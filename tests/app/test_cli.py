@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import struct
 import subprocess
 import sys
@@ -387,3 +388,32 @@ def test_ctrl_c_while_the_packages_load_is_quiet(tmp_path: Path) -> None:
             check=False,
         )
         assert (done.returncode, done.stdout, done.stderr) == (3, "", "surepick: interrupted\n")
+
+
+def test_a_value_that_cannot_be_a_reward_leaves_what_was_learnt(folder: Path) -> None:
+    """The table is shown and saved, the reason said; nothing that was measured before is lost."""
+    done = surepick_in(folder, *OWN, "--save", "result.json", keys="1.0\n2.0\n1.5\n1e308\n")
+    assert done.returncode == 1
+    assert "`reward` must be at most" in done.stderr
+    assert "what was learnt from 3 pulls is above" in done.stderr
+    assert [reward for _, reward in Result.load(folder / "result.json").history] == [1.0, 2.0, 1.5]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_log_that_cannot_be_written_is_said_with_the_value_it_lacks(folder: Path, is_new: bool) -> None:
+    """A disk without room, here a limit on the size of files: no traceback, and the message has the value."""
+    if not is_new:
+        assert surepick_in(folder, *OWN, "--log", "log.csv", keys="q\n").returncode == 3
+    command = shlex.join([sys.executable, "-B", "-m", "surepick", *OWN, "--log", "log.csv"])
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 0; {command}"],
+        cwd=folder,
+        input="1.25\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert "cannot write log.csv" in done.stderr
+    assert done.returncode == (2 if is_new else 1)
+    assert is_new or "1.25" in done.stderr

@@ -104,12 +104,13 @@ class Logged:
 
     def __init__(self, source: Source, path: Path, label: Label, belongs_to: str) -> None:
         self._source, self._path, self._label = source, path, label
+        self._is_broken = False
         self._file = _open_alone(path)
         self._writer = csv.writer(self._file, lineterminator="\n")
         try:
             self._known, self.cut_off = self._taken_over(f"# {belongs_to}")
         except BaseException:
-            self._file.close()
+            self.close()
             raise
         self.n_known = len(self._known)
 
@@ -126,11 +127,15 @@ class Logged:
         # Only now it is certain that this is a log, and may be changed.
         if rest:
             _cut(self._file, self._path, end, rest)
-        if not whole:
-            self._file.write(f"{first}\n")
-        if not rows:
-            self._writer.writerow(LOG_HEADER)
-        self._file.flush()
+        try:
+            if not whole:
+                self._file.write(f"{first}\n")
+            if not rows:
+                self._writer.writerow(LOG_HEADER)
+            self._file.flush()
+        except OSError as error:
+            self._is_broken = True
+            raise misuse(f"cannot write {self._path}: {error.strerror}.") from error
         return known, rest or None
 
     def __call__(self, arm: Any) -> float | None:
@@ -154,12 +159,23 @@ class Logged:
         return bool(self._known)
 
     def _write(self, label: str, reward: str) -> None:
-        self._writer.writerow((label, reward))
-        self._file.flush()
+        try:
+            self._writer.writerow((label, reward))
+            self._file.flush()
+        except OSError as error:
+            self._is_broken = True
+            raise MeasurementFailed(
+                f"cannot write {self._path} ({error.strerror}), so the last value, {reward or 'none'} for {label}, is "
+                "not in it; make room and go on with the same command"
+            ) from error
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError:
+            if not self._is_broken:  # else reported already
+                raise
 
 
 def _open_alone(path: Path) -> TextIOWrapper:

@@ -20,7 +20,7 @@ from surepick.app.armfile import ArmFile, read_arms, read_history
 from surepick.app.console import Code, Format, misuse, print_error, results, stages
 from surepick.app.formats import to_csv, to_json
 from surepick.app.live import live_view, state_line
-from surepick.app.measure import Command, Label, Logged, MeasurementFailed, Prompt, Source
+from surepick.app.measure import Command, Label, Logged, Prompt, Source
 from surepick.app.vectorset import ChosenSet
 from surepick.errors import PullFailed, Skipped, SurepickError
 
@@ -138,9 +138,7 @@ def _identified(
                 on_pull=on_pull,
             )
         except PullFailed as error:
-            if isinstance(error.__cause__, MeasurementFailed):
-                return error.result, str(error.__cause__)
-            raise
+            return error.result, str(error.__cause__ or error).rstrip(".")
         return result, None
 
 
