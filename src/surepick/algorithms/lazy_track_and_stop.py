@@ -6,12 +6,13 @@
     recommendation  the leader when the rule stops
 
 Departures from the printed algorithm, each an option: the first design is G-optimal and a tenth of it stays mixed in
-(a design computed from d noisy rewards can get stuck on one arm for thousands of pulls); the schedule grows by 1.15
-instead of 2; A0 by pivoted QR instead of at random; exploration in whitened coordinates. `variant="paper"` undoes all
-but the first: it too starts from the G-optimal design, since the paper does not say with which. Errata of the paper are
-noted in `rules.sampling` and `core.thresholds`.
+(a design computed from d noisy rewards can get stuck on one arm for thousands of pulls; FULL_SHARE has more); the
+schedule grows by 1.15 instead of 2; A0 by pivoted QR instead of at random; exploration in whitened coordinates.
+`variant="paper"` undoes all but the first: it too starts from the G-optimal design, since the paper does not say with
+which. Errata of the paper are noted in `rules.sampling` and `core.thresholds`.
 """
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Literal, final
 
@@ -54,6 +55,12 @@ LOOSEST_TOL, TIGHTEST_TOL = 0.05, 1e-2
 # are within a few percent of optimal long before.
 FIRST_DESIGN, LAZIER, LARGE_TOL = 20, 1.3, 0.25
 
+# A tenth of the G-optimal design for ever would cost a ninth of the pulls in the end; and rules with a determinant in
+# their threshold pay for every direction that is measured well: more than twice the pulls on ten features and 10^5 pulls.
+# There the share falls like one over the root of the pulls, from so many per feature on. Betting pays for neither
+# dimensions nor directions.
+FULL_SHARE = 200
+
 # Candidates still alive are copied out up to so many numbers: 80 MB, and as many while they are mapped.
 COPIED = 10_000_000
 
@@ -71,7 +78,8 @@ class LazyTrackAndStop:
         regularizer: V (d, d) of the evidence rule in the user's coordinates, default the G-optimal information.
         exploration_set: A0 by pivoted QR of the whitened arms, or at random.
         exploration: factor of the floor f(t) on the smallest eigenvalue; 0 switches it off.
-        g_mix: share of the G-optimal design mixed into every design.
+        g_mix: share of the G-optimal design mixed into every design; default a tenth, which falls as pulls grow beyond
+            200 per feature, except under the betting rule.
         elimination: an alternative once refuted stays refuted, in the stopping rule and in the designs; betting always
             does so, other rules in the practical variant unless told not to.
         design: on a set of vectors, "rounds" (the default) or, on the unit sphere, "tangent".
@@ -118,6 +126,7 @@ class LazyTrackAndStop:
             schedule=as_schedule(usual if self.schedule is None else self.schedule),
             forced=ForcedExploration(arms.arms if is_paper else arms, chosen, scale=exploration),
             g_mix=_share("g_mix", self.g_mix, 0.0 if is_paper else 0.1, at_most=1.0),
+            is_mix_falling=self.g_mix is None and stopping != "betting",
             least=arms.dim if stopping == "betting" else 1,
         )
         return sampler, rule
@@ -179,12 +188,13 @@ class LazySampler:
         schedule: Schedule,
         forced: ForcedExploration,
         g_mix: float,
+        is_mix_falling: bool,
         least: int,
     ) -> None:
         self._arms, self._candidates = arms, candidates
         self._tracker, self._schedule, self._forced = tracker, schedule, forced
         self._n_started = 0
-        self._g_mix = g_mix
+        self._g_mix, self._is_mix_falling = g_mix, is_mix_falling
         self._least = least
         self._design: Design | None = None
         self._solved_for: int | None = None
@@ -220,13 +230,18 @@ class LazySampler:
             is_sparse=not is_large,
         )
         self._solved_for, self._solved_at = situation.leader, situation.n_pulls
-        g_optimal = self._arms.design
-        support = np.union1d(self._design.support, g_optimal.support) if self._g_mix > 0 else self._design.support
+        g_optimal, share = self._arms.design, self._share_now()
+        support = np.union1d(self._design.support, g_optimal.support) if share > 0 else self._design.support
         weights = np.zeros(len(support))
-        weights[np.searchsorted(support, self._design.support)] = (1.0 - self._g_mix) * self._design.weights
-        if self._g_mix > 0:
-            weights[np.searchsorted(support, g_optimal.support)] += self._g_mix * g_optimal.weights
+        weights[np.searchsorted(support, self._design.support)] = (1.0 - share) * self._design.weights
+        if share > 0:
+            weights[np.searchsorted(support, g_optimal.support)] += share * g_optimal.weights
         self._tracker.retarget(support, weights)
+
+    def _share_now(self) -> float:
+        """Share of the G-optimal design in the design in force."""
+        full = FULL_SHARE * self._arms.dim
+        return self._g_mix * (math.sqrt(full / max(self._solved_at, full)) if self._is_mix_falling else 1.0)
 
     def _directions(self, situation: Situation) -> GapDirections:
         """Return what separates the leader from the candidates still alive; few of them are copied out first."""
@@ -273,4 +288,4 @@ class LazySampler:
         """Return T* at the estimate, over the share of pulls that follows its design."""
         if self._design is None or self._g_mix >= 1.0:
             return np.inf
-        return self._design.value / (1.0 - self._g_mix)
+        return self._design.value / (1.0 - self._share_now())
