@@ -57,6 +57,24 @@ def test_many_arms_stay_unpulled() -> None:
     assert len(learner.counts) <= 12
 
 
+def test_the_g_optimal_share_falls_unless_told_or_betting() -> None:
+    """Arms that no design but the G-optimal one asks for get a tenth of it under betting, and ever less otherwise."""
+    problem = problems.soare(4, angle=1e-3, scale=2.0)
+    spare = {}
+    cases: dict[str, dict[str, object]] = {
+        "betting": {"stopping": "betting"},
+        "told": {"stopping": "evidence", "g_mix": 0.1},
+        "falling": {"stopping": "evidence"},
+    }
+    for name, options in cases.items():
+        counts = run(problem, seed=3, most=8000, delta=1e-12, **options).counts
+        assert sum(counts.values()) == 8000
+        spare[name] = counts[2] + counts[3]
+    assert 300 < spare["told"] < 600
+    assert 300 < spare["betting"] < 600
+    assert 100 < spare["falling"] < 0.65 * spare["told"]
+
+
 def test_every_variant_of_sampling_finds_the_best_arm() -> None:
     """Tracking, schedules, exploration sets and mixtures in all their spellings."""
     problem = problems.soare(3, angle=0.5, scale=3.0)
