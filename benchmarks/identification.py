@@ -111,7 +111,7 @@ def variants() -> None:
         {"tracking": "current"},
         {"exploration": 0.0},
         {"stopping": "evidence"},
-        {"stopping": "evidence", "elimination": False},
+        {"stopping": "evidence", "elimination": False, "g_mix": 0.1},
         {"stopping": "heuristic"},
     ]
     cases: dict[str, Source] = {
