@@ -56,7 +56,7 @@ LOOSEST_TOL, TIGHTEST_TOL = 0.05, 1e-2
 FIRST_DESIGN, LAZIER, LARGE_TOL = 20, 1.3, 0.25
 
 # A tenth of the G-optimal design for ever would cost a ninth of the pulls in the end; and rules with a determinant in
-# their threshold pay for every direction that is measured well: twice the pulls and more with ten features.
+# their threshold pay for every direction that is measured well: two thirds more pulls with ten features.
 # There the share falls like one over the root of the pulls, from so many per feature on. Betting pays for neither
 # dimensions nor directions.
 FULL_SHARE = 200
