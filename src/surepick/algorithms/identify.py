@@ -330,6 +330,19 @@ class _Session:
             numbers.add(rows.number_of(best))
         return sorted(numbers)
 
+    def _given(self) -> dict[str, Any]:
+        """Return what a result repeats: the settings and every reward."""
+        learner = self._learner
+        return {
+            "noise_contradicted": self._contradicted,
+            "delta": learner.delta,
+            "epsilon": learner.epsilon,
+            "noise_std": learner.noise_std,
+            "algorithm": learner.algorithm,
+            "seed": self._seed,
+            "history": tuple(self._history),
+        }
+
     def _bare_result(self) -> Result:
         """Return the rewards and nothing made of them: for arms or estimates that can no longer be read."""
         learner = self._learner
@@ -348,13 +361,7 @@ class _Session:
             guarantee="none",
             stopping=learner.rule_name,
             noise_estimate=math.nan,
-            noise_contradicted=self._contradicted,
-            delta=learner.delta,
-            epsilon=learner.epsilon,
-            noise_std=learner.noise_std,
-            algorithm=learner.algorithm,
-            seed=self._seed,
-            history=tuple(self._history),
+            **self._given(),
             arms=Estimates(None, np.empty(0), np.empty(0), np.empty(0), listed=()),
             candidates=None,
         )
@@ -387,13 +394,7 @@ class _Session:
             guarantee=decision.guarantee,
             stopping=decision.rule,
             noise_estimate=self._noise_estimate(),
-            noise_contradicted=self._contradicted,
-            delta=learner.delta,
-            epsilon=learner.epsilon,
-            noise_std=learner.noise_std,
-            algorithm=learner.algorithm,
-            seed=self._seed,
-            history=tuple(self._history),
+            **self._given(),
             arms=tables[0],
             candidates=tables[1] if has_own else None,
         )
