@@ -28,7 +28,6 @@ from surepick.algorithms.learner import Arm, Decision, Learner
 from surepick.algorithms.result import Result
 from surepick.core.arms import ArmSet
 from surepick.core.checks import check_count, check_number, check_seed
-from surepick.core.design.solve import as_candidates
 from surepick.core.finite_arms import as_arms
 from surepick.core.numbered import NumberedVectors
 from surepick.core.vectors import VectorSet
@@ -128,7 +127,7 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         delta=delta,
         noise_std=noise_std,
         epsilon=epsilon,
-        candidates=candidates if isinstance(arm_set, VectorSet) else _checked_candidates(candidates, arm_set),
+        candidates=candidates,
         seed=seed,
         **options,
     )
@@ -422,15 +421,6 @@ def noise_evidence(residual_sum: float, n_pulls: int) -> float:
 def _said(error: Exception) -> str:
     text = str(error).rstrip(".")
     return f"{type(error).__name__} ({text})" if text else type(error).__name__
-
-
-def _checked_candidates(candidates: Any, arms: ArmSet) -> ArmSet | None:
-    if candidates is None:
-        return None
-    rows = as_candidates("candidates", candidates, arms)
-    if len(rows.copies(0)) == rows.n_arms:
-        raise InvalidInput("`candidates` must have at least two different rows, got one; add rows, one is no choice.")
-    return rows
 
 
 def _checked_history(history: Any, arms: ArmSet | VectorSet) -> list[tuple[Any, float]]:

@@ -138,7 +138,9 @@ class Learner:
         if candidates is not None:
             self.candidates = white.view_of(as_candidates("candidates", candidates, arms))
         if len(self.candidates.copies(0)) == self.candidates.n_arms:
-            raise InvalidInput("`candidates` must hold at least two different rows; there is nothing to choose.")
+            raise InvalidInput(
+                "`candidates` must have at least two different rows, got one; add rows, one is no choice."
+            )
 
     def _look_at_vectors(self, vectors: VectorSet, candidates: Any) -> None:
         if candidates is not None:
