@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surepick.core.arms import ArmSet
+from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
@@ -132,7 +133,7 @@ class NaiveRule:
         """Decide."""
         return self.exact(estimate) if estimate.has_theta else None
 
-    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> None:
+    def after_interval(self, estimate: LeastSquares, block: Block) -> None:
         """Everything was decided after the pull."""
 
     def exact(self, estimate: LeastSquares) -> Verdict:

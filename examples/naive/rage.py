@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surepick.core.arms import ArmSet
+from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
@@ -125,13 +126,13 @@ class NaivePhases:
     def after_pull(self, estimate: LeastSquares) -> None:
         """A phase is judged at its end alone."""
 
-    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> Verdict:
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Compare every arm left with every other."""
         self._phase += 1
-        inverse = np.linalg.pinv(information)
+        inverse = np.linalg.pinv(block.A)
         index = np.flatnonzero(self._left)
         left = self._rows[index]
-        values = left @ (inverse @ moments)
+        values = left @ (inverse @ block.moments)
         Y = left[:, None, :] - left[None, :, :]
         square = np.maximum(np.sum(Y @ inverse * Y, axis=2), 0)
         width = self._ground.noise_std * np.sqrt(2 * square * _price(self._ground, self._phase))

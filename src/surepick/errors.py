@@ -23,9 +23,10 @@ class TiedArms(InvalidInput):
 
 
 class Skipped(SurepickError):
-    """Raised by a `pull` function to leave a measurement out, for a reason that has nothing to do with recent results.
+    """Raised by a `pull` function when a measurement was lost: the arm will be asked for again.
 
-    A dropped plate is such a reason; an implausible number, here or in another measurement, is not.
+    A dropped plate is a reason, and so is anything that other measurements said; the value of this one is not: a value
+    that was seen, however implausible, must be returned.
     """
 
 

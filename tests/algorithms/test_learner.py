@@ -1,4 +1,4 @@
-"""The learner as a fold over its log: batches, delays, unsolicited results, snapshots, replay."""
+"""The learner as a fold over its log: batches, delays, failures, unsolicited results, replay."""
 
 import math
 from typing import Any
@@ -97,25 +97,6 @@ def test_replaying_the_log_gives_the_same_state_bit_for_bit(rule: str) -> None:
     assert again.next_arms(20) == learner.next_arms(20)
 
 
-def test_restoring_a_snapshot_goes_back_and_shares_nothing() -> None:
-    """After restore the learner continues as it did the first time, however often."""
-    problem = problems.sphere(3, 20, seed=8)
-    learner, noise = started(problem, delta=1e-6), rewards(problem, 9)
-    for number in range(40):
-        learner.tell(learner.next_arms()[0], noise(0, number))
-    kept = learner.snapshot()
-    runs = []
-    for _ in range(2):
-        arms = []
-        for number in range(40, 90):
-            arms.append(learner.next_arms()[0])
-            learner.tell(arms[-1], noise(arms[-1], number))
-        runs.append((arms, learner.theta.tolist(), learner.decision))
-        learner.restore(kept)
-    assert runs[0] == runs[1]
-    assert learner.estimate.n_pulls == 40
-
-
 @pytest.mark.parametrize("log", [None, 5, "ask", [("tell", 0)], [("ask",)], [("bogus", 0)], [5], [("fail", 0)]])
 def test_a_log_that_cannot_be_gone_through_changes_nothing(log: Any) -> None:
     """Whatever is wrong with it, in words, and the learner is as it was."""
@@ -130,16 +111,27 @@ def test_a_log_that_cannot_be_gone_through_changes_nothing(log: Any) -> None:
     assert learner.estimate.n_pulls == 12
 
 
-def test_what_is_no_snapshot_of_this_learner_is_refused() -> None:
-    """Also one of a learner with other arms or another risk."""
-    problem = problems.sphere(3, 20, seed=8)
+def test_a_log_of_another_learner_is_refused() -> None:
+    """Other arms of the same shape, another risk, other options, or no word of whose it is."""
+    problem, other = problems.sphere(3, 20, seed=8), problems.sphere(3, 20, seed=9)
     learner = started(problem)
-    others = started(problems.sphere(3, 21, seed=8)).snapshot(), started(problem, delta=0.01).snapshot()
-    wrong: list[Any] = [{}, [], None, "x", {"_log": []}, *others]
-    for snapshot in wrong:
-        with pytest.raises(InvalidInput, match="snapshot"):
-            learner.restore(snapshot)
-    started(problem).restore(learner.snapshot())
+    learner.tell(learner.next_arms()[0], 0.5)
+    for stranger in (started(other), started(problem, delta=0.01), started(problem, schedule="periodic:9")):
+        with pytest.raises(InvalidInput, match="same arms and options"):
+            stranger.replay(learner.log)
+        assert stranger.estimate.n_pulls == 0
+    with pytest.raises(InvalidInput, match="begin with"):
+        started(problem).replay(learner.log[1:])
+    started(problem).replay(learner.log)
+
+
+def test_a_log_whose_asks_are_not_the_learners_is_refused() -> None:
+    """Arms swapped by hand, or written by a version that planned otherwise."""
+    learner = started(problems.sphere(3, 20, seed=8))
+    first, *rest = learner.next_arms(3)
+    with pytest.raises(InvalidInput, match=r"event 1 .* asked for"):
+        learner.replay([learner.log[0], ("ask", ((first + 1) % 20, *rest))])
+    assert learner.n_pending == 3
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -187,6 +179,9 @@ def test_bets_settle_only_when_every_ask_of_the_interval_is_answered() -> None:
             assert learner.decision.evidence == before.evidence
             assert not learner.stopped
         learner.fail(arms[-1])
+        assert not learner.stopped
+        assert learner.next_arms() == [arms[-1]]
+        learner.tell(arms[-1], noise(arms[-1], 20 * interval + 19))
     assert learner.stopped
     assert learner.decision.best == 0
 

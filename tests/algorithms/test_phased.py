@@ -24,6 +24,7 @@ from surepick.rules.phase_plan import EvenlySpread, Proportions, without_idle_ar
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from surepick.simulation.runner import simulate
+from tests.blocks import block_of
 
 
 def pull(learner: Learner, problem: Problem, n: int, rng: np.random.Generator) -> None:
@@ -228,15 +229,15 @@ class TestAlba:
         assert learner.stopped
         assert learner.decision.best == 0
 
-    def test_a_snapshot_keeps_sampler_and_rule_together(self) -> None:
-        """After a restore both see the same draws, and the run goes on as it did."""
+    def test_a_replay_keeps_sampler_and_rule_together(self) -> None:
+        """After a replay both see the same draws, and the run goes on as it did."""
         problem = problems.unit_basis([1.0, 0.0])
         learner = create_learner("alba", problem.X, variant="paper", reward_bound=1.0, seed=2)
         pull(learner, problem, 100, np.random.default_rng(7))
-        snapshot = learner.snapshot()
+        log = learner.log
         pull(learner, problem, 5000, np.random.default_rng(8))
         ended = (learner.decision, dict(learner.counts))
-        learner.restore(snapshot)
+        learner.replay(log)
         assert learner._sampler._phases is learner._at_work._phases  # type: ignore[attr-defined]
         pull(learner, problem, 5000, np.random.default_rng(8))
         assert (learner.decision, dict(learner.counts)) == ended
@@ -264,18 +265,18 @@ class TestExploreVerify:
         for x in np.eye(3):
             estimate.update(x, 0.0)
         clear, unclear = 1000.0 * np.array([1.0, 0.0, 0.0]), 1000.0 * np.array([1.0, 1.0, 0.0])
-        course.advance(estimate, 1000.0 * np.eye(3), unclear)
+        course.advance(estimate, block_of(1000.0 * np.eye(3), unclear))
         assert (course.stage, course.phase, course.explored.left.tolist()) == ("explore", 2, [0, 1])
-        course.advance(estimate, 1000.0 * np.eye(3), clear)
+        course.advance(estimate, block_of(1000.0 * np.eye(3), clear))
         assert (course.stage, course.answer) == ("verify", 0)
         assert course.price == pytest.approx(math.log(2 / 0.1))
-        course.advance(estimate, 1000.0 * np.eye(3), unclear)
+        course.advance(estimate, block_of(1000.0 * np.eye(3), unclear))
         assert (course.stage, course.round, course.answer, course.phase) == ("explore", 2, None, 1)
         assert course.explored.left.tolist() == [0, 1, 2]
         assert course.price == pytest.approx(math.log(8 / 0.1))
         for _ in range(2):
             assert not course.accepted
-            course.advance(estimate, 1000.0 * np.eye(3), clear)
+            course.advance(estimate, block_of(1000.0 * np.eye(3), clear))
         assert course.accepted
 
     @pytest.mark.parametrize(("factor", "passes"), [(1.001, True), (0.999, False)])
@@ -286,14 +287,14 @@ class TestExploreVerify:
         course.stage, course.answer = "verify", 0
         n = 50.0
         gap = factor * 2.0 * math.sqrt(2.0 / n) * math.sqrt(2.0 * math.log(2 / 0.1)) - epsilon
-        course.advance(LeastSquares(3), n * np.eye(3), n * np.array([gap, 0.0, -9.0]))
+        course.advance(LeastSquares(3), block_of(n * np.eye(3), n * np.array([gap, 0.0, -9.0])))
         assert course.accepted == passes
 
     def test_verification_without_results_is_no_pass(self) -> None:
-        """Everything failed: next round."""
+        """Nothing was measured: next round."""
         course = self.course()
         course.stage, course.answer = "verify", 0
-        course.advance(LeastSquares(3), np.zeros((3, 3)), np.zeros(3))
+        course.advance(LeastSquares(3), block_of(np.zeros((3, 3)), np.zeros(3)))
         assert not course.accepted
         assert course.round == 2
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from surepick.algorithms.estimates import Estimates, estimates_of
+from surepick.algorithms.history import History
 from surepick.algorithms.result import Result
 from surepick.core.design import optimal_design
 from surepick.core.estimate import LeastSquares
@@ -33,6 +34,17 @@ def fitted(white: WhitenedArms, pulls: list[int], rewards: Array) -> LeastSquare
     for arm, reward in zip(pulls, rewards.tolist(), strict=True):
         estimate.update(white.gather([arm])[0], reward, arm)
     return estimate
+
+
+LOG = (
+    ("start", "a learner"),
+    ("ask", (1,)),
+    ("tell", 1, 1.0 / 3.0),
+    ("tell", 0, -0.0),
+    ("fail", 1),
+    ("ask", (1,)),
+    ("tell", 1, 5e-324),
+)
 
 
 def example(**changes: Any) -> Result:
@@ -59,7 +71,7 @@ def example(**changes: Any) -> Result:
         "noise_std": 1.0,
         "algorithm": "lazy-track-and-stop",
         "seed": 2**80 + 1,
-        "history": ((1, third), (0, -0.0), (1, 5e-324)),
+        "history": History(LOG),
         "arms": Estimates(("elm", "oak"), np.array([third, 2.0]), np.array([0.1, 1.5]), np.array([0.6, 2.5])),
         "candidates": None,
     }
@@ -80,7 +92,7 @@ def no_leader(**changes: Any) -> Result:
         "expected_remaining": math.inf,
         "theta": None,
         "noise_estimate": math.nan,
-        "history": ((0, 1.0),),
+        "history": History([("start", "a learner"), ("tell", 0, 1.0)]),
         "arms": unknown,
     }
     return example(**(values | changes))
@@ -374,7 +386,7 @@ def test_saved_file_has_ordinary_permissions(tmp_path: Path) -> None:
 def damaged(kind: str, text: str) -> bytes:
     """Return the content of a file after some mishap."""
     if kind == "version":
-        return text.replace('"version":1', '"version":2').encode()
+        return text.replace('"version":2', '"version":1').encode()
     if kind == "digit":
         return text.replace('"n_pulls":3', '"n_pulls":4').encode()
     if kind == "constant":
@@ -394,7 +406,7 @@ def damaged(kind: str, text: str) -> bytes:
         ("digit", "changed or damaged afterwards"),
         ("other", "holds something else"),
         ("list", "holds something else"),
-        ("version", "got version 2"),
+        ("version", "got version 1"),
     ],
 )
 def test_damaged_file_is_refused(kind: str, said: str, tmp_path: Path) -> None:

@@ -322,15 +322,15 @@ def test_the_limit_is_the_one_that_is_documented() -> None:
 
 
 @pytest.mark.parametrize("name", ["g-static", "xy-static"])
-def test_the_published_rule_does_not_vouch_for_results_nobody_asked_for(name: str) -> None:
+def test_the_published_rule_does_not_vouch_for_unsolicited_results(name: str) -> None:
     """Its proof needs arms that depend on no reward, and nobody knows how such arms were chosen."""
     learner = create_learner(name, np.eye(2), variant="paper")
     for arm in learner.next_arms(6):
         learner.tell(arm, 0.0)
-    before, labels = learner.snapshot(), [learner.decision.guarantee]
+    before, labels = learner.log, [learner.decision.guarantee]
     learner.tell(1, 0.3)
     labels.append(learner.decision.guarantee)
-    learner.restore(before)
+    learner.replay(before)
     labels.append(learner.decision.guarantee)
     assert labels == ["proved", "none", "proved"]
     betting = create_learner(name, np.eye(2))

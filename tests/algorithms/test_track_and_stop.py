@@ -1,6 +1,5 @@
 """Track-and-Stop without structure: its formulas are those of linear arms on a basis, and its tracking as published."""
 
-import copy
 import math
 from typing import Any
 
@@ -168,12 +167,12 @@ def test_c_tracking_follows_the_sum_of_plans() -> None:
 )
 @one_blas_thread
 def test_the_best_arm_is_found(options: dict[str, Any]) -> None:
-    """All variants, and all of them again from a snapshot and from the log."""
+    """All variants, and all of them again from the log, whole and in part."""
     problem = problems.unit_basis([2.0, 0.5, 1.0, 0.0])
     for seed in range(2):
         learner = create_learner("track-and-stop", problem.X, **options)
         run(learner, problem, seed=seed, most=20)
-        middle = copy.deepcopy(learner.snapshot())
+        middle = learner.log
         run(learner, problem, seed=seed)
         assert learner.decision.stopped
         assert learner.decision.best == 0
@@ -181,7 +180,7 @@ def test_the_best_arm_is_found(options: dict[str, Any]) -> None:
         again.replay(learner.log)
         assert again.decision == learner.decision
         pulls = learner.decision.n_pulls
-        learner.restore(middle)
+        learner.replay(middle)
         run(learner, problem, seed=seed)
         assert learner.decision.best == 0
         assert pulls > 20 or learner.decision.n_pulls == pulls

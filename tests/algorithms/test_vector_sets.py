@@ -14,6 +14,7 @@ import surepick as sp
 from surepick.algorithms import create_learner
 from surepick.algorithms.learner import Learner
 from surepick.algorithms.result import Result
+from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
 from surepick.core.vectors import VectorSet
@@ -289,16 +290,16 @@ def test_looking_changes_nothing() -> None:
 
 
 def test_per_coordinate_refuses_results_of_another_design() -> None:
-    """Its proof is about its own rounds: results nobody asked for go to the evidence rule, which takes them."""
+    """Its proof is about its own rounds: unsolicited results go to the evidence rule, which takes them."""
     theta = np.array([0.5, 0.4])
     lab = Lab(theta)
     foreign = [np.array(signs) for signs in itertools.product([-1.0, 1.0], repeat=2)]
     learner = learner_of(sp.Hypercube(2), stopping="per-coordinate")
-    with pytest.raises(sp.InvalidInput, match="cannot use a result nobody asked for"):
+    with pytest.raises(sp.InvalidInput, match="cannot use an unsolicited result"):
         learner.tell(foreign[1], 0.1)
-    assert learner.log == ()
+    assert learner.log == (("start", learner.identity),)
     history = [(tuple(arm.tolist()), lab(arm)) for arm in foreign]
-    with pytest.raises(sp.PullFailed, match="nobody asked for"):
+    with pytest.raises(sp.PullFailed, match="unsolicited"):
         sp.identify(sp.Hypercube(2), lab, noise_std=NOISE, stopping="per-coordinate", history=history)
     result = sp.identify(sp.Hypercube(2), lab, noise_std=NOISE, stopping="evidence", history=history)
     assert result.stopped
@@ -329,17 +330,17 @@ def test_a_batch_beyond_a_round() -> None:
 
 
 @pytest.mark.parametrize(("vectors", "theta", "epsilon"), PROBLEMS)
-def test_snapshot_and_restore(vectors: VectorSet, theta: Array, epsilon: float) -> None:
+def test_going_back_by_replay(vectors: VectorSet, theta: Array, epsilon: float) -> None:
     """Going back and doing the same again gives the same; doing otherwise in between leaves no trace."""
     learner, lab = learner_of(vectors, epsilon=epsilon, seed=2), Lab(theta)
     step(learner, lab, len(vectors.cycle(0, 2)) + 2)
-    saved = learner.snapshot()
+    saved = learner.log
     first = step(learner, Lab(theta, done=50), 9)
     after = learner.decision
-    learner.restore(saved)
+    learner.replay(saved)
     learner.tell(vectors.best(-theta), -3.0)
     step(learner, Lab(-theta), 5)
-    learner.restore(saved)
+    learner.replay(saved)
     second = step(learner, Lab(theta, done=50), 9)
     assert same(first, second)
     assert after.evidence == learner.decision.evidence
@@ -411,9 +412,9 @@ def test_lazy_checks_decide_as_full_ones(
         looks[-1] += 1
         return whole_look(*args, **options)
 
-    def full(self: VectorState, estimate: LeastSquares, information: Array, moments: Array) -> Verdict:
+    def full(self: VectorState, estimate: LeastSquares, block: Block) -> Verdict:
         self._rival = None
-        return lazy(self, estimate, information, moments)
+        return lazy(self, estimate, block)
 
     monkeypatch.setattr(vector_rule, "vector_evidence", counted)
     lazy = VectorState.after_interval

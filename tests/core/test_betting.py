@@ -13,10 +13,12 @@ from scipy.stats import norm
 from surepick.core import arms as arms_module
 from surepick.core.arms import RowOracles
 from surepick.core.betting import Betting, Wealth, log_bet
+from surepick.core.block import Block
 from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array, IntArray
 from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput, SurepickError
+from tests.blocks import block_of
 from tests.statistical.bets import bet_parameters, block_statistics
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(300)
@@ -214,7 +216,7 @@ def _play(
             break
         leader = wealth.leading(estimate)
         wealth.place(leader, theta=estimate, A_inv=A_inv)
-        wealth.settle(A=A, b=b)
+        wealth.settle(block_of(A, b, estimate, A_inv))
         played.append((leader, estimate, A_inv, A, b))
     return played
 
@@ -268,7 +270,7 @@ def test_wealth_in_whitened_coordinates_is_that_of_the_plain_formulas(n_pulled: 
     A, b, A_inv, theta = pulled.T @ pulled, pulled.T @ rng.standard_normal(n_pulled), np.eye(6) / 20, rows[0] / 9
     wealth = Betting(delta=1e-9, noise_std=0.4).start(white)
     wealth.place(0, theta=theta, A_inv=A_inv)
-    wealth.settle(A=A, b=b)
+    wealth.settle(block_of(A, b, theta, A_inv))
     Y = rows[0] - rows
     z, v, inside = block_statistics(Y, A, b, noise_std=0.4)
     m, s2 = bet_parameters(Y, theta, A_inv, noise_std=0.4)
@@ -319,7 +321,7 @@ def test_bets_are_fixed_when_they_are_placed() -> None:
         if spoil:
             theta += 5.0 * np.array([1.0, -1.0])
             A_inv *= 1e-6
-        wealth.settle(A=5 * np.eye(2), b=np.array([9.0, 0.0]))
+        wealth.settle(block_of(5 * np.eye(2), np.array([9.0, 0.0])))
         results.append(wealth.log_wealth(0))
     np.testing.assert_array_equal(results[0], results[1])
 
@@ -331,7 +333,7 @@ def test_rejection_is_for_good_and_the_last_candidate_is_the_answer() -> None:
     start = {"theta": np.array([1.0, 0.8, 0.0]), "A_inv": np.eye(3) / 20}
     wealth.place(0, **start)
     assert wealth.leader == 0
-    wealth.settle(A=np.diag([40.0, 40.0, 40.0]), b=40 * np.array([1.0, 0.9, -0.2]))
+    wealth.settle(block_of(np.diag([40.0, 40.0, 40.0]), 40 * np.array([1.0, 0.9, -0.2])))
     assert wealth.leader is None
     assert wealth.survivors.tolist() == [0, 1]
     assert wealth.alternatives(0).tolist() == [1]
@@ -342,7 +344,7 @@ def test_rejection_is_for_good_and_the_last_candidate_is_the_answer() -> None:
         wealth.place(2, **start)
     assert wealth.leader is None
     wealth.place(1, **start)
-    wealth.settle(A=np.diag([900.0, 900.0, 900.0]), b=900 * np.array([0.2, 1.0, 5.0]))
+    wealth.settle(block_of(np.diag([900.0, 900.0, 900.0]), 900 * np.array([0.2, 1.0, 5.0])))
     assert wealth.log_wealth(0)[2] == frozen
     assert wealth.stopped
     assert wealth.answer == 1
@@ -356,7 +358,7 @@ def test_directions_the_block_did_not_measure_keep_their_wealth() -> None:
     """A block that leaves out arm 2 pays nothing on the pair (0, 2)."""
     wealth = Betting(delta=1e-9).start(Rows(np.eye(3)))
     wealth.place(0, theta=np.array([1.0, 0.0, 0.0]), A_inv=np.eye(3) / 9)
-    wealth.settle(A=np.diag([5.0, 5.0, 0.0]), b=np.array([5.0, 0.0, 0.0]))
+    wealth.settle(block_of(np.diag([5.0, 5.0, 0.0]), np.array([5.0, 0.0, 0.0])))
     assert wealth.log_wealth(0)[1] > 0
     assert wealth.log_wealth(0)[2] == 0
 
@@ -366,23 +368,23 @@ def test_with_slack_each_leader_keeps_its_own_book_at_its_own_price() -> None:
     rule = Betting(delta=0.1, epsilon=0.2)
     wealth = rule.start(Rows(np.eye(2)))
     start = {"theta": np.array([0.1, 0.0]), "A_inv": np.eye(2) / 20}
-    block = {"A": 15 * np.eye(2), "b": np.array([1.5, 0.0])}
+    block = block_of(15 * np.eye(2), [1.5, 0.0])
     assert wealth.evidence(1) == pytest.approx(-math.log(2))
     wealth.place(0, **start)
-    wealth.settle(**block)
+    wealth.settle(block)
     first = wealth.evidence(0)
     assert wealth.evidence(1) == pytest.approx(-math.log(6))
     assert wealth.survivors.tolist() == [0, 1]
     gain = float(log_bet(0.1 + 0.2, 2 / 15, 0.1 + 0.2, 0.1))
     assert first == pytest.approx(gain - math.log(2))
     wealth.place(1, **start)
-    wealth.settle(**block)
+    wealth.settle(block)
     assert wealth.evidence(0) == first
     assert wealth.evidence(1) == pytest.approx(float(log_bet(-0.1 + 0.2, 2 / 15, -0.1 + 0.2, 0.1)) - math.log(6))
     n_blocks = 2
     while not wealth.stopped:
         wealth.place(0, **start)
-        wealth.settle(**block)
+        wealth.settle(block)
         n_blocks += 1
     assert wealth.answer == 0
     assert wealth.evidence(0) == pytest.approx((n_blocks - 1) * gain - math.log(2))
@@ -395,7 +397,7 @@ def test_a_copy_of_the_leader_is_not_an_alternative(epsilon: float) -> None:
     X = np.array([[1.0, 0.3], [1.0, 0.3], [1.0, 0.3], [0.0, 1.0]])
     wealth = Betting(delta=0.05, epsilon=epsilon).start(Rows(X))
     wealth.place(0, theta=np.array([1.0, 0.0]), A_inv=np.eye(2) / 50)
-    wealth.settle(A=50 * np.eye(2), b=np.array([50.0, 0.0]))
+    wealth.settle(block_of(50 * np.eye(2), np.array([50.0, 0.0])))
     assert wealth.answer == 0
 
 
@@ -403,7 +405,7 @@ def test_commands_out_of_order_are_refused() -> None:
     """Results without bets, and bets during a block, are errors that say what to do."""
     wealth = Betting(delta=0.05).start(Rows(np.eye(2)))
     with pytest.raises(InvalidInput, match="`place`"):
-        wealth.settle(A=np.eye(2), b=np.zeros(2))
+        wealth.settle(block_of(np.eye(2), np.zeros(2)))
     wealth.place(0, theta=np.zeros(2), A_inv=np.eye(2))
     with pytest.raises(InvalidInput, match="settle it"):
         wealth.place(0, theta=np.zeros(2), A_inv=np.eye(2))
@@ -436,8 +438,8 @@ def test_settle_refuses_what_it_cannot_use_and_stays_open(bad: dict) -> None:
     wealth = Betting(delta=0.05).start(Rows(np.eye(2)))
     wealth.place(0, theta=np.zeros(2), A_inv=np.eye(2))
     with pytest.raises(SurepickError):
-        wealth.settle(**{"A": np.eye(2), "b": np.zeros(2), **bad})
-    wealth.settle(A=np.eye(2), b=np.zeros(2))
+        wealth.settle(Block(**{"A": np.eye(2), "b": np.zeros(2), "theta0": np.zeros(2), **bad}))
+    wealth.settle(block_of(np.eye(2), np.zeros(2)))
     assert wealth.n_blocks == 1
 
 
@@ -455,7 +457,7 @@ def test_a_block_on_many_candidates_needs_a_few_vectors_of_memory() -> None:
     tracemalloc.start()
     try:
         wealth.place(7, theta=X[7] / 20, A_inv=np.eye(20))
-        wealth.settle(A=10 * np.eye(20), b=X[7] / 2)
+        wealth.settle(block_of(10 * np.eye(20), X[7] / 2))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -171,7 +171,6 @@ def test_state_cannot_be_changed_from_outside() -> None:
     for array in (
         estimate.A,
         estimate.A_inv,
-        estimate.b,
         estimate.theta,
         estimate.logdets,
         estimate.regularizers,

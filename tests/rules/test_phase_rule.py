@@ -8,6 +8,7 @@ from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array
 from surepick.rules import phase_rule
 from surepick.rules.phase_rule import Phase, PhaseRule, PhaseState
+from tests.blocks import block_of
 
 
 def brute_force(Z: Array, A: Array, b: Array, width: float, at_least: float = 0.0) -> list[bool]:
@@ -43,18 +44,18 @@ def test_beaten_agrees_with_a_loop_over_pairs(seed: int, monkeypatch: pytest.Mon
     A, b = pulled(rows, rng.standard_normal(dim), rng)
     monkeypatch.setattr(phase_rule, "BLOCK", int(rng.integers(1, 3 * n)))
     width, at_least = float(rng.uniform(0.5, 3.0)), float(rng.choice([0.0, 1.0]))
-    assert Phase(Z, A, b).beaten(width, at_least=at_least).tolist() == brute_force(Z, A, b, width, at_least)
+    assert Phase(Z, block_of(A, b)).beaten(width, at_least=at_least).tolist() == brute_force(Z, A, b, width, at_least)
 
 
 def test_rows_alike_to_many_digits_keep_their_order() -> None:
     """Distances come from differences: rows that agree to eight digits are compared, not confused."""
     Z = np.array([[1.0, 0.0], [1.0, 1e-8], [0.0, 1.0]])
     A, theta = 1e20 * np.eye(2), np.array([1.0, 3.0])
-    assert Phase(Z, A, A @ theta).beaten(3.0).tolist() == [True, True, False]
-    assert Phase(Z[:2], A, A @ theta).beaten(3.0).tolist() == [True, False]
+    assert Phase(Z, block_of(A, A @ theta)).beaten(3.0).tolist() == [True, True, False]
+    assert Phase(Z[:2], block_of(A, A @ theta)).beaten(3.0).tolist() == [True, False]
     # The first two differ by 1e-8 in a direction measured to 1e-10: the gap of 3e-8 is 3e10 standard errors.
-    assert Phase(Z[:2], A, A @ theta).beaten(2.9e10).tolist() == [True, False]
-    assert Phase(Z[:2], A, A @ theta).beaten(3.1e10).tolist() == [False, False]
+    assert Phase(Z[:2], block_of(A, A @ theta)).beaten(2.9e10).tolist() == [True, False]
+    assert Phase(Z[:2], block_of(A, A @ theta)).beaten(3.1e10).tolist() == [False, False]
 
 
 def state_on(Z: Array, **options: object) -> PhaseState:
@@ -73,20 +74,20 @@ def told(dim: int) -> LeastSquares:
 def test_phases_reject_for_good_and_the_last_one_left_is_the_answer() -> None:
     """The second phase sees only who is left, and data of the first play no part in it."""
     state, estimate = state_on(np.eye(3)), told(3)
-    first = state.after_interval(estimate, 10.0 * np.eye(3), 10.0 * np.array([1.0, 0.9, -2.0]))
+    first = state.after_interval(estimate, block_of(10.0 * np.eye(3), 10.0 * np.array([1.0, 0.9, -2.0])))
     assert not first.stopped
     assert state.left.tolist() == [0, 1]
     assert state.alive(0).tolist() == [False, True, False]
-    second = state.after_interval(estimate, 10.0 * np.eye(3), 10.0 * np.array([-3.0, 0.0, 9.0]))
+    second = state.after_interval(estimate, block_of(10.0 * np.eye(3), 10.0 * np.array([-3.0, 0.0, 9.0])))
     assert second.stopped
     assert second.leader == 1
     assert state.n_phases == 2
 
 
 def test_a_phase_without_results_changes_nothing() -> None:
-    """All pulls failed: nobody goes, and the phase counts."""
+    """Nothing was measured: nobody goes, and the phase counts."""
     state = state_on(np.eye(3))
-    verdict = state.after_interval(LeastSquares(3), np.zeros((3, 3)), np.zeros(3))
+    verdict = state.after_interval(LeastSquares(3), block_of(np.zeros((3, 3)), np.zeros(3)))
     assert not verdict.stopped
     assert verdict.leader is None
     assert state.left.tolist() == [0, 1, 2]
@@ -96,7 +97,7 @@ def test_a_phase_without_results_changes_nothing() -> None:
 def test_copies_of_the_answer_are_no_rivals() -> None:
     """Three equal rows and a bad one: the lowest number answers."""
     state = state_on(np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]))
-    verdict = state.after_interval(told(2), 50.0 * np.eye(2), 50.0 * np.array([1.0, 0.0]))
+    verdict = state.after_interval(told(2), block_of(50.0 * np.eye(2), 50.0 * np.array([1.0, 0.0])))
     assert verdict.stopped
     assert verdict.leader == 1
 
@@ -106,7 +107,7 @@ def test_slack_ends_a_tie_exactly_when_the_bound_allows() -> None:
     for noise_std in (0.5, 1.0):
         for n, stops in ((1.01 * 32 * noise_std**2, True), (0.99 * 32 * noise_std**2, False)):
             state = state_on(np.eye(2), epsilon=0.5, noise_std=noise_std)
-            verdict = state.after_interval(told(2), n * np.eye(2), n * np.array([1.0, 1.0]))
+            verdict = state.after_interval(told(2), block_of(n * np.eye(2), n * np.array([1.0, 1.0])))
             assert verdict.stopped == stops
 
 
@@ -117,7 +118,7 @@ def test_the_best_candidate_is_rejected_no_more_often_than_the_price_says() -> N
     wrong = 0
     for _ in range(2000):
         values = rng.standard_normal(2) / np.sqrt(10.0) + np.array([1e-9, 0.0])
-        wrong += bool(Phase(np.eye(2), 10.0 * np.eye(2), 10.0 * values).beaten(width)[0])
+        wrong += bool(Phase(np.eye(2), block_of(10.0 * np.eye(2), 10.0 * values)).beaten(width)[0])
     # The Gaussian tail at sqrt(6) is 0.0072, its bound exp(-3) 0.0498: the count lies near the first, below the second.
     assert 2 <= wrong <= 2000 * risk
 
@@ -127,11 +128,11 @@ def test_near_copies_are_not_compared_by_half_of_their_difference() -> None:
     t, n = 1e-6, 10_000.0
     Z = np.array([[1.0, 1.0], [1.0 + t, 1.0 - 0.29 * t]])
     theta = np.array([1.0, 10.0])  # the first is better by 1.9e-6, and worse by 1e-6 in what was measured
-    phase = Phase(Z, np.diag([n, 0.0]), np.array([n * theta[0], 0.0]))
+    phase = Phase(Z, block_of(np.diag([n, 0.0]), [n * theta[0], 0.0]))
     assert phase.beaten(3.0).tolist() == [False, False]
     assert phase.least_certainty(1, 0.0) == 0.0
     # Unmeasured directions in which they do not differ are no obstacle.
     same = np.array([[1.0, 1.0], [1.0 + t, 1.0]])
-    phase = Phase(same, np.diag([n, 0.0]), np.array([n * theta[0], 0.0]))
+    phase = Phase(same, block_of(np.diag([n, 0.0]), [n * theta[0], 0.0]))
     assert phase.beaten(99.0).tolist() == [True, False]
     assert phase.beaten(101.0).tolist() == [False, False]

@@ -1,12 +1,12 @@
 """What the betting rule bets and what a block pays, for many blocks and directions at once.
 
-The rule itself forms the same four numbers in one pass over the candidates; here they are plain arrays, made of the
-package's own factors, so that tests can check the factors and count errors on thousands of paths.
+The rule itself forms the same four numbers in one pass over the candidates; here they are plain arrays, so that tests
+can check them and count errors on thousands of paths.
 """
 
 import numpy as np
 
-from surepick.core.betting import _block_factors, _is_inside, _root
+from surepick.core.block import root_of
 from surepick.core.linalg import Array, BoolArray
 
 
@@ -18,7 +18,7 @@ def bet_parameters(
     Shapes Y (..., n, d), theta (..., d), A_inv (..., d, d); returns two (..., n).
     """
     m = np.maximum((Y @ theta[..., None])[..., 0] + epsilon, 0.0)
-    s2 = noise_std**2 * ((Y @ _root(A_inv)) ** 2).sum(axis=-1)
+    s2 = noise_std**2 * ((Y @ root_of(A_inv)) ** 2).sum(axis=-1)
     return m, s2
 
 
@@ -28,8 +28,9 @@ def block_statistics(Y: Array, A: Array, b: Array, *, noise_std: float) -> tuple
     Shapes Y (..., n, d) with one y per row, A (..., d, d), b (..., d); returns three (..., n). Outside the range
     z and v mean nothing.
     """
-    estimate, root, unmeasured = _block_factors(A, b)
-    z = (Y @ estimate[..., None])[..., 0]
-    v = noise_std**2 * ((Y @ root) ** 2).sum(axis=-1)
-    inside = _is_inside(((Y @ unmeasured) ** 2).sum(axis=-1), (Y * Y).sum(axis=-1))
-    return z, v, inside & (v > 0)
+    inverse = np.linalg.pinv(A, rcond=1e-12, hermitian=True)
+    solved = Y @ inverse
+    z = (solved @ b[..., None])[..., 0]
+    v = noise_std**2 * (solved * Y).sum(axis=-1)
+    outside = Y - solved @ A
+    return z, v, ((outside**2).sum(axis=-1) <= 1e-18 * (Y * Y).sum(axis=-1)) & (v > 0)

@@ -8,6 +8,7 @@ from surepick.core.betting import Betting
 from surepick.core.evidence import Mixture
 from surepick.core.finite_arms import FiniteArms
 from surepick.core.thresholds import PAPER_APPENDIX, PAPER_MAIN, PAPER_REMARK
+from tests.blocks import block_of
 from tests.statistical.paths import (
     DELTA,
     FALSE_ALARM,
@@ -133,7 +134,7 @@ def test_counted_paths_are_those_of_the_rule_itself(instance: Instance, epsilon:
             if sampler == "challenger":
                 assert wealth.leading(theta[path]) == leader[path]
             wealth.place(int(leader[path]), theta=theta[path], A_inv=A_inv[path])
-            wealth.settle(A=A[path], b=b[path])
+            wealth.settle(block_of(A[path], b[path], theta[path], A_inv[path]))
         n_stopped += wealth.stopped
         assert (-1 if wealth.answer is None else wealth.answer) == blocks.answer[path]
         for book in range(arms.n_arms if epsilon > 0 else 1):

@@ -13,6 +13,7 @@ from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array
 from surepick.core.thresholds import RidgeThreshold, Threshold, UnionThreshold
 from surepick.rules.phase_rule import PhaseRule
+from tests.blocks import block_of
 from tests.statistical.paths import DELTA, N_PATHS, Instance, error_limit
 
 pytestmark = pytest.mark.statistical
@@ -108,7 +109,7 @@ def test_elimination_by_phases_keeps_delta_on_fresh_results() -> None:
             left = np.flatnonzero(state._alive)
             chosen = np.resize(np.union1d(left, [0, 1]), length)
             rewards = instance.means[chosen] + rng.standard_normal(length)
-            if state.after_interval(estimate, X[chosen].T @ X[chosen], rewards @ X[chosen]).stopped:
+            if state.after_interval(estimate, block_of(X[chosen].T @ X[chosen], rewards @ X[chosen])).stopped:
                 break
         wrong += not state._alive[instance.best]
     assert 0 < wrong <= error_limit(n_runs)

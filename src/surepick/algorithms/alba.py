@@ -34,6 +34,7 @@ from typing import final
 import numpy as np
 
 from surepick.core.arms import ArmSet, RowSubset
+from surepick.core.block import Block
 from surepick.core.checks import check_number
 from surepick.core.design import Design
 from surepick.core.design.solve import optimal_design
@@ -293,11 +294,11 @@ class AlbaState:
     def after_pull(self, estimate: LeastSquares) -> None:
         """Nothing: phases are judged as a whole."""
 
-    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> Verdict:
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Reject what the phase's own results reject."""
         left = np.flatnonzero(self._alive)
         Z = self._candidates.gather(left)
-        best, gap, width = self._compared(Z, information, moments)
+        best, gap, width = self._compared(Z, block)
         others = ~np.isin(left, self._candidates.copies(int(left[best])))
         self._alive[left[others & (gap > width)]] = False
         self._lead = float(np.min(((gap + self._rule.epsilon) / np.maximum(width, 1e-300))[others], initial=1e300))
@@ -306,13 +307,13 @@ class AlbaState:
             self._answer = int(left[best])
         return self.exact(estimate)
 
-    def _compared(self, Z: Array, information: Array, moments: Array) -> tuple[int, Array, Array]:
+    def _compared(self, Z: Array, block: Block) -> tuple[int, Array, Array]:
         """Return the best of the rows Z by the phase, by how much it leads the others (m,), and the widths (m,)."""
-        if self._phases.is_complete(information):
-            value, widths = self._phases.reading(Z, moments)
+        if self._phases.is_complete(block.A):
+            value, widths = self._phases.reading(Z, block.moments)
             best = int(np.argmax(value))
             return best, value[best] - value, widths.of(Z[best] - Z)
-        phase = Phase(Z, information, moments)
+        phase = Phase(Z, block)
         best = int(np.argmax(phase.value))
         norm = np.sqrt(square_norms(phase.scaled[best] - phase.scaled))
         width = self._phases.noise_std * math.sqrt(2.0 * self._phases.price) * norm

@@ -24,6 +24,7 @@ import numpy as np
 
 from surepick.algorithms import create_learner
 from surepick.algorithms.estimates import Estimates, estimates_of
+from surepick.algorithms.history import History
 from surepick.algorithms.learner import Arm, Decision, Learner
 from surepick.algorithms.result import Result
 from surepick.core.arms import ArmSet
@@ -77,19 +78,23 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
             (`MappedArms`) or on a cluster (`DaskArms`); or a set of vectors (`Sphere`, `Ellipsoid`, `Hypercube`,
             `TopK`).
         pull: measures an arm, given by its row number (by the vector itself where arms are vectors), and returns the
-            reward. It may raise `Skipped` if the measurement was lost for a reason that does not depend on its value.
+            reward. It may raise `Skipped` if the measurement was lost, for any reason but its value; the arm is asked
+            for again later.
         delta: largest accepted probability of a wrong answer.
-        noise_std: standard deviation of the noise of one measurement, or an upper bound.
+        noise_std: sub-Gaussian scale of the noise of one measurement, or an upper bound. For Gaussian noise that is its
+            standard deviation; for rewards that lie between lo and hi it is (hi - lo)/2. The standard deviation alone
+            is not enough where noise is skewed: for rare failures among successes take the range.
         epsilon: an answer that loses at most this to the best is right.
         candidates: what is compared, if not the arms: rows with the same features, never measured.
         algorithm: its name, see `surepick.algorithms`.
         seed: of whatever the algorithm draws.
         max_pulls: measure at most this often; rewards from `history` do not count. Then the result says what is known,
             with `stopped` False.
-        history: earlier (arm, reward) pairs, the arm by row number or by name. Valid if each arm was chosen before its
-            reward was known and no reward is left out. The `result.history` of an earlier call with the same arms,
-            seed and options goes on exactly where that call was. Any other history informs the estimate, but the
-            betting rule starts its bets anew: answers from several such calls share no delta, each has its own.
+        history: what was measured before. The `result.history` of an earlier call with the same arms, seed and options:
+            goes on exactly where that call was, failures and bets included; with others it is refused. Or plain
+            (arm, reward) pairs, the arm by row number or by name: unsolicited results. These are valid if each arm was
+            chosen before its reward was known and no reward is left out; they inform the estimate, but the betting rule
+            starts its bets anew, so answers from several such calls share no delta, each has its own.
         on_pull: called with a `Progress` after each pull. To stop early, return False; any other value goes on.
         options: options of the algorithm.
 
@@ -120,7 +125,7 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     limit = math.inf if max_pulls is None else check_count("max_pulls", max_pulls, least=0)
     seed = check_seed(seed)
     arm_set = arms if isinstance(arms, VectorSet) else as_arms(arms)
-    earlier = _checked_history(history, arm_set)
+    earlier = history if isinstance(history, History) else _checked_history(history, arm_set)
     learner = create_learner(
         algorithm,
         arm_set,
@@ -131,12 +136,28 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         seed=seed,
         **options,
     )
+    if isinstance(earlier, History):
+        _replay(learner, earlier)
+        earlier = []
     return _Session(learner, seed, pull, on_pull).run(earlier, limit)
+
+
+def _replay(learner: Learner, history: History) -> None:
+    try:
+        learner.replay(history.log)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"`history` must be of the same arms, algorithm and options: {error} To use its rewards all the same, as "
+            "unsolicited results with new bets, pass list(history)."
+        ) from error
+    for arm, n in learner.pending.items():  # whoever asked is gone; we ask again
+        for _ in range(n):
+            learner.fail(arm)
 
 
 @final
 class _Session:
-    """One call of `identify`: the learner, every reward so far, and what to do when something goes wrong."""
+    """One call of `identify`: the learner, and what to do when something goes wrong."""
 
     def __init__(
         self,
@@ -147,7 +168,8 @@ class _Session:
     ) -> None:
         self._learner, self._seed = learner, seed
         self._pull, self._on_pull = pull, on_pull
-        self._history: list[tuple[Any, float]] = []
+        self._untold: tuple[Arm, float] | None = None
+        """A reward on its way to the learner."""
         self._is_outside = False
         """Whether the user's code is running, so that the learner is in a sound state."""
         self._contradicted = False
@@ -178,7 +200,8 @@ class _Session:
             raise self._failed(f"summing up failed: {_said(error)}", None) from error
 
     def _go(self, earlier: list[tuple[Any, float]], limit: float) -> None:
-        self._go_through(earlier)
+        for arm, reward in earlier:
+            self._tell(arm, reward)
         self._watch_noise()
         n_pulled = n_skipped = 0
         while not self._learner.stopped and n_pulled < limit:
@@ -189,29 +212,19 @@ class _Session:
             if measured is None:
                 self._learner.fail(arm)
                 if n_skipped == SKIPPED_IN_A_ROW:
-                    raise self._failed(f"{n_skipped:,} measurements in a row were skipped", arm)
+                    raise self._failed(
+                        f"{n_skipped:,} measurements in a row were skipped, the last of {self._label(arm)}; an arm "
+                        "that cannot be measured may be one of the `candidates`, not of the arms",
+                        arm,
+                    )
                 continue
             self._tell(arm, measured)
             # At powers of two: the cost of all checks together stays O(d) per pull.
-            if len(self._history) & (len(self._history) - 1) == 0:
+            n_told = self._learner.estimate.n_pulls
+            if n_told & (n_told - 1) == 0:
                 self._watch_noise(arm)
             if not self._reports(arm, measured):
                 break
-
-    def _go_through(self, earlier: list[tuple[Any, float]]) -> None:
-        """Take in earlier rewards; as long as they are what the learner would have asked for, as answers to its asks.
-
-        So a session that was cut off goes on exactly where it was, bets included. From the first arm on that the
-        learner would not have asked for, rewards are results nobody asked for.
-        """
-        is_own = True
-        for arm, reward in earlier:
-            if is_own and not self._learner.stopped:
-                asked = self._next_arm()
-                if _key(asked) != arm:
-                    is_own = False
-                    self._learner.fail(asked)
-            self._tell(arm, reward)
 
     def _next_arm(self) -> Arm:
         try:
@@ -220,12 +233,12 @@ class _Session:
             raise self._failed(f"planning the next pull failed: {_said(error)}", None) from error
 
     def _tell(self, arm: Arm, reward: float) -> None:
-        self._history.append((_key(arm), reward))
+        self._untold = arm, reward
         try:
             self._learner.tell(arm, reward)
         except Exception as error:
-            self._history.pop()
             raise self._failed(f"taking in the reward {reward!r} failed: {_said(error)}", arm) from error
+        self._untold = None
 
     def _measure(self, arm: Arm) -> float | None:
         self._is_outside = True
@@ -251,7 +264,7 @@ class _Session:
         """Tell the user about a pull; return whether to go on."""
         if self._on_pull is None:
             return True
-        progress = Progress(arm, reward, len(self._history), self._learner.decision)
+        progress = Progress(arm, reward, self._learner.estimate.n_pulls, self._learner.decision)
         self._is_outside = True
         try:
             answer = self._on_pull(progress)
@@ -268,7 +281,7 @@ class _Session:
         except Exception:  # noqa: BLE001 - whatever it is, the rewards were paid for and must not be lost with it
             result = self._bare_result()
         return PullFailed(
-            f"{what}. Rewards kept: {len(self._history)}. Look at `error.result`, or remove the cause and go on with "
+            f"{what}. Rewards kept: {result.n_pulls}. Look at `error.result`, or remove the cause and go on with "
             "`identify(..., history=error.result.history)`.",
             arm,
             result,
@@ -280,20 +293,21 @@ class _Session:
 
     def _recover(self) -> None:
         """Bring a learner that was cut off in the middle of a step back to where its log says it is."""
-        self._learner.replay(self._learner.log)
-        for arm, reward in self._history[self._learner.estimate.n_pulls :]:
-            self._learner.tell(arm, reward)
+        log = self._learner.log
+        self._learner.replay(log)
+        if self._untold is not None and log[-1] != ("tell", _key(self._untold[0]), self._untold[1]):
+            self._learner.tell(*self._untold)
 
     def _residual_sum(self) -> float:
         """Return the sum of squared residuals, from the residuals themselves: nothing cancels."""
-        white = self._learner.white
-        pulled, place = np.unique([white.number_of(arm) for arm, _ in self._history], return_inverse=True)
+        white, history = self._learner.white, History(self._learner.log)
+        pulled, place = np.unique([white.number_of(arm) for arm, _ in history], return_inverse=True)
         fits = white.gather(pulled) @ self._learner.estimate.theta
         with np.errstate(over="ignore"):
-            return float(np.square(np.array([reward for _, reward in self._history]) - fits[place]).sum())
+            return float(np.square(np.array([reward for _, reward in history]) - fits[place]).sum())
 
     def _noise_estimate(self) -> float:
-        spare = len(self._history) - self._learner.white.dim
+        spare = self._learner.estimate.n_pulls - self._learner.white.dim
         if spare < 1 or not self._learner.estimate.has_theta:
             return math.nan
         return math.sqrt(self._residual_sum() / spare)
@@ -302,13 +316,13 @@ class _Session:
         """Warn, once, if the rewards scatter too much for `noise_std`; the user's call is `depth` frames up."""
         if self._contradicted or not self._learner.estimate.has_theta:
             return
-        noise_std = self._learner.noise_std
-        evidence = noise_evidence(self._residual_sum() / noise_std**2, len(self._history))
+        noise_std, n_pulls = self._learner.noise_std, self._learner.estimate.n_pulls
+        evidence = noise_evidence(self._residual_sum() / noise_std**2, n_pulls)
         if evidence < math.log(1.0 / FALSE_ALARM):
             return
         self._contradicted = True
         text = (
-            f"the rewards scatter around the fit by {self._noise_estimate():.3g} (from {len(self._history)} pulls) but "
+            f"the rewards scatter around the fit by {self._noise_estimate():.3g} (from {n_pulls} pulls) but "
             f"noise_std = {noise_std:g} was given: either the noise is larger, or the mean reward is not linear in the "
             f"features. The risk delta = {self._learner.delta:g} is not guaranteed then. Start again with a larger "
             "noise_std, or with features that describe the rewards better."
@@ -339,17 +353,17 @@ class _Session:
             "noise_std": learner.noise_std,
             "algorithm": learner.algorithm,
             "seed": self._seed,
-            "history": tuple(self._history),
+            "history": History(learner.log),
         }
 
     def _bare_result(self) -> Result:
         """Return the rewards and nothing made of them: for arms or estimates that can no longer be read."""
-        learner = self._learner
+        learner, history = self._learner, History(self._learner.log)
         return Result(
             best=None,
             best_name=None,
-            n_pulls=len(self._history),
-            counts=Counter(arm for arm, _ in self._history),
+            n_pulls=len(history),
+            counts=Counter(arm for arm, _ in history),
             stopped=False,
             interrupted=False,
             evidence=0.0,

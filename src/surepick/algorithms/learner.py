@@ -3,23 +3,26 @@
 A learner is a fold over its log: the same log gives the same state bit for bit. It knows no clock, no file and no
 global random state. Time runs in *intervals*: when one opens, the sampler plans from the results so far, the
 rule fixes its bets, and from then on the sequence of arms depends on no reward until all of the interval's asks are
-told or failed. Hence a batch within an interval is exact, and pending asks are accounted for.
+told. Hence a batch within an interval is exact, and pending asks are accounted for. An ask that failed is made again,
+so an interval always consists of the arms it was planned with: whoever gives up measurements because of other results
+gains nothing by it (docs/guarantee.md, "Failures").
 
 What belongs to an interval: its planned asks, and further asks made before any of its results is in (a batch larger
-than planned). Asks beyond that, and results nobody asked for, improve the estimate but carry no bets.
+than planned). Asks beyond that, and unsolicited results, improve the estimate but carry no bets.
 """
 
-import copy
 import math
 import reprlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, cast, final
 
 import numpy as np
 
 from surepick.core.arms import ArmSet
+from surepick.core.block import LARGEST_REWARD, Block
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std, check_number, check_seed
 from surepick.core.design.solve import as_candidates
 from surepick.core.estimate import LeastSquares
@@ -38,11 +41,11 @@ from surepick.rules.verdict import Verdict
 Arm = Any
 """What users call an arm: a row number, or a vector (d,) of a set of vectors."""
 
-LARGEST_REWARD = 1e12
-"""In units of noise_std: a sum of squares of larger ones leaves no digits for the noise."""
+MOST_ASKS = 10_000_000
+"""Arms in one batch; more do not fit into memory, and nobody measures so many before looking."""
 
 Event = tuple[str, Any] | tuple[str, Any, float]
-"""("ask", n), ("tell", arm, reward) or ("fail", arm); an arm that is a vector is written as a tuple of numbers."""
+"""("start", identity), ("ask", arms), ("tell", arm, reward) or ("fail", arm); a vector is written as a tuple."""
 
 
 class Algorithm(Protocol):
@@ -75,16 +78,17 @@ class Decision:
 class _Interval:
     """Asks that belong together, and what their results add up to."""
 
-    def __init__(self, dim: int, length: int) -> None:
+    def __init__(self, block: Block, length: int) -> None:
+        self.block = block
         self.left = length
-        self.pending = 0
+        """Planned asks not yet made."""
+        self.open = 0
+        """Asks made and not told; a failed one is to be made again."""
         self.n_told = 0
-        self.information = np.zeros((dim, dim))
-        self.moments = np.zeros(dim)
 
     @property
     def is_over(self) -> bool:
-        return self.left == 0 and self.pending == 0
+        return self.left == 0 and self.open == 0
 
 
 @final
@@ -180,20 +184,35 @@ class Learner:
         self._at_work = self._rule.work_on(cast(ArmSet, self.candidates))  # a rule on vectors knows its set already
         self._interval: _Interval | None = None
         self._pending: dict[int, deque[_Interval | None]] = {}
+        self._owed: deque[tuple[int, _Interval | None]] = deque()  # asks that failed, to be made again
         self._rows: dict[int, Array] = {}
         self._verdict: Verdict | None = None
         self._log: list[Event] = []
-        self._is_own = True  # no result that nobody asked for
+        self._is_own = True  # no unsolicited result so far
+
+    @cached_property
+    def identity(self) -> str:
+        """What the learner's state depends on besides the events: algorithm, options, and the content of the arms."""
+        own = "" if self.candidates is self.white else f" for candidates {_content(self.candidates)}"
+        return (
+            f"{self.algorithm} {_written(self._composition)} on arms {_content(self.white)}{own}, "
+            f"delta={self.delta!r}, noise_std={self.noise_std!r}, epsilon={self.epsilon!r}, seed={self.seed}"
+        )
 
     @property
     def log(self) -> Sequence[Event]:
-        """Everything that happened, in order."""
-        return tuple(self._log)
+        """Everything that happened, in order; the first event says whose log it is."""
+        return (("start", self.identity), *self._log)
 
     @property
     def n_pending(self) -> int:
         """Asks that are neither told nor failed."""
         return sum(len(asks) for asks in self._pending.values())
+
+    @property
+    def pending(self) -> Mapping[Any, int]:
+        """The same per arm, by row number; by the numbers of the vector where arms are vectors."""
+        return {self.white.key_of(number): len(asks) for number, asks in self._pending.items()}
 
     @property
     def counts(self) -> Mapping[Any, int]:
@@ -212,21 +231,30 @@ class Learner:
         estimate, but carry no bets: many workers that never wait cost pulls (see `docs/experiment.md`).
         """
         n = check_count("n", n, least=1)
-        self._log.append(("ask", n))
-        return [self.white.arm_of(self._next_arm()) for _ in range(n)]
+        if n > MOST_ASKS:
+            raise InvalidInput(
+                f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for the next arms when you need them."
+            )
+        numbers = [self._next_arm() for _ in range(n)]
+        self._log.append(("ask", tuple(self.white.key_of(number) for number in numbers)))
+        return [self.white.arm_of(number) for number in numbers]
 
     def _next_arm(self) -> int:
         interval = self._interval
-        if interval is None and not (self._verdict is not None and self._verdict.stopped):
-            interval = self._interval = self._open()
         belongs: _Interval | None = None
+        if self._owed and (interval is None or interval.left == 0):
+            arm, belongs = self._owed.popleft()
+            self._pending.setdefault(arm, deque()).append(belongs)
+            return arm
+        if interval is None and not self.stopped:
+            interval = self._interval = self._open()
         if interval is not None and interval.left > 0:
             interval.left -= 1
             belongs = interval
         elif interval is not None and interval.n_told == 0:
             belongs = interval  # no result is in yet, so the interval may still grow
         if belongs is not None:
-            belongs.pending += 1
+            belongs.open += 1
         arm = self._sampler.next()
         self._pending.setdefault(arm, deque()).append(belongs)
         return arm
@@ -240,18 +268,21 @@ class Learner:
         if theta is not None and isinstance(self.white, WhitenedArms):  # a fixed design asks nobody who leads
             leader = self._at_work.leader(estimate)
             alive = self._at_work.alive(leader)
+            alive = None if alive is None else alive.copy()  # a plan must not see what is refuted later
         situation = Situation(
             n_pulls=estimate.n_pulls,
             theta=theta,
             leader=leader,
             alive=alive,
             estimate=estimate,
-            pending={arm: len(asks) for arm, asks in self._pending.items()},
+            pending=Counter({arm: len(asks) for arm, asks in self._pending.items()})
+            + Counter(arm for arm, _ in self._owed),
         )
         length = self._sampler.open(situation)
         if leader is not None:
             self._at_work.open(estimate, leader)
-        return _Interval(self.white.dim, length)
+        known = (np.zeros(self.white.dim), None) if theta is None else (theta, estimate.A_inv)
+        return _Interval(Block.opened(*known), length)
 
     def tell(self, arm: Arm, reward: float) -> None:
         """Take in a result, asked for or not. Of several pending asks of an arm the oldest is answered."""
@@ -265,7 +296,7 @@ class Learner:
             )
         if isinstance(self.white, NumberedVectors) and self._rule.is_fixed_design and arm not in self._pending:
             raise InvalidInput(
-                f"stopping={self._rule.name!r} rests on its own fixed design and cannot use a result nobody asked for, "
+                f"stopping={self._rule.name!r} rests on its own fixed design and cannot use an unsolicited result, "
                 f'got one of arm {self.white.key_of(arm)}; use stopping="evidence" for such results.'
             )
         self._log.append(("tell", self.white.key_of(arm), reward))
@@ -277,23 +308,25 @@ class Learner:
         interval = self._answered(arm)
         if interval is not None:
             interval.n_told += 1
-            interval.information += x[:, None] * x
-            interval.moments += reward * x
+            interval.open -= 1
+            interval.block.add(x, reward)
         if not self.stopped:
             self._verdict = self._at_work.after_pull(self.estimate) or self._verdict
             self._close_if_over()
 
     def fail(self, arm: Arm) -> None:
-        """Take back the oldest pending ask of an arm, for a reason that depends on no result since it was asked."""
+        """Give up the oldest pending ask of an arm; it will be asked for again.
+
+        Any reason will do but the value itself: a broken plate, a time limit, even what other measurements said. A
+        value that was seen must be told. An arm that cannot be measured at all does not belong among the arms.
+        """
         arm = self.white.number_of(arm)
         name = self.white.key_of(arm)
         if not self._pending.get(arm):
             pending = [self.white.key_of(number) for number in sorted(self._pending)]
             raise InvalidInput(f"arm {name} has no pending ask that could fail; pending are {pending}.")
         self._log.append(("fail", name))
-        self._answered(arm)
-        if not self.stopped:
-            self._close_if_over()
+        self._owed.append((arm, self._answered(arm)))
 
     def _answered(self, arm: int) -> _Interval | None:
         asks = self._pending.get(arm)
@@ -302,8 +335,6 @@ class Learner:
         interval = asks.popleft()
         if not asks:
             del self._pending[arm]
-        if interval is not None:
-            interval.pending -= 1
         return interval
 
     def _close_if_over(self) -> None:
@@ -313,7 +344,7 @@ class Learner:
     @one_blas_thread
     def _close(self, interval: _Interval) -> None:
         self._interval = None
-        verdict = self._at_work.after_interval(self.estimate, interval.information, interval.moments)
+        verdict = self._at_work.after_interval(self.estimate, interval.block)
         self._verdict = verdict or self._verdict
 
     @property
@@ -400,46 +431,25 @@ class Learner:
         )
         return max(0.0, bound)
 
-    def snapshot(self) -> dict[str, Any]:
-        """Return a copy of the state, for `restore` of this learner; the arms themselves are not copied."""
-        return {"learner": self._identity(), "state": copy.deepcopy(self._mutable(), self._shared())}
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go back to a snapshot of this learner.
-
-        Raises:
-            InvalidInput: not a snapshot, or one of a learner with other arms or options.
-        """
-        given: object = snapshot
-        if not isinstance(given, Mapping) or set(given) != {"learner", "state"}:
-            raise InvalidInput(f"`snapshot` must come from `snapshot()`, got {reprlib.repr(given)}.")
-        if snapshot["learner"] != self._identity():
-            raise InvalidInput(
-                f"`snapshot` must be of this learner, {self._identity()}, got one of {snapshot['learner']}; restore it "
-                "into a learner with the same arms and options."
-            )
-        self.__dict__.update(copy.deepcopy(dict(snapshot["state"]), self._shared()))
-
-    def _identity(self) -> str:
-        arms = self.arms.description if isinstance(self.arms, VectorSet) else f"{self.arms.n_arms} arms"
-        return (
-            f"{self.algorithm} {self._composition} on {arms} with {self.white.dim} features, delta={self.delta}, "
-            f"noise_std={self.noise_std}, epsilon={self.epsilon}, seed={self.seed}"
-        )
-
     def replay(self, log: Sequence[Event]) -> None:
         """Start afresh and go through a log; ends in the state the log was written in, bit for bit.
 
         Raises:
-            InvalidInput: what in the log is no event, or cannot have happened. The learner is then as it was.
+            InvalidInput: the log is of a learner with other arms or options, or holds what is no event or cannot have
+                happened. The learner is then as it was.
         """
         given: object = log
         if isinstance(given, str | bytes) or not isinstance(given, Sequence):
             raise InvalidInput(f"`log` must be a list of events as in `Learner.log`, got {reprlib.repr(given)}.")
+        if not log or log[0] != ("start", self.identity):
+            raise InvalidInput(
+                f"`log` must begin with ('start', identity) of this learner, {self.identity!r}, got "
+                f"{log[0] if log else 'nothing'!r}; replay it on a learner with the same arms and options."
+            )
         before = dict(self.__dict__)
         try:
             self._begin()
-            for place, event in enumerate(log):
+            for place, event in enumerate(log[1:], start=1):
                 self._go_through(event, place)
         except BaseException:
             self.__dict__.update(before)
@@ -447,22 +457,38 @@ class Learner:
 
     def _go_through(self, event: Event, place: int) -> None:
         match event:
-            case ("ask", n):
-                self.next_arms(n)
+            case ("ask", arms):
+                asked = self.next_arms(len(arms))
+                if self._log[-1] != event:
+                    raise InvalidInput(
+                        f"event {place} of `log` asked for {reprlib.repr(arms)} where this learner asks for "
+                        f"{reprlib.repr(asked)}; the log was changed, or written by another version."
+                    )
             case ("tell", arm, reward):
                 self.tell(arm, reward)
             case ("fail", arm):
                 self.fail(arm)
             case _:
                 raise InvalidInput(
-                    f"event {place} of `log` must be ('ask', n), ('tell', arm, reward) or ('fail', arm), got "
+                    f"event {place} of `log` must be ('ask', arms), ('tell', arm, reward) or ('fail', arm), got "
                     f"{reprlib.repr(event)}; pass a log as `Learner.log` has it."
                 )
 
-    def _mutable(self) -> dict[str, Any]:
-        fixed = {"arms", "white", "candidates", "delta", "noise_std", "epsilon", "seed", "algorithm", "_composition"}
-        return {name: value for name, value in self.__dict__.items() if name not in fixed}
 
-    def _shared(self) -> dict[int, Any]:
-        fixed = (self.arms, self.white, self.candidates, getattr(self.candidates, "arms", None), self._rule)
-        return {id(value): value for value in fixed}
+def _content(rows: WhitenedArms | NumberedVectors) -> str:
+    """Return what tells these arms from others."""
+    if isinstance(rows, NumberedVectors):
+        return _written(rows.vectors)
+    return rows.digest().hex()
+
+
+def _written(value: Any) -> str:
+    """Return a value in words that are the same in every process, with all digits."""
+    if is_dataclass(value) and not isinstance(value, type):
+        options = ", ".join(f"{field.name}={_written(getattr(value, field.name))}" for field in fields(value))
+        return f"{type(value).__name__}({options})"
+    if isinstance(value, np.ndarray):
+        return repr(value.tolist())
+    written = repr(value)
+    # An object without words of its own is written with its address in memory.
+    return type(value).__qualname__ if written == object.__repr__(value) else written

@@ -24,7 +24,7 @@ from typing import Literal, final
 import numpy as np
 
 from surepick.core.checks import check_number
-from surepick.core.linalg import cholesky, solve_lower
+from surepick.core.linalg import Array, cholesky, solve_lower
 from surepick.core.thresholds import RidgeThreshold
 from surepick.errors import InvalidInput
 from surepick.rules.asked import Asked
@@ -143,10 +143,12 @@ class LinGapEChooser:
         self._greedy = GreedyChoice(ground.arms) if selection == "greedy" else None
         self._ratio = L1Allocation(ground.arms) if selection == "ratio" else None
         self._situation: Situation | None = None
+        self._theta: Array | None = None
 
     def look(self, situation: Situation) -> None:
         """Take in the results so far."""
         self._situation = situation
+        self._theta = situation.theta if self._threshold is None else RidgeEstimate(situation.estimate).theta
         self._asked.renew(situation)
 
     def choose(self) -> int:
@@ -172,13 +174,13 @@ class LinGapEChooser:
 
     def _challenger(self, situation: Situation, leader: int) -> int:
         """Return the candidate with the largest upper confidence bound on its lead over the leader."""
-        ground, A = self._ground, self._asked.A
+        ground, A, theta = self._ground, self._asked.A, self._theta
+        assert theta is not None
         if self._threshold is None:
-            assert situation.theta is not None
             return largest_loss_bound(
                 ground.candidates,
                 leader,
-                situation.theta,
+                theta,
                 A,
                 delta=ground.delta,
                 noise_std=ground.noise_std,
@@ -189,7 +191,6 @@ class LinGapEChooser:
             n_pulls=self._asked.n, dim=len(A), logdet=logdet, delta=ground.delta, noise_std=ground.noise_std
         )
         width = float(np.sqrt(2.0 * limit))
-        theta = RidgeEstimate(situation.estimate).theta
         factor = solve_lower(cholesky(A), np.eye(len(A))).T
         found = ground.candidates.rivals(
             leader, theta, [factor], lambda gap, square: gap - width * np.sqrt(square), 1, situation.alive

@@ -16,13 +16,15 @@ from typing import Any, Literal, Self, final
 import numpy as np
 
 from surepick.algorithms.estimates import Estimates
+from surepick.algorithms.history import History
+from surepick.algorithms.learner import Event
 from surepick.core.linalg import Array
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.files import replacing
 
 FORMAT = "surepick result"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @final
@@ -49,7 +51,8 @@ class Result:
         noise_estimate: standard deviation of the rewards around the fit; NaN while there are too few.
         noise_contradicted: whether the rewards scatter more than `noise_std` allows; then the guarantee is void.
         delta, epsilon, noise_std, algorithm, seed: as they were given.
-        history: every (arm, reward) in order; hand it to the next `identify` to go on from here.
+        history: every (arm, reward) in order; hand it to the next `identify`, with the same arms and options, to go on
+            exactly here. `history.log` has the asks and failures between them.
         arms: estimate and interval of every arm; of those pulled and the best where all cannot be listed.
         candidates: the same for every candidate, if they were given.
         arm_set: what the set is called if its arms are vectors, such as "the unit sphere in R^3"; else "".
@@ -76,7 +79,7 @@ class Result:
     noise_std: float
     algorithm: str
     seed: int
-    history: tuple[tuple[Any, float], ...] = field(repr=False)
+    history: History = field(repr=False)
     arms: Estimates = field(repr=False)
     candidates: Estimates | None = field(repr=False)
     arm_set: str = ""
@@ -230,6 +233,7 @@ class Result:
             "algorithm": self.algorithm,
             "seed": self.seed,
             "history": [[_plain_arm(arm), _plain(reward)] for arm, reward in self.history],
+            "log": [_plain_event(event) for event in self.history.log],
             "arms": _plain_estimates(self.arms),
             "candidates": None if self.candidates is None else _plain_estimates(self.candidates),
             "arm_set": self.arm_set,
@@ -255,7 +259,7 @@ class Result:
         for name in _FLOATS:
             fields[name] = float(fields[name])
         fields["counts"] = {_read_arm(arm): int(pulls) for arm, pulls in fields["counts"]}
-        fields["history"] = tuple((_read_arm(arm), float(reward)) for arm, reward in fields["history"])
+        fields["history"] = History([_read_event(event) for event in fields.pop("log")])  # it has the pairs too
         if isinstance(fields["best"], list):
             fields["best"] = _floats(fields["best"])
         fields["theta"] = None if fields["theta"] is None else _floats(fields["theta"])
@@ -364,6 +368,26 @@ def _plain_arm(arm: Any) -> Any:
 
 def _read_arm(arm: Any) -> Any:
     return tuple(float(entry) for entry in arm) if isinstance(arm, list) else int(arm)
+
+
+def _plain_event(event: Event) -> list[Any]:
+    kind, what, *reward = event
+    if kind == "ask":
+        return [kind, [_plain_arm(arm) for arm in what]]
+    return [kind, what if kind == "start" else _plain_arm(what), *reward]
+
+
+def _read_event(event: Sequence[Any]) -> Event:
+    match event:
+        case ["start", str(identity)]:
+            return "start", identity
+        case ["ask", list(arms)]:
+            return "ask", tuple(_read_arm(arm) for arm in arms)
+        case ["tell", arm, reward]:
+            return "tell", _read_arm(arm), float(reward)
+        case ["fail", arm]:
+            return "fail", _read_arm(arm)
+    raise ValueError(f"{event!r} is no event")
 
 
 def _plain_estimates(table: Estimates) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from typing import Any, final
 import numpy as np
 
 from surepick.core.arms import ArmSet
+from surepick.core.block import Block
 from surepick.core.checks import check_vector
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.solve import separating_design
@@ -153,7 +154,7 @@ class OracleState:
     def after_pull(self, estimate: LeastSquares) -> None:
         """Nothing: tests come after batches."""
 
-    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> Verdict:
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Test the answer with the next k."""
         verdict = self.exact(estimate)
         self._k += 2

@@ -21,7 +21,7 @@ from surepick.core.linalg import (
     one_blas_thread,
     tall_qr,
 )
-from surepick.core.rows import Smallest, row_chunks, square_norms
+from surepick.core.rows import Smallest, row_chunks, row_digest, square_norms
 from surepick.errors import InvalidInput
 
 # Below this many rows, fetching them by number beats a pass over all arms.
@@ -101,6 +101,10 @@ class ArmSet(Protocol):
         """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""
         ...
 
+    def digest(self) -> bytes:
+        """Return a hash of all rows in order: two sets with the same one are the same arms."""
+        ...
+
     def best(self, theta: Array, among: BoolArray | None = None) -> int:
         """Return the arm with the largest theta'x; of equals, the lowest row number. `among`: look at these alone."""
         ...
@@ -168,6 +172,10 @@ class RowOracles(ABC):
     def triangle(self) -> Array:
         """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""
         return tall_qr(self.chunks(), self.dim)
+
+    def digest(self) -> bytes:
+        """Return a hash of all rows in order, whatever the chunks; one pass."""
+        return row_digest(rows for _, rows in self.chunks())
 
     def _each(self, work: Callable[[IntArray, Array], T], among: BoolArray | None = None) -> Iterator[T]:
         """Yield work(row numbers, rows) of the arms in `among` (None: all), in order, at most a chunk at a time.

@@ -2,8 +2,8 @@
 
 Notation: z_b (d,) candidates as rows (the arms, unless other candidates are asked about); l the leader,
 y = z_l - z_b (d,); theta (d,) and A (d, d) estimate and information of ALL results before the block;
-A_k (d, d) = sum x x' and b_k (d,) = sum r x over the block; z = y'A_k^+ b_k and v = noise_std^2 y'A_k^+ y
-what the block says about theta'y; m = max(theta'y + epsilon, 0) and s2 = noise_std^2 y'A^-1 y the bet;
+A_k (d, d) = sum x x' over the block; z and v = noise_std^2 y'A_k^+ y what the block by itself says about theta'y and
+the variance of that (`core.block`); m = max(theta'y + epsilon, 0) and s2 = noise_std^2 y'A^-1 y the bet;
 L_b the log wealth, 0 at the start. When a block ends, for every b whose y is in the range of A_k,
 
     L_b += log of the integral over D >= 0 of  N(D; m, s2) / P(D >= 0) * exp(D (z + epsilon)/v - D^2 / (2 v))
@@ -22,10 +22,10 @@ epsilon > 0 the same holds for z + epsilon whenever the leader loses epsilon or 
 
 The proof asks of whoever uses it:
  * the arms of a block are fixed before its first result, and so are the bets: `place` first, then pull;
- * `settle` once every ask of the block is told, or has failed for a reason that depends on no result of the block;
- * results nobody asked for may enter theta and A of later blocks, never the A_k, b_k of a block;
+ * `settle` once every ask of the block is told; one that failed is made again, so that A_k stays as it was planned;
+ * unsolicited results may enter theta and A of later blocks, never a block;
  * no stopping inside a block: the state changes in `settle` alone;
- * noise_std is known, or an upper bound.
+ * noise_std is a sub-Gaussian scale of the noise.
 
 Reference: mixture martingales, Robbins (1970), here with a truncated normal mixture; Ville (1939).
 """
@@ -40,6 +40,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from surepick.core.arms import PairForms
+from surepick.core.block import NEGLIGIBLE, Block, fit, root_of
 from surepick.core.checks import (
     check_count,
     check_delta,
@@ -53,11 +54,6 @@ from surepick.errors import InvalidInput
 
 T = TypeVar("T")
 
-# y counts as inside the range of A_k if what sticks out is rounding: a larger part left out would bias z.
-RANGE_TOL = 1e-9
-# Eigenvalues of A_k below this share of the largest are rounding. One kept by mistake is harmless: dividing
-# by it makes v so large that the bet returns the stake.
-RANK_TOL = 1e-12
 # From here on the normal distribution function is 1 to double precision.
 CERTAIN = 9.0
 
@@ -137,29 +133,6 @@ def log_bet(z: ArrayLike, v: ArrayLike, m: ArrayLike, s2: ArrayLike) -> Array:
     return np.asarray(value - 0.5 * widening)
 
 
-def _root(A_inv: Array) -> Array:
-    """Factor F with F F' = A_inv: a sum of squares |F'y|^2 cannot turn negative by rounding, as y'(A_inv y) can."""
-    spread, axes = np.linalg.eigh(A_inv)
-    root: Array = axes * np.sqrt(np.maximum(spread, 0.0))[..., None, :]
-    return root
-
-
-def _block_factors(A: Array, b: Array) -> tuple[Array, Array, Array]:
-    """A_k^+ b_k (..., d), a root of A_k^+, and the projection (..., d, d) on what the block did not measure."""
-    spread, axes = np.linalg.eigh(A)
-    has_rank = spread > RANK_TOL * np.maximum(spread[..., -1:], 0.0)
-    inverse = np.where(has_rank, 1.0 / np.where(has_rank, spread, 1.0), 0.0)
-    moments = inverse * (b[..., None, :] @ axes)[..., 0, :]
-    estimate = (axes @ moments[..., None])[..., 0]
-    return estimate, axes * np.sqrt(inverse)[..., None, :], axes * np.where(has_rank, 0.0, 1.0)[..., None, :]
-
-
-def _is_inside(outside: Array, square: Array) -> BoolArray:
-    """Whether a y of this square norm is in the block's range, given the square of what sticks out."""
-    inside: BoolArray = outside <= RANGE_TOL**2 * square
-    return inside
-
-
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Betting:
@@ -199,7 +172,7 @@ class _Book:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _Bets:
     """The bets of one open block, kept as the d^2 numbers from which every m and s2 follows."""
 
     leader: int
@@ -221,7 +194,7 @@ class Wealth:
         self.n_blocks = 0
         self._candidates = candidates
         self._books: dict[int, _Book] = {}
-        self._block: _Block | None = None
+        self._bets: _Bets | None = None
         self._answer: int | None = None
 
     @property
@@ -237,7 +210,7 @@ class Wealth:
     @property
     def leader(self) -> int | None:
         """Leader of the open block, None between blocks."""
-        return None if self._block is None else self._block.leader
+        return None if self._bets is None else self._bets.leader
 
     @property
     def survivors(self) -> IntArray:
@@ -296,7 +269,7 @@ class Wealth:
             theta: Estimate (d,) from all results so far; copied.
             A_inv: Inverse information (d, d) of all results so far, without noise_std; copied.
         """
-        if self._block is not None:
+        if self._bets is not None:
             raise InvalidInput("the previous block is still open; settle it before placing new bets.")
         if self.stopped:
             raise InvalidInput(f"the rule has stopped at {self._answer}; no further bets can be placed.")
@@ -309,38 +282,38 @@ class Wealth:
             book = self._books[self._key(leader)] = self._new_book()
         if self.rule.epsilon == 0 and not book.log_wealth[leader] < book.price:
             raise InvalidInput(f"candidate {leader} is rejected and cannot lead; take `leading(theta)`.")
-        self._block = _Block(leader, theta, A_inv)
+        self._bets = _Bets(leader, theta, A_inv)
 
     @one_blas_thread
-    def settle(self, *, A: ArrayLike, b: ArrayLike) -> None:
+    def settle(self, block: Block) -> None:
         """Close the block: pay out its bets, reject what has reached its price, and stop if nothing is left.
 
         Args:
-            A: Information sum x x' (d, d) of the block's own pulls.
-            b: Moments sum r x (d,) of the block's own pulls.
+            block: its own pulls, measured from the `theta` and `A_inv` of `place`.
         """
-        if self._block is None:
+        bets = self._bets
+        if bets is None:
             raise InvalidInput("no block is open; fix its bets with `place` before its first result.")
         dim = self._candidates.dim
-        A = _check_square("A", A, dim)
-        b = check_vector("b", b, dim)
-        block, epsilon, variance = self._block, self.rule.epsilon, self.rule.noise_std**2
-        book = self._books[self._key(block.leader)]
+        _check_square("A", block.A, dim)
+        check_vector("b", block.b, dim)
+        epsilon, noise_std = self.rule.epsilon, self.rule.noise_std
+        book = self._books[self._key(bets.leader)]
         # A copy of the leader is the leader under another number, and no measurement can tell them apart.
-        copies = self._candidates.copies(block.leader)
-        book.log_wealth[copies[copies != block.leader]] = np.inf
-        estimate, root, unmeasured = _block_factors(A, b)
-        factors = [_root(block.A_inv), root]
-        if unmeasured.any():
-            factors += [unmeasured, np.eye(dim)]
+        copies = self._candidates.copies(bets.leader)
+        book.log_wealth[copies[copies != bets.leader]] = np.inf
+        said = fit(block)
+        factors = [root_of(bets.A_inv), said.root]
+        if said.missed is not None:
+            factors.append(said.missed)
 
         def pay(forms: PairForms) -> None:
             past, now = forms.products
-            s2, v = variance * forms.squares[0], variance * forms.squares[1]
+            s2, v = (noise_std**2 * square for square in forms.squares[:2])
             m, z = np.maximum(past + epsilon, 0.0), now + epsilon
             played = (v > 0) & (s2 > 0)
             if len(factors) > 2:
-                played &= _is_inside(*forms.squares[2:])
+                played &= forms.squares[2] <= NEGLIGIBLE**2 * forms.squares[1]
             index = forms.index
             if not played.all():
                 index, (z, v, m, s2) = index[played], (values[played] for values in (z, v, m, s2))
@@ -348,14 +321,14 @@ class Wealth:
             # Overflow (rewards of 1e150) must not look like evidence: a bet without a value returns the stake.
             book.log_wealth[index] += np.where(np.isnan(returns), 0.0, returns)
 
-        alternatives = self.is_alternative(block.leader)
-        vectors = [block.theta, estimate]
-        for _ in self._candidates.pair_forms(block.leader, vectors, factors, alternatives, pay):
+        alternatives = self.is_alternative(bets.leader)
+        vectors = [bets.theta, said.theta]
+        for _ in self._candidates.pair_forms(bets.leader, vectors, factors, alternatives, pay):
             pass  # each piece pays its own candidates
-        self._block = None
+        self._bets = None
         self.n_blocks += 1
-        if not self.is_alternative(block.leader).any():
-            self._answer = block.leader
+        if not self.is_alternative(bets.leader).any():
+            self._answer = bets.leader
 
     def _key(self, leader: int) -> int:
         return leader if self.rule.epsilon > 0 else 0

@@ -1,12 +1,14 @@
 """Least-squares state with rank-one updates: A, its inverse, theta, counts and log-determinants.
 
 Notation: x (d,) arm pulled; A (d, d) = sum x x'; b (d,) = sum reward * x; theta (d,) = A^-1 b, no ridge;
+theta0 (d,) a reference, residuals b0 (d,) = sum (reward - x'theta0) x, so that theta = theta0 + A^-1 b0;
 V (J, d, d) regularisers of stopping rules, never used by theta; logdets (J,) = log det(I + V_j^-1 A).
 
 One pull costs O((J + 1) d^2): A^-1 and every (A + V_j)^-1 live in one stacked array and are updated together
 by the Sherman-Morrison formula. Rounding drift is measured at intervals and repaired by a fresh Cholesky
 factorisation. All factorisations and measurements are made on D^-1 A D^-1 with D^2 = diag(A), so they do not
-notice the units of the features.
+notice the units of the features. Rewards are measured from theta0, the first estimate there was: a sum of rewards
+a billion times the noise would lose the noise in rounding, a sum of residuals does not.
 """
 
 import math
@@ -107,7 +109,8 @@ class LeastSquares:
         self._V, self._V_logdet = _check_regularizers(regularizers, self._dim)
         n = len(self._V) + 1
         self._A = np.zeros((self._dim, self._dim))
-        self._b = np.zeros(self._dim)
+        self._theta0 = np.zeros(self._dim)
+        self._b0 = np.zeros(self._dim)
         # Slot 0 is A^-1; zero stands for "not invertible yet" and is left alone by the update formula.
         self._inverses = np.zeros((n, self._dim, self._dim))
         self._logdets = np.zeros(n)
@@ -125,7 +128,6 @@ class LeastSquares:
         self._buffer = np.empty_like(self._inverses)
         self._views = {
             "A": _read_only(self._A),
-            "b": _read_only(self._b),
             "A_inv": _read_only(self._inverses[0]),
             "inverses": _read_only(self._inverses[1:]),
             "logdets": _read_only(self._logdets[1:]),
@@ -161,8 +163,9 @@ class LeastSquares:
 
     @property
     def b(self) -> Array:
-        """Sum of reward * x (d,); a read-only view that follows later pulls."""
-        return self._views["b"]
+        """Sum of reward * x (d,)."""
+        total: Array = self._b0 + self._A.dot(self._theta0)
+        return total
 
     @property
     def has_theta(self) -> bool:
@@ -180,13 +183,23 @@ class LeastSquares:
         """Least-squares estimate A^-1 b (d,), read-only. Raises `NotEnoughData` before `has_theta`."""
         if self._theta is None:
             self._require_theta("theta")
-            A_inv = self._inverses[0]
-            theta = A_inv.dot(self._b)
-            # One step of refinement: the residual is small, so its own error no longer matters.
-            theta += A_inv.dot(self._b - self._A.dot(theta))
+            theta: Array = self._theta0 + self._solved()
             theta.flags.writeable = False
             self._theta = theta
         return self._theta
+
+    def _solved(self) -> Array:
+        """Return A^-1 b0."""
+        A_inv = self._inverses[0]
+        solved: Array = A_inv.dot(self._b0)
+        # One step of refinement: the residual is small, so its own error no longer matters.
+        solved += A_inv.dot(self._b0 - self._A.dot(solved))
+        return solved
+
+    def _recentre(self, step: Array) -> None:
+        """Measure rewards from theta0 + step from now on."""
+        self._theta0 += step
+        self._b0 -= self._A.dot(step)
 
     @property
     def regularizers(self) -> Array:
@@ -255,12 +268,17 @@ class LeastSquares:
         np.multiply(u[:, :, None], u[:, None, :], out=self._buffer)
         self._inverses -= self._buffer
         self._A += x[:, None] * x
-        self._b += reward * x
+        residual = reward - float(x.dot(self._theta0))
+        self._b0 += residual * x
         self._logdets += np.log1p(gain)
         self._n_pulls += 1
         self._theta = self._factor = None
         if arm is not None:
             self._counts[arm] = self._counts.get(arm, 0) + 1
+        if not self._has_theta and (square := float(x.dot(x))) > 0.0:
+            # Until there is an estimate the reference follows each reward (x'theta0 = reward): however many come before
+            # the arms span, nothing larger than a residual is added up.
+            self._recentre(residual / square * x)
         if not (min(gains) >= 0.0 and max(gains) <= GAIN_LIMIT):
             self._refactor()
         elif self._has_theta:
@@ -295,6 +313,7 @@ class LeastSquares:
         if _rcond(self._A) >= RCOND_GAINED:
             self._inverses[0], self._logdets[0] = _inverse_and_logdet(self._A)
             self._has_theta = True
+            self._recentre(self._solved())
 
     def _refactor(self) -> None:
         """Recompute every inverse and log-determinant from A itself, O(J d^3)."""

@@ -1,6 +1,7 @@
-"""Small operations on rows: pieces that fit the cache, norms, copies by hash, and the smallest scores over pieces."""
+"""Small operations on rows: pieces that fit the cache, norms, hashes, copies, and the smallest scores over pieces."""
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator
 from typing import final
 
 import numpy as np
@@ -14,6 +15,14 @@ def row_chunks(rows: Array) -> Iterator[tuple[int, Array]]:
     step = max(256, 2**18 // rows.shape[1])
     for start in range(0, len(rows), step):
         yield start, rows[start : start + step]
+
+
+def row_digest(pieces: Iterable[Array]) -> bytes:
+    """Return the SHA-256 of rows of doubles, in order."""
+    content = hashlib.sha256()
+    for rows in pieces:
+        content.update(np.ascontiguousarray(rows).data)
+    return content.digest()
 
 
 def square_norms(rows: Array) -> Array:

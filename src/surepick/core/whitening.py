@@ -81,6 +81,10 @@ class WhitenedArms:
         """Return R (d, d), upper triangular with R'R = X'X."""
         return triangular(self.arms.triangle() @ self.map)
 
+    def digest(self) -> bytes:
+        """Return the hash of the arms as they were given."""
+        return self.arms.digest()
+
     def copies(self, arm: int) -> IntArray:
         """Return the rows equal to this one, itself included, in increasing order."""
         return self.arms.copies(arm)

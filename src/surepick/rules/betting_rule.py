@@ -11,6 +11,7 @@ import numpy as np
 
 from surepick.core.arms import ArmSet
 from surepick.core.betting import Betting
+from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray
 from surepick.core.thresholds import Guarantee
@@ -73,10 +74,10 @@ class BettingState:
     def after_pull(self, estimate: LeastSquares) -> None:
         """Nothing: stopping inside an interval is not allowed by the proof."""
 
-    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> Verdict:
-        """Pay out the bets from the interval's own information and moments, and say where things stand."""
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+        """Pay out the bets from the interval's own pulls, and say where things stand."""
         if self._wealth.leader is not None:
-            self._wealth.settle(A=information, b=moments)
+            self._wealth.settle(block)
         return self.exact(estimate)
 
     def exact(self, estimate: LeastSquares) -> Verdict:

@@ -1,11 +1,7 @@
-"""Fixed designs on sets of vectors: whole rounds, one interval each.
-
-An ask that failed is made up for before the next round, so that the information stays that of whole rounds. Which asks
-fail may not depend on rewards, hence neither do the arms: the design stays fixed in advance.
-"""
+"""Fixed designs on sets of vectors: whole rounds, one interval each."""
 
 import math
-from collections import Counter, deque
+from collections import deque
 from typing import final
 
 from surepick.core.numbered import NumberedVectors
@@ -19,17 +15,11 @@ class RoundSampler:
     def __init__(self, arms: NumberedVectors) -> None:
         self._arms = arms
         self._n_rounds = 0
-        self._planned: Counter[int] = Counter()
         self._queue: deque[int] = deque()
 
     def open(self, situation: Situation) -> int:
-        """Plan what failed, or else the next round."""
-        done = Counter(situation.estimate.counts) + Counter(situation.pending)
-        lost = self._planned - done - Counter(self._queue)
-        if lost:
-            # In the order in which they were first planned, not by number: numbers depend on who was named best.
-            self._queue.extend(lost.elements())
-        elif not self._queue:
+        """Plan the next round, or what is left of one that was begun ahead of time."""
+        if not self._queue:
             self._plan_round()
         return len(self._queue)
 
@@ -44,7 +34,5 @@ class RoundSampler:
         return math.inf
 
     def _plan_round(self) -> None:
-        arms = self._arms.round(self._n_rounds)
+        self._queue.extend(self._arms.round(self._n_rounds))
         self._n_rounds += 1
-        self._queue.extend(arms)
-        self._planned.update(arms)

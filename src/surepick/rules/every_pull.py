@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import final
 
 from surepick.core.arms import ArmSet
+from surepick.core.block import Block
 from surepick.core.estimate import Estimate, LeastSquares
 from surepick.core.linalg import Array, BoolArray
 from surepick.core.thresholds import Guarantee
@@ -76,5 +77,5 @@ class EveryPullState:
         """Scan all candidates."""
         return self._state.look(self._read(estimate))
 
-    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> None:
+    def after_interval(self, estimate: LeastSquares, block: Block) -> None:
         """Nothing: the last pull was checked already."""

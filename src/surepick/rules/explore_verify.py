@@ -23,6 +23,7 @@ from typing import Literal, final
 import numpy as np
 
 from surepick.core.arms import ArmSet
+from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray
 from surepick.core.thresholds import Guarantee
@@ -72,26 +73,26 @@ class Course:
         """Return the log of tests over risk of the phase that comes next."""
         return self._exploration.price(self.phase)
 
-    def advance(self, estimate: LeastSquares, information: Array, moments: Array) -> None:
-        """Move on after an interval with this information and these moments of its own."""
+    def advance(self, estimate: LeastSquares, block: Block) -> None:
+        """Move on after an interval with these pulls."""
         if self.stage == "explore":
-            verdict = self.explored.after_interval(estimate, information, moments)
+            verdict = self.explored.after_interval(estimate, block)
             if verdict.stopped:
                 self.stage, self.answer = "verify", verdict.leader
             return
-        self.certainty = self._verified(information, moments)
+        self.certainty = self._verified(block)
         if self.certainty >= self.price:
             self.accepted = True  # whoever decides by another rule goes on verifying
             return
         self.stage, self.answer, self.round = "explore", None, self.round + 1
         self.explored = self._exploration.work_on(self._candidates)
 
-    def _verified(self, information: Array, moments: Array) -> float:
+    def _verified(self, block: Block) -> float:
         assert self.answer is not None
         is_compared = np.ones(self._candidates.n_arms, dtype=bool)
         is_compared[self._candidates.copies(self.answer)] = False
         index = np.append(np.flatnonzero(is_compared), self.answer)
-        phase = Phase(self._candidates.gather(index), information, moments)
+        phase = Phase(self._candidates.gather(index), block)
         return min(phase.least_certainty(len(index) - 1, self._epsilon) / self._noise_std**2, 1e300)
 
 
@@ -171,11 +172,11 @@ class ExploreVerifyState:
         """Ask the rule that decides; intervals are judged as a whole otherwise."""
         return None if self._decider is None else self._decider.after_pull(estimate)
 
-    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> Verdict | None:
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict | None:
         """Move the course on and say where things stand."""
-        self._course.advance(estimate, information, moments)
+        self._course.advance(estimate, block)
         if self._decider is not None:
-            return self._decider.after_interval(estimate, information, moments)
+            return self._decider.after_interval(estimate, block)
         return self.exact(estimate)
 
     def exact(self, estimate: LeastSquares) -> Verdict:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, final
 
 from surepick.core.arms import ArmSet
+from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray
 from surepick.core.numbered import NumberedVectors
@@ -99,8 +100,8 @@ class RuleAtWork(Protocol):
         """Say exactly where things stand, looking at all candidates if need be; decides nothing."""
         ...
 
-    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> Verdict | None:
-        """Decide after an interval, from its own sum x x' and sum r x; None if this rule decides after pulls."""
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict | None:
+        """Decide after an interval, from its own pulls; None if this rule decides after pulls."""
         ...
 
 

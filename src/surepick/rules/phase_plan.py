@@ -9,7 +9,7 @@ from typing import Protocol, final
 import numpy as np
 
 from surepick.core.arms import ArmSet
-from surepick.core.betting import RANGE_TOL, RANK_TOL
+from surepick.core.block import RANK_TOL
 from surepick.core.design import Design
 from surepick.core.design.pairs import farthest_pairs
 from surepick.core.design.rounding import apportion
@@ -22,6 +22,8 @@ from surepick.rules.schedules import Schedule
 CUTS = (0.2, 0.01)
 # Going without idle arms may cost this much of the value.
 COST = 1.01
+# A direction counts as measured by a design if no more than this share of it sticks out; rules have their own test.
+RANGE_TOL = 1e-9
 # Nobody pulls so often; beyond, whole numbers and floating-point ones differ.
 MOST_PULLS = 2**53
 

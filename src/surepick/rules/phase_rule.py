@@ -20,17 +20,14 @@ from typing import final
 import numpy as np
 
 from surepick.core.arms import ArmSet
-from surepick.core.betting import RANGE_TOL, RANK_TOL
+from surepick.core.block import NEGLIGIBLE, Block, fit
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray, IntArray
-from surepick.core.rows import square_norms
 from surepick.core.thresholds import Guarantee
 from surepick.rules.verdict import Verdict
 
 # Pairs are compared in blocks of so many numbers.
 BLOCK = 2_000_000
-# Rows have coordinates accurate to about this share of their size.
-ROUNDING = 1e-14
 
 
 @final
@@ -100,13 +97,13 @@ class PhaseState:
     def after_pull(self, estimate: LeastSquares) -> None:
         """Nothing: phases are judged as a whole."""
 
-    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> Verdict:
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Reject what the phase's own results reject."""
         rule = self.rule
         self.n_phases += 1
         self._price = rule.price(self.n_phases)
         left = np.flatnonzero(self._alive)
-        phase = Phase(self._candidates.gather(left), information, moments)
+        phase = Phase(self._candidates.gather(left), block)
         accuracy = 0.0 if rule.accuracy is None else rule.accuracy(self.n_phases)
         gone = phase.beaten(rule.noise_std * float(np.sqrt(2.0 * self._price)), at_least=accuracy)
         self._alive[left[gone]] = False
@@ -138,24 +135,20 @@ class PhaseState:
 class Phase:
     """Candidates left and what one phase's results say about their differences."""
 
-    def __init__(self, rows: Array, information: Array, moments: Array) -> None:
-        spread, axes = np.linalg.eigh(information)
-        has_rank = spread > RANK_TOL * max(float(spread[-1]), 0.0)
-        along = rows @ axes
-        root = np.sqrt(spread[has_rank])
-        self.value: Array = along[:, has_rank] @ ((moments @ axes)[has_rank] / spread[has_rank])
+    def __init__(self, rows: Array, block: Block) -> None:
+        said = fit(block)
+        self.value: Array = rows @ said.theta
         """theta'z by the phase's least squares."""
-        self.seen: Array = along[:, has_rank]
-        self.scaled: Array = self.seen / root
+        self.scaled: Array = rows @ said.root
         """Rows whose distances are the |y| in the norm of A^-1."""
-        self.unseen: Array = along[:, ~has_rank]
-        """What the phase did not measure: candidates that differ in it cannot be compared."""
+        self.missed: Array | None = None if said.missed is None else rows @ said.missed
+        """Rows whose distances are the standard errors of what the phase did not measure; None: it measured all."""
 
     def without(self, gone: BoolArray) -> "Phase":
         """Return the same phase with fewer candidates."""
         rest = object.__new__(Phase)
-        rest.value, rest.seen, rest.scaled = self.value[~gone], self.seen[~gone], self.scaled[~gone]
-        rest.unseen = self.unseen[~gone]
+        rest.value, rest.scaled = self.value[~gone], self.scaled[~gone]
+        rest.missed = None if self.missed is None else self.missed[~gone]
         return rest
 
     def beaten(self, width: float, *, at_least: float = 0.0) -> BoolArray:
@@ -188,14 +181,11 @@ class Phase:
         return _squared_distances(self.scaled[first], self.scaled[second])
 
     def comparable(self, first: IntArray, second: IntArray) -> BoolArray:
-        """Return for which pairs (n, m) the phase measured the whole difference."""
-        if not self.unseen.shape[1]:
+        """Return for which pairs (n, m) the phase measured the whole difference, or all but a negligible part."""
+        if self.missed is None:
             return np.ones((len(first), len(second)), dtype=bool)
-        missed = _squared_distances(self.unseen[first], self.unseen[second])
-        # Relative to the difference: what sticks out biases the test of near copies however small it is.
-        size = missed + _squared_distances(self.seen[first], self.seen[second])
-        rounding = ROUNDING**2 * (square_norms(self.seen) + square_norms(self.unseen))
-        close: BoolArray = missed <= RANGE_TOL**2 * size + np.maximum(rounding[first, None], rounding[second])
+        missed = _squared_distances(self.missed[first], self.missed[second])
+        close: BoolArray = missed <= NEGLIGIBLE**2 * self._distances(first, second)
         return close
 
 

@@ -16,6 +16,7 @@ from typing import final
 
 import numpy as np
 
+from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
 from surepick.core.hypercube import Hypercube, coordinate_threshold
@@ -115,7 +116,7 @@ class VectorState:
     def after_pull(self, estimate: LeastSquares) -> None:
         """Nothing: a round is checked as a whole, which costs next to no pulls."""
 
-    def after_interval(self, estimate: LeastSquares, information: Array, moments: Array) -> Verdict:
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Check the rule; the whole set is asked only if the last rival is refuted."""
         if self.rule.name == "evidence" and self._rival is not None and estimate.has_theta:
             # What the leader has against one arm is an upper bound on what it has against all of them.

@@ -6,6 +6,7 @@ learner stays on the client. Dask moves the data, recomputes blocks that were lo
 which are Python closures, with cloudpickle.
 """
 
+import hashlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import numpy as np
 
 from surepick.core.arms import PairForms, PairScore, Rival, Rivals, RowOracles, RowSubset
 from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, one_blas_thread, tall_qr
-from surepick.core.rows import row_chunks
+from surepick.core.rows import row_chunks, row_digest
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.sources.recent import RecentRows
 
@@ -164,6 +165,11 @@ class DaskArms:
         """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""
         return self._triangle
 
+    def digest(self) -> bytes:
+        """Return a hash of all rows in order; it depends on how the array is cut into blocks."""
+        digests: list[bytes] = self._asked(_digested, _all_of)
+        return hashlib.sha256(b"".join(digests)).digest()
+
     def best(self, theta: Array, among: BoolArray | None = None) -> int:
         """Return the arm with the largest theta'x; of equals, the lowest row number. `among`: look at these alone."""
         index, _ = self._asked(partial(_largest_product, theta), partial(_smallest, n=1), among)
@@ -273,6 +279,14 @@ def _both_examined(looks: list[_Examined]) -> _Examined:
         first=first,
         is_constant=all(look.is_constant and np.array_equal(look.first, first) for look in looks),
     )
+
+
+def _digested(rows: Array, _start: int) -> list[bytes]:
+    return [row_digest([rows])]
+
+
+def _all_of(parts: list[list[bytes]]) -> list[bytes]:
+    return [digest for part in parts for digest in part]
 
 
 def _taken(rows: Array, index: IntArray) -> Array:

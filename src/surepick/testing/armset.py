@@ -114,9 +114,9 @@ class ArmSetContract:
                 break
         second = self._learner(checks.noise_std)
         again: list[Any] = []
-        for event in first.log:
+        for event in first.log[1:]:
             if event[0] == "ask":
-                again += second.next_arms(event[1])
+                again += second.next_arms(len(event[1]))
             elif event[0] == "tell":
                 second.tell(event[1], event[2])  # type: ignore[misc]
             else:

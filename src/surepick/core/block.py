@@ -1,0 +1,99 @@
+"""A block: the pulls of one interval, added up by themselves, their rewards measured from what was known before.
+
+Notation: theta0 (d,) and A0 (d, d) estimate and information when the block was opened; x, r its pulls;
+A (d, d) = sum x x'; b (d,) = sum (r - x'theta0) x; A^+ the pseudo-inverse on the directions the block measured, P the
+projection on the others; y (d,) a contrast.
+
+What the block alone says about theta'y is z = y'(theta0 + A^+ b), with variance noise_std^2 y'A^+ y. Its mean is
+theta'y - (P y)'(theta - theta0): exact for y in the range of A, whatever theta0 is. Measuring from theta0 has two uses.
+Sums of large rewards would lose the noise in rounding, sums of residuals do not. And a y that sticks out of the range
+a little, as every y does by rounding, biases z by (P y)'(theta - theta0) alone, which is known to be small: its
+standard error is noise_std |P y| in the norm of A0^-1. Such a y is compared only if that is negligible beside the noise
+of z; the choice depends on arms and on the past, never on the block's rewards, so no proof is touched.
+"""
+
+from dataclasses import dataclass, field
+from typing import Self, final
+
+import numpy as np
+
+from surepick.core.linalg import Array
+
+LARGEST_REWARD = 1e9
+"""In units of noise_std; larger rewards are refused.
+
+With u = 2^-53 and |theta'x| <= 1e9 noise_std, in the worst case after n = 10^7 pulls: a reward itself, and theta'y put
+together from theta0, are rounded by at most d u 1e9 < d 1.2e-7 noise_std. Sums of n residuals of a few noise_std each
+are off by n^2 u of these, so what divides by n is off by n u = 1.1e-9 of them; A is off by the same share, which
+multiplies theta - theta0 and not theta. Together below 1e-3 noise_std for any d below 8,000. Before the pulled arms
+span, `LeastSquares` moves its reference with every pull, so that nothing larger than a residual is ever added up.
+"""
+
+# Eigenvalues of A below this share of the largest are rounding. One kept by mistake is harmless: dividing by it makes
+# the variance so large that a comparison says nothing.
+RANK_TOL = 1e-12
+# The standard error of what sticks out of the range may be this share of the standard error of what is inside.
+NEGLIGIBLE = 1e-6
+
+
+@final
+@dataclass(slots=True)
+class Block:
+    """Sums over the pulls of one block, and what they are measured from."""
+
+    A: Array
+    b: Array
+    theta0: Array
+    A0_inv: Array | None = field(default=None, repr=False)
+    """None: nothing is known of theta - theta0 but that no reward is larger than `LARGEST_REWARD`."""
+
+    @classmethod
+    def opened(cls, theta0: Array, A0_inv: Array | None = None) -> Self:
+        """Return a block without pulls; what was known is copied."""
+        dim = len(theta0)
+        return cls(np.zeros((dim, dim)), np.zeros(dim), theta0.copy(), None if A0_inv is None else A0_inv.copy())
+
+    def add(self, x: Array, reward: float) -> None:
+        """Add a pull."""
+        self.A += x[:, None] * x
+        self.b += (reward - x.dot(self.theta0)) * x
+
+    @property
+    def moments(self) -> Array:
+        """Sum r x (d,) of the rewards as they are."""
+        return self.b + self.A @ self.theta0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BlockFit:
+    """Least squares of a block by itself."""
+
+    theta: Array
+    """theta0 + A^+ b (d,)."""
+    root: Array
+    """R (d, d) with |R'y|^2 = y'A^+ y."""
+    missed: Array | None
+    """M (d, d) with |M'y| noise_std the standard error of the bias of y; None if the block measured everything."""
+
+
+def fit(block: Block) -> BlockFit:
+    """Return what the block says by itself, and how far it can be trusted in each direction."""
+    spread, axes = np.linalg.eigh(block.A)
+    has_rank = spread > RANK_TOL * max(float(spread[-1]), 0.0)
+    inverse = np.where(has_rank, 1.0 / np.where(has_rank, spread, 1.0), 0.0)
+    theta = block.theta0 + axes @ (inverse * (block.b @ axes))
+    missed = None
+    if not has_rank.all():
+        unmeasured = axes[:, ~has_rank]
+        # Whitened arms have |theta| at most the largest expected reward.
+        doubt = LARGEST_REWARD * np.eye(len(theta)) if block.A0_inv is None else root_of(block.A0_inv)
+        missed = unmeasured @ (unmeasured.T @ doubt)
+    return BlockFit(theta, axes * np.sqrt(inverse), missed)
+
+
+def root_of(A_inv: Array) -> Array:
+    """Return F with F F' = A_inv: a sum of squares |F'y|^2 cannot turn negative by rounding, as y'(A_inv y) can."""
+    spread, axes = np.linalg.eigh(A_inv)
+    root: Array = axes * np.sqrt(np.maximum(spread, 0.0))[..., None, :]
+    return root
