@@ -143,6 +143,61 @@ def test_a_replay_gives_the_same_state(name: str, variant: str) -> None:
     assert fresh.decision == learner.decision
 
 
+PLANS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {"variant": variant}) for name in NAMES for variant in ("practical", "paper")),
+    *((name, {"stopping": "betting"}) for name in LINEAR),
+    *((name, {"stopping": "evidence", "elimination": True}) for name in LINEAR),
+    *(("top-two", {"selection": way, "stopping": "betting"}) for way in ("ratio", "ids", "coin", "evidence-greedy")),
+    *(("top-two", {"selection": way, "g_mix": 0.0, "exploration": 0.0}) for way in ("ratio", "ids")),
+    ("top-two", {"leader": "thompson", "challenger": "resample", "stopping": "betting"}),
+    ("top-two", {"challenger": "transport-penalised", "stopping": "betting"}),
+    ("lingape", {"selection": "ratio", "stopping": "betting"}),
+    ("lingape", {"selection": "ratio", "variant": "paper"}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), PLANS, ids=str)
+def test_results_told_inside_an_interval_do_not_change_its_arms(name: str, options: dict[str, Any]) -> None:
+    """Neither answers nor unsolicited results, however extreme: a plan sees what was told before it was made."""
+    problem = easy_for(name)
+    quiet, loud = (learner_on(name, problem, seed=23, schedule="periodic:12", delta=1e-9, **options) for _ in range(2))
+    for learner in (quiet, loud):
+        run(learner, problem, seed=24, most=14)
+    assert not quiet.stopped
+    planned = quiet.next_arms(24)
+    rng = np.random.default_rng(25)
+    asked = loud.next_arms()  # never told, so that the interval stays open
+    others = [arm for arm in range(len(problem.X)) if arm != asked[0]]
+    while len(asked) < 24:
+        loud.tell(int(rng.choice(others)), float(10.0 * rng.standard_normal()))
+        asked += loud.next_arms()
+        if asked[-1] != asked[0]:
+            loud.tell(asked[-1], float(10.0 * rng.standard_normal()))
+    assert asked == planned
+
+
+@pytest.mark.parametrize("variant", ["practical", "paper"])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_failed_is_asked_for_again(name: str, variant: str) -> None:
+    """Whatever the caller gives up because of what he saw, the interval ends with the arms it was planned with."""
+    problem = easy_for(name)
+    learner = learner_on(name, problem, seed=26, variant=variant, delta=1e-9)
+    for _ in range(3):
+        asked = learner.next_arms()
+        asked += learner.next_arms(learner.n_planned) if learner.n_planned else []
+        kept = len(asked) // 2
+        for arm in asked[:kept]:
+            learner.tell(arm, float(problem.X[arm] @ problem.theta))
+        for arm in asked[kept:]:
+            learner.fail(arm)
+        assert learner.n_planned == len(asked) - kept
+        again = learner.next_arms(learner.n_planned)
+        assert sorted(again) == sorted(asked[kept:])
+        for arm in again:
+            learner.tell(arm, float(problem.X[arm] @ problem.theta))
+        assert (learner.n_planned, learner.n_pending) == (0, 0)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_lost_and_late_results_do_no_harm(name: str) -> None:
     """Results in random order, some of them never: it still ends with the right answer."""

@@ -2,6 +2,8 @@
 
 import math
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,9 @@ import pytest
 from scipy import stats
 
 from surepick.algorithms.identify import Progress, identify
+from surepick.algorithms.result import Result
 from surepick.core.finite_arms import FiniteArms
-from surepick.errors import ArmsDoNotSpan, InvalidInput
+from surepick.errors import ArmsDoNotSpan, InvalidInput, Skipped
 from tests.algorithms.lab import NAMES, THETA, Lab, X, never
 
 
@@ -216,6 +219,50 @@ def test_a_history_of_ones_own_goes_on_exactly_where_it_was() -> None:
     assert rest.history == whole.history
     assert rest.evidence == whole.evidence
     assert rest.best == whole.best
+
+
+@pytest.mark.parametrize("stopping", ["betting", "evidence"])
+def test_lost_measurements_are_part_of_a_history(stopping: str, tmp_path: Path) -> None:
+    """With failures in every session, and a file in between, sessions add up to the run that was never cut off."""
+
+    def losing(lab: Lab) -> Callable[[int], float]:
+        def pull(arm: int) -> float:
+            if lab.rng.random() < 0.2:
+                raise Skipped
+            return lab(arm)
+
+        return pull
+
+    options: dict[str, Any] = {"noise_std": 0.5, "delta": 1e-4, "stopping": stopping}
+    whole = identify(X, losing(Lab(seed=7)), **options)
+    lab = Lab(seed=7)
+    part = identify(X, losing(lab), max_pulls=9, **options)
+    while not part.stopped:
+        part.save(tmp_path / "part.json")
+        part = identify(X, losing(lab), max_pulls=9, history=Result.load(tmp_path / "part.json").history, **options)
+    assert part.history.log == whole.history.log
+    assert any(event[0] == "fail" for event in part.history.log)
+    assert (part.evidence, part.best, part.stopped) == (whole.evidence, whole.best, True)
+
+
+@pytest.mark.parametrize(
+    "change", [{"schedule": "periodic:9"}, {"delta": 0.1}, {"seed": 1}, {"algorithm": "rage"}, {"noise_std": 0.4}]
+)
+def test_a_history_is_not_bet_on_again_under_other_options(change: dict[str, Any]) -> None:
+    """It is refused; as a plain list its rewards are unsolicited: they inform the estimate, and bets start anew."""
+    options: dict[str, Any] = {"noise_std": 0.5, "delta": 1e-3}
+    part = identify(X, Lab(), max_pulls=40, **options)
+    with pytest.raises(InvalidInput, match=r"same arms, algorithm and options.*list\(history\)"):
+        identify(X, never, history=part.history, **(options | change))
+    result = identify(X, never, max_pulls=0, history=list(part.history), **(options | change))
+    assert (result.n_pulls, result.evidence) == (40, 0.0)
+
+
+def test_a_history_of_other_arms_is_refused() -> None:
+    """Same shape, other numbers."""
+    part = identify(X, Lab(), max_pulls=5, noise_std=0.5)
+    with pytest.raises(InvalidInput, match="same arms"):
+        identify(X + 1e-12, never, history=part.history, noise_std=0.5)
 
 
 @pytest.mark.statistical

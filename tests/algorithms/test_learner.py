@@ -385,3 +385,11 @@ def test_an_algorithm_is_named_or_composed() -> None:
         create_learner(["rage"], np.eye(2))  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="create_learner"):
         Learner("rage", np.eye(2))  # type: ignore[arg-type]
+
+
+def test_a_batch_that_no_memory_holds_is_refused_at_once() -> None:
+    """In words, and nothing is asked for."""
+    learner = started(problems.unit_basis([1.0, 0.0]))
+    with pytest.raises(InvalidInput, match="at most 10,000,000"):
+        learner.next_arms(10**12)
+    assert learner.n_pending == 0

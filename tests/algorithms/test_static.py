@@ -338,6 +338,20 @@ def test_the_published_rule_does_not_vouch_for_unsolicited_results(name: str) ->
     assert betting.decision.guarantee == "proved"
 
 
+@pytest.mark.parametrize("name", ["g-static", "xy-static"])
+def test_the_published_rule_decides_on_whole_prefixes_of_its_sequence(name: str) -> None:
+    """Which of the asks came in first, and which were given up, may depend on rewards: it waits for the others."""
+    learner = create_learner(name, np.eye(2), variant="paper", noise_std=1e-3)
+    first, second, *rest = learner.next_arms(40)
+    learner.fail(first)
+    for arm in [second, *rest]:
+        learner.tell(arm, float(arm == 0))
+    assert not learner.stopped
+    assert learner.next_arms() == [first]
+    learner.tell(first, float(first == 0))
+    assert learner.stopped
+
+
 def test_earlier_results_chosen_from_rewards_void_the_published_rule() -> None:
     """Each arm is measured until it looks good: a valid history, which leads that rule astray."""
     rng, dim = np.random.default_rng(1), 300

@@ -215,6 +215,11 @@ class Learner:
         return {self.white.key_of(number): len(asks) for number, asks in self._pending.items()}
 
     @property
+    def n_planned(self) -> int:
+        """Asks left in this interval, failed ones included: how large a batch loses nothing. 0: the next ask plans one."""
+        return len(self._owed) + (0 if self._interval is None else self._interval.left)
+
+    @property
     def counts(self) -> Mapping[Any, int]:
         """Results per arm, by row number; by the numbers of the vector where arms are vectors."""
         return {self.white.key_of(number): n for number, n in self.estimate.counts.items()}
@@ -311,7 +316,9 @@ class Learner:
             interval.open -= 1
             interval.block.add(x, reward)
         if not self.stopped:
-            self._verdict = self._at_work.after_pull(self.estimate) or self._verdict
+            # A proof for arms fixed in advance covers the first n asks as a whole, not those of them that came in first.
+            if not (self._rule.is_fixed_design and (self._pending or self._owed)):
+                self._verdict = self._at_work.after_pull(self.estimate) or self._verdict
             self._close_if_over()
 
     def fail(self, arm: Arm) -> None:

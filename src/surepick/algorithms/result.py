@@ -178,8 +178,8 @@ class Result:
                 "noise_std, or with features that describe the rewards better."
             )
         return (
-            "This assumes that the mean reward is linear in the features and that the noise of one measurement has a "
-            f"standard deviation of at most {self.noise_std:g}."
+            "This assumes that the mean reward is linear in the features and that the noise of one measurement has no "
+            f"heavier tails than a normal law of standard deviation {self.noise_std:g}."
         )
 
     def to_columns(self, of: Literal["arms", "candidates"] = "arms") -> dict[str, Any]:

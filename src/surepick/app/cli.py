@@ -87,7 +87,11 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     ] = None,
     delta: Annotated[float, typer.Option(help="Accepted probability of a wrong answer.")] = 0.05,
     noise_std: Annotated[
-        float | None, typer.Option(help="Standard deviation of one measurement's noise, or an upper bound (default 1).")
+        float | None,
+        typer.Option(
+            help="Sub-Gaussian scale of one measurement's noise, or an upper bound (default 1): the standard deviation "
+            "of normal noise; half the range of bounded rewards."
+        ),
     ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="An answer that loses at most this is right (default 0).")

@@ -22,7 +22,7 @@ from surepick.rules.verdict import StoppingState, Verdict
 class EveryPull:
     """A rule checked after every pull; with `is_ridge` it reads the ridge estimate of its first regulariser.
 
-    `is_fixed_design`: its guarantee covers pulls that depend on no reward, hence no results nobody asked for.
+    `is_fixed_design`: its guarantee covers pulls that depend on no reward, hence no unsolicited results.
     """
 
     rule: EvidenceRule | GLRRule | PairwiseRule

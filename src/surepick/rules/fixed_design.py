@@ -3,8 +3,7 @@
 Notation: A (d, d) information of the pulls so far; Y (m, d) the directions an allocation is to resolve; q_y = y'A^-1 y;
 h_a = x_a'A^-1 x_a; N_a pulls of arm a.
 
-The sequence of arms is the same whatever the results are and however many arms are asked for at once. Only failed pulls
-enter: as long as what was told does not span, the starting set is pulled again.
+The sequence of arms is the same whatever the results are and however many arms are asked for at once.
 """
 
 import math
@@ -226,7 +225,7 @@ def union_rule(ground: Ground, *, elimination: bool) -> EveryPull:
     sub-Gaussian tail needs. A pair at time n fails with probability (delta / (c' n^2 K^2))^4, a wrong answer needs one
     of the K - 1 pairs with the best candidate to fail, and these sum to less than 0.03 delta^4.
 
-    Proved for pulls that depend on no reward, hence for the samplers here. Results nobody asked for, as in a `history`
+    Proved for pulls that depend on no reward, hence for the samplers here. Unsolicited results, as in a `history`
     of other origin, may have arms chosen from rewards: from the first of them on the learner says "none".
     """
     threshold = UnionThreshold(

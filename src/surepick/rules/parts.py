@@ -120,7 +120,7 @@ class Rule(Protocol):
 
     @property
     def is_fixed_design(self) -> bool:
-        """Whether that covers pulls which depend on no reward alone, hence no results nobody asked for."""
+        """Whether that covers pulls which depend on no reward alone, hence no unsolicited results."""
         ...
 
     def regularizers(self, dim: int) -> Array:

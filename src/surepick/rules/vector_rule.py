@@ -83,7 +83,7 @@ class VectorRule:
 
     @property
     def is_fixed_design(self) -> bool:
-        """Whether the guarantee covers pulls of the fixed design alone, hence no results nobody asked for."""
+        """Whether the guarantee covers pulls of the fixed design alone, hence no unsolicited results."""
         return self.name == "per-coordinate"
 
     def regularizers(self, dim: int) -> Array:

@@ -1,0 +1,654 @@
+"""Learners under a badly organised lab, and books kept beside them from their log.
+
+A lab asks for batches of any size, tells results late and in any order, loses some, gives up others because of what it
+saw, measures arms on its own initiative, looks at any time, and goes on from the log in a new process. It keeps to the
+assumptions of docs/guarantee.md: no decision depends on a reward that is not yet told.
+
+`Ledger` is the second opinion: intervals, wealth and evidence from a log, in exact fractions, in the user's
+coordinates, by the formulas of docs/guarantee.md. It shares no code with the package. What a log does not say, how long
+the sampler planned each interval, it is told by `Watched`.
+"""
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy.special import log_ndtr
+from scipy.stats import binom
+
+import surepick as sp
+from surepick.algorithms import Algorithm, Learner
+from surepick.algorithms.history import History
+from surepick.core.linalg import Array
+from surepick.errors import Skipped
+from surepick.rules.parts import Ground, Rule, Sampler, Situation
+from surepick.simulation import problems
+from surepick.simulation.problems import Problem
+from tests.knowledge import knowledge
+
+FALSE_ALARM = 1e-6
+DELTA = 0.3
+
+# The best arm e1 between two that lose a fiftieth: luck on either side misleads.
+ARC = Problem(X=np.array([[1.0, 0.0], [0.98, 0.6], [0.98, -0.6]]), theta=np.array([1.0, 0.0]), name="arc")
+NEAR_TIE = problems.unit_basis([0.02, 0.0])
+# Entries are sums of few powers of two, so that fractions stay short; blocks of few arms leave directions unmeasured.
+THREE = Problem(
+    X=np.array([[1.0, 0.0, 0.0], [0.75, 0.5, 0.0], [0.75, 0.0, 0.5], [0.5, -0.5, 0.25], [-0.25, 0.5, 0.5]]),
+    theta=np.array([1.0, 0.25, 0.375]),
+    name="five arms in space",
+)
+
+
+def error_limit(n_runs: int, delta: float = DELTA) -> int:
+    """Return the count that n_runs with error probability delta each exceed with probability at most 1e-6.
+
+    Runs of different algorithms may be added up: a sum of independent errors, each of probability delta or less, is
+    no larger than a binomial count.
+    """
+    return int(binom.isf(FALSE_ALARM, n_runs, delta))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is on trial: an algorithm with its options on a problem."""
+
+    algorithm: str
+    problem: Problem
+    options: Mapping[str, Any] = field(default_factory=dict)
+    delta: float = DELTA
+    epsilon: float = 0.0
+    horizon: int = 100
+    """Results after which a run is given up; that can only hide errors."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All keyword arguments of the learner besides its seed."""
+        variant = self.options.get("variant", "practical")
+        return {
+            "delta": self.delta,
+            "noise_std": self.problem.noise_std,
+            "epsilon": self.epsilon,
+            "candidates": self.problem.candidates,
+            **knowledge(self.algorithm, self.problem, variant=variant),
+            **self.options,
+        }
+
+    def learner(self, seed: int = 0) -> Learner:
+        """Return a fresh learner."""
+        return sp.create_learner(self.algorithm, self.problem.X, seed=seed, **self.settings)
+
+    def is_wrong(self, learner: Learner) -> bool:
+        """Return whether it has answered, and loses more than epsilon by it."""
+        values = self.problem.answers @ self.problem.theta
+        return learner.stopped and bool(values[learner.decision.best] < values.max() - self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Habits:
+    """How a lab works; probabilities are per round of asking and telling, unless said otherwise."""
+
+    name: str
+    flood: float = 0.05
+    """A batch far larger than the interval."""
+    late: float = 0.5
+    """Some results of the round come later."""
+    lost: float = 0.08
+    """Per ask: it fails, whatever it would have said."""
+    quits: float = 0.0
+    """The rest of a batch is given up when the first arm of it does not serve a wrong answer."""
+    own: float = 0.3
+    """A measurement of the best or second best by estimate that nobody asked for."""
+    replays: float = 0.03
+    """A new learner takes over from the log."""
+    identifies: float = 0.02
+    """`identify` takes over for a while."""
+    looks: float = 0.3
+    """Everything a user can look at is looked at."""
+
+
+STORM = Habits(name="storm")
+QUITTER = Habits(name="quitter", quits=1.0, late=0.0, lost=0.0, own=0.0, flood=0.0, replays=0.02)
+MEDDLER = Habits(name="meddler", own=0.9, lost=0.0, replays=0.0)
+CALM = Habits(name="calm", flood=0.0, late=0.0, lost=0.0, own=0.0, replays=0.0, identifies=0.0, looks=0.0)
+
+
+class Lab:
+    """Measures arms and drives a learner by its habits.
+
+    Args:
+        setting: what is on trial.
+        habits: how the lab works.
+        run: number of the run; determines noise and habits.
+        fresh: returns a learner without results, for the start and for taking over.
+        watch: called after every tell and every failure.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        habits: Habits,
+        run: int,
+        *,
+        fresh: Callable[[], Learner] | None = None,
+        watch: Callable[[Learner], None] | None = None,
+    ) -> None:
+        self.setting, self.habits, self.problem = setting, habits, setting.problem
+        self.seed = run
+        self.noise = np.random.default_rng([run, 1])
+        self.rng = np.random.default_rng([run, 2])
+        self.means = self.problem.X @ self.problem.theta
+        self.best = int(np.argmax(self.problem.answers @ self.problem.theta))
+        self.fresh = fresh or (lambda: setting.learner(run))
+        self.watch = watch
+        self.learner = self.fresh()
+
+    def measure(self, arm: int) -> float:
+        """Return a reward."""
+        return float(self.means[arm] + self.problem.noise_std * self.noise.standard_normal())
+
+    def chance(self, probability: float) -> bool:
+        """Return True as often as that; no draw is spent on what never happens."""
+        return probability > 0.0 and bool(self.rng.random() < probability)
+
+    @property
+    def is_going(self) -> bool:
+        """Whether the learner has not stopped and the horizon is not reached."""
+        return not self.learner.stopped and self.learner.estimate.n_pulls < self.setting.horizon
+
+    def run(self) -> Learner:
+        """Work until the rule stops or the horizon is reached; return the learner."""
+        habits = self.habits
+        while self.is_going:
+            if self.chance(habits.quits):
+                self.quit_round()
+            else:
+                self.ordinary_round()
+            if self.is_going and self.learner.estimate.has_theta and self.chance(habits.own):
+                self.own_pull()
+            if self.chance(habits.looks):
+                self.learner.decision, self.learner.epsilon_bound(), self.learner.expected_remaining()  # noqa: B018
+            if self.is_going and self.chance(habits.replays):
+                self.take_over(self.learner.log)
+            if self.is_going and self.chance(habits.identifies):
+                self.identify_for_a_while()
+        return self.learner
+
+    def tell(self, arm: int) -> None:
+        """Measure an arm and report it."""
+        self.learner.tell(arm, self.measure(arm))
+        if self.watch is not None:
+            self.watch(self.learner)
+
+    def fail(self, arm: int) -> None:
+        """Give up an ask."""
+        self.learner.fail(arm)
+        if self.watch is not None:
+            self.watch(self.learner)
+
+    def ordinary_round(self) -> None:
+        """Ask for a batch; tell, in any order, some of what is pending."""
+        dim = self.problem.dim
+        most = 3 * dim
+        n = int(self.rng.integers(1, most + 1)) * (8 if self.chance(self.habits.flood) else 1)
+        self.learner.next_arms(n)
+        waiting = list(Counter(self.learner.pending).elements())
+        self.rng.shuffle(waiting)
+        if self.chance(self.habits.late):
+            waiting = waiting[: int(self.rng.integers(1, len(waiting) + 1))]
+        for arm in waiting:
+            if not self.is_going:
+                return
+            if self.chance(self.habits.lost):
+                self.fail(arm)
+            else:
+                self.tell(arm)
+
+    def quit_round(self) -> None:
+        """Ask for a block; measure its most frequent arm first, and give up the rest if that does not serve a wrong one.
+
+        Whoever knows the best arm and wishes it to lose keeps the blocks that begin well for that and drops the others.
+        """
+        learner = self.learner
+        learner.next_arms(max(2 * self.problem.dim, int(0.25 * learner.estimate.n_pulls)))
+        pending = Counter(learner.pending)
+        first, n_first = pending.most_common(1)[0]
+        known = (learner.theta, np.linalg.inv(self.information())) if learner.estimate.has_theta else None
+        total = 0.0
+        for _ in range(n_first):
+            reward = self.measure(first)
+            learner.tell(first, reward)
+            if self.watch is not None:
+                self.watch(learner)
+            if not self.is_going:
+                return
+            if known is not None:
+                total += reward - float(self.problem.X[first] @ known[0])
+        is_bad = False
+        if known is not None:
+            theta, A_inv = known
+            values = self.problem.answers @ theta
+            values[self.best] = -np.inf
+            y = self.problem.answers[int(np.argmax(values))] - self.problem.answers[self.best]
+            is_bad = total * float(y @ A_inv @ self.problem.X[first]) < 0.0
+        rest = [arm for arm in pending.elements() if arm != first]
+        self.rng.shuffle(rest)
+        for arm in rest:
+            if not self.is_going:
+                return
+            if is_bad:
+                self.fail(arm)
+            else:
+                self.tell(arm)
+
+    def information(self) -> Array:
+        """Return sum x x' over all results, in the user's coordinates."""
+        total = np.zeros((self.problem.dim,) * 2)
+        for arm, n in self.learner.counts.items():
+            total += n * np.outer(self.problem.X[arm], self.problem.X[arm])
+        return total
+
+    def own_pull(self) -> None:
+        """Measure the best or the second best by estimate once more, asked for or not."""
+        order = np.argsort(-(self.problem.X @ self.learner.theta))
+        self.tell(int(order[int(self.rng.integers(2))]))
+
+    def take_over(self, log: Sequence[Any]) -> None:
+        """Go on with a fresh learner from a log, whoever wrote it."""
+        fresh = self.fresh()
+        fresh.replay((("start", fresh.identity), *log[1:]))
+        self.learner = fresh
+
+    def identify_for_a_while(self) -> None:
+        """Let `identify` go on, with measurements that get lost, and take over from its history."""
+
+        def pull(arm: int) -> float:
+            if self.chance(self.habits.lost):
+                raise Skipped
+            return self.measure(arm)
+
+        setting, plain = self.setting, self.setting.learner(self.seed)
+        history = History((("start", plain.identity), *self.learner.log[1:]))
+        n = int(self.rng.integers(1, 3 * self.problem.dim + 1))
+        result = sp.identify(
+            self.problem.X,
+            pull,
+            algorithm=setting.algorithm,
+            seed=self.seed,
+            max_pulls=n,
+            history=history,
+            **setting.settings,
+        )
+        self.take_over(result.history.log)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Runs, those with an answer, and those with a wrong one."""
+
+    wrong: int = 0
+    stopped: int = 0
+    runs: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(self.wrong + other.wrong, self.stopped + other.stopped, self.runs + other.runs)
+
+
+def count(setting: Setting, habits: Habits, runs: Iterable[int]) -> Tally:
+    """Count answers and wrong answers of these runs."""
+    total = Tally()
+    for run in runs:
+        learner = Lab(setting, habits, run).run()
+        total += Tally(setting.is_wrong(learner), learner.stopped, 1)
+    return total
+
+
+def common_settings(rule: str, *, horizon: int, **more: Any) -> list[Setting]:
+    """Return every algorithm under a common rule, on the arc where it is possible."""
+    return [
+        Setting(
+            algorithm=name,
+            problem=NEAR_TIE if name == "track-and-stop" else ARC,
+            options={"stopping": rule},
+            horizon=horizon,
+            **more,
+        )
+        for name in sp.algorithms()
+    ]
+
+
+def published_settings(*, horizon: int, noise_std: float = 0.3) -> list[Setting]:
+    """Return every published rule whose label is a proof, on two arms that nearly tie.
+
+    The noise is small because phases are long: their first has a hundred pulls per unit of its variance.
+    """
+    problem = replace(NEAR_TIE, noise_std=noise_std)
+    all_of_them = (
+        Setting(algorithm=name, problem=problem, options={"variant": "paper"}, horizon=horizon)
+        for name in sp.algorithms()
+    )
+    return [setting for setting in all_of_them if setting.learner().decision.guarantee in ("proved", "published")]
+
+
+def fitting(habits: Habits, setting: Setting) -> Habits:
+    """Return the habits that a setting's guarantee covers: a fixed design takes no unsolicited results."""
+    is_static = setting.options.get("variant") == "paper" and setting.algorithm in ("g-static", "xy-static")
+    return replace(habits, own=0.0) if is_static else habits
+
+
+# ---- the second opinion -------------------------------------------------------------------------------------------
+
+
+class Watched:
+    """An algorithm whose sampler says, for everyone to read, how long each interval was planned.
+
+    Args:
+        setting: names the algorithm and its options.
+        rule: puts another rule in the place of the algorithm's own.
+    """
+
+    def __init__(self, setting: Setting, rule: Callable[[Ground, Rule], Rule] | None = None) -> None:
+        module = import_module(f"surepick.algorithms.{setting.algorithm.replace('-', '_')}")
+        own = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
+        (factory,) = [value for value in own if hasattr(value, "compose")]
+        known = {"delta", "noise_std", "epsilon", "candidates"}
+        self.inner: Algorithm = factory(**{key: value for key, value in setting.settings.items() if key not in known})
+        self.rule = rule
+        self.lengths: list[int] = []
+
+    def __repr__(self) -> str:
+        return f"Watched({self.inner!r})"
+
+    def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
+        """Return the parts; the lengths begin anew, as a replay does."""
+        sampler, rule = self.inner.compose(ground)
+        self.lengths.clear()
+        return _WatchedSampler(sampler, self.lengths), rule if self.rule is None else self.rule(ground, rule)
+
+
+class _WatchedSampler:
+    def __init__(self, inner: Sampler, lengths: list[int]) -> None:
+        self.inner, self.lengths = inner, lengths
+        self.next, self.pulls_per_nat = inner.next, inner.pulls_per_nat
+
+    def open(self, situation: Situation) -> int:
+        self.lengths.append(self.inner.open(situation))
+        return self.lengths[-1]
+
+
+def watched_learner(setting: Setting, watched: Watched, seed: int = 0) -> Learner:
+    """Return a fresh learner of the watched algorithm."""
+    return Learner(
+        watched,
+        setting.problem.X,
+        delta=setting.delta,
+        noise_std=setting.problem.noise_std,
+        epsilon=setting.epsilon,
+        candidates=setting.problem.candidates,
+        seed=seed,
+        name=setting.algorithm,
+    )
+
+
+Exact = Any
+"""An array of fractions."""
+
+
+def exact(values: Any) -> Exact:
+    """Return an array of floats as fractions."""
+    array = np.asarray(values, dtype=object)
+    return np.array([Fraction(value) for value in array.ravel()], dtype=object).reshape(array.shape)
+
+
+def solved(A: Exact, B: Exact) -> Exact | None:
+    """Return A^-1 B by Gauss-Jordan elimination, None if A is singular; B is a matrix."""
+    n = len(A)
+    table = np.hstack([A, B])
+    for column in range(n):
+        pivots = [row for row in range(column, n) if table[row, column] != 0]
+        if not pivots:
+            return None
+        table[[column, pivots[0]]] = table[[pivots[0], column]]
+        table[column] = table[column] / table[column, column]
+        for row in range(n):
+            if row != column:
+                table[row] = table[row] - table[row, column] * table[column]
+    return table[:, n:]
+
+
+def determinant(A: Exact) -> Fraction:
+    """Return det A by expansion along the first row; for few dimensions."""
+    if len(A) == 1:
+        return Fraction(A[0, 0])
+    minors = (np.delete(A[1:], column, axis=1) for column in range(len(A)))
+    return sum(((-1) ** k * A[0, k] * determinant(minor) for k, minor in enumerate(minors)), Fraction(0))
+
+
+def own_log_bet(z: Fraction, v: Fraction, m: Fraction, s2: Fraction) -> float:
+    """Return the increment of "The bet in closed form", in fractions up to its logarithms."""
+    p = 1 / s2 + 1 / v
+    mu = (m / s2 + z / v) / p
+    square = float(mu * mu * p - m * m / s2)
+    tails = float(log_ndtr(float(mu) * math.sqrt(p)) - log_ndtr(float(m) / math.sqrt(s2)))
+    return -0.5 * math.log(s2 * p) + 0.5 * square + tails
+
+
+@dataclass
+class Sums:
+    """Arms and rewards of some pulls, and what they add up to."""
+
+    A: Exact
+    b: Exact
+    rows: list[Exact] = field(default_factory=list)
+
+    def add(self, x: Exact, reward: float) -> None:
+        """Take in a pull."""
+        self.A = self.A + np.outer(x, x)
+        self.b = self.b + Fraction(reward) * x
+        self.rows.append(x)
+
+
+@dataclass
+class Block:
+    """An interval as the ledger sees it: what was fixed when it opened, and its own results."""
+
+    left: int
+    own: Sums
+    leader: int | None
+    theta: Exact
+    A_inv: Exact
+    open: int = 0
+
+    def reads(self, y: Exact) -> tuple[Fraction, Fraction] | None:
+        """Return what its least squares says about theta'y, and the variance for noise_std 1; None outside its range.
+
+        In coordinates of a basis of its arms, where the information is regular: no tolerance, no pseudo-inverse.
+        """
+        basis: list[Exact] = []
+        for x in self.own.rows:
+            longer = np.array([*basis, x])
+            if solved(longer @ longer.T, longer) is not None:
+                basis.append(x)
+            if len(basis) == len(y):
+                break
+        B = np.array(basis)
+        inside = solved(B @ B.T, B)  # u = B'c for c = (B B')^-1 B u, if u is in the range at all
+        assert inside is not None
+        c = inside @ y
+        if (B.T @ c != y).any():
+            return None
+        G = inside @ self.own.A @ inside.T
+        answer = solved(G, np.stack([inside @ self.own.b, c], axis=1))
+        assert answer is not None
+        return c @ answer[:, 0], c @ answer[:, 1]
+
+
+class Ledger:
+    """Intervals, and either wealth or evidence, from the events of a log.
+
+    Args:
+        setting: whose log it is; its rule is "betting" or "evidence".
+        lengths: how long each interval was planned, known when it opens.
+        V: the regulariser of the evidence rule (d, d), in the user's coordinates.
+    """
+
+    def __init__(self, setting: Setting, lengths: Sequence[int], V: Array) -> None:
+        self.is_betting = setting.options["stopping"] == "betting"
+        problem = setting.problem
+        self.X, self.Z = exact(problem.X), exact(problem.answers)
+        self.dim, self.K = problem.dim, len(self.Z)
+        self.variance = Fraction(problem.noise_std) ** 2
+        self.log_price, self.epsilon = -math.log(setting.delta), Fraction(setting.epsilon)
+        self.V, self.lengths = exact(V), lengths
+        self.all = self._nothing()
+        self.block: Block | None = None
+        self.n_opened = 0
+        self.pending: dict[int, deque[Block | None]] = {}
+        self.owed: deque[tuple[int, Block | None]] = deque()
+        self.books: dict[int, tuple[list[float], float]] = {}
+        """Per leader with slack, else under 0: log wealth (K,) and the price of a rejection."""
+        self.answer: int | None = None
+        self.evidence = 0.0
+        """Of the betting rule after the last block: the least log wealth against another than the leader. Of the
+        evidence rule now."""
+        self.highest: dict[int, list[float]] = {}
+        """Per leader: the largest evidence it ever had against each candidate while it led."""
+
+    def _nothing(self) -> Sums:
+        zero = Fraction(0)
+        return Sums(np.full((self.dim, self.dim), zero, dtype=object), np.full(self.dim, zero, dtype=object))
+
+    def take(self, event: Any) -> None:
+        """Take in one event of the log."""
+        match event:
+            case ("ask", arms):
+                for arm in arms:
+                    self._ask(arm)
+            case ("tell", arm, reward):
+                self._tell(arm, reward)
+            case ("fail", arm):
+                self.owed.append((arm, self.pending[arm].popleft()))
+
+    def _ask(self, arm: int) -> None:
+        block = self.block
+        if self.owed and (block is None or block.left == 0):
+            owed, belongs = self.owed.popleft()
+            assert owed == arm, "an ask that failed is made again with the same arm"
+            self.pending.setdefault(arm, deque()).append(belongs)
+            return
+        if block is None and self.answer is None:
+            block = self.block = self._opened()
+        belongs = None
+        if block is not None and (block.left > 0 or not block.own.rows):
+            block.left = max(block.left - 1, 0)
+            block.open += 1
+            belongs = block
+        self.pending.setdefault(arm, deque()).append(belongs)
+
+    def _estimate(self) -> tuple[Exact, Exact] | None:
+        A_inv = solved(self.all.A, exact(np.eye(self.dim)))
+        return None if A_inv is None else (A_inv @ self.all.b, A_inv)
+
+    def _opened(self) -> Block:
+        length = self.lengths[self.n_opened]
+        self.n_opened += 1
+        known = self._estimate()
+        if known is None:
+            return Block(length, self._nothing(), None, None, None)
+        leader = self._leading(known[0])
+        if self._key(leader) not in self.books:
+            j = len(self.books) + 1
+            share = math.log(j * (j + 1)) if self.epsilon else 0.0
+            self.books[self._key(leader)] = [0.0] * self.K, self.log_price + share
+        return Block(length, self._nothing(), leader, *known)
+
+    def _key(self, leader: int) -> int:
+        return leader if self.epsilon else 0
+
+    def _leading(self, theta: Exact) -> int:
+        """Return the best estimate, the first of equals; without slack, of those not rejected."""
+        if self.answer is not None:
+            return self.answer
+        wealth, price = self.books.get(0, ([0.0] * self.K, 1.0)) if not self.epsilon else ([0.0] * self.K, 1.0)
+        values = self.Z @ theta
+        return max((b for b in range(self.K) if wealth[b] < price), key=lambda b: (values[b], -b))
+
+    def _tell(self, arm: int, reward: float) -> None:
+        x = self.X[arm]
+        self.all.add(x, reward)
+        asks = self.pending.get(arm)
+        block = asks.popleft() if asks else None
+        if block is not None:
+            block.open -= 1
+            block.own.add(x, reward)
+            if block is self.block and block.left == 0 and block.open == 0:
+                self.block = None
+                if self.is_betting:
+                    self._settle(block)
+        if not self.is_betting:
+            self._weigh()
+
+    def _settle(self, block: Block) -> None:
+        if block.leader is not None and self.answer is None:
+            wealth, price = self.books[self._key(block.leader)]
+            for b in range(self.K):
+                y = self.Z[block.leader] - self.Z[b]
+                if b == block.leader or wealth[b] >= price:
+                    continue
+                said = block.reads(y)
+                if said is not None and (y != 0).any():
+                    m = max(y @ block.theta + self.epsilon, Fraction(0))
+                    s2 = self.variance * (y @ block.A_inv @ y)
+                    wealth[b] += own_log_bet(said[0] + self.epsilon, self.variance * said[1], m, s2)
+            if all(wealth[b] >= price for b in range(self.K) if b != block.leader):
+                self.answer = block.leader
+        known = self._estimate()
+        if known is not None:
+            leader = self._leading(known[0])
+            j = len(self.books) + 1
+            new = self.log_price + (math.log(j * (j + 1)) if self.epsilon else 0.0)
+            wealth, price = self.books.get(self._key(leader), ([0.0] * self.K, new))
+            self.evidence = min(wealth[b] for b in range(self.K) if b != leader) - (price - self.log_price)
+
+    def _weigh(self) -> None:
+        """Compute the evidence of Theorem 1 with kappa = 4, ..., 4^6 and weights like 1/2, ..., 1/64."""
+        known = self._estimate()
+        if known is None:
+            return
+        theta, A_inv = known
+        values = self.Z @ theta
+        leader = max(range(self.K), key=lambda b: (values[b], -b))
+        pushed = A_inv @ self.V @ A_inv
+        prices = []
+        for j in range(1, 7):
+            ratio = determinant(4**j * self.V + self.all.A) / determinant(4**j * self.V)
+            prices.append(math.log(2.0**-j / (1.0 - 2.0**-6)) - 0.5 * math.log(ratio))
+        highest = self.highest.setdefault(leader, [-math.inf] * self.K)
+        now = [math.inf] * self.K
+        for b in range(self.K):
+            if b == leader:
+                continue
+            y = self.Z[leader] - self.Z[b]
+            top = (y @ theta + self.epsilon) ** 2 / (2 * self.variance)
+            q1, q2 = y @ A_inv @ y, y @ pushed @ y
+            terms = [price + float(top / (q1 + 4**j * q2)) for j, price in enumerate(prices, start=1)]
+            now[b] = max(terms) + math.log(math.fsum(math.exp(term - max(terms)) for term in terms))
+            highest[b] = max(highest[b], now[b])
+        self.evidence = min(now)
+
+    def most_evidence(self, leader: int) -> float:
+        """Return the evidence with elimination: what each rival was refuted by at its weakest moment at most."""
+        return min(value for b, value in enumerate(self.highest[leader]) if b != leader)
+
+
+def design_information(learner: Learner) -> Array:
+    """Return V of the evidence rule in the user's coordinates: the information of the learner's G-optimal design."""
+    design = learner.white.design  # type: ignore[union-attr]  # arms are rows here
+    rows = learner.arms.gather(design.support)  # type: ignore[union-attr]
+    information: Array = rows.T @ (design.weights[:, None] * rows)
+    return information
