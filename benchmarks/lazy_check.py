@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
-from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array, BoolArray, one_blas_thread
 from surepick.rules.stopping import EvidenceRule, GLRRule
 

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.stats import binom
 
 import surepick as sp
+from surepick.arms.vectors import VectorSet
 from surepick.core.linalg import Array
-from surepick.core.vectors import VectorSet
 from surepick.simulation.problems import Problem
 
 N_RUNS = 100

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 import surepick as sp
-from surepick.core.vectors import Confusion
+from surepick.arms.vectors import Confusion
 
 Array = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.thresholds import Guarantee

@@ -11,11 +11,11 @@ from surepick.algorithms.identify import identify as identify
 from surepick.algorithms.learner import Decision as Decision
 from surepick.algorithms.learner import Learner as Learner
 from surepick.algorithms.result import Result as Result
+from surepick.arms.finite import FiniteArms as FiniteArms
 from surepick.core.design import Design as Design
 from surepick.core.design import characteristic_time as characteristic_time
 from surepick.core.design import lower_bound as lower_bound
 from surepick.core.design import optimal_design as optimal_design
-from surepick.core.finite_arms import FiniteArms as FiniteArms
 from surepick.errors import ArmsDoNotSpan as ArmsDoNotSpan
 from surepick.errors import InvalidInput as InvalidInput
 from surepick.errors import NoiseWarning as NoiseWarning
@@ -27,24 +27,24 @@ from surepick.errors import SurepickError as SurepickError
 from surepick.errors import TiedArms as TiedArms
 
 if TYPE_CHECKING:
-    from surepick.core.ellipsoid import Ellipsoid as Ellipsoid
-    from surepick.core.hypercube import Hypercube as Hypercube
-    from surepick.core.sphere import Sphere as Sphere
-    from surepick.core.top_k import TopK as TopK
+    from surepick.arms.cluster import DaskArms as DaskArms
+    from surepick.arms.ellipsoid import Ellipsoid as Ellipsoid
+    from surepick.arms.files import MappedArms as MappedArms
+    from surepick.arms.hypercube import Hypercube as Hypercube
+    from surepick.arms.sphere import Sphere as Sphere
+    from surepick.arms.top_k import TopK as TopK
     from surepick.simulation import problems as problems
     from surepick.simulation.runner import simulate as simulate
     from surepick.simulation.runs import Runs as Runs
-    from surepick.sources import DaskArms as DaskArms
-    from surepick.sources import MappedArms as MappedArms
 
 # Loaded on first use: most experiments need neither simulations nor sets other than a table of arms.
 _LATER = {
-    "DaskArms": ("surepick.sources.dask_arms", "DaskArms"),
-    "Ellipsoid": ("surepick.core.ellipsoid", "Ellipsoid"),
-    "Hypercube": ("surepick.core.hypercube", "Hypercube"),
-    "MappedArms": ("surepick.sources.mapped", "MappedArms"),
-    "Sphere": ("surepick.core.sphere", "Sphere"),
-    "TopK": ("surepick.core.top_k", "TopK"),
+    "DaskArms": ("surepick.arms.cluster", "DaskArms"),
+    "Ellipsoid": ("surepick.arms.ellipsoid", "Ellipsoid"),
+    "Hypercube": ("surepick.arms.hypercube", "Hypercube"),
+    "MappedArms": ("surepick.arms.files", "MappedArms"),
+    "Sphere": ("surepick.arms.sphere", "Sphere"),
+    "TopK": ("surepick.arms.top_k", "TopK"),
     "problems": ("surepick.simulation.problems", None),
     "simulate": ("surepick.simulation.runner", "simulate"),
     "Runs": ("surepick.simulation.runs", "Runs"),

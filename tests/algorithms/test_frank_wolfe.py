@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 from surepick.algorithms import Learner, create_learner
 from surepick.algorithms.frank_wolfe import FrankWolfeChooser, Game, is_square, play
-from surepick.core.finite_arms import FiniteArms
+from surepick.arms.finite import FiniteArms
 from surepick.rules.alternatives import Rows
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem

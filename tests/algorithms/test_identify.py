@@ -13,7 +13,7 @@ from scipy import stats
 
 from surepick.algorithms.identify import Progress, identify
 from surepick.algorithms.result import Result
-from surepick.core.finite_arms import FiniteArms
+from surepick.arms.finite import FiniteArms
 from surepick.errors import ArmsDoNotSpan, InvalidInput, Skipped
 from tests.algorithms.lab import NAMES, THETA, Lab, X, never
 

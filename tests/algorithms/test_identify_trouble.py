@@ -16,10 +16,10 @@ from scipy import integrate, stats
 from surepick.algorithms import Learner
 from surepick.algorithms.identify import Progress, identify, noise_evidence
 from surepick.algorithms.result import Result
+from surepick.arms.files import MappedArms
+from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
-from surepick.core.finite_arms import FiniteArms
 from surepick.errors import NoiseWarning, PullFailed, Skipped, SurepickError
-from surepick.sources.mapped import MappedArms
 from tests.algorithms.lab import NAMES, THETA, Lab, X, after, never, raising
 
 

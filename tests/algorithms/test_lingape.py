@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from surepick.algorithms import Learner, create_learner
+from surepick.arms.finite import as_arms
+from surepick.arms.whitening import whiten
 from surepick.core.evidence import Mixture, loss_bound
-from surepick.core.finite_arms import as_arms
-from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput
 from surepick.rules.challenger import largest_loss_bound
 from surepick.simulation import problems, simulate

@@ -11,12 +11,12 @@ from surepick.algorithms.alba import AlbaPhases, next_level
 from surepick.algorithms.explore_verify import scaled_directions
 from surepick.algorithms.learner import Learner
 from surepick.algorithms.xy_adaptive import greedy_counts
+from surepick.arms.finite import FiniteArms
+from surepick.arms.whitening import whiten
 from surepick.core.design import optimal_design
 from surepick.core.design.pairs import pairwise_design
 from surepick.core.estimate import LeastSquares
-from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array
-from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput
 from surepick.rules.explore_verify import Course
 from surepick.rules.parts import Ground, Situation

@@ -8,9 +8,9 @@ import pytest
 
 from surepick.algorithms import create_learner
 from surepick.algorithms.learner import Learner
+from surepick.arms.finite import as_arms
+from surepick.arms.whitening import whiten
 from surepick.core.design.pairs import pairwise_design
-from surepick.core.finite_arms import as_arms
-from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem

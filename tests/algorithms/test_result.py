@@ -19,12 +19,12 @@ from scipy import stats
 from surepick.algorithms.estimates import Estimates, estimates_of
 from surepick.algorithms.history import History
 from surepick.algorithms.result import Result
+from surepick.arms.finite import FiniteArms
+from surepick.arms.whitening import WhitenedArms, whiten
 from surepick.core.design import optimal_design
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
-from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array
-from surepick.core.whitening import WhitenedArms, whiten
 from surepick.errors import InvalidInput, SurepickError
 
 

@@ -12,9 +12,9 @@ import surepick as sp
 from surepick.algorithms import create_learner
 from surepick.algorithms.learner import Learner
 from surepick.algorithms.xy_oracle import BATCHES
-from surepick.core.finite_arms import FiniteArms
+from surepick.arms.finite import FiniteArms
+from surepick.arms.whitening import whiten
 from surepick.core.linalg import Array, one_blas_thread
-from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput, TiedArms
 from surepick.rules import fixed_design
 from surepick.rules.fixed_design import Drawn, FixedSampler, GreedyAllocation, Tracked, differences

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from surepick.algorithms import Learner, create_learner
+from surepick.arms.whitening import WhitenedArms
 from surepick.core.evidence import Mixture, log_evidence
-from surepick.core.whitening import WhitenedArms
 from surepick.errors import InvalidInput
 from surepick.rules.l1_allocation import L1Allocation
 from surepick.simulation import problems, simulate

@@ -14,10 +14,10 @@ import surepick as sp
 from surepick.algorithms import create_learner
 from surepick.algorithms.learner import Learner
 from surepick.algorithms.result import Result
+from surepick.arms.vectors import VectorSet
 from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
-from surepick.core.vectors import VectorSet
 from surepick.errors import InvalidInput, PullFailed, Skipped
 from surepick.rules import vector_evidence, vector_rule
 from surepick.rules.vector_rule import VectorState

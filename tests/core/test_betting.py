@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from surepick.core import arms as arms_module
-from surepick.core.arms import RowOracles
+from surepick.arms import protocol as arms_module
+from surepick.arms.finite import FiniteArms
+from surepick.arms.protocol import RowOracles
+from surepick.arms.whitening import whiten
 from surepick.core.betting import Betting, Wealth, log_bet
 from surepick.core.block import Block
-from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array, IntArray
-from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput, SurepickError
 from tests.blocks import block_of
 from tests.statistical.bets import bet_parameters, block_statistics

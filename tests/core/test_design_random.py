@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.core.finite_arms import FiniteArms
+from surepick.arms.finite import FiniteArms
 from tests.families import FAMILIES, Array, spanning
 
 PER_FAMILY = 110  # 10 families: 1,100 instances

@@ -5,9 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from surepick.arms.finite import FiniteArms
 from surepick.core.design import optimal_design, pairs
 from surepick.core.design.pairs import farthest_pairs, pairwise_design
-from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array
 
 

@@ -3,7 +3,7 @@ import copy
 import numpy as np
 import pytest
 
-from surepick.core.finite_arms import FiniteArms
+from surepick.arms.finite import FiniteArms
 from surepick.rules import alternatives
 from surepick.rules.alternatives import Alternatives, Rows
 

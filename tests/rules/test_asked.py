@@ -3,8 +3,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
-from surepick.core.finite_arms import FiniteArms
 from surepick.errors import NotEnoughData
 from surepick.rules.asked import Asked
 from surepick.rules.parts import Situation

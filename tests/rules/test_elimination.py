@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import surepick as sp
+from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
-from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array, BoolArray
 from surepick.rules.stopping import EvidenceRule, GLRRule
 from surepick.simulation import problems

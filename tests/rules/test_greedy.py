@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from surepick.core.finite_arms import FiniteArms
+from surepick.arms.finite import FiniteArms
 from surepick.core.linalg import Array
 from surepick.rules import alternatives
 from surepick.rules.greedy import GreedyChoice

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from surepick.arms.finite import FiniteArms
 from surepick.core.design.solve import optimal_design
-from surepick.core.finite_arms import FiniteArms
 from surepick.rules.l1_allocation import L1Allocation
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
-from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array
 from surepick.rules import phase_rule
 from surepick.rules.phase_rule import Phase, PhaseRule, PhaseState

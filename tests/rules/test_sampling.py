@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
+from surepick.arms.finite import FiniteArms
 from surepick.core.design.generation import frame_of, spanning_arms
-from surepick.core.finite_arms import FiniteArms
 from surepick.errors import InvalidInput
 from surepick.rules.sampling import ForcedExploration, Tracker, exploration_set
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from surepick.arms.finite import FiniteArms
+from surepick.arms.whitening import whiten
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, log_evidence
-from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array, IntArray
-from surepick.core.whitening import whiten
 from surepick.errors import InvalidInput
 from surepick.rules import lazy
 from surepick.rules.challenger import largest_loss_bound

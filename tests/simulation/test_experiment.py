@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from surepick.algorithms import algorithms
-from surepick.core.finite_arms import FiniteArms
+from surepick.arms.finite import FiniteArms
 from surepick.errors import InvalidInput
 from surepick.simulation import experiment as module
 from surepick.simulation import problems

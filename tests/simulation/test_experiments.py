@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from surepick.algorithms import algorithms
-from surepick.core.sphere import Sphere
+from surepick.arms.sphere import Sphere
 from surepick.simulation import published
 from surepick.simulation.experiment import GENERATORS, Experiment
 from surepick.simulation.experiment_file import named_experiment, named_experiments

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from surepick.arms.finite import FiniteArms
 from surepick.core.design import lower_bound
-from surepick.core.finite_arms import FiniteArms
 from surepick.errors import InvalidInput
 from surepick.simulation import Problem, Runs, problems, simulate
 from surepick.simulation.runner import _is_right, _noise, run_seeds

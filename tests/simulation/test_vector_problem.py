@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from surepick.core.hypercube import Hypercube
-from surepick.core.sphere import Sphere
+from surepick.arms.hypercube import Hypercube
+from surepick.arms.sphere import Sphere
 from surepick.errors import InvalidInput
 from surepick.simulation import simulate
 from surepick.simulation.problems import VectorProblem, sphere_set

@@ -172,7 +172,7 @@ class Lab:
             if self.is_going and self.learner.estimate.has_theta and self.chance(habits.own):
                 self.own_pull()
             if self.chance(habits.looks):
-                self.learner.decision, self.learner.epsilon_bound(), self.learner.expected_remaining()  # noqa: B018
+                self.learner.decision, self.learner.epsilon_bound(), self.learner.expected_remaining()
             if self.is_going and self.chance(habits.replays):
                 self.take_over(self.learner.log)
             if self.is_going and self.chance(habits.identifies):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from surepick.arms.finite import FiniteArms
 from surepick.core.betting import Betting
 from surepick.core.evidence import Mixture
-from surepick.core.finite_arms import FiniteArms
 from surepick.core.thresholds import PAPER_APPENDIX, PAPER_MAIN, PAPER_REMARK
 from tests.blocks import block_of
 from tests.statistical.paths import (

@@ -8,8 +8,8 @@ binomial).
 import numpy as np
 import pytest
 
+from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
-from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array
 from surepick.core.thresholds import RidgeThreshold, Threshold, UnionThreshold
 from surepick.rules.phase_rule import PhaseRule

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import surepick as sp
-from surepick.core.arms import ArmSet
-from surepick.core.whitening import WhitenedArms, whiten
+from surepick.arms.protocol import ArmSet
+from surepick.arms.whitening import WhitenedArms, whiten
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

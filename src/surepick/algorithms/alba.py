@@ -33,13 +33,13 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, RowSubset
+from surepick.arms.finite import FiniteArms
+from surepick.arms.protocol import ArmSet, RowSubset
 from surepick.core.block import Block
 from surepick.core.checks import check_number
 from surepick.core.design import Design
 from surepick.core.design.solve import optimal_design
 from surepick.core.estimate import LeastSquares
-from surepick.core.finite_arms import FiniteArms
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.rows import square_norms
 from surepick.core.thresholds import Guarantee

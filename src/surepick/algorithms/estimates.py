@@ -11,12 +11,12 @@ from typing import Any, final
 
 import numpy as np
 
+from surepick.arms.numbered import NumberedVectors
+from surepick.arms.whitening import WhitenedArms
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
 from surepick.core.linalg import Array, IntArray, one_blas_thread
-from surepick.core.numbered import NumberedVectors
 from surepick.core.rows import square_norms
-from surepick.core.whitening import WhitenedArms
 
 
 @final

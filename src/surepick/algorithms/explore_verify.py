@@ -28,7 +28,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import RowSubset
+from surepick.arms.protocol import RowSubset
 from surepick.core.checks import check_number
 from surepick.core.design import Design
 from surepick.core.design.pairs import pairwise_design

@@ -27,12 +27,12 @@ from surepick.algorithms.estimates import Estimates, estimates_of
 from surepick.algorithms.history import History
 from surepick.algorithms.learner import Arm, Decision, Learner
 from surepick.algorithms.result import Result
-from surepick.core.arms import ArmSet
+from surepick.arms.finite import as_arms
+from surepick.arms.numbered import NumberedVectors
+from surepick.arms.protocol import ArmSet
+from surepick.arms.vectors import VectorSet
+from surepick.arms.whitening import WhitenedArms
 from surepick.core.checks import check_count, check_number, check_seed
-from surepick.core.finite_arms import as_arms
-from surepick.core.numbered import NumberedVectors
-from surepick.core.vectors import VectorSet
-from surepick.core.whitening import WhitenedArms
 from surepick.errors import InvalidInput, NoiseWarning, PullFailed, Skipped
 
 # What the true noise variance might be instead, as a multiple of noise_std^2.

@@ -18,14 +18,14 @@ from typing import Literal, final
 
 import numpy as np
 
-from surepick.core.arms import RowSubset
+from surepick.arms.protocol import RowSubset
+from surepick.arms.sphere import Sphere
+from surepick.arms.whitening import LARGE, WhitenedArms
 from surepick.core.checks import check_number
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.solve import separating_design
 from surepick.core.linalg import Array, IntArray
-from surepick.core.sphere import Sphere
-from surepick.core.whitening import LARGE, WhitenedArms
 from surepick.errors import InvalidInput
 from surepick.rules.choice import (
     USUAL_SCHEDULE,

@@ -21,17 +21,17 @@ from typing import Any, Protocol, cast, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.finite import as_arms
+from surepick.arms.numbered import NumberedVectors
+from surepick.arms.protocol import ArmSet
+from surepick.arms.vectors import VectorSet
+from surepick.arms.whitening import WhitenedArms, whiten
 from surepick.core.block import LARGEST_REWARD, Block
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std, check_number, check_seed
 from surepick.core.design.solve import as_candidates
 from surepick.core.estimate import LeastSquares
-from surepick.core.finite_arms import as_arms
 from surepick.core.linalg import Array, one_blas_thread
-from surepick.core.numbered import NumberedVectors
 from surepick.core.thresholds import Guarantee
-from surepick.core.vectors import VectorSet
-from surepick.core.whitening import WhitenedArms, whiten
 from surepick.errors import InvalidInput
 from surepick.rules.challenger import largest_loss_bound
 from surepick.rules.parts import Ground, Rule, Sampler, Situation, VectorGround
@@ -216,7 +216,7 @@ class Learner:
 
     @property
     def n_planned(self) -> int:
-        """Asks left in this interval, failed ones included: how large a batch loses nothing. 0: the next ask plans one."""
+        """Asks left in this interval, failed ones included: so large a batch loses nothing. 0: the next ask plans one."""
         return len(self._owed) + (0 if self._interval is None else self._interval.left)
 
     @property
@@ -316,7 +316,7 @@ class Learner:
             interval.open -= 1
             interval.block.add(x, reward)
         if not self.stopped:
-            # A proof for arms fixed in advance covers the first n asks as a whole, not those of them that came in first.
+            # A proof for arms fixed in advance covers the first n asks as a whole, not those that came in first.
             if not (self._rule.is_fixed_design and (self._pending or self._owed)):
                 self._verdict = self._at_work.after_pull(self.estimate) or self._verdict
             self._close_if_over()

@@ -24,7 +24,7 @@ from typing import Any, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.block import Block
 from surepick.core.checks import check_vector
 from surepick.core.design.directions import GapDirections

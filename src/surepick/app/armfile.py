@@ -15,9 +15,9 @@ import numpy as np
 
 from surepick.app.console import Refusal, misuse
 from surepick.app.vectorset import ChosenSet
-from surepick.core.finite_arms import FiniteArms
+from surepick.arms.files import MappedArms
+from surepick.arms.finite import FiniteArms
 from surepick.errors import ArmsDoNotSpan
-from surepick.sources.mapped import MappedArms
 
 NAME_HEADERS = ("name", "arm", "id")
 MAPPED = (".parquet", ".arrow", ".feather")

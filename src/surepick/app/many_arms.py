@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from surepick.algorithms import create_learner
 from surepick.app.console import Code
 from surepick.app.live import arm_label, live_view
-from surepick.core.finite_arms import FiniteArms
+from surepick.arms.finite import FiniteArms
 from surepick.simulation import published
 from surepick.simulation.problems import Problem, many_arms
 from surepick.simulation.runner import run_seeds, simulate

@@ -8,12 +8,12 @@ from typing import Any, final
 import numpy as np
 
 from surepick.app.console import misuse
-from surepick.core.ellipsoid import Ellipsoid
-from surepick.core.hypercube import Hypercube
+from surepick.arms.ellipsoid import Ellipsoid
+from surepick.arms.hypercube import Hypercube
+from surepick.arms.sphere import Sphere
+from surepick.arms.top_k import TopK
+from surepick.arms.vectors import VectorSet
 from surepick.core.linalg import Array
-from surepick.core.sphere import Sphere
-from surepick.core.top_k import TopK
-from surepick.core.vectors import VectorSet
 from surepick.errors import InvalidInput
 
 

@@ -39,7 +39,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from surepick.core.arms import PairForms
+from surepick.arms.protocol import PairForms
 from surepick.core.block import NEGLIGIBLE, Block, fit, root_of
 from surepick.core.checks import (
     check_count,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.linalg import Array, BoolArray
 from surepick.core.rows import row_chunks
 

@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.linalg import Array, cholesky, solve_cholesky
 from surepick.errors import NotEnoughData
 from surepick.rules.parts import Situation

@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.betting import Betting
 from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares

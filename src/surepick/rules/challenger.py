@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, Rivals
+from surepick.arms.protocol import ArmSet, Rivals
 from surepick.core.evidence import Mixture, loss_bound
 from surepick.core.linalg import Array, BoolArray, cholesky, solve_lower
 

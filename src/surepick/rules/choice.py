@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
+from surepick.arms.whitening import WhitenedArms
 from surepick.core.checks import check_matrix
 from surepick.core.design.generation import frame_of, spanning_arms
 from surepick.core.linalg import Array, IntArray
-from surepick.core.whitening import WhitenedArms
 from surepick.errors import InvalidInput
 from surepick.rules.betting_rule import BettingRule
 from surepick.rules.every_pull import EveryPull

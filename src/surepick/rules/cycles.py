@@ -4,7 +4,7 @@ import math
 from collections import deque
 from typing import final
 
-from surepick.core.numbered import NumberedVectors
+from surepick.arms.numbered import NumberedVectors
 from surepick.rules.parts import Situation
 
 

@@ -21,7 +21,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, PairForms
+from surepick.arms.protocol import ArmSet, PairForms
 from surepick.core.estimate import Estimate
 from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
 from surepick.rules.lazy import PairTest, Reading

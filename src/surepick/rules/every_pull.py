@@ -7,7 +7,7 @@ compare are all of them, unless they eliminate, and the leader is the best estim
 from dataclasses import dataclass
 from typing import final
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.block import Block
 from surepick.core.estimate import Estimate, LeastSquares
 from surepick.core.linalg import Array, BoolArray

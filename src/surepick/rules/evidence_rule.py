@@ -10,7 +10,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, PairScore
+from surepick.arms.protocol import ArmSet, PairScore
 from surepick.core.estimate import Estimate
 from surepick.core.evidence import Mixture, log_evidence
 from surepick.core.linalg import Array

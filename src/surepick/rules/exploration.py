@@ -14,9 +14,9 @@ from typing import final
 
 import numpy as np
 
+from surepick.arms.whitening import WhitenedArms
 from surepick.core.checks import check_number
 from surepick.core.linalg import IntArray
-from surepick.core.whitening import WhitenedArms
 from surepick.errors import InvalidInput
 from surepick.rules.asked import Asked
 from surepick.rules.sampling import Tracker

@@ -13,7 +13,7 @@ from typing import Protocol, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.design import Design
 from surepick.core.linalg import Array, IntArray, cholesky, solve_cholesky
 from surepick.core.thresholds import UnionThreshold

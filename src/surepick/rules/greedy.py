@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.linalg import Array
 from surepick.rules.alternatives import Rows
 

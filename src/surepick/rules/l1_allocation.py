@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 import scipy
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import SurepickError
 

@@ -27,7 +27,7 @@ from typing import Protocol, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, PairScore
+from surepick.arms.protocol import ArmSet, PairScore
 from surepick.core.estimate import Estimate
 from surepick.core.linalg import Array, IntArray
 

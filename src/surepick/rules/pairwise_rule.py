@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.checks import check_number
 from surepick.core.estimate import Estimate
 from surepick.core.evidence import log_pairwise_evidence

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, final
 
-from surepick.core.arms import ArmSet
+from surepick.arms.numbered import NumberedVectors
+from surepick.arms.protocol import ArmSet
+from surepick.arms.whitening import WhitenedArms
 from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray
-from surepick.core.numbered import NumberedVectors
 from surepick.core.thresholds import Guarantee
-from surepick.core.whitening import WhitenedArms
 from surepick.rules.verdict import Verdict
 
 

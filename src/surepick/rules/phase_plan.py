@@ -8,7 +8,7 @@ from typing import Protocol, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.block import RANK_TOL
 from surepick.core.design import Design
 from surepick.core.design.pairs import farthest_pairs

@@ -19,7 +19,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.block import NEGLIGIBLE, Block, fit
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray, IntArray

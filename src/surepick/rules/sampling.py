@@ -13,7 +13,7 @@ from typing import Literal, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.linalg import Array, IntArray, pivoted_rows
 from surepick.errors import InvalidInput
 

@@ -2,7 +2,7 @@
 
 from typing import Protocol, final
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.estimate import Estimate
 from surepick.core.linalg import BoolArray
 from surepick.core.thresholds import Guarantee

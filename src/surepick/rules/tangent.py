@@ -12,9 +12,9 @@ from typing import final
 
 import numpy as np
 
+from surepick.arms.numbered import NumberedVectors
+from surepick.arms.sphere import Sphere
 from surepick.core.linalg import Array
-from surepick.core.numbered import NumberedVectors
-from surepick.core.sphere import Sphere
 from surepick.rules.cycles import RoundSampler
 from surepick.rules.parts import Situation
 

@@ -1,7 +1,7 @@
 """Evidence on sets of vectors: the log e-value that the leader is within epsilon of the best, and what it can lose.
 
 Notation: whitened coordinates, in which V = I; A (d, d) with eigenvalues l_i and eigenvectors Q; kappa_j, p_j the
-default mixture of `core.evidence`; Z'(F) the statistic of `core.vectors`.
+default mixture of `core.evidence`; Z'(F) the statistic of `arms.vectors`.
 
     log E = logsumexp_j [ log p_j - sum_i log(1 + l_i/kappa_j)/2 + Z'(F_j) / noise_std^2 ],
     F_j = Q diag(sqrt(1/l_i + kappa_j/l_i^2)), so that F_j F_j' = A^-1 (A + kappa_j) A^-1
@@ -15,10 +15,10 @@ import math
 
 import numpy as np
 
+from surepick.arms.numbered import NumberedVectors
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, log_sum_exp
 from surepick.core.linalg import Array
-from surepick.core.numbered import NumberedVectors
 
 MIXTURE = Mixture.default()
 

@@ -1,11 +1,11 @@
 """Stopping rules on sets of vectors: evidence, mix-grid, the printed rule of the sphere, and coordinate by coordinate.
 
-Notation: whitened coordinates; Z'(F) the statistic of `core.vectors` for F F' = A^-1; m the length of a round.
+Notation: whitened coordinates; Z'(F) the statistic of `arms.vectors` for F F' = A^-1; m the length of a round.
 
     evidence    stop when the log e-value of `vector_evidence` reaches log(1/delta)
     mix-grid    stop when Z'(F) reaches noise_std^2 xi, xi the root in `core.thresholds.mix_grid_threshold` with the
                 regularisers 4^j m
-    paper       the rule printed for the sphere, `core.sphere.printed_rule`
+    paper       the rule printed for the sphere, `arms.sphere.printed_rule`
     per-coordinate   the hypercube under its own fixed design, one test per coordinate at risk delta/d
 """
 
@@ -16,13 +16,13 @@ from typing import final
 
 import numpy as np
 
+from surepick.arms.hypercube import Hypercube, coordinate_threshold
+from surepick.arms.numbered import NumberedVectors
+from surepick.arms.sphere import Sphere, printed_rule
 from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
-from surepick.core.hypercube import Hypercube, coordinate_threshold
 from surepick.core.linalg import Array
-from surepick.core.numbered import NumberedVectors
-from surepick.core.sphere import Sphere, printed_rule
 from surepick.core.thresholds import MIX_GRID, Guarantee, mix_grid_threshold
 from surepick.errors import InvalidInput
 from surepick.rules.lazy import MARGIN

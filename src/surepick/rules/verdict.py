@@ -18,7 +18,7 @@ from typing import Protocol, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.checks import check_delta, check_epsilon, check_noise_std, check_number
 from surepick.core.estimate import Estimate
 from surepick.core.evidence import p_value

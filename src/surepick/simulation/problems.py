@@ -17,6 +17,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from surepick.arms.sphere import Sphere
+from surepick.arms.vectors import VectorSet
 from surepick.core.checks import (
     check_count,
     check_epsilon,
@@ -26,8 +28,6 @@ from surepick.core.checks import (
     check_seed,
     check_vector,
 )
-from surepick.core.sphere import Sphere
-from surepick.core.vectors import VectorSet
 from surepick.errors import InvalidInput
 
 Array = NDArray[np.float64]

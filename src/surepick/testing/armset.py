@@ -5,9 +5,9 @@ from typing import Any
 from surepick.algorithms import create_learner
 from surepick.algorithms.identify import identify
 from surepick.algorithms.learner import Learner
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
+from surepick.arms.vectors import VectorSet
 from surepick.core.linalg import Array
-from surepick.core.vectors import VectorSet
 from surepick.testing.common import as_numbers, make_pull, must_refuse
 from surepick.testing.row_checks import RowChecks
 from surepick.testing.vector_checks import VectorChecks
@@ -16,8 +16,8 @@ from surepick.testing.vector_checks import VectorChecks
 class ArmSetContract:
     """Inherit from it in a test file and say how your set is made; pytest finds the tests.
 
-    The set may answer for rows (`surepick.core.arms.ArmSet`) or for vectors (`surepick.core.vectors.VectorSet`). Every
-    answer is compared with brute force: over all rows, which are fetched, so make a set of at most a few thousand; or
+    The set may answer for rows (`surepick.arms.protocol.ArmSet`) or for vectors (`surepick.arms.vectors.VectorSet`).
+    Every answer is compared with brute force: over all rows, which are fetched, so make a set of at most a few thousand; or
     over the arms of some rounds and the best arms of random parameters. All random numbers have fixed seeds, so that a
     test that passes once passes always. Needs no test framework: each test is a method without arguments.
 

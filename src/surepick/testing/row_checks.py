@@ -5,7 +5,7 @@ from typing import Any, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, PairForms, PairScore, Rivals
+from surepick.arms.protocol import ArmSet, PairForms, PairScore, Rivals
 from surepick.core.evidence import glr
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.testing.common import factor_of

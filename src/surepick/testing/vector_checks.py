@@ -1,6 +1,6 @@
 """Checks of a set of vectors: its formulas against the arms it hands out itself.
 
-Notation: that of `core.vectors`. Parameters and factors are drawn in whitened coordinates, where the first round has
+Notation: that of `arms.vectors`. Parameters and factors are drawn in whitened coordinates, where the first round has
 identity information per pull, so that they suit a set in any units.
 """
 
@@ -10,8 +10,8 @@ from typing import Any, final
 
 import numpy as np
 
+from surepick.arms.vectors import Confusion, VectorSet
 from surepick.core.linalg import Array, independent_columns, triangular, upper_inverse
-from surepick.core.vectors import Confusion, VectorSet
 from surepick.testing.common import factor_of, must_refuse
 
 

@@ -18,12 +18,12 @@ from typing import Any, Self, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.finite import as_arms
+from surepick.arms.protocol import ArmSet
 from surepick.core.checks import check_count, check_number
 from surepick.core.design.directions import Directions, GapDirections, RowDirections
 from surepick.core.design.goals import Effort
 from surepick.core.design.rounding import apportion
-from surepick.core.finite_arms import as_arms
 from surepick.core.linalg import Array, IntArray, triangular, upper_inverse
 from surepick.errors import InvalidInput, NotCertified, SurepickError
 

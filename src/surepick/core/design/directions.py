@@ -8,7 +8,7 @@ from typing import Protocol, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.errors import InvalidInput, TiedArms
 

@@ -17,7 +17,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.design.directions import Directions
 from surepick.core.design.goals import ALIKE, START_LEVEL, ArmsThemselves, Effort, GivenDirections, Goal, Members
 from surepick.core.design.master import MasterSolution

@@ -12,7 +12,7 @@ from typing import Protocol, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
 from surepick.core.design.directions import Directions
 from surepick.core.design.master import MasterSolution, solve_d, solve_xy
 from surepick.core.design.sparse import information_columns, score_columns

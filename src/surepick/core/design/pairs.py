@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.finite import FiniteArms, as_arms
+from surepick.arms.protocol import ArmSet
 from surepick.core.checks import check_tol
 from surepick.core.design.certificate import Design
 from surepick.core.design.solve import optimal_design
-from surepick.core.finite_arms import FiniteArms, as_arms
 from surepick.core.linalg import Array, IntArray, one_blas_thread, triangular, upper_inverse
 from surepick.core.rows import square_norms
 from surepick.errors import NotCertified

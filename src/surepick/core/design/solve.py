@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from surepick.core.arms import ArmSet
+from surepick.arms.finite import FiniteArms, as_arms
+from surepick.arms.protocol import ArmSet
 from surepick.core.checks import check_delta, check_noise_std, check_tol, check_vector
 from surepick.core.design.certificate import Design
 from surepick.core.design.directions import Directions, GapDirections, RowDirections
 from surepick.core.design.generation import Generation, Start
-from surepick.core.finite_arms import FiniteArms, as_arms
 from surepick.core.linalg import Array, one_blas_thread
 from surepick.errors import InvalidInput
 

@@ -1,6 +1,6 @@
 """The top-k set: arms are the choices of k elements out of d, as 0/1 vectors with k ones.
 
-Notation: see `surepick.core.vectors`; f_i (k_F,) the rows of F. B holds the k elements of the best arm a. A rival b
+Notation: see `surepick.arms.vectors`; f_i (k_F,) the rows of F. B holds the k elements of the best arm a. A rival b
 exchanges m of them, i in B, for m others, j: with gap_ij = theta_i - theta_j >= 0 and y_ij = e_i - e_j, over any way to
 match what leaves with what comes, a - b = sum y_ij, theta'(a - b) = sum gap_ij, and F'(a - b) = sum (f_i - f_j).
 """
@@ -14,12 +14,12 @@ from typing import Any, final
 import numpy as np
 import scipy
 
+from surepick.arms.vectors import Confusion
 from surepick.core import design
 from surepick.core.checks import check_count, check_tol, check_vector
 from surepick.core.evidence import glr
 from surepick.core.linalg import Array, IntArray, one_blas_thread
 from surepick.core.rows import square_norms
-from surepick.core.vectors import Confusion
 from surepick.errors import InvalidInput
 
 ENUMERATED_ARMS = 5000

@@ -10,8 +10,8 @@ from typing import Any, final
 
 import numpy as np
 
+from surepick.arms.vectors import Confusion, VectorSet
 from surepick.core.linalg import Array, IntArray, triangular, upper_inverse
-from surepick.core.vectors import Confusion, VectorSet
 
 
 @final
@@ -84,5 +84,5 @@ class NumberedVectors:
         return self.number(self.vectors.best(self.map @ theta))
 
     def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
-        """Return the statistic Z' of `core.vectors`, or a lower bound on it; theta and F in whitened coordinates."""
+        """Return the statistic Z' of `arms.vectors`, or a lower bound on it; theta and F in whitened coordinates."""
         return self.vectors.confusion(self.map @ theta, self.map @ F, epsilon)

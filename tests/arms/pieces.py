@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from surepick.core.arms import RowOracles
+from surepick.arms.protocol import RowOracles
 from surepick.core.linalg import Array, IntArray
 
 

@@ -15,12 +15,12 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.core.arms import GATHER_ROWS, RowOracles
+from surepick.arms.protocol import GATHER_ROWS, RowOracles
+from surepick.arms.readers import open_reader
 from surepick.core.checks import check_count
 from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, tall_qr
 from surepick.core.rows import row_chunks, row_codes
 from surepick.errors import ArmsDoNotSpan, InvalidInput, SurepickError
-from surepick.sources.readers import open_reader
 
 # Answers of `copies` kept at hand: those of the leader and its rivals are asked for again and again.
 KNOWN_COPIES = 16

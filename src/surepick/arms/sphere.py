@@ -12,11 +12,11 @@ from typing import Any, Literal, final
 import numpy as np
 import scipy
 
+from surepick.arms.mirror import most_confusing, restricted_statistic, unit_and_norm
+from surepick.arms.vectors import Confusion
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std, check_vector
 from surepick.core.linalg import Array, one_blas_thread
-from surepick.core.mirror import most_confusing, restricted_statistic, unit_and_norm
 from surepick.core.thresholds import delta_at_round
-from surepick.core.vectors import Confusion
 from surepick.errors import InvalidInput
 
 

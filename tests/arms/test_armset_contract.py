@@ -11,15 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from surepick.core.arms import PairScore, Rivals, RowOracles
-from surepick.core.ellipsoid import Ellipsoid
-from surepick.core.finite_arms import FiniteArms
-from surepick.core.hypercube import Hypercube
+from surepick.arms.cluster import DaskArms
+from surepick.arms.ellipsoid import Ellipsoid
+from surepick.arms.files import MappedArms
+from surepick.arms.finite import FiniteArms
+from surepick.arms.hypercube import Hypercube
+from surepick.arms.protocol import PairScore, Rivals, RowOracles
+from surepick.arms.sphere import Sphere
+from surepick.arms.top_k import TopK
+from surepick.arms.vectors import Confusion
 from surepick.core.linalg import Array, BoolArray, IntArray
-from surepick.core.sphere import Sphere
-from surepick.core.top_k import TopK
-from surepick.core.vectors import Confusion
-from surepick.sources import DaskArms, MappedArms
 from surepick.testing import ArmSetContract
 
 ROWS = np.random.default_rng(0).standard_normal((60, 3)).round(1)

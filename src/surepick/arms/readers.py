@@ -11,9 +11,9 @@ from typing import Any, final
 
 import numpy as np
 
+from surepick.arms.recent import RecentRows
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput, SurepickError
-from surepick.sources.recent import RecentRows
 
 SIGNED_ZERO = np.iinfo(np.int64).min
 """The bits of -0.0."""

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surepick import Design, FiniteArms, optimal_design
-from surepick.core.arms import ArmSet
+from surepick.arms.protocol import ArmSet
+from surepick.arms.whitening import WhitenedArms, whiten
 from surepick.core.linalg import Array, triangular
-from surepick.core.whitening import WhitenedArms, whiten
 from tests.families import FAMILIES, Family, spanning
 
 seeds = st.integers(0, 2**32 - 1)

@@ -16,11 +16,11 @@ from typing import Any, NoReturn, TypeVar, final
 import dask
 import numpy as np
 
-from surepick.core.arms import PairForms, PairScore, Rival, Rivals, RowOracles, RowSubset
+from surepick.arms.protocol import PairForms, PairScore, Rival, Rivals, RowOracles, RowSubset
+from surepick.arms.recent import RecentRows
 from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, one_blas_thread, tall_qr
 from surepick.core.rows import row_chunks, row_digest
 from surepick.errors import ArmsDoNotSpan, InvalidInput
-from surepick.sources.recent import RecentRows
 
 T = TypeVar("T")
 
@@ -176,7 +176,7 @@ class DaskArms:
         copies = self.copies(int(index[0]))  # rounding may differ between equal rows
         return int(copies[0] if among is None else copies[among[copies]][0])
 
-    def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:  # noqa: N803 - a matrix
+    def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n arms with the largest |F'x|^2 and these values, largest first."""
         index, score = self._asked(partial(_largest_squares, F, n), partial(_smallest, n=n))
         return index, -score
@@ -309,7 +309,7 @@ def _largest_product(theta: Array, rows: Array, start: int, among: BoolArray | N
 
 
 @one_blas_thread
-def _largest_squares(F: Array, n: int, rows: Array, start: int) -> tuple[IntArray, Array]:  # noqa: N803 - a matrix
+def _largest_squares(F: Array, n: int, rows: Array, start: int) -> tuple[IntArray, Array]:
     index, squares = RowSubset(rows).top_quadratic(F, n)
     return start + index, -squares
 

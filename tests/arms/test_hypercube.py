@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scipy import optimize
 from scipy.stats import binom
 
-from surepick.core import design, hypercube
-from surepick.core.hadamard import hadamard, hadamard_order
-from surepick.core.hypercube import Hypercube, coordinate_threshold
+from surepick.arms import hypercube
+from surepick.arms.hadamard import hadamard, hadamard_order
+from surepick.arms.hypercube import Hypercube, coordinate_threshold
+from surepick.arms.vectors import VectorSet
+from surepick.core import design
 from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
-from surepick.core.vectors import VectorSet
 from surepick.errors import InvalidInput, TiedArms
 
 Array = NDArray[np.float64]

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
+from surepick.arms.mirror import most_confusing, restricted_statistic, unit_and_norm
+from surepick.arms.sphere import Sphere, printed_rule, tangents
+from surepick.arms.vectors import VectorSet
 from surepick.core.linalg import Array
-from surepick.core.mirror import most_confusing, restricted_statistic, unit_and_norm
-from surepick.core.sphere import Sphere, printed_rule, tangents
-from surepick.core.vectors import VectorSet
 from surepick.errors import InvalidInput
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surepick import ArmsDoNotSpan, FiniteArms
-from tests.core.pieces import InPieces
+from tests.arms.pieces import InPieces
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -10,7 +10,7 @@ from typing import TypeVar, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, PairForms, PairScore, Rival, Rivals
+from surepick.arms.protocol import ArmSet, PairForms, PairScore, Rival, Rivals
 from surepick.core.checks import check_count
 from surepick.core.design import Design, optimal_design
 from surepick.core.linalg import Array, BoolArray, IntArray, triangular, upper_inverse

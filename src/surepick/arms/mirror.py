@@ -163,7 +163,7 @@ def restricted_statistic(theta: Array, F: Array, epsilon: float) -> float:
 
     def too_large(x: float) -> bool:
         _, _, S1, S2 = s.resolvent(0, x)
-        return S1 * S1 > s.edge * S2
+        return s.edge * S2 < S1 * S1
 
     w = s.maximiser(s.resolvent(0, _bisect(too_large, good=1e17, bad=AT_POLE))[0], s.edge, 0)
     return s.floor / float(w @ ((1.0 - s.drop) * w))

@@ -16,11 +16,11 @@ from pyarrow import feather
 
 import surepick as sp
 from benchmarks import mapped as benchmark
-from surepick.core.finite_arms import FiniteArms
+from surepick.arms import files as module
+from surepick.arms import recent
+from surepick.arms.files import MappedArms, _recut
+from surepick.arms.finite import FiniteArms
 from surepick.core.linalg import Array, IntArray
-from surepick.sources import MappedArms, recent
-from surepick.sources import mapped as module
-from surepick.sources.mapped import _recut
 
 FORMATS = (".npy", ".parquet", ".arrow", ".feather")
 
@@ -90,7 +90,7 @@ def test_tied_arms_and_several_pieces_round_alike(
 ) -> None:
     """A grid is full of ties, which rounding decides; many pieces must be cut as those in memory are."""
     X = np.array(list(itertools.product([-1.0, 0.0, 1.0], repeat=7)))
-    monkeypatch.setattr("surepick.core.finite_arms.row_chunks", chunks_of_300)
+    monkeypatch.setattr("surepick.arms.finite.row_chunks", chunks_of_300)
     monkeypatch.setattr(module, "row_chunks", chunks_of_300)
     theta = np.array([1.9, 1.8, 1.7, 1.6, -1.8, 1.9, 1.7])
     ours = MappedArms(written(tmp_path, X), chunk_rows=chunk_rows)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from surepick.core.ellipsoid import Ellipsoid
+from surepick.arms.ellipsoid import Ellipsoid
+from surepick.arms.sphere import Sphere
+from surepick.arms.vectors import VectorSet
 from surepick.core.linalg import Array
-from surepick.core.sphere import Sphere
-from surepick.core.vectors import VectorSet
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
 

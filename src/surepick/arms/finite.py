@@ -8,12 +8,12 @@ from typing import Any, Self, final
 
 import numpy as np
 
-from surepick.core.arms import ArmSet, RowOracles
+from surepick.arms.features import feature_table
+from surepick.arms.protocol import ArmSet, RowOracles
+from surepick.arms.vectors import VectorSet
 from surepick.core.checks import check_matrix
-from surepick.core.features import feature_table
 from surepick.core.linalg import Array, IntArray, independent_columns, tall_qr
 from surepick.core.rows import first_copies, row_chunks
-from surepick.core.vectors import VectorSet
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
 

@@ -1,6 +1,6 @@
 """The hypercube: arms are the 2^d vectors of signs, answered by formula and never listed when there are many.
 
-Notation: see `surepick.core.vectors`; f_i (k,) the rows of F, so that |f_i|^2 = (A^-1)_ii. A rival b differs from the
+Notation: see `surepick.arms.vectors`; f_i (k,) the rows of F, so that |f_i|^2 = (A^-1)_ii. A rival b differs from the
 best arm a by the set S of flipped signs: theta'(a - b) = 2 sum_S |theta_i| and F'(a - b) = 2 sum_S a_i f_i.
 
 Every arm adds 1 to every A_ii, and (A^-1)_ii >= 1/A_ii, so t pulls that leave A = t I resolve all coordinates as well
@@ -14,14 +14,14 @@ from typing import Any, final
 
 import numpy as np
 
+from surepick.arms.hadamard import hadamard, hadamard_order
+from surepick.arms.vectors import Confusion
 from surepick.core.checks import check_count, check_delta, check_noise_std, check_vector
 from surepick.core.design.directions import SMALLEST_GAP
 from surepick.core.evidence import glr
-from surepick.core.hadamard import hadamard, hadamard_order
 from surepick.core.linalg import Array, one_blas_thread
 from surepick.core.rows import square_norms
 from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
-from surepick.core.vectors import Confusion
 from surepick.errors import InvalidInput, TiedArms
 
 ENUMERATED_DIM = 12

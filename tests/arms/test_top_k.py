@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from surepick.core import design, top_k
-from surepick.core.top_k import TopK
-from surepick.core.vectors import VectorSet
+from surepick.arms import top_k
+from surepick.arms.top_k import TopK
+from surepick.arms.vectors import VectorSet
+from surepick.core import design
 from surepick.errors import InvalidInput, TiedArms
 
 Array = NDArray[np.float64]

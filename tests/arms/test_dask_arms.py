@@ -11,10 +11,10 @@ import pytest
 from distributed import Client, LocalCluster
 
 import surepick as sp
-from surepick.core.arms import ArmSet
-from surepick.core.finite_arms import FiniteArms
+from surepick.arms.cluster import DaskArms
+from surepick.arms.finite import FiniteArms
+from surepick.arms.protocol import ArmSet
 from surepick.core.linalg import Array
-from surepick.sources import DaskArms
 
 CUTS = [(400, 3), (137, 2), ((0, 1, 999, 0), (3,)), (1000, 1)]
 

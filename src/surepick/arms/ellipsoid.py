@@ -10,11 +10,11 @@ from typing import Any, final
 
 import numpy as np
 
+from surepick.arms.mirror import most_confusing, unit_and_norm
+from surepick.arms.sphere import check_slack, tangents
+from surepick.arms.vectors import Confusion
 from surepick.core.checks import check_matrix, check_vector
 from surepick.core.linalg import Array, independent_columns, one_blas_thread
-from surepick.core.mirror import most_confusing, unit_and_norm
-from surepick.core.sphere import check_slack, tangents
-from surepick.core.vectors import Confusion
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
 
