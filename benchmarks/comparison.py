@@ -65,7 +65,7 @@ def table(
     """Print one row per algorithm, of all there are unless names are given."""
     print(f"\n{title}; {n_runs} runs, seed {seed}, cap {cap} pulls; n! = n wrong answers", flush=True)
     print(f"{'algorithm':20s} " + " ".join(f"{name:>15s}" for name in columns))
-    for name in names or sp.algorithms():
+    for name in names or sp.algorithms.names():
         cells = []
         for problem in columns.values():
             if not is_possible(name, problem, options):
@@ -136,7 +136,7 @@ def gates() -> None:
         f"\nwrong answers (answers) in {N_GATE} runs at delta = {delta}, horizon {horizon} pulls, seed 83; "
         f"limit {limit} (exact binomial, false alarm 1e-6)"
     )
-    for name in sp.algorithms():
+    for name in sp.algorithms.names():
         cells = []
         for variant in ("practical", "paper"):
             problem = NEAR_TIE if name in BASIS_ONLY or variant == "paper" else ARC

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surepick.algorithms import Learner
+from surepick.learning.learner import Learner
 from surepick.rules.choice import spanning_start, stopping_rule
 from surepick.rules.parts import Ground, Rule, Situation
 

@@ -25,7 +25,7 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.rules.parts import Ground, Rule, Sampler, Situation
-from surepick.rules.verdict import Verdict
+from surepick.stopping.protocol import Verdict
 
 Array = NDArray[np.float64]
 

@@ -3,14 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from surepick import algorithms as algorithms
+from surepick import stopping as stopping
 from surepick._version import __version__ as __version__
-from surepick.algorithms import algorithms as algorithms
-from surepick.algorithms import create_learner as create_learner
-from surepick.algorithms.identify import Progress as Progress
-from surepick.algorithms.identify import identify as identify
-from surepick.algorithms.learner import Decision as Decision
-from surepick.algorithms.learner import Learner as Learner
-from surepick.algorithms.result import Result as Result
 from surepick.arms.finite import FiniteArms as FiniteArms
 from surepick.core.design import Design as Design
 from surepick.core.design import characteristic_time as characteristic_time
@@ -25,6 +20,13 @@ from surepick.errors import PullFailed as PullFailed
 from surepick.errors import Skipped as Skipped
 from surepick.errors import SurepickError as SurepickError
 from surepick.errors import TiedArms as TiedArms
+from surepick.learning.history import History as History
+from surepick.learning.identify import Progress as Progress
+from surepick.learning.identify import identify as identify
+from surepick.learning.learner import Decision as Decision
+from surepick.learning.learner import Learner as Learner
+from surepick.learning.learner import create_learner as create_learner
+from surepick.learning.result import Result as Result
 
 if TYPE_CHECKING:
     from surepick.arms.cluster import DaskArms as DaskArms
@@ -49,6 +51,14 @@ _LATER = {
     "simulate": ("surepick.simulation.runner", "simulate"),
     "Runs": ("surepick.simulation.runs", "Runs"),
 }
+
+__all__ = [
+    "FiniteArms", "MappedArms", "DaskArms", "Sphere", "Ellipsoid", "Hypercube", "TopK",
+    "Design", "characteristic_time", "optimal_design", "lower_bound",
+    "identify", "Progress", "Result", "History", "create_learner", "Learner", "Decision", "algorithms", "stopping",
+    "SurepickError", "InvalidInput", "ArmsDoNotSpan", "TiedArms", "Skipped", "NotCertified", "NotEnoughData", "PullFailed",
+    "NoiseWarning", "problems", "simulate", "Runs", "__version__",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.algorithms import Learner, algorithms, create_learner
+from surepick.algorithms import names as algorithms
+from surepick.learning.learner import Learner, create_learner
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem

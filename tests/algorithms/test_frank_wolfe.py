@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from surepick.algorithms import Learner, create_learner
+from surepick.learning.learner import Learner, create_learner
 from surepick.algorithms.frank_wolfe import FrankWolfeChooser, Game, is_square, play
 from surepick.arms.finite import FiniteArms
-from surepick.rules.alternatives import Rows
+from surepick.sampling.alternatives import Rows
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
 

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from surepick.algorithms.identify import Progress, identify
-from surepick.algorithms.result import Result
+from surepick.learning.identify import Progress, identify
+from surepick.learning.result import Result
 from surepick.arms.finite import FiniteArms
 from surepick.errors import ArmsDoNotSpan, InvalidInput, Skipped
 from tests.algorithms.lab import NAMES, THETA, Lab, X, never

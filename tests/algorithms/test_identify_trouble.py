@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from scipy import integrate, stats
 
-from surepick.algorithms import Learner
-from surepick.algorithms.identify import Progress, identify, noise_evidence
-from surepick.algorithms.result import Result
+from surepick.learning.learner import Learner
+from surepick.learning.identify import Progress, identify, noise_evidence
+from surepick.learning.result import Result
 from surepick.arms.files import MappedArms
 from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from surepick.algorithms import Learner, algorithms, create_learner
+from surepick.algorithms import names as algorithms
+from surepick.learning.learner import Learner, create_learner
 from surepick.errors import InvalidInput, NotEnoughData
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem

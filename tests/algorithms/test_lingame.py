@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from surepick.algorithms import Learner, create_learner
+from surepick.learning.learner import Learner, create_learner
 from surepick.errors import InvalidInput
-from surepick.rules.optimism import Optimism
+from surepick.sampling.games import Optimism
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
 

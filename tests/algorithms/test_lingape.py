@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from surepick.algorithms import Learner, create_learner
+from surepick.learning.learner import Learner, create_learner
 from surepick.arms.finite import as_arms
 from surepick.arms.whitening import whiten
 from surepick.core.evidence import Mixture, loss_bound

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from surepick.algorithms import create_learner
-from surepick.algorithms.learner import Learner
+from surepick.learning.learner import create_learner
+from surepick.learning.learner import Learner
 from surepick.arms.finite import as_arms
 from surepick.arms.whitening import whiten
 from surepick.core.design.pairs import pairwise_design

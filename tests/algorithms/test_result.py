@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from surepick.algorithms.estimates import Estimates, estimates_of
-from surepick.algorithms.history import History
-from surepick.algorithms.result import Result
+from surepick.learning.estimates import Estimates, estimates_of
+from surepick.learning.history import History
+from surepick.learning.result import Result
 from surepick.arms.finite import FiniteArms
 from surepick.arms.whitening import WhitenedArms, whiten
 from surepick.core.design import optimal_design

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.algorithms import create_learner
-from surepick.algorithms.learner import Learner
-from surepick.algorithms.result import Result
+from surepick.learning.learner import create_learner
+from surepick.learning.learner import Learner
+from surepick.learning.result import Result
 from surepick.arms.vectors import VectorSet
 from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
@@ -21,7 +21,7 @@ from surepick.core.linalg import Array
 from surepick.errors import InvalidInput, PullFailed, Skipped
 from surepick.rules import vector_evidence, vector_rule
 from surepick.rules.vector_rule import VectorState
-from surepick.rules.verdict import Verdict
+from surepick.stopping.protocol import Verdict
 
 NOISE = 0.3
 BALL = sp.Ellipsoid([1.0, 0.0], [[2.0, 0.0], [0.5, 1.0]])

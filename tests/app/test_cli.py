@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import surepick
-from surepick.algorithms.result import Result
+from surepick.learning.result import Result
 from surepick.app import cli
 
 ARMS = "paint,gloss,drying\nA,1.0,0.2\nB,0.1,1.0\nC,0.7,0.7\nD,0.3,0.4\nE,0.9,0.9\n"

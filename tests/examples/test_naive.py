@@ -9,7 +9,7 @@ import pytest
 from examples import tiny
 from examples.naive.lazy_track_and_stop import NaiveLazyTrackAndStop
 from examples.naive.rage import NaiveRage
-from surepick.algorithms import Learner, create_learner
+from surepick.learning.learner import Learner, create_learner
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem

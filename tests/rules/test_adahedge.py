@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from surepick.rules.adahedge import AdaHedge
+from surepick.sampling.games import AdaHedge
 
 
 def test_two_rounds_by_hand() -> None:

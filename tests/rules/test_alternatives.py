@@ -5,7 +5,7 @@ import pytest
 
 from surepick.arms.finite import FiniteArms
 from surepick.rules import alternatives
-from surepick.rules.alternatives import Alternatives, Rows
+from surepick.sampling.alternatives import Alternatives, Rows
 
 
 @pytest.mark.parametrize("kept", [10, 4_000_000])

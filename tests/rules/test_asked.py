@@ -6,7 +6,7 @@ import pytest
 from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
 from surepick.errors import NotEnoughData
-from surepick.rules.asked import Asked
+from surepick.sampling.choosers import Asked
 from surepick.rules.parts import Situation
 
 ARMS = FiniteArms(np.random.default_rng(67).standard_normal((6, 3)))

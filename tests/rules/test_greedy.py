@@ -4,7 +4,7 @@ import pytest
 from surepick.arms.finite import FiniteArms
 from surepick.core.linalg import Array
 from surepick.rules import alternatives
-from surepick.rules.greedy import GreedyChoice
+from surepick.sampling.alternatives import GreedyChoice
 
 
 @pytest.mark.parametrize("seed", range(5))

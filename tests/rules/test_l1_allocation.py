@@ -3,7 +3,7 @@ import pytest
 
 from surepick.arms.finite import FiniteArms
 from surepick.core.design.solve import optimal_design
-from surepick.rules.l1_allocation import L1Allocation
+from surepick.sampling.alternatives import L1Allocation
 
 
 def spread(X: np.ndarray, weights: np.ndarray, y: np.ndarray) -> float:

@@ -7,7 +7,7 @@ from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
 from surepick.rules import phase_rule
-from surepick.rules.phase_rule import Phase, PhaseRule, PhaseState
+from surepick.stopping.phases import Phase, PhaseRule, PhaseState
 from tests.blocks import block_of
 
 

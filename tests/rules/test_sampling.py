@@ -6,7 +6,7 @@ import pytest
 from surepick.arms.finite import FiniteArms
 from surepick.core.design.generation import frame_of, spanning_arms
 from surepick.errors import InvalidInput
-from surepick.rules.sampling import ForcedExploration, Tracker, exploration_set
+from surepick.sampling.tracking import ForcedExploration, Tracker, exploration_set
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 5, 8])

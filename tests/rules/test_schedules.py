@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surepick.errors import InvalidInput
-from surepick.rules.schedules import as_schedule
+from surepick.sampling.schedules import as_schedule
 
 
 def times(spec: object, *, start: int = 0, n: int = 8) -> list[int]:

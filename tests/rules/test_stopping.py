@@ -17,7 +17,7 @@ from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
 from surepick.rules import lazy
 from surepick.rules.challenger import largest_loss_bound
-from surepick.rules.scan_state import ScanState
+from surepick.stopping.scan import ScanState
 from surepick.rules.stopping import EvidenceRule, GLRRule, PairwiseRule
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem

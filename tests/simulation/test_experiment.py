@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from surepick.algorithms import algorithms
+from surepick.algorithms import names as algorithms
 from surepick.arms.finite import FiniteArms
 from surepick.errors import InvalidInput
 from surepick.simulation import experiment as module

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from surepick.algorithms import algorithms
+from surepick.algorithms import names as algorithms
 from surepick.arms.sphere import Sphere
 from surepick.simulation import published
 from surepick.simulation.experiment import GENERATORS, Experiment

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from examples.own_algorithm import HalfLeader
-from surepick.algorithms import Learner
+from surepick.learning.learner import Learner
 from surepick.errors import InvalidInput, SurepickError
 from surepick.simulation import simulate
 from surepick.simulation import sweep as module

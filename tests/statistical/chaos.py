@@ -22,8 +22,8 @@ from scipy.special import log_ndtr
 from scipy.stats import binom
 
 import surepick as sp
-from surepick.algorithms import Algorithm, Learner
-from surepick.algorithms.history import History
+from surepick.learning.learner import Algorithm, Learner
+from surepick.learning.history import History
 from surepick.core.linalg import Array
 from surepick.errors import Skipped
 from surepick.rules.parts import Ground, Rule, Sampler, Situation
@@ -318,7 +318,7 @@ def common_settings(rule: str, *, horizon: int, **more: Any) -> list[Setting]:
             horizon=horizon,
             **more,
         )
-        for name in sp.algorithms()
+        for name in sp.algorithms.names()
     ]
 
 
@@ -330,7 +330,7 @@ def published_settings(*, horizon: int, noise_std: float = 0.3) -> list[Setting]
     problem = replace(NEAR_TIE, noise_std=noise_std)
     all_of_them = (
         Setting(algorithm=name, problem=problem, options={"variant": "paper"}, horizon=horizon)
-        for name in sp.algorithms()
+        for name in sp.algorithms.names()
     )
     return [setting for setting in all_of_them if setting.learner().decision.guarantee in ("proved", "published")]
 

@@ -23,7 +23,7 @@ NEAR_TIE = problems.unit_basis([0.02, 0.0])
 ARC = Problem(X=np.array([[1.0, 0.0], [0.98, 0.6], [0.98, -0.6]]), theta=np.array([1.0, 0.0]), name="arc")
 
 
-@pytest.mark.parametrize("name", sp.algorithms())
+@pytest.mark.parametrize("name", sp.algorithms.names())
 def test_practical_variants_keep_delta(name: str) -> None:
     """Default rules, on three arms in the plane where it is possible."""
     problem = NEAR_TIE if name == "track-and-stop" else ARC
@@ -33,7 +33,7 @@ def test_practical_variants_keep_delta(name: str) -> None:
     assert runs.stopped.sum() >= 5  # the horizon is long enough for some answers
 
 
-@pytest.mark.parametrize("name", sp.algorithms())
+@pytest.mark.parametrize("name", sp.algorithms.names())
 def test_published_variants_keep_delta(name: str) -> None:
     """Their own rules, on two arms; the heuristic ones promise nothing and are left out."""
     told = knowledge(name, NEAR_TIE, variant="paper")

@@ -12,7 +12,7 @@ from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
 from surepick.core.thresholds import RidgeThreshold, Threshold, UnionThreshold
-from surepick.rules.phase_rule import PhaseRule
+from surepick.stopping.phases import PhaseRule
 from tests.blocks import block_of
 from tests.statistical.paths import DELTA, N_PATHS, Instance, error_limit
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from surepick.algorithms import create_learner
+from surepick.learning.learner import create_learner
 from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.hypercube import Hypercube, coordinate_threshold
 from surepick.arms.numbered import NumberedVectors

@@ -1,7 +1,8 @@
-"""Algorithms by name: the registry, and the way from a name to a learner.
+"""Algorithms: the table of names, and the way from a name or an object to a learner.
 
-Plug-ins: a package that declares an entry point in the group `surepick.algorithms`, name = a class with keyword options
-and a `compose` method (see `learner.Algorithm`), appears here under that name.
+Each is a class of options with a method `compose`, in a file of its own: `surepick.algorithms.Rage(constants="printed")`.
+Plug-ins: a package that declares an entry point in the group `surepick.algorithms`, name = such a class, appears here
+under that name.
 """
 
 import reprlib
@@ -11,38 +12,63 @@ from importlib import import_module
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
-from surepick.algorithms.learner import Algorithm, Decision, Learner
 from surepick.errors import InvalidInput
-from surepick.rules.schedules import as_schedule
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
-__all__ = ["Algorithm", "Decision", "Learner", "algorithms", "create_learner"]
+    from surepick.algorithms.alba import Alba as Alba
+    from surepick.algorithms.explore_verify import ExploreVerify as ExploreVerify
+    from surepick.algorithms.frank_wolfe import FrankWolfe as FrankWolfe
+    from surepick.algorithms.lazy_track_and_stop import LazyTrackAndStop as LazyTrackAndStop
+    from surepick.algorithms.lingame import LinGame as LinGame
+    from surepick.algorithms.lingame import LinGameC as LinGameC
+    from surepick.algorithms.lingape import LinGapE as LinGapE
+    from surepick.algorithms.rage import Rage as Rage
+    from surepick.algorithms.rounds import Rounds as Rounds
+    from surepick.algorithms.static import GStatic as GStatic
+    from surepick.algorithms.static import Uniform as Uniform
+    from surepick.algorithms.static import XYStatic as XYStatic
+    from surepick.algorithms.top_two import TopTwo as TopTwo
+    from surepick.algorithms.track_and_stop import TrackAndStop as TrackAndStop
+    from surepick.algorithms.xy_adaptive import XYAdaptive as XYAdaptive
+    from surepick.algorithms.xy_oracle import XYOracle as XYOracle
 
 _BUILT_IN = {
     "alba": "alba:Alba",
     "explore-verify": "explore_verify:ExploreVerify",
     "frank-wolfe": "frank_wolfe:FrankWolfe",
-    "g-static": "g_static:GStatic",
+    "g-static": "static:GStatic",
     "lazy-track-and-stop": "lazy_track_and_stop:LazyTrackAndStop",
     "lingame": "lingame:LinGame",
-    "lingame-c": "lingame_c:LinGameC",
+    "lingame-c": "lingame:LinGameC",
     "lingape": "lingape:LinGapE",
     "rage": "rage:Rage",
+    "rounds": "rounds:Rounds",
     "top-two": "top_two:TopTwo",
     "track-and-stop": "track_and_stop:TrackAndStop",
-    "uniform": "uniform:Uniform",
+    "uniform": "static:Uniform",
     "xy-adaptive": "xy_adaptive:XYAdaptive",
     "xy-oracle": "xy_oracle:XYOracle",
-    "xy-static": "xy_static:XYStatic",
+    "xy-static": "static:XYStatic",
 }
 """Name to "file:class"; a file is imported when its algorithm is asked for, which keeps `import surepick` light."""
+_VECTORS_ONLY = ("rounds",)
 
 
-def algorithms() -> list[str]:
-    """Return the names of all algorithms, plug-ins included."""
-    return sorted({*_BUILT_IN, *_plug_ins().names})
+def names(*, vectors: bool = False) -> list[str]:
+    """Return the names of all algorithms for lists of arms, plug-ins included; or of those for sets of vectors."""
+    if vectors:
+        return ["lazy-track-and-stop", *_VECTORS_ONLY]
+    return sorted({*_BUILT_IN, *_plug_ins().names} - {*_VECTORS_ONLY})
+
+
+def __getattr__(name: str) -> Any:
+    for place in _BUILT_IN.values():
+        module, _, attribute = place.partition(":")
+        if attribute == name:
+            return getattr(import_module(f"surepick.algorithms.{module}"), attribute)
+    raise AttributeError(f"module 'surepick.algorithms' has no attribute {name!r}")
 
 
 def _plug_ins() -> "EntryPoints":
@@ -51,66 +77,58 @@ def _plug_ins() -> "EntryPoints":
     return entry_points(group="surepick.algorithms")
 
 
-def create_learner(
-    algorithm: str,
-    arms: Any,
-    *,
-    delta: float = 0.05,
-    noise_std: float = 1.0,
-    epsilon: float = 0.0,
-    candidates: Any = None,
-    seed: int = 0,
-    **options: Any,
-) -> Learner:
-    """Return a learner for the named algorithm; `options` are the algorithm's own."""
-    return Learner(
-        _composition(algorithm, options),
-        arms,
-        delta=delta,
-        noise_std=noise_std,
-        epsilon=epsilon,
-        candidates=candidates,
-        seed=seed,
-        name=algorithm,
-    )
-
-
-def _composition(name: str, options: dict[str, Any]) -> Algorithm:
-    factory: Callable[..., Algorithm]
-    if not isinstance(name, str):
-        raise InvalidInput(f"`algorithm` must be a name such as 'rage', got {reprlib.repr(name)}; see algorithms().")
-    if name in _BUILT_IN:
-        module, _, attribute = _BUILT_IN[name].partition(":")
-        factory = getattr(import_module(f"surepick.algorithms.{module}"), attribute)
-    else:
-        found = [entry for entry in _plug_ins() if entry.name == name]
-        if not found:
-            raise InvalidInput(f"`algorithm` must be one of {', '.join(algorithms())}, got {name!r}.")
-        factory = found[0].load()
+def as_algorithm(algorithm: Any, options: dict[str, Any]) -> tuple[Any, str]:
+    """Return the algorithm that is meant, an object with a `compose` method, and its name."""
+    if not isinstance(algorithm, str):
+        if not hasattr(algorithm, "compose"):
+            raise InvalidInput(
+                f"`algorithm` must be a name such as 'rage' or an object such as `surepick.algorithms.Rage()`, got "
+                f"{reprlib.repr(algorithm)}; see surepick.algorithms.names()."
+            )
+        if options:
+            raise InvalidInput(
+                f"`{next(iter(options))}` is an option of the algorithm: pass it to {type(algorithm).__name__}(...)."
+            )
+        return algorithm, _name_of(algorithm)
+    factory = _factory(algorithm)
     if is_dataclass(factory):
         known = [field.name for field in fields(factory) if field.init]
         unknown = sorted(set(options) - set(known))
         if unknown:
             raise InvalidInput(
-                f"{name} has no option {', '.join(map(repr, unknown))}; its options are {', '.join(known)}."
+                f"{algorithm} has no option {', '.join(map(repr, unknown))}; its options are {', '.join(known)}."
             )
         for field in fields(factory):
             if field.name in options:
                 _check_kind(field.name, options[field.name], field.type)
-    if options.get("schedule") is not None:
-        # Read once: an iterator of times could not be read again for a replay.
-        options = {**options, "schedule": as_schedule(options["schedule"])}
-    return factory(**options)
+    return factory(**options), algorithm
+
+
+def _factory(name: str) -> Callable[..., Any]:
+    if name in _BUILT_IN:
+        module, _, attribute = _BUILT_IN[name].partition(":")
+        factory: Callable[..., Any] = getattr(import_module(f"surepick.algorithms.{module}"), attribute)
+        return factory
+    found = [entry for entry in _plug_ins() if entry.name == name]
+    if not found:
+        raise InvalidInput(f"`algorithm` must be one of {', '.join(names())}, got {name!r}.")
+    loaded: Callable[..., Any] = found[0].load()
+    return loaded
+
+
+def _name_of(algorithm: Any) -> str:
+    own = type(algorithm).__name__
+    return next((name for name, place in _BUILT_IN.items() if place.endswith(f":{own}")), own)
 
 
 def _check_kind(option: str, value: object, annotation: Any) -> None:
     """Refuse what would only be taken for true or false, such as "no", where True, False or a name is needed."""
     kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    names = [name for kind in kinds if get_origin(kind) is Literal for name in get_args(kind)]
+    named = [name for kind in kinds if get_origin(kind) is Literal for name in get_args(kind)]
     if value is None and NoneType in kinds:
         return
     if bool in kinds and not isinstance(value, bool):
         raise InvalidInput(f"`{option}` must be True or False, got {reprlib.repr(value)}.")
     is_name = all(kind is NoneType or get_origin(kind) is Literal for kind in kinds)
     if is_name and not isinstance(value, str):
-        raise InvalidInput(f"`{option}` must be one of {', '.join(map(repr, names))}, got {reprlib.repr(value)}.")
+        raise InvalidInput(f"`{option}` must be one of {', '.join(map(repr, named))}, got {reprlib.repr(value)}.")

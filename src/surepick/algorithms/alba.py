@@ -28,36 +28,28 @@ any arm, so its largest z'A(w)^-1 z is at most the dimension of their span. Cand
 """
 
 import math
-from dataclasses import dataclass, field
-from typing import final
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, final
 
 import numpy as np
 
+from surepick.algorithms.options import Options
 from surepick.arms.finite import FiniteArms
-from surepick.arms.protocol import ArmSet, RowSubset
+from surepick.arms.protocol import RowSubset
+from surepick.arms.view import Task
 from surepick.core.block import Block
 from surepick.core.checks import check_number
 from surepick.core.design import Design
 from surepick.core.design.solve import optimal_design
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array, BoolArray, IntArray
+from surepick.core.linalg import Array, IntArray
 from surepick.core.rows import square_norms
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.rules.choice import (
-    USUAL_SCHEDULE,
-    ScheduleOption,
-    Stopping,
-    Variant,
-    check_variant,
-    spanning_start,
-    stopping_rule,
-)
-from surepick.rules.parts import Ground, Rule, Sampler, Situation
-from surepick.rules.phase_plan import PlannedBlocks, Proportions, candidates_left, without_idle_arms
-from surepick.rules.phase_rule import Phase
-from surepick.rules.schedules import as_schedule
-from surepick.rules.verdict import Verdict
+from surepick.sampling.phases import PlannedBlocks, Proportions, candidates_left, without_idle_arms
+from surepick.sampling.protocol import Sampler, Situation
+from surepick.stopping.phases import EliminationState, Phase
+from surepick.stopping.protocol import Rule, Verdict
 
 # Singular values below this share of the largest are rounding: arms left differ in no such direction.
 SPAN_TOL = 1e-9
@@ -66,43 +58,32 @@ SAME = 1e-9
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alba:
-    """Options of the algorithm; None stands for the variant's own choice.
+@dataclass(frozen=True, kw_only=True)
+class Alba(Options):
+    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
 
     Args:
-        variant: "practical", or "paper" for levels and phases with the estimator of the paper.
         reward_bound: L, a number that no expected reward exceeds in size; only for the paper's own sampling.
-        stopping: the rule that decides; None in the paper variant is the paper's own.
-        schedule: when the practical variant looks at results.
-        elimination: whether the designs leave out what a rule chosen by `stopping` has refuted; default wherever the
-            rule can say.
     """
 
-    variant: Variant = "practical"
     reward_bound: float | None = None
-    stopping: Stopping | None = None
-    schedule: ScheduleOption = None
     elimination: bool | None = None
 
-    def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
+    def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = check_variant(self.variant)
-        start = spanning_start(ground)
+        is_paper = self.is_paper
         if not is_paper:
-            rule = stopping_rule(self.stopping or "betting", ground, start=start, elimination=self.elimination)
-            schedule = as_schedule(USUAL_SCHEDULE if self.schedule is None else self.schedule)
-            return PlannedBlocks(start, AlbaPlanner(ground), schedule), rule
-        if ground.candidates is not ground.arms:
+            return PlannedBlocks(task.spanning, AlbaPlanner(task), self.times()), self.rule("betting")
+        if task.rivals is not task.rows:
             raise InvalidInput(
                 'alba with variant="paper" draws from the arms left and cannot be used with `candidates`; use '
                 'variant="practical".'
             )
-        phases = AlbaPhases(ground, self._bound())
-        sampler = AlbaSampler(ground, phases)
+        phases = AlbaPhases(task, self._bound())
+        sampler = AlbaSampler(task, phases)
         if self.stopping is not None:
-            return sampler, stopping_rule(self.stopping, ground, start=start, elimination=self.elimination)
-        return sampler, AlbaRule(phases=phases, epsilon=ground.epsilon)
+            return sampler, self.rule("betting")
+        return sampler, AlbaRule(phases=phases)
 
     def _bound(self) -> float:
         if self.reward_bound is None:
@@ -131,9 +112,9 @@ class AlbaPhases:
     The sampler begins phases and draws, the rule reads what was drawn when the phase is over.
     """
 
-    def __init__(self, ground: Ground, bound: float) -> None:
-        self.bound, self.noise_std = bound, ground.noise_std
-        self._delta, self._dim = ground.delta, ground.arms.dim
+    def __init__(self, task: Task, bound: float) -> None:
+        self.bound, self.noise_std = bound, task.noise_std
+        self._delta, self._dim = task.delta, task.rows.dim
         self.level, self.phase, self.n_at_level = -1, 0, 0
         self.basis = np.eye(self._dim)
         self.support, self.weights = np.empty(0, dtype=np.int64), np.empty(0)
@@ -220,17 +201,17 @@ class AlbaWidths:
 class AlbaSampler:
     """The paper's phases: one interval each, of independent draws."""
 
-    def __init__(self, ground: Ground, phases: AlbaPhases) -> None:
-        self._ground, self._phases = ground, phases
-        self._rng = np.random.default_rng(np.random.SeedSequence(ground.seed, spawn_key=(5,)))
-        self._white = np.empty((0, ground.arms.dim))
+    def __init__(self, task: Task, phases: AlbaPhases) -> None:
+        self._task, self._phases = task, phases
+        self._rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(5,)))
+        self._white = np.empty((0, task.rows.dim))
         self._edges = np.empty(0)
 
     def open(self, situation: Situation) -> int:
         """Begin the next phase for the arms left."""
-        left = candidates_left(situation, self._ground.candidates.n_arms)
-        self._phases.begin(self._ground.candidates.gather(left), left)
-        self._white = self._ground.arms.gather(self._phases.support)
+        left = candidates_left(situation, self._task.rivals.n_arms)
+        self._phases.begin(self._task.rivals.gather(left), left)
+        self._white = self._task.rows.gather(self._phases.support)
         self._edges = np.cumsum(self._phases.weights)
         return self._phases.n_pulls
 
@@ -247,62 +228,37 @@ class AlbaSampler:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlbaRule:
+@dataclass(frozen=True, kw_only=True)
+class AlbaRule(Rule):
     """Elimination at the end of phases by the paper's estimate; proved if no expected reward exceeds the bound."""
 
     phases: AlbaPhases
-    epsilon: float
-    name: str = "alba"
-    guarantee: Guarantee = "proved"
-    is_fixed_design: bool = field(default=False, init=False)
+    name: str = field(default="alba", init=False)
+    guarantee: Guarantee = field(default="proved", init=False)
+    needs_fixed_intervals: ClassVar[bool] = True
 
-    def regularizers(self, dim: int) -> Array:
-        """Return none."""
-        return np.zeros((0, dim, dim))
-
-    def work_on(self, candidates: ArmSet) -> "AlbaState":
-        """Return a fresh state for these candidates."""
-        return AlbaState(self, candidates)
+    def start(self, task: Task) -> "AlbaState":
+        """Return a fresh state."""
+        return AlbaState(task, self.phases)
 
 
 @final
-class AlbaState:
+class AlbaState(EliminationState):
     """The paper's elimination at work."""
 
-    def __init__(self, rule: AlbaRule, candidates: ArmSet) -> None:
-        self._rule, self._candidates = rule, candidates
-        # Not through the rule, which is no part of a copy of the state: sampler and state must share one object.
-        self._phases = rule.phases
-        self._alive = np.ones(candidates.n_arms, dtype=bool)
-        self._answer: int | None = None
-        self._lead = 0.0
-
-    def leader(self, estimate: LeastSquares) -> int:
-        """Return the arm left with the best least-squares estimate from all results."""
-        return self._candidates.best(estimate.theta, self._alive) if self._answer is None else self._answer
-
-    def alive(self, leader: int) -> BoolArray:
-        """Return which arms are left besides the leader."""
-        alive = self._alive.copy()
-        alive[leader] = False
-        return alive
-
-    def open(self, estimate: LeastSquares, leader: int) -> None:
-        """Nothing to fix in advance."""
-
-    def after_pull(self, estimate: LeastSquares) -> None:
-        """Nothing: phases are judged as a whole."""
+    def __init__(self, task: Task, phases: AlbaPhases) -> None:
+        super().__init__(task)
+        self._phases, self._lead = phases, 0.0
 
     def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Reject what the phase's own results reject."""
-        left = np.flatnonzero(self._alive)
-        Z = self._candidates.gather(left)
+        left, epsilon, candidates = self.left, self.task.epsilon, self.task.rivals
+        Z = candidates.gather(left)
         best, gap, width = self._compared(Z, block)
-        others = ~np.isin(left, self._candidates.copies(int(left[best])))
+        others = ~np.isin(left, candidates.copies(int(left[best])))
         self._alive[left[others & (gap > width)]] = False
-        self._lead = float(np.min(((gap + self._rule.epsilon) / np.maximum(width, 1e-300))[others], initial=1e300))
-        is_within_epsilon = self._rule.epsilon > 0.0 and self._lead > 1.0
+        self._lead = float(np.min(((gap + epsilon) / np.maximum(width, 1e-300))[others], initial=1e300))
+        is_within_epsilon = epsilon > 0.0 and self._lead > 1.0
         if is_within_epsilon or not (others & self._alive[left]).any():
             self._answer = int(left[best])
         return self.exact(estimate)
@@ -321,42 +277,32 @@ class AlbaState:
         return best, phase.value[best] - phase.value, np.where(seen, width, np.inf)
 
     def exact(self, estimate: LeastSquares) -> Verdict:
-        """Say where things stand after the last phase."""
-        return Verdict(
-            stopped=self._answer is not None,
-            leader=self.leader(estimate) if estimate.has_theta or self._answer is not None else None,
-            rival=None,
-            statistic=self._lead,
-            threshold=1.0,
-            is_exact=True,
-            evidence=None,
-            rule=self._rule.name,
-            guarantee=self._rule.guarantee,
-        )
+        """Say where things stand after the last phase: by how many widths the leader leads at least."""
+        return replace(self.verdict(estimate, self._lead, 1.0), unit="widths")
 
 
 @final
 class AlbaPlanner:
     """The practical levels: a design for the values of the candidates left, renewed when a level begins."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, task: Task) -> None:
+        self._task = task
         self._level = -1
         self._design: Design | None = None
         self._proportions: Proportions | None = None
 
     def plan(self, situation: Situation) -> Proportions:
         """Return the design in force."""
-        ground = self._ground
-        left = candidates_left(situation, ground.candidates.n_arms)
-        level = next_level(max(self._level, 0), len(left), ground.arms.dim)
+        task = self._task
+        left = candidates_left(situation, task.rivals.n_arms)
+        level = next_level(max(self._level, 0), len(left), task.rows.dim)
         if self._proportions is None or level != self._level:
             self._level = level
-            rows = ground.candidates.gather(left)
+            rows = task.rivals.gather(left)
             self._design = optimal_design(
-                ground.arms, FiniteArms.rows_only(rows, least=1), tol=1e-2, warm_start=self._design
+                task.rows, FiniteArms.rows_only(rows, least=1), tol=1e-2, warm_start=self._design
             )
-            self._proportions = without_idle_arms(self._design, ground.arms, rows, is_pairs=False)
+            self._proportions = without_idle_arms(self._design, task.rows, rows, is_pairs=False)
         return self._proportions
 
     def pulls_per_nat(self) -> float:

@@ -28,7 +28,10 @@ from typing import final
 
 import numpy as np
 
+from surepick.algorithms.options import Options
+from surepick.arms.loss import largest_loss_bound
 from surepick.arms.protocol import RowSubset
+from surepick.arms.view import Task
 from surepick.core.checks import check_number
 from surepick.core.design import Design
 from surepick.core.design.pairs import pairwise_design
@@ -36,84 +39,57 @@ from surepick.core.design.solve import optimal_design
 from surepick.core.linalg import Array, BoolArray, IntArray, cholesky, solve_lower
 from surepick.core.rows import square_norms
 from surepick.errors import InvalidInput
-from surepick.rules.challenger import largest_loss_bound
-from surepick.rules.choice import (
-    USUAL_SCHEDULE,
-    ScheduleOption,
-    Stopping,
-    Variant,
-    check_variant,
-    spanning_start,
-    stopping_rule,
-)
-from surepick.rules.explore_verify import Course, ExploreVerifyRule
-from surepick.rules.parts import Ground, Rule, Sampler, Situation
-from surepick.rules.phase_plan import EvenlySpread, Proportions, proportions_of, without_idle_arms
-from surepick.rules.sampling import Tracker
-from surepick.rules.schedules import Schedule, as_schedule
+from surepick.sampling.phases import EvenlySpread, Proportions, proportions_of, without_idle_arms
+from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.schedules import Schedule
+from surepick.sampling.tracking import Tracker
+from surepick.stopping.protocol import Rule
+from surepick.stopping.verification import Course, Verification
 
 TOL = 1e-2
 G_MIX = 0.1
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExploreVerify:
-    """Options of the algorithm; None stands for the variant's own choice.
+@dataclass(frozen=True, kw_only=True)
+class ExploreVerify(Options):
+    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
 
     Args:
-        variant: "practical", or "paper" for rounds in which verification results alone decide.
         exploration_risk: kappa, how often the exploration may be wrong.
-        stopping: the rule that decides; None in the paper variant is the test of the verification.
-        schedule: when the practical variant looks at results.
-        elimination: an alternative once refuted by the rule chosen with `stopping` stays refuted and is left out of the
-            practical variant's designs; betting always does so.
     """
 
-    variant: Variant = "practical"
     exploration_risk: float = 0.1
-    stopping: Stopping | None = None
-    schedule: ScheduleOption = None
-    elimination: bool = False
 
-    def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
+    def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = check_variant(self.variant)
+        is_paper = self.is_paper
         risk = check_number("exploration_risk", self.exploration_risk, needed="a risk strictly between 0 and 1")
         if not 0.0 < risk < 1.0:
             raise InvalidInput(f"`exploration_risk` must be strictly between 0 and 1, got {risk}; 0.1 is usual.")
-        start, decider = spanning_start(ground), None
-        if self.stopping is not None or not is_paper:
-            decider = stopping_rule(self.stopping or "betting", ground, start=start, elimination=self.elimination)
+        decider = None if self.is_own_rule else self.rule("betting")
         if decider is not None and not is_paper:
-            schedule = as_schedule(USUAL_SCHEDULE if self.schedule is None else self.schedule)
-            return PracticalSampler(ground, start, schedule, risk), decider
-        course = Course(
-            ground.candidates,
-            delta=ground.delta,
-            exploration_risk=risk,
-            noise_std=ground.noise_std,
-            epsilon=ground.epsilon,
-        )
-        return RoundSampler(ground, course, risk), ExploreVerifyRule(course=course, decider=decider)
+            return PracticalSampler(task, task.spanning, self.times(), risk), decider
+        course = Course(task, exploration_risk=risk)
+        return RoundSampler(task, course, risk), Verification(course=course, decider=decider)
 
 
 def scaled_directions(
-    ground: Ground, leader: int, situation: Situation, among: BoolArray | None, caution: float = 0.0
+    task: Task, leader: int, situation: Situation, among: BoolArray | None, caution: float = 0.0
 ) -> Array:
     """Return the rows (leader - x)/g_x over all rivals of `among`, g_x = max(gap/2, gap - caution s_x, s_x).
 
     s_x is the standard error of the gap; epsilon is added to gaps, as in the tests. Without an estimate g_x = 1.
     """
-    candidates = ground.candidates
+    candidates = task.rivals
     is_rival = np.ones(candidates.n_arms, dtype=bool) if among is None else among.copy()
     is_rival[candidates.copies(leader)] = False
     Y = candidates.gather([leader]) - candidates.gather(np.flatnonzero(is_rival))
     if situation.theta is None:
         return Y
-    gap = Y @ situation.theta + ground.epsilon
+    gap = Y @ situation.theta + task.epsilon
     factor = solve_lower(cholesky(situation.estimate.A), np.eye(candidates.dim)).T
-    error = ground.noise_std * np.sqrt(square_norms(Y @ factor))
+    error = task.noise_std * np.sqrt(square_norms(Y @ factor))
     scaled: Array = Y / np.maximum(np.maximum(0.5 * gap, gap - caution * error), error)[:, None]
     return scaled
 
@@ -122,9 +98,9 @@ def scaled_directions(
 class RoundSampler:
     """The rounds of exploration and verification: one interval per phase, one per verification."""
 
-    def __init__(self, ground: Ground, course: Course, risk: float) -> None:
-        self._ground, self._course = ground, course
-        self._caution = math.sqrt(2.0 * math.log(ground.candidates.n_arms / risk))
+    def __init__(self, task: Task, course: Course, risk: float) -> None:
+        self._task, self._course = task, course
+        self._caution = math.sqrt(2.0 * math.log(task.rivals.n_arms / risk))
         self._pulls: EvenlySpread | None = None
         self._per_nat = math.inf
         self._n_verified = 0
@@ -139,24 +115,24 @@ class RoundSampler:
         return self._pulls.n
 
     def _exploration(self, situation: Situation) -> tuple[Proportions, float]:
-        ground, course = self._ground, self._course
+        task, course = self._task, self._course
         self._per_nat = math.inf
-        rows = ground.candidates.gather(course.explored.left)
-        design = pairwise_design(ground.arms, rows, tol=TOL)
+        rows = task.rivals.gather(course.explored.left)
+        design = pairwise_design(task.rows, rows, tol=TOL)
         # Before there is an estimate the arms pulled must span, needed for the differences or not.
         is_first = situation.theta is None
-        chosen = proportions_of(design) if is_first else without_idle_arms(design, ground.arms, rows, is_pairs=True)
-        return chosen, 2.0 * ground.noise_std**2 * 4.0**course.phase * chosen.value * course.exploration_price()
+        chosen = proportions_of(design) if is_first else without_idle_arms(design, task.rows, rows, is_pairs=True)
+        return chosen, 2.0 * task.noise_std**2 * 4.0**course.phase * chosen.value * course.exploration_price()
 
     def _verification(self, situation: Situation) -> tuple[Proportions, float]:
-        ground, course = self._ground, self._course
+        task, course = self._task, self._course
         assert course.answer is not None
-        rows = scaled_directions(ground, course.answer, situation, None, self._caution)
-        design = optimal_design(ground.arms, RowSubset(rows), tol=TOL)
-        chosen = without_idle_arms(design, ground.arms, rows, is_pairs=False)
+        rows = scaled_directions(task, course.answer, situation, None, self._caution)
+        design = optimal_design(task.rows, RowSubset(rows), tol=TOL)
+        chosen = without_idle_arms(design, task.rows, rows, is_pairs=False)
         self._per_nat = 2.0 * chosen.value
         # Doubled with every verification: after a failed one the gaps were too optimistic.
-        factor = ground.noise_std**2 * 2.0**self._n_verified
+        factor = task.noise_std**2 * 2.0**self._n_verified
         self._n_verified += 1
         return chosen, factor * chosen.value * (math.sqrt(2.0 * course.price) + self._caution) ** 2
 
@@ -174,8 +150,8 @@ class RoundSampler:
 class PracticalSampler:
     """Blocks that follow the design for the leader: renewed each time while it is in doubt, then kept."""
 
-    def __init__(self, ground: Ground, start: IntArray, schedule: Schedule, risk: float) -> None:
-        self._ground, self._start, self._schedule, self._risk = ground, start.tolist(), schedule, risk
+    def __init__(self, task: Task, start: IntArray, schedule: Schedule, risk: float) -> None:
+        self._task, self._start, self._schedule, self._risk = task, start.tolist(), schedule, risk
         self._tracker = Tracker("averaged")
         self._waiting: list[int] = []
         self._design: Design | None = None
@@ -188,27 +164,27 @@ class PracticalSampler:
         t = situation.n_pulls
         if situation.theta is None:
             self._waiting = list(self._start)
-            g_optimal = self._ground.arms.design
+            g_optimal = self._task.rows.design
             self._tracker.retarget(g_optimal.support, g_optimal.weights)
             return len(self._waiting)
         self._waiting = []
         if situation.leader != self._verified or t >= self._renew_at:
             self._plan(situation)
-        return max(self._schedule.next_after(t) - t, self._ground.arms.dim)
+        return max(self._schedule.next_after(t) - t, self._task.rows.dim)
 
     def _plan(self, situation: Situation) -> None:
-        ground = self._ground
+        task = self._task
         assert situation.leader is not None
-        rows = scaled_directions(ground, situation.leader, situation, situation.alive)
+        rows = scaled_directions(task, situation.leader, situation, situation.alive)
         if not len(rows):
             return  # nobody is left to be separated from: the design in force stays
-        self._design = optimal_design(ground.arms, RowSubset(rows), tol=TOL, warm_start=self._design)
+        self._design = optimal_design(task.rows, RowSubset(rows), tol=TOL, warm_start=self._design)
         if self._is_probably_right(situation, situation.leader):
             self._verified, self._renew_at = situation.leader, 2 * situation.n_pulls
             self._tracker.retarget(self._design.support, self._design.weights)
             return
         self._verified = None
-        g_optimal = ground.arms.design
+        g_optimal = task.rows.design
         support = np.union1d(self._design.support, g_optimal.support)
         weights = np.zeros(len(support))
         weights[np.searchsorted(support, self._design.support)] = (1.0 - G_MIX) * self._design.weights
@@ -216,18 +192,18 @@ class PracticalSampler:
         self._tracker.retarget(support, weights)
 
     def _is_probably_right(self, situation: Situation, leader: int) -> bool:
-        ground = self._ground
+        task = self._task
         assert situation.theta is not None
         bound = largest_loss_bound(
-            ground.candidates,
+            task.rivals,
             leader,
             situation.theta,
             situation.estimate.A,
             delta=self._risk,
-            noise_std=ground.noise_std,
+            noise_std=task.noise_std,
             among=situation.alive,
         )[1]
-        return bound <= ground.epsilon
+        return bound <= task.epsilon
 
     def next(self) -> int:
         """Return the next arm."""

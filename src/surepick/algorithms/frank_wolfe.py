@@ -33,21 +33,14 @@ from typing import final
 import numpy as np
 import scipy
 
+from surepick.algorithms.options import Options
+from surepick.arms.view import Task
 from surepick.core.linalg import Array, IntArray, cholesky, solve_cholesky
 from surepick.errors import SurepickError
-from surepick.rules.alternatives import Alternatives, Rows
-from surepick.rules.asked import Asked
-from surepick.rules.choice import (
-    ScheduleOption,
-    Stopping,
-    Variant,
-    check_variant,
-    spanning_start,
-    start_then_choose,
-    stopping_rule,
-)
-from surepick.rules.intervals import StartThenChoose
-from surepick.rules.parts import Ground, Rule, Situation
+from surepick.sampling.alternatives import Alternatives, Rows
+from surepick.sampling.choosers import Asked, StartThenChoose
+from surepick.sampling.protocol import Situation
+from surepick.stopping.protocol import Rule
 
 # The inverse is computed afresh after so many rank-one updates, or when one of them loses two digits.
 REFRESH_EVERY, GAIN_LIMIT = 1000, 100.0
@@ -56,31 +49,17 @@ GAME_TOL = 1e-6
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrankWolfe:
-    """Options of the algorithm; None stands for the variant's own choice.
+@dataclass(frozen=True, kw_only=True)
+class FrankWolfe(Options):
+    """Options of the algorithm, beside those that all share; None stands for the variant's own choice."""
 
-    Args:
-        variant: "practical", or "paper" for the published schedules over all arms.
-        stopping: the rule that decides; None in the paper variant is the threshold of its experiments.
-        schedule: when to look at results; default after every pull, by blocks under the betting rule.
-        elimination: an alternative once refuted stays refuted and is no longer in the game.
-    """
-
-    variant: Variant = "practical"
-    stopping: Stopping | None = None
-    schedule: ScheduleOption = None
-    elimination: bool = False
-
-    def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
+    def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = check_variant(self.variant)
-        spanning = spanning_start(ground)
-        start = np.arange(ground.arms.n_arms) if is_paper else spanning
-        stopping = self.stopping or ("heuristic" if is_paper else "evidence")
-        rule = stopping_rule(stopping, ground, start=spanning, elimination=self.elimination)
-        chooser = FrankWolfeChooser(ground, start)
-        return start_then_choose(start, chooser, stopping=stopping, schedule=self.schedule, dim=ground.arms.dim), rule
+        is_paper = self.is_paper
+        start = np.arange(task.rows.n_arms) if is_paper else task.spanning
+        rule = self.rule("heuristic" if is_paper else "evidence")
+        chooser = FrankWolfeChooser(task, start)
+        return StartThenChoose(start, chooser, rule=rule, schedule=self.schedule, dim=task.arms.dim), rule
 
 
 @final
@@ -88,19 +67,19 @@ class FrankWolfeChooser:
     """The target and its tracking; in a batch the estimate stays and the target moves on.
 
     Args:
-        ground: what the algorithm is composed for.
+        task: what the algorithm is composed for.
         explored: the arms that exploration goes through; their number stands in the schedules.
     """
 
-    def __init__(self, ground: Ground, explored: IntArray) -> None:
-        self._ground, self._explored = ground, explored
-        self._rows, self._alternatives = Rows(ground.arms), Alternatives(ground.candidates)
-        self._asked = Asked(ground.arms)
+    def __init__(self, task: Task, explored: IntArray) -> None:
+        self._task, self._explored = task, explored
+        self._rows, self._alternatives = Rows(task.rows), Alternatives(task.rivals)
+        self._asked = Asked(task.rows)
         self._situation: Situation | None = None
-        self._counts = np.zeros(ground.arms.n_arms)
+        self._counts = np.zeros(task.rows.n_arms)
         self._mass: Array | None = None  # t x(t): the sum of all z so far
         self._t = 0
-        self._V = np.zeros((ground.arms.dim, ground.arms.dim))  # t A(x), so that z adds A(z)
+        self._V = np.zeros((task.rows.dim, task.rows.dim))  # t A(x), so that z adds A(z)
         self._V_inv = self._V
         self._n_updates = 0
 
@@ -108,7 +87,7 @@ class FrankWolfeChooser:
         """Take in the results so far."""
         self._situation = situation
         self._asked.renew(situation)
-        self._counts = self._asked.counts(self._ground.arms.n_arms)
+        self._counts = self._asked.counts(self._task.rows.n_arms)
         if self._mass is None:
             # What was pulled first is on target: x(K) is uniform after every arm was pulled once.
             self._mass, self._t = self._counts.copy(), round(self._counts.sum())
@@ -143,7 +122,7 @@ class FrankWolfeChooser:
         least = float(costs.min())
         if not 0.0 < least < math.inf:
             return explored, uniform
-        slack = t * self._t**-0.9 / len(explored) * self._ground.noise_std**2
+        slack = t * self._t**-0.9 / len(explored) * self._task.noise_std**2
         close = np.flatnonzero(costs < least + slack)
         y = self._alternatives.differences(situation.leader, close)
         # The gradient is (a_k'u_j)^2; the factor t cancels in a'V^-1 y / y'V^-1 y = 2 cost a'V^-1 y / gap^2.
@@ -154,7 +133,7 @@ class FrankWolfeChooser:
         return Game(self._rows, u, costs[close] / t).solve(int(np.argmin(costs[close])))
 
     def _add(self, support: IntArray, z: Array) -> None:
-        rows = self._rows.kept[support] if self._rows.kept is not None else self._ground.arms.gather(support)
+        rows = self._rows.kept[support] if self._rows.kept is not None else self._task.rows.gather(support)
         self._V += (rows.T * z).dot(rows)
         self._n_updates += len(support)
         if len(support) > len(self._V):

@@ -9,40 +9,37 @@ Departures from the printed algorithm, each an option: the first design is G-opt
 (a design computed from d noisy rewards can get stuck on one arm for thousands of pulls; FULL_SHARE has more); the
 schedule grows by 1.15 instead of 2; A0 by pivoted QR instead of at random; exploration in whitened coordinates.
 `variant="paper"` undoes all but the first: it too starts from the G-optimal design, since the paper does not say with
-which. Errata of the paper are noted in `rules.sampling` and `core.thresholds`.
+which. Errata of the paper are noted in `sampling.tracking` and `core.thresholds`.
 """
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Literal, final
+from typing import ClassVar, final
 
 import numpy as np
 
-from surepick.arms.protocol import RowSubset
-from surepick.arms.sphere import Sphere
+from surepick.algorithms.options import Options
+from surepick.algorithms.rounds import Rounds, RoundsDesign
+from surepick.arms.protocol import ArmSet, RowSubset
+from surepick.arms.view import Task
 from surepick.arms.whitening import LARGE, WhitenedArms
-from surepick.core.checks import check_number
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.solve import separating_design
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
-from surepick.rules.choice import (
-    USUAL_SCHEDULE,
-    ScheduleOption,
-    Stopping,
-    Variant,
-    check_variant,
-    is_distributed,
-    spanning_start,
-    stopping_rule,
+from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.schedules import USUAL_SCHEDULE, Schedule, as_schedule
+from surepick.sampling.tracking import (
+    EigenvalueFloor,
+    ExplorationSet,
+    Tracker,
+    Tracking,
+    check_share,
+    exploration_set,
 )
-from surepick.rules.cycles import RoundSampler
-from surepick.rules.parts import Ground, Rule, Sampler, Situation, VectorGround
-from surepick.rules.sampling import ExplorationSet, ForcedExploration, Tracker, Tracking, exploration_set
-from surepick.rules.schedules import Schedule, as_schedule
-from surepick.rules.tangent import TangentSampler
-from surepick.rules.vector_rule import VectorRule
+from surepick.stopping import as_rule
+from surepick.stopping.protocol import Rule
 
 # Relative gaps of the designs on the way. A gap of one percent costs one percent of the pulls at most, and early
 # on the estimate is worth far less than that: its relative error falls like one over the root of the pulls.
@@ -57,8 +54,7 @@ FIRST_DESIGN, LAZIER, LARGE_TOL = 20, 1.3, 0.25
 
 # A tenth of the G-optimal design for ever would cost a ninth of the pulls in the end; and rules with a determinant in
 # their threshold pay for every direction that is measured well: two thirds more pulls with ten features.
-# There the share falls like one over the root of the pulls, from so many per feature on. Betting pays for neither
-# dimensions nor directions.
+# There the share decays as 1/sqrt(t) once t > FULL_SHARE d. Betting pays for neither dimensions nor directions.
 FULL_SHARE = 200
 
 # Candidates still alive are copied out up to so many numbers: 80 MB, and as many while they are mapped.
@@ -66,103 +62,104 @@ COPIED = 10_000_000
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LazyTrackAndStop:
-    """Options of the algorithm; None stands for the variant's own choice.
+@dataclass(frozen=True, kw_only=True)
+class LazyTrackAndStop(Options):
+    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
 
     Args:
-        variant: "practical", or "paper" for the printed algorithm with its experiments' settings.
         tracking: "averaged" follows the sum of all designs, "current" the design in force.
-        schedule: when to recompute the design: "doubling", "geometric:1.15", "periodic:100", "every", or times.
-        stopping: the rule that decides.
         regularizer: V (d, d) of the evidence rule in the user's coordinates, default the G-optimal information.
         exploration_set: A0 by pivoted QR of the whitened arms, or at random.
         exploration: factor of the floor f(t) on the smallest eigenvalue; 0 switches it off.
-        g_mix: share of the G-optimal design mixed into every design; default a tenth, which falls as pulls grow beyond
-            200 per feature, except under the betting rule.
-        elimination: an alternative once refuted stays refuted, in the stopping rule and in the designs; betting always
-            does so, other rules in the practical variant unless told not to.
-        design: on a set of vectors, "rounds" (the default) or, on the unit sphere, "tangent".
+        g_mix: share of the G-optimal design mixed into every design; default a tenth, which decays as 1/sqrt(t) once
+            t > 200 d, except under the betting rule.
+        elimination: default on, wherever the rule can say what is refuted, but for the paper variant.
+        design: on a set of vectors, see `rounds.Rounds`.
 
-    On a set of vectors the design is fixed by the set (section 4 of the paper, for the sphere), so only `variant`,
-    `stopping` ("evidence", "mix-grid", "paper", "per-coordinate") and `design` apply.
+    On a set of vectors the design is fixed by the set, so the algorithm is `rounds.Rounds` there (section 4 of the
+    paper, for the sphere), and only `variant`, `stopping` and `design` apply.
     """
 
-    variant: Variant = "practical"
     tracking: Tracking = "averaged"
-    schedule: ScheduleOption = None
-    stopping: Stopping | None = None
     regularizer: Array | None = None
     exploration_set: ExplorationSet | None = None
     exploration: float | None = None
     g_mix: float | None = None
     elimination: bool | None = None
-    design: Literal["rounds", "tangent"] | None = None
+    design: RoundsDesign | None = None
 
-    def compose(self, ground: Ground) -> tuple["LazySampler", Rule]:
+    takes_vectors: ClassVar[bool] = True
+
+    def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = check_variant(self.variant)
+        if not task.arms.is_listed:
+            return self._rounds(task).compose(task)
         if self.design is not None:
             raise InvalidInput(
                 f"`design` is for sets of vectors such as the unit sphere, got {self.design!r}; drop it."
             )
-        arms = ground.arms
+        arms, is_paper = task.rows, self.is_paper
         chosen = exploration_set(
-            arms,
-            self.exploration_set or ("random" if is_paper else "pivoted"),
-            spanning_start(ground),
-            ground.seed,
+            arms, self.exploration_set or ("random" if is_paper else "pivoted"), task.spanning, task.seed
         )
-        usual_rule = "evidence" if is_distributed(ground) else "betting"  # bets need a number per arm at hand
-        stopping = self.stopping or ("paper-appendix" if is_paper else usual_rule)
-        elimination = False if is_paper and self.elimination is None else self.elimination
-        rule = stopping_rule(stopping, ground, start=chosen, regularizer=self.regularizer, elimination=elimination)
-        exploration = _share("exploration", self.exploration, 1.0 if is_paper else 0.3, at_most=np.inf)
-        usual = "doubling" if is_paper else USUAL_SCHEDULE
+        usual = "betting" if task.candidates.keeps_numbers else "evidence"
+        rule = as_rule(
+            self.stopping or ("paper-appendix" if is_paper else usual),
+            start_arms=chosen,
+            regularizer=self.regularizer,
+            elimination=False if is_paper and self.elimination is None else self.elimination,
+        )
+        usual_times = "doubling" if is_paper else USUAL_SCHEDULE
         sampler = LazySampler(
             arms=arms,
-            candidates=ground.candidates,
+            candidates=task.rivals,
             tracker=Tracker(self.tracking),
-            schedule=as_schedule(usual if self.schedule is None else self.schedule),
-            forced=ForcedExploration(arms.arms if is_paper else arms, chosen, scale=exploration),
-            g_mix=_share("g_mix", self.g_mix, 0.0 if is_paper else 0.1, at_most=1.0),
-            is_mix_falling=self.g_mix is None and stopping != "betting",
-            least=arms.dim if stopping == "betting" else 1,
+            schedule=as_schedule(usual_times if self.schedule is None else self.schedule),
+            forced=ForcedExploration(
+                arms.arms if is_paper else arms,
+                chosen,
+                scale=(1.0 if is_paper else 0.3) if self.exploration is None else self.exploration,
+            ),
+            g_mix=check_share((0.0 if is_paper else 0.1) if self.g_mix is None else self.g_mix),
+            is_mix_decaying=self.g_mix is None and rule.pays_for_determinants,
+            least=rule.min_block(arms.dim),
         )
         return sampler, rule
 
-    def compose_on_vectors(self, ground: VectorGround) -> tuple[Sampler, Rule]:
-        """Return the parts for a set of vectors: its fixed rounds, and a rule that decides after whole rounds."""
-        is_paper = check_variant(self.variant)
-        vectors = ground.arms.vectors
+    def _rounds(self, task: Task) -> Rounds:
+        """Return the algorithm for a set of vectors, refusing options that have no meaning there."""
         apply = ("variant", "stopping", "design")
         values = {f.name: (getattr(self, f.name), f.default) for f in fields(self) if f.name not in apply}
         odd = [name for name, (value, usual) in values.items() if np.ndim(value) or value != usual]
         if odd:
             raise InvalidInput(
-                f"`{odd[0]}` has no meaning on {vectors.description}, whose design is fixed; leave it out."
+                f"`{odd[0]}` has no meaning on {task.arms.description}, whose design is fixed; leave it out."
             )
-        rule = VectorRule(
-            name=self.stopping or ("paper" if is_paper and isinstance(vectors, Sphere) else "evidence"),
-            arms=ground.arms,
-            delta=ground.delta,
-            noise_std=ground.noise_std,
-            epsilon=ground.epsilon,
-        )
-        if self.design in (None, "rounds"):
-            return RoundSampler(ground.arms), rule
-        if self.design != "tangent" or not isinstance(vectors, Sphere):
-            raise InvalidInput(
-                f'`design` must be "rounds", or "tangent" on a sphere, got {self.design!r} on {vectors.description}.'
-            )
-        return TangentSampler(ground.arms, vectors, ground.epsilon), rule
+        return Rounds(variant=self.variant, stopping=self.stopping, design=self.design or "rounds")
 
 
-def _share(name: str, value: float | None, default: float, *, at_most: float) -> float:
-    number = default if value is None else check_number(name, value, needed="a number of at least 0")
-    if not 0.0 <= number <= at_most:
-        raise InvalidInput(f"`{name}` must be between 0 and {at_most:g}, got {number}.")
-    return number
+@final
+class ForcedExploration:
+    """The floor on the smallest eigenvalue, with the information of all pulls asked for."""
+
+    def __init__(self, arms: ArmSet, chosen: IntArray, *, scale: float) -> None:
+        self._arms, self._floor = arms, EigenvalueFloor(arms, chosen, scale=scale)
+        self.chosen = self._floor.chosen
+        self._rows: dict[int, Array] = {}
+        self._A = np.zeros((arms.dim, arms.dim))
+        self._t = 0
+
+    def note(self, arm: int) -> None:
+        """Take in a pull of this arm."""
+        x = self._rows.get(arm)
+        if x is None:
+            x = self._rows[arm] = self._arms.gather([arm])[0]
+        self._A += x[:, None] * x
+        self._t += 1
+
+    def next(self) -> int | None:
+        """Return the arm of A0 that must be pulled now, None if information suffices."""
+        return self._floor.due(self._A, self._t)
 
 
 def _renumbered(numbers: IntArray, old: IntArray | None, new: IntArray | None) -> IntArray:
@@ -188,13 +185,13 @@ class LazySampler:
         schedule: Schedule,
         forced: ForcedExploration,
         g_mix: float,
-        is_mix_falling: bool,
+        is_mix_decaying: bool,
         least: int,
     ) -> None:
         self._arms, self._candidates = arms, candidates
         self._tracker, self._schedule, self._forced = tracker, schedule, forced
         self._n_started = 0
-        self._g_mix, self._is_mix_falling = g_mix, is_mix_falling
+        self._g_mix, self._is_mix_decaying = g_mix, is_mix_decaying
         self._least = least
         self._design: Design | None = None
         self._solved_for: int | None = None
@@ -241,7 +238,7 @@ class LazySampler:
     def _share_now(self) -> float:
         """Share of the G-optimal design in the design in force."""
         full = FULL_SHARE * self._arms.dim
-        return self._g_mix * (math.sqrt(full / max(self._solved_at, full)) if self._is_mix_falling else 1.0)
+        return self._g_mix * (math.sqrt(full / max(self._solved_at, full)) if self._is_mix_decaying else 1.0)
 
     def _directions(self, situation: Situation) -> GapDirections:
         """Return what separates the leader from the candidates still alive; few of them are copied out first."""

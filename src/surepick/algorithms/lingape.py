@@ -23,45 +23,31 @@ from typing import Literal, final
 
 import numpy as np
 
+from surepick.algorithms.options import Options
+from surepick.arms.loss import largest_loss_bound
+from surepick.arms.view import Task
 from surepick.core.checks import check_number
 from surepick.core.linalg import Array, cholesky, solve_lower
 from surepick.core.thresholds import RidgeThreshold
 from surepick.errors import InvalidInput
-from surepick.rules.asked import Asked
-from surepick.rules.challenger import largest_loss_bound
-from surepick.rules.choice import (
-    ScheduleOption,
-    Stopping,
-    Variant,
-    check_variant,
-    spanning_start,
-    start_then_choose,
-    stopping_rule,
-)
-from surepick.rules.every_pull import EveryPull
-from surepick.rules.exploration import Exploration
-from surepick.rules.greedy import GreedyChoice
-from surepick.rules.intervals import StartThenChoose
-from surepick.rules.l1_allocation import L1Allocation
-from surepick.rules.parts import Ground, Rule, Situation
-from surepick.rules.ridge import RidgeEstimate
-from surepick.rules.stopping import GLRRule
+from surepick.sampling.alternatives import GreedyChoice, L1Allocation
+from surepick.sampling.choosers import Asked, Exploration, StartThenChoose
+from surepick.sampling.games import ridge_rule
+from surepick.sampling.protocol import Situation
+from surepick.stopping.glr import RidgeEstimate
+from surepick.stopping.protocol import Rule
 
 Selection = Literal["greedy", "ratio"]
 Width = Literal["determinant", "largest-norm"]
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinGapE:
-    """Options of the algorithm; None stands for the variant's own choice.
+@dataclass(frozen=True, kw_only=True)
+class LinGapE(Options):
+    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
 
     Args:
-        variant: "practical", or "paper" for the published constants.
-        stopping: the rule that decides; None in the paper variant is the paper's own.
         selection: how to pick the arm: "greedy", or "ratio" by the L1 allocation.
-        schedule: when to look at results; default after every pull, by blocks under the betting rule.
-        elimination: an alternative once refuted stays refuted and is no longer challenged.
         ridge: the paper's lambda.
         norm_bound: the paper's S, a bound on the norm of theta that you know; only for its own rule.
         width: the confidence width of the paper's own rule: "determinant" as published, or "largest-norm".
@@ -69,48 +55,30 @@ class LinGapE:
             reads blocks and not the index: where the index calls an arm resolved too early, nothing would measure it.
     """
 
-    variant: Variant = "practical"
-    stopping: Stopping | None = None
     selection: Selection = "greedy"
-    schedule: ScheduleOption = None
-    elimination: bool = False
     ridge: float = 1.0
     norm_bound: float | None = None
     width: Width = "determinant"
     g_mix: float | None = None
 
-    def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
+    def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = check_variant(self.variant)
+        is_paper = self.is_paper
         if self.width not in ("determinant", "largest-norm"):
             raise InvalidInput(f"`width` must be 'determinant' or 'largest-norm', got {self.width!r}.")
-        arms = ground.arms
-        start = np.arange(arms.n_arms) if is_paper else spanning_start(ground)
-        threshold = self._threshold(ground) if is_paper and self.stopping is None else None
+        arms = task.rows
+        start = np.arange(arms.n_arms) if is_paper else task.spanning
+        threshold = self._threshold(task) if self.is_own_rule else None
         if threshold is not None:
-            rule: Rule = EveryPull(
-                GLRRule(
-                    threshold=threshold,
-                    delta=ground.delta,
-                    noise_std=ground.noise_std,
-                    epsilon=ground.epsilon,
-                    c=self.ridge,
-                    metric=arms.metric(),
-                    elimination=self.elimination,
-                ),
-                is_ridge=True,
-            )
+            rule: Rule = ridge_rule(threshold, elimination=bool(self.elimination))
         else:
-            rule = stopping_rule(
-                self.stopping or "evidence", ground, start=spanning_start(ground), elimination=self.elimination
-            )
-        g_mix = (0.1 if self.stopping == "betting" else 0.0) if self.g_mix is None else self.g_mix
-        exploration = Exploration(arms, spanning_start(ground), floor=0.0, g_mix=g_mix)
-        chooser = LinGapEChooser(ground, self.selection, threshold, exploration)
-        sampler = start_then_choose(start, chooser, stopping=self.stopping or "", schedule=self.schedule, dim=arms.dim)
-        return sampler, rule
+            rule = self.rule("evidence")
+        g_mix = (0.1 if rule.needs_fixed_intervals else 0.0) if self.g_mix is None else self.g_mix
+        exploration = Exploration(arms, task.spanning, floor=0.0, g_mix=g_mix)
+        chooser = LinGapEChooser(task, self.selection, threshold, exploration)
+        return StartThenChoose(start, chooser, rule=rule, schedule=self.schedule, dim=arms.dim), rule
 
-    def _threshold(self, ground: Ground) -> RidgeThreshold:
+    def _threshold(self, task: Task) -> RidgeThreshold:
         if self.norm_bound is None:
             raise InvalidInput(
                 'lingape with variant="paper" needs `norm_bound`, at least the norm of theta; if none is known, '
@@ -120,10 +88,10 @@ class LinGapE:
         if not check_number("ridge", self.ridge, needed="a number above 0") > 0.0 or norm_bound < 0.0:
             raise InvalidInput(f"`ridge` must be above 0 and `norm_bound` at least 0, got {self.ridge}, {norm_bound}.")
         if self.width == "determinant":
-            n_tests = ground.candidates.n_arms**2
+            n_tests = task.rivals.n_arms**2
             return RidgeThreshold(name="lingape", ridge=self.ridge, norm_bound=norm_bound, n_tests=n_tests)
         # The norm that the ridge is spherical in: that of the user's features.
-        largest = math.sqrt(float(ground.arms.arms.top_quadratic(np.eye(ground.arms.dim), 1)[1][0]))
+        largest = math.sqrt(float(task.rows.arms.top_quadratic(np.eye(task.rows.dim), 1)[1][0]))
         return RidgeThreshold(name="lingape", ridge=self.ridge, norm_bound=norm_bound, largest_norm=largest)
 
 
@@ -132,16 +100,16 @@ class LinGapEChooser:
     """Leader against challenger, arm by arm; in a batch the estimate stays and the information grows."""
 
     def __init__(
-        self, ground: Ground, selection: Selection, threshold: RidgeThreshold | None, exploration: Exploration
+        self, task: Task, selection: Selection, threshold: RidgeThreshold | None, exploration: Exploration
     ) -> None:
         if selection not in ("greedy", "ratio"):
             raise InvalidInput(f"`selection` must be 'greedy' or 'ratio', got {selection!r}.")
-        self._ground, self._threshold, self._exploration = ground, threshold, exploration
-        ridge = None if threshold is None else threshold.ridge * ground.arms.metric()
+        self._task, self._threshold, self._exploration = task, threshold, exploration
+        ridge = None if threshold is None else threshold.ridge * task.rows.metric()
         self._ridge_logdet = 0.0 if ridge is None else float(np.linalg.slogdet(ridge)[1])
-        self._asked = Asked(ground.arms, ridge)
-        self._greedy = GreedyChoice(ground.arms) if selection == "greedy" else None
-        self._ratio = L1Allocation(ground.arms) if selection == "ratio" else None
+        self._asked = Asked(task.rows, ridge)
+        self._greedy = GreedyChoice(task.rows) if selection == "greedy" else None
+        self._ratio = L1Allocation(task.rows) if selection == "ratio" else None
         self._situation: Situation | None = None
         self._theta: Array | None = None
 
@@ -161,7 +129,7 @@ class LinGapEChooser:
             return due
         leader = situation.leader
         challenger = self._challenger(situation, leader)
-        rows = self._ground.candidates.gather([leader, challenger])
+        rows = self._task.rivals.gather([leader, challenger])
         y = rows[0] - rows[1]
         if self._ratio is not None:
             support, share = self._ratio.of(y, key=(min(leader, challenger), max(leader, challenger)))
@@ -174,25 +142,25 @@ class LinGapEChooser:
 
     def _challenger(self, situation: Situation, leader: int) -> int:
         """Return the candidate with the largest upper confidence bound on its lead over the leader."""
-        ground, A, theta = self._ground, self._asked.A, self._theta
+        task, A, theta = self._task, self._asked.A, self._theta
         assert theta is not None
         if self._threshold is None:
             return largest_loss_bound(
-                ground.candidates,
+                task.rivals,
                 leader,
                 theta,
                 A,
-                delta=ground.delta,
-                noise_std=ground.noise_std,
+                delta=task.delta,
+                noise_std=task.noise_std,
                 among=situation.alive,
             )[0]
         logdet = float(np.linalg.slogdet(A)[1]) - self._ridge_logdet
         limit = self._threshold(
-            n_pulls=self._asked.n, dim=len(A), logdet=logdet, delta=ground.delta, noise_std=ground.noise_std
+            n_pulls=self._asked.n, dim=len(A), logdet=logdet, delta=task.delta, noise_std=task.noise_std
         )
         width = float(np.sqrt(2.0 * limit))
         factor = solve_lower(cholesky(A), np.eye(len(A))).T
-        found = ground.candidates.rivals(
+        found = task.rivals.rivals(
             leader, theta, [factor], lambda gap, square: gap - width * np.sqrt(square), 1, situation.alive
         )
         return int(found.index[0])

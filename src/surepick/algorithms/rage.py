@@ -30,22 +30,14 @@ from typing import Literal, final
 
 import numpy as np
 
+from surepick.algorithms.options import Options
+from surepick.arms.view import Task
 from surepick.core.checks import check_number
 from surepick.core.design import Design
 from surepick.core.design.pairs import pairwise_design
 from surepick.core.linalg import IntArray
 from surepick.errors import InvalidInput
-from surepick.rules.choice import (
-    USUAL_SCHEDULE,
-    ScheduleOption,
-    Stopping,
-    Variant,
-    check_variant,
-    spanning_start,
-    stopping_rule,
-)
-from surepick.rules.parts import Ground, Rule, Sampler, Situation
-from surepick.rules.phase_plan import (
+from surepick.sampling.phases import (
     EvenlySpread,
     PlannedBlocks,
     Proportions,
@@ -53,72 +45,61 @@ from surepick.rules.phase_plan import (
     proportions_of,
     without_idle_arms,
 )
-from surepick.rules.phase_rule import PhaseRule
-from surepick.rules.schedules import as_schedule
+from surepick.sampling.protocol import Sampler, Situation
+from surepick.stopping.phases import Phases
+from surepick.stopping.protocol import Rule
 
 Constants = Literal["public-code", "printed"]
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rage:
-    """Options of the algorithm; None stands for the variant's own choice.
+@dataclass(frozen=True, kw_only=True)
+class Rage(Options):
+    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
 
     Args:
-        variant: "practical", or "paper" for phases judged at their end alone.
         constants: of the paper variant, "public-code" or "printed".
         rounding_slack: the eps of the paper variant.
-        stopping: the rule that decides; None in the paper variant is elimination by phases.
-        schedule: when the practical variant looks at results.
-        elimination: whether the designs leave out what a rule chosen by `stopping` has refuted; default wherever the
-            rule can say, since RAGE without it is a static design.
     """
 
-    variant: Variant = "practical"
     constants: Constants = "public-code"
     rounding_slack: float = 0.1
-    stopping: Stopping | None = None
-    schedule: ScheduleOption = None
     elimination: bool | None = None
 
-    def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
+    def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = check_variant(self.variant)
-        phases = RagePhases(ground, self.constants, self.rounding_slack)
-        if is_paper and self.stopping is None:
-            rule: Rule = PhaseRule(
+        is_paper = self.is_paper
+        phases = RagePhases(task, self.constants, self.rounding_slack)
+        if self.is_own_rule:
+            rule: Rule = Phases(
                 price=phases.price,
                 accuracy=phases.accuracy if self.constants == "printed" else None,
-                noise_std=ground.noise_std,
-                epsilon=ground.epsilon,
                 name="rage",
             )
         else:
-            stopping, start = self.stopping or "betting", spanning_start(ground)
-            rule = stopping_rule(stopping, ground, start=start, elimination=self.elimination)
+            rule = self.rule("betting")
         if is_paper:
-            return RageSampler(ground, phases), rule
-        schedule = as_schedule(USUAL_SCHEDULE if self.schedule is None else self.schedule)
-        return PlannedBlocks(spanning_start(ground), RagePlanner(ground), schedule), rule
+            return RageSampler(task, phases), rule
+        return PlannedBlocks(task.spanning, RagePlanner(task), self.times()), rule
 
 
 @final
 class RagePhases:
     """The constants of phase t = 1, 2, ..."""
 
-    def __init__(self, ground: Ground, constants: Constants, slack: float) -> None:
+    def __init__(self, task: Task, constants: Constants, slack: float) -> None:
         if constants not in ("public-code", "printed"):
             raise InvalidInput(f"`constants` must be 'public-code' or 'printed', got {constants!r}.")
         self.slack = check_number("rounding_slack", slack, needed="a number between 0 and 1")
         if not 0.0 < self.slack < 1.0:
             raise InvalidInput(f"`rounding_slack` must be between 0 and 1, got {self.slack}; 0.1 is usual.")
         self.is_printed = constants == "printed"
-        self._ground = ground
+        self._task = task
 
     def price(self, t: int) -> float:
         """Return the log of tests over risk, log(|Z|^2/delta_t) or with 2 |Z|^2."""
-        n_tests = self._ground.candidates.n_arms**2 * (1 if self.is_printed else 2)
-        return math.log(n_tests) + 2.0 * math.log(t) - math.log(self._ground.delta)
+        n_tests = self._task.rivals.n_arms**2 * (1 if self.is_printed else 2)
+        return math.log(n_tests) + 2.0 * math.log(t) - math.log(self._task.delta)
 
     def accuracy(self, t: int) -> float:
         """Return the lag that rejects in the printed version, in the unit of the rewards."""
@@ -127,9 +108,9 @@ class RagePhases:
     def n_pulls(self, t: int, proportions: Proportions) -> int:
         """Return N_t."""
         factor = 2.0 ** (t + 1) if self.is_printed else 2.0 ** (t - 1)
-        dim, size = self._ground.arms.dim, len(proportions.arms)
+        dim, size = self._task.rows.dim, len(proportions.arms)
         least = (dim * (dim + 1) / 2 + 1) / self.slack if self.is_printed else 2 * size / self.slack
-        wanted = 8.0 * (factor * self._ground.noise_std) ** 2 * proportions.value * (1.0 + self.slack) * self.price(t)
+        wanted = 8.0 * (factor * self._task.noise_std) ** 2 * proportions.value * (1.0 + self.slack) * self.price(t)
         return math.ceil(max(wanted, least, size))
 
 
@@ -137,23 +118,23 @@ class RagePhases:
 class RageSampler:
     """The paper's phases: one interval each."""
 
-    def __init__(self, ground: Ground, phases: RagePhases) -> None:
-        self._ground, self._phases = ground, phases
+    def __init__(self, task: Task, phases: RagePhases) -> None:
+        self._task, self._phases = task, phases
         self._t = 0
         self._design: Design | None = None
         self._pulls: EvenlySpread | None = None
 
     def open(self, situation: Situation) -> int:
         """Design the next phase for the pairs left."""
-        ground = self._ground
+        task = self._task
         self._t += 1
-        rows = ground.candidates.gather(candidates_left(situation, ground.candidates.n_arms))
-        self._design = pairwise_design(ground.arms, rows, warm_start=self._design)
+        rows = task.rivals.gather(candidates_left(situation, task.rivals.n_arms))
+        self._design = pairwise_design(task.rows, rows, warm_start=self._design)
         # Before there is an estimate the arms pulled must span, needed for the differences or not.
         proportions = (
             proportions_of(self._design)
             if situation.theta is None
-            else without_idle_arms(self._design, ground.arms, rows, is_pairs=True)
+            else without_idle_arms(self._design, task.rows, rows, is_pairs=True)
         )
         self._pulls = EvenlySpread(proportions.arms, proportions.round(self._phases.n_pulls(self._t, proportions)))
         return self._pulls.n
@@ -172,21 +153,21 @@ class RageSampler:
 class RagePlanner:
     """The practical phases: the design for the pairs left, renewed when somebody has gone."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, task: Task) -> None:
+        self._task = task
         self._left: IntArray | None = None
         self._design: Design | None = None
         self._proportions: Proportions | None = None
 
     def plan(self, situation: Situation) -> Proportions:
         """Return the design for the pairs left."""
-        ground = self._ground
-        left = candidates_left(situation, ground.candidates.n_arms)
+        task = self._task
+        left = candidates_left(situation, task.rivals.n_arms)
         # Same pairs, same design: what a new phase changes besides is how long to follow it, which the rule decides.
         if self._proportions is None or self._left is None or not np.array_equal(left, self._left):
-            rows = ground.candidates.gather(left)
-            self._design = pairwise_design(ground.arms, rows, warm_start=self._design)
-            self._proportions = without_idle_arms(self._design, ground.arms, rows, is_pairs=True)
+            rows = task.rivals.gather(left)
+            self._design = pairwise_design(task.rows, rows, warm_start=self._design)
+            self._proportions = without_idle_arms(self._design, task.rows, rows, is_pairs=True)
             self._left = left
         return self._proportions
 

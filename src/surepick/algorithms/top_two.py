@@ -41,25 +41,15 @@ from typing import Literal, final
 
 import numpy as np
 
+from surepick.algorithms.options import Options
+from surepick.arms.view import Task
 from surepick.core.evidence import Mixture
 from surepick.core.linalg import Array, BoolArray, IntArray, cholesky, solve_lower
 from surepick.errors import InvalidInput
-from surepick.rules.alternatives import Alternatives, Rows
-from surepick.rules.asked import Asked
-from surepick.rules.choice import (
-    ScheduleOption,
-    Stopping,
-    Variant,
-    check_variant,
-    spanning_start,
-    start_then_choose,
-    stopping_rule,
-)
-from surepick.rules.exploration import Exploration
-from surepick.rules.greedy import TIE, GreedyChoice
-from surepick.rules.intervals import StartThenChoose
-from surepick.rules.l1_allocation import L1Allocation
-from surepick.rules.parts import Ground, Rule, Situation
+from surepick.sampling.alternatives import TIE, Alternatives, GreedyChoice, L1Allocation, Rows
+from surepick.sampling.choosers import Asked, Exploration, StartThenChoose
+from surepick.sampling.protocol import Situation
+from surepick.stopping.protocol import Rule
 
 LeaderChoice = Literal["best", "thompson"]
 ChallengerChoice = Literal["transport", "transport-penalised", "resample"]
@@ -71,38 +61,29 @@ SMALLEST_WEIGHT = 1e-3
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopTwo:
-    """Options of the algorithm; None stands for the variant's own choice.
+@dataclass(frozen=True, kw_only=True)
+class TopTwo(Options):
+    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
 
     Args:
-        variant: "practical", or "paper" for L-T3C as published.
-        stopping: the rule that decides; None in the paper variant is the threshold of its experiments.
         leader: "best" or "thompson".
         challenger: "transport", "transport-penalised" or "resample".
         selection: how to pick the arm: "greedy", "ratio", "ids", "coin" or "evidence-greedy".
-        schedule: when to look at results; default after every pull, by blocks under the betting rule.
-        elimination: an alternative once refuted stays refuted and is no longer challenged.
         exploration: factor of the floor on the smallest eigenvalue; 0 switches it off.
         g_mix: share of the pulls that follow the G-optimal design.
     """
 
-    variant: Variant = "practical"
-    stopping: Stopping | None = None
     leader: LeaderChoice | None = None
     challenger: ChallengerChoice = "transport"
     selection: Selection = "greedy"
-    schedule: ScheduleOption = None
-    elimination: bool = False
     exploration: float | None = None
     g_mix: float | None = None
 
-    def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
+    def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = check_variant(self.variant)
-        arms, spanning = ground.arms, spanning_start(ground)
-        stopping = self.stopping or ("heuristic" if is_paper else "evidence")
-        rule = stopping_rule(stopping, ground, start=spanning, elimination=self.elimination)
+        is_paper = self.is_paper
+        arms, spanning = task.rows, task.spanning
+        rule = self.rule("heuristic" if is_paper else "evidence")
         exploration = Exploration(
             arms,
             spanning,
@@ -115,17 +96,17 @@ class TopTwo:
                     'selection="evidence-greedy" weighs all rivals of the best estimate and takes neither `leader` nor '
                     f"`challenger`, got {self.leader!r} and {self.challenger!r}; leave them out."
                 )
-            chooser: EvidenceGreedyChooser | TopTwoChooser = EvidenceGreedyChooser(ground, exploration)
+            chooser: EvidenceGreedyChooser | TopTwoChooser = EvidenceGreedyChooser(task, exploration)
         else:
             chooser = TopTwoChooser(
-                ground,
+                task,
                 leader=self.leader or ("thompson" if is_paper else "best"),
                 challenger=self.challenger,
                 selection=self.selection,
                 exploration=exploration,
             )
         start = np.arange(arms.n_arms) if is_paper else spanning
-        return start_then_choose(start, chooser, stopping=stopping, schedule=self.schedule, dim=arms.dim), rule
+        return StartThenChoose(start, chooser, rule=rule, schedule=self.schedule, dim=arms.dim), rule
 
 
 def _default(value: float | None, default: float) -> float:
@@ -143,7 +124,7 @@ class TopTwoChooser:
 
     def __init__(
         self,
-        ground: Ground,
+        task: Task,
         *,
         leader: LeaderChoice,
         challenger: ChallengerChoice,
@@ -153,18 +134,18 @@ class TopTwoChooser:
         _checked("leader", leader, ("best", "thompson"))
         _checked("challenger", challenger, ("transport", "transport-penalised", "resample"))
         _checked("selection", selection, ("greedy", "ratio", "ids", "coin", "evidence-greedy"))
-        if selection == "coin" and ground.candidates is not ground.arms:
+        if selection == "coin" and task.rivals is not task.rows:
             raise InvalidInput(
                 'selection="coin" pulls one of the two candidates it compares and cannot be used with `candidates`; '
                 'use "greedy".'
             )
-        self._ground, self._exploration = ground, exploration
+        self._task, self._exploration = task, exploration
         self._leader, self._challenger, self._selection = leader, challenger, selection
-        self._rng = np.random.default_rng(np.random.SeedSequence(ground.seed, spawn_key=(1,)))
-        self._asked = Asked(ground.arms)
-        self._alternatives, self._candidates = Alternatives(ground.candidates), Rows(ground.candidates)
-        self._greedy = GreedyChoice(ground.arms) if selection == "greedy" else None
-        self._ratio = L1Allocation(ground.arms) if selection == "ratio" else None
+        self._rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(1,)))
+        self._asked = Asked(task.rows)
+        self._alternatives, self._candidates = Alternatives(task.rivals), Rows(task.rivals)
+        self._greedy = GreedyChoice(task.rows) if selection == "greedy" else None
+        self._ratio = L1Allocation(task.rows) if selection == "ratio" else None
         self._situation: Situation | None = None
 
     def look(self, situation: Situation) -> None:
@@ -191,7 +172,7 @@ class TopTwoChooser:
         leader, alive = situation.leader, situation.alive
         factor: Array | None = None
         if self._leader == "thompson" or self._challenger == "resample":
-            factor = solve_lower(cholesky(self._asked.A), np.eye(self._ground.arms.dim)).T
+            factor = solve_lower(cholesky(self._asked.A), np.eye(self._task.rows.dim)).T
         if self._leader == "thompson":
             assert factor is not None
             leader = self._best(self._draw(situation.theta, factor))
@@ -209,18 +190,18 @@ class TopTwoChooser:
 
     def _draw(self, theta: Array, factor: Array) -> Array:
         noise = self._rng.standard_normal(len(theta))
-        drawn: Array = theta + self._ground.noise_std * factor.dot(noise)
+        drawn: Array = theta + self._task.noise_std * factor.dot(noise)
         return drawn
 
     def _best(self, theta: Array) -> int:
-        return int(self._ground.candidates.copies(int(np.argmax(self._candidates.times(theta))))[0])
+        return int(self._task.rivals.copies(int(np.argmax(self._candidates.times(theta))))[0])
 
     def _cheapest(self, leader: int, theta: Array, alive: BoolArray | None) -> int | None:
         A_inv = self._asked.A_inv
         _, costs = self._alternatives.costs(leader, theta, A_inv, alive)
         if self._challenger == "transport-penalised":
             leverage = np.maximum(self._candidates.squares(A_inv), np.finfo(float).tiny)
-            costs = costs / self._ground.noise_std**2 - np.log(leverage)
+            costs = costs / self._task.noise_std**2 - np.log(leverage)
         least = float(costs.min())
         if least == math.inf:
             return None
@@ -240,9 +221,9 @@ class TopTwoChooser:
 
     def _informative(self, y: Array) -> int:
         """Return an arm drawn by its share N_k (a_k'A^-1 y)^2 in y'A^-1 y."""
-        counts = self._asked.counts(self._ground.arms.n_arms)
+        counts = self._asked.counts(self._task.rows.n_arms)
         pulled: IntArray = np.flatnonzero(counts)
-        along = self._ground.arms.gather(pulled).dot(self._asked.A_inv.dot(y))
+        along = self._task.rows.gather(pulled).dot(self._asked.A_inv.dot(y))
         shares = np.cumsum(counts[pulled] * along * along)
         return int(pulled[np.searchsorted(shares, self._rng.random() * shares[-1], side="right")])
 
@@ -251,10 +232,10 @@ class TopTwoChooser:
 class EvidenceGreedyChooser:
     """The pull that raises the evidence against the hardest rivals most; no optimality is proved."""
 
-    def __init__(self, ground: Ground, exploration: Exploration) -> None:
-        self._ground, self._exploration = ground, exploration
-        self._asked = Asked(ground.arms)
-        self._rows, self._alternatives = Rows(ground.arms), Alternatives(ground.candidates)
+    def __init__(self, task: Task, exploration: Exploration) -> None:
+        self._task, self._exploration = task, exploration
+        self._asked = Asked(task.rows)
+        self._rows, self._alternatives = Rows(task.rows), Alternatives(task.rivals)
         self._mixture = Mixture.default()
         self._situation: Situation | None = None
 
@@ -288,7 +269,7 @@ class EvidenceGreedyChooser:
         spread = np.maximum(np.linalg.eigvalsh(asked.A), 0.0)
         logdets = np.log1p(spread / mixture.scales[:, None]).sum(axis=1)
         terms = (mixture.log_weights - 0.5 * logdets)[:, None] + np.maximum(gap, 0.0) ** 2 / (
-            2.0 * self._ground.noise_std**2 * S
+            2.0 * self._task.noise_std**2 * S
         )
         top = terms.max(axis=0)
         shares = np.exp(terms - top)

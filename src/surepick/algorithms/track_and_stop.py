@@ -28,14 +28,15 @@ from typing import Literal, final
 
 import numpy as np
 
+from surepick.algorithms.options import Options
+from surepick.arms.view import Task
 from surepick.core.linalg import Array
 from surepick.core.thresholds import PairsThreshold
 from surepick.errors import InvalidInput
-from surepick.rules.choice import ScheduleOption, Stopping, Variant, check_variant, start_then_choose, stopping_rule
-from surepick.rules.every_pull import EveryPull
-from surepick.rules.intervals import StartThenChoose
-from surepick.rules.parts import Ground, Rule, Situation
-from surepick.rules.stopping import GLRRule
+from surepick.sampling.choosers import StartThenChoose
+from surepick.sampling.protocol import Situation
+from surepick.stopping.glr import GLR
+from surepick.stopping.protocol import Rule
 
 MeansTracking = Literal["C", "D"]
 
@@ -44,34 +45,26 @@ TIE = 1e-7
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrackAndStop:
-    """Options of the algorithm; None stands for the variant's own choice.
+@dataclass(frozen=True, kw_only=True)
+class TrackAndStop(Options):
+    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
 
     Args:
-        variant: "practical", or "paper" for the published sampling and a threshold proved for Gaussian noise.
-        stopping: the rule that decides.
         tracking: "C" follows the sum of all plans, "D" the plan in force.
-        schedule: when to look at results; default after every pull, by blocks under the betting rule.
-        elimination: an alternative once refuted stays refuted and is planned for no more; not with "pairwise".
     """
 
-    variant: Variant = "practical"
-    stopping: Stopping | None = None
     tracking: MeansTracking | None = None
-    schedule: ScheduleOption = None
-    elimination: bool = False
 
-    def compose(self, ground: Ground) -> tuple[StartThenChoose, Rule]:
+    def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = check_variant(self.variant)
-        arms = ground.arms
+        is_paper = self.is_paper
+        arms = task.rows
         if arms.n_arms != arms.dim:
             raise InvalidInput(
                 f"track-and-stop needs linearly independent arms, as many as features, got {arms.n_arms} arms with "
                 f"{arms.dim} features; use lazy-track-and-stop, which shares information between arms."
             )
-        if ground.candidates is not arms:
+        if task.rivals is not arms:
             raise InvalidInput(
                 "track-and-stop compares the arms themselves and cannot be used with `candidates`; leave them out, or "
                 "use lazy-track-and-stop."
@@ -80,20 +73,12 @@ class TrackAndStop:
         if tracking not in ("C", "D"):
             raise InvalidInput(f"`tracking` must be 'C' or 'D', got {tracking!r}.")
         start = np.arange(arms.n_arms)
-        if is_paper and self.stopping is None:
-            rule: Rule = EveryPull(
-                GLRRule(
-                    threshold=PairsThreshold(n_arms=arms.n_arms),
-                    delta=ground.delta,
-                    noise_std=ground.noise_std,
-                    epsilon=ground.epsilon,
-                    elimination=self.elimination,
-                )
-            )
+        if self.is_own_rule:
+            rule: Rule = GLR(threshold=PairsThreshold(n_arms=arms.n_arms), elimination=self.elimination)
         else:
-            rule = stopping_rule(self.stopping or "pairwise", ground, start=start, elimination=self.elimination)
+            rule = self.rule("pairwise")
         chooser = MeansChooser(arms.gather(start), tracking)
-        return start_then_choose(start, chooser, stopping=rule.name, schedule=self.schedule, dim=arms.dim), rule
+        return StartThenChoose(start, chooser, rule=rule, schedule=self.schedule, dim=arms.dim), rule
 
 
 @final

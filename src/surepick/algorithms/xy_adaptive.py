@@ -28,22 +28,14 @@ from typing import final
 
 import numpy as np
 
+from surepick.algorithms.options import Options
+from surepick.arms.view import Task
 from surepick.core.checks import check_number
 from surepick.core.design import Design
 from surepick.core.design.pairs import pairwise_design
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
-from surepick.rules.choice import (
-    USUAL_SCHEDULE,
-    ScheduleOption,
-    Stopping,
-    Variant,
-    check_variant,
-    spanning_start,
-    stopping_rule,
-)
-from surepick.rules.parts import Ground, Rule, Sampler, Situation
-from surepick.rules.phase_plan import (
+from surepick.sampling.phases import (
     EvenlySpread,
     PlannedBlocks,
     Proportions,
@@ -51,8 +43,9 @@ from surepick.rules.phase_plan import (
     proportions_of,
     without_idle_arms,
 )
-from surepick.rules.phase_rule import PhaseRule
-from surepick.rules.schedules import as_schedule
+from surepick.sampling.protocol import Sampler, Situation
+from surepick.stopping.phases import Phases
+from surepick.stopping.protocol import Rule
 
 MOST_FORMS = 200_000
 """Arms times differences up to which the greedy choice is made; each of its pulls visits all of them."""
@@ -63,45 +56,35 @@ TIE = 1e-9
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class XYAdaptive:
-    """Options of the algorithm; None stands for the variant's own choice.
+@dataclass(frozen=True, kw_only=True)
+class XYAdaptive(Options):
+    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
 
     Args:
-        variant: "practical", or "paper" for phases judged at their end alone.
         alpha: by which factor the uncertainty falls from phase to phase.
-        stopping: the rule that decides; None in the paper variant is elimination by phases.
-        schedule: when the practical variant looks at results.
-        elimination: whether the designs leave out what a rule chosen by `stopping` has refuted; default wherever the
-            rule can say.
     """
 
-    variant: Variant = "practical"
     alpha: float = 0.1
-    stopping: Stopping | None = None
-    schedule: ScheduleOption = None
     elimination: bool | None = None
 
-    def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
+    def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = check_variant(self.variant)
+        is_paper = self.is_paper
         alpha = check_number("alpha", self.alpha, needed="a factor between 0 and 1")
         if not 0.0 < alpha < 1.0:
             raise InvalidInput(f"`alpha` must be a factor between 0 and 1, got {alpha}; 0.1 is usual.")
-        if is_paper and self.stopping is None:
-            n_candidates, delta = ground.candidates.n_arms, ground.delta
+        if self.is_own_rule:
+            n_candidates, delta = task.rivals.n_arms, task.delta
 
             def price(j: int) -> float:
                 return 2.0 * math.log(math.pi * n_candidates * j) - math.log(3.0 * delta)
 
-            rule: Rule = PhaseRule(price=price, noise_std=ground.noise_std, epsilon=ground.epsilon, name="xy-adaptive")
+            rule: Rule = Phases(price=price, name="xy-adaptive")
         else:
-            stopping, start = self.stopping or "betting", spanning_start(ground)
-            rule = stopping_rule(stopping, ground, start=start, elimination=self.elimination)
+            rule = self.rule("betting")
         if is_paper:
-            return XYAdaptiveSampler(ground, alpha), rule
-        schedule = as_schedule(USUAL_SCHEDULE if self.schedule is None else self.schedule)
-        return PlannedBlocks(spanning_start(ground), XYAdaptivePlanner(ground, alpha), schedule), rule
+            return XYAdaptiveSampler(task, alpha), rule
+        return PlannedBlocks(task.spanning, XYAdaptivePlanner(task, alpha), self.times()), rule
 
 
 def first_uncertainty(dim: int) -> float:
@@ -113,26 +96,26 @@ def first_uncertainty(dim: int) -> float:
 class XYAdaptiveSampler:
     """The paper's phases: one interval each."""
 
-    def __init__(self, ground: Ground, alpha: float) -> None:
-        self._ground, self._alpha = ground, alpha
-        self._start = spanning_start(ground)
-        self._uncertainty = first_uncertainty(ground.arms.dim)
+    def __init__(self, task: Task, alpha: float) -> None:
+        self._task, self._alpha = task, alpha
+        self._start = task.spanning
+        self._uncertainty = first_uncertainty(task.rows.dim)
         self._design: Design | None = None
         self._pulls: EvenlySpread | None = None
 
     def open(self, situation: Situation) -> int:
         """Plan pulls until the uncertainty of the pairs left has fallen by alpha."""
-        ground = self._ground
-        rows = ground.candidates.gather(candidates_left(situation, ground.candidates.n_arms))
+        task = self._task
+        rows = task.rivals.gather(candidates_left(situation, task.rivals.n_arms))
         target = self._alpha * self._uncertainty
         n_pairs = len(rows) * (len(rows) - 1) // 2
-        if n_pairs * ground.arms.n_arms <= MOST_FORMS:
-            table = np.vstack([chunk for _, chunk in ground.arms.chunks()])
+        if n_pairs * task.rows.n_arms <= MOST_FORMS:
+            table = np.vstack([chunk for _, chunk in task.rows.chunks()])
             first, second = np.triu_indices(len(rows), 1)
             counts, self._uncertainty = greedy_counts(table, rows[first] - rows[second], self._start, target)
             self._pulls = EvenlySpread(np.arange(len(table)), counts)
         else:
-            self._design = pairwise_design(ground.arms, rows, warm_start=self._design)
+            self._design = pairwise_design(task.rows, rows, warm_start=self._design)
             # Rounding to n whole pulls costs a factor of at most n/(n - size of the support).
             size = len(self._design.support)
             n = math.ceil(self._design.value / target) + size
@@ -202,20 +185,20 @@ def _largest_square(arms: Array, counts: IntArray, differences: Array) -> float:
 class XYAdaptivePlanner:
     """The practical phases: the design for the pairs left when the phase began, as long as the paper's phase."""
 
-    def __init__(self, ground: Ground, alpha: float) -> None:
-        self._ground, self._alpha = ground, alpha
-        self._uncertainty = first_uncertainty(ground.arms.dim)
+    def __init__(self, task: Task, alpha: float) -> None:
+        self._task, self._alpha = task, alpha
+        self._uncertainty = first_uncertainty(task.rows.dim)
         self._ends = 0.0
         self._design: Design | None = None
         self._proportions: Proportions | None = None
 
     def plan(self, situation: Situation) -> Proportions:
         """Return the design in force; a new one for the pairs left when a phase begins."""
-        ground = self._ground
+        task = self._task
         if self._proportions is None or situation.n_pulls >= self._ends:
-            rows = ground.candidates.gather(candidates_left(situation, ground.candidates.n_arms))
-            self._design = pairwise_design(ground.arms, rows, warm_start=self._design)
-            self._proportions = without_idle_arms(self._design, ground.arms, rows, is_pairs=True)
+            rows = task.rivals.gather(candidates_left(situation, task.rivals.n_arms))
+            self._design = pairwise_design(task.rows, rows, warm_start=self._design)
+            self._proportions = without_idle_arms(self._design, task.rows, rows, is_pairs=True)
             self._uncertainty *= self._alpha
             self._ends = situation.n_pulls + self._proportions.value / self._uncertainty
         return self._proportions

@@ -24,20 +24,18 @@ from typing import Any, final
 
 import numpy as np
 
-from surepick.arms.protocol import ArmSet
+from surepick.algorithms.options import Options
+from surepick.arms.view import Task
 from surepick.core.block import Block
 from surepick.core.checks import check_vector
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.solve import separating_design
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import glr
-from surepick.core.linalg import Array
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.rules.choice import ScheduleOption, Stopping, Variant, check_variant, spanning_start, stopping_rule
-from surepick.rules.fixed_design import Drawn, FixedSampler, Source, Tracked
-from surepick.rules.parts import Ground, Rule
-from surepick.rules.verdict import Verdict
+from surepick.sampling.fixed import Drawn, FixedSampler, Source, Tracked
+from surepick.stopping.protocol import Rule, RuleState, Verdict
 
 # The design is computed once, so it may as well be accurate.
 TOL = 1e-3
@@ -48,111 +46,81 @@ BATCHES = tuple(math.ceil(1.1**k) for k in range(1, 240, 2))
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class XYOracle:
-    """Options of the algorithm; None stands for the variant's own choice.
+@dataclass(frozen=True, kw_only=True)
+class XYOracle(Options):
+    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
 
     Args:
         theta: the true parameter (d,) in the user's coordinates; required.
-        variant: "practical", or "paper" for the version of published comparisons.
-        stopping: the rule that decides; None in the paper variant is the test of the known answer.
-        schedule: when intervals end; changes no arm. The paper variant's test happens at these times.
-        elimination: an alternative once refuted stays refuted; betting always does so. For rules by name.
     """
 
     theta: Any = None
-    variant: Variant = "practical"
-    stopping: Stopping | None = None
-    schedule: ScheduleOption = None
-    elimination: bool = False
 
-    def compose(self, ground: Ground) -> tuple[FixedSampler, Rule]:
+    def compose(self, task: Task) -> tuple[FixedSampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = check_variant(self.variant)
-        arms = ground.arms
+        is_paper = self.is_paper
+        arms = task.rows
         if self.theta is None:
             raise InvalidInput(
                 f"xy-oracle needs `theta`, the true parameter of {arms.dim} numbers, and got none; if it is not known, "
                 "use an algorithm that learns it, such as lazy-track-and-stop."
             )
         theta = arms.theta_from_user(check_vector("theta", self.theta, arms.dim))
-        directions = GapDirections(ground.candidates, theta)
+        directions = GapDirections(task.rivals, theta)
         design = separating_design(arms, directions, tol=TOL)
-        spanning = spanning_start(ground)
-        if is_paper and self.stopping is None:
+        spanning = task.spanning
+        if self.is_own_rule:
             if self.elimination:
                 raise InvalidInput(
                     'xy-oracle with variant="paper" tests one known answer and cannot use `elimination`; leave it out, '
                     'or name a rule such as stopping="evidence".'
                 )
-            rule: Rule = OracleRule(
-                answer=directions.leader, delta=ground.delta, noise_std=ground.noise_std, epsilon=ground.epsilon
-            )
+            rule: Rule = OracleRule(answer=directions.leader)
         else:
-            rule = stopping_rule(self.stopping or "betting", ground, start=spanning, elimination=self.elimination)
+            rule = self.rule("betting")
         schedule, start = self.schedule, spanning
         source: Source = Tracked(design)
         if is_paper:
-            rng = np.random.default_rng(np.random.SeedSequence(ground.seed, spawn_key=(0,)))
+            rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(0,)))
             source = Drawn(design, rng)
             rows = np.sqrt(design.weights)[:, None] * arms.gather(design.support)
             # The published version has no starting set; one is pulled only if w* alone would not give an estimate.
             is_enough = np.linalg.eigvalsh(rows.T @ rows)[0] >= SINGULAR
             start = np.empty(0, dtype=np.int64) if is_enough else spanning
             schedule = tuple(accumulate(BATCHES)) if schedule is None else schedule
-        least = arms.dim if rule.name == "betting" else 1
-        return FixedSampler(start, source, schedule=schedule, least=least, pulls_per_nat=design.value), rule
+        sampler = FixedSampler(start, source, rule=rule, dim=arms.dim, schedule=schedule, pulls_per_nat=design.value)
+        return sampler, rule
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OracleRule:
+@dataclass(frozen=True, kw_only=True)
+class OracleRule(Rule):
     """Test the known answer after each interval; the j-th test has k = 2 j - 1 and risk delta / (2 k^2 K).
 
     Args:
         answer: the candidate known to be the best.
-        delta: what the risks are shares of.
-        noise_std: sub-Gaussian scale of the noise.
-        epsilon: slack.
     """
 
     answer: int
-    delta: float
-    noise_std: float = 1.0
-    epsilon: float = 0.0
     name: str = field(default="oracle", init=False)
     guarantee: Guarantee = field(default="none", init=False)
-    is_fixed_design: bool = field(default=False, init=False)
 
-    def regularizers(self, dim: int) -> Array:
-        """Return none: the width has no log-determinant."""
-        return np.zeros((0, dim, dim))
-
-    def work_on(self, candidates: ArmSet) -> "OracleState":
-        """Return a fresh state for these candidates."""
-        return OracleState(self, candidates)
+    def start(self, task: Task) -> "OracleState":
+        """Return a fresh state."""
+        return OracleState(task, self.answer)
 
 
 @final
-class OracleState:
+class OracleState(RuleState):
     """Such a rule at work."""
 
-    def __init__(self, rule: OracleRule, candidates: ArmSet) -> None:
-        self.rule, self._candidates = rule, candidates
-        self._k = 1
+    def __init__(self, task: Task, answer: int) -> None:
+        super().__init__(task)
+        self._answer, self._k = answer, 1
 
     def leader(self, estimate: LeastSquares) -> int:
         """Return the known answer."""
-        return self.rule.answer
-
-    def alive(self, leader: int) -> None:
-        """Return None: every candidate counts."""
-
-    def open(self, estimate: LeastSquares, leader: int) -> None:
-        """Nothing to fix in advance."""
-
-    def after_pull(self, estimate: LeastSquares) -> None:
-        """Nothing: tests come after batches."""
+        return self._answer
 
     def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Test the answer with the next k."""
@@ -162,23 +130,19 @@ class OracleState:
 
     def exact(self, estimate: LeastSquares) -> Verdict:
         """Say where the next test would stand now."""
-        rule = self.rule
-        # gap >= noise_std |y| sqrt(2 log(1/delta_k)) says that gap^2 / (2 |y|^2) is at least this.
-        threshold = rule.noise_std**2 * (math.log(2.0 * self._k**2 * self._candidates.n_arms) - math.log(rule.delta))
+        task, candidates = self.task, self.task.rivals
+        # gap >= noise_std |y| sqrt(2 log(1/delta_k)) says that gap^2 / (2 noise_std^2 |y|^2) is at least this.
+        threshold = math.log(2.0 * self._k**2 * candidates.n_arms) - math.log(task.delta)
         statistic, rival = 0.0, None
         if estimate.has_theta:
-            found = self._candidates.most_confusing(
-                rule.answer, estimate.theta, [estimate.factor()], lambda gap, q: glr(gap, q, rule.epsilon)
+            found = candidates.most_confusing(
+                self._answer, estimate.theta, [estimate.factor()], lambda gap, q: glr(gap, q, task.epsilon)
             )
-            statistic, rival = found.score, found.index
+            statistic, rival = found.score / task.noise_std**2, found.index
         return Verdict(
             stopped=statistic >= threshold,
-            leader=rule.answer,
+            leader=self._answer,
             rival=rival,
             statistic=statistic,
             threshold=threshold,
-            is_exact=True,
-            evidence=None,
-            rule=rule.name,
-            guarantee=rule.guarantee,
         )

@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from surepick.algorithms import Decision
+from surepick.learning.learner import Decision
 
 BAR_WIDTH = 32
 

@@ -10,10 +10,10 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from surepick.algorithms import create_learner
 from surepick.app.console import Code
 from surepick.app.live import arm_label, live_view
 from surepick.arms.finite import FiniteArms
+from surepick.learning.learner import create_learner
 from surepick.simulation import published
 from surepick.simulation.problems import Problem, many_arms
 from surepick.simulation.runner import run_seeds, simulate

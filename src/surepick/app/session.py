@@ -14,8 +14,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from surepick.algorithms.identify import Progress, identify
-from surepick.algorithms.result import Result
 from surepick.app.armfile import ArmFile, read_arms, read_history
 from surepick.app.console import Code, Format, misuse, print_error, results, stages
 from surepick.app.formats import to_csv, to_json
@@ -23,6 +21,8 @@ from surepick.app.live import live_view, state_line
 from surepick.app.measure import Command, Label, Logged, Prompt, Source
 from surepick.app.vectorset import ChosenSet
 from surepick.errors import PullFailed, Skipped, SurepickError
+from surepick.learning.identify import Progress, identify
+from surepick.learning.result import Result
 
 N_SHOWN = 10
 """Arms in the table of a result."""

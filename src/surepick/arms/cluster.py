@@ -56,7 +56,7 @@ class DaskArms:
         (3, 2, 2)
     """
 
-    is_distributed = True
+    keeps_numbers = False
     names: None = None
 
     def __init__(self, dask_array: Any) -> None:

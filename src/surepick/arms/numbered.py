@@ -10,7 +10,10 @@ from typing import Any, final
 
 import numpy as np
 
+from surepick.arms.loss import largest_loss_on_vectors
 from surepick.arms.vectors import Confusion, VectorSet
+from surepick.core.estimate import LeastSquares
+from surepick.core.identity import written
 from surepick.core.linalg import Array, IntArray, triangular, upper_inverse
 
 
@@ -21,14 +24,17 @@ class NumberedVectors:
     Args:
         vectors: the set.
         seed: of the rounds of its design.
+        back: R (d, d) of other coordinates to work in, those of arms that are measured in place of these.
     """
 
-    def __init__(self, vectors: VectorSet, seed: int) -> None:
+    def __init__(self, vectors: VectorSet, seed: int, back: Array | None = None) -> None:
         self.vectors, self.seed, self.dim = vectors, seed, vectors.dim
+        self.is_listed = self.keeps_numbers = False
+        self.description, self.names = vectors.description, None
         first = vectors.cycle(0, seed)
         self.round_length = len(first)
         # R'R = information per pull of the first round, by QR, which does not square the condition number.
-        self.back = triangular(first / math.sqrt(len(first)))
+        self.back = triangular(first / math.sqrt(len(first))) if back is None else back
         self.map = upper_inverse(self.back)
         self._rows: list[Array] = []
         self._numbers: dict[bytes, int] = {}
@@ -48,6 +54,10 @@ class NumberedVectors:
             kept.flags.writeable = False
             self._rows.append(kept)
         return found
+
+    def identity(self) -> str:
+        """Return what tells this set from others."""
+        return written(self.vectors)
 
     def number_of(self, arm: Any) -> int:
         """Return the number of what the user calls an arm: a vector of the set."""
@@ -82,6 +92,10 @@ class NumberedVectors:
     def best(self, theta: Array) -> int:
         """Return the number of the arm with the largest theta'a."""
         return self.number(self.vectors.best(self.map @ theta))
+
+    def largest_loss(self, _leader: int, estimate: LeastSquares, *, delta: float, noise_std: float) -> float:
+        """Return what the leader can be losing at most, with probability 1 - delta for all times together."""
+        return largest_loss_on_vectors(self, estimate, delta=delta, noise_std=noise_std)
 
     def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
         """Return the statistic Z' of `arms.vectors`, or a lower bound on it; theta and F in whitened coordinates."""

@@ -85,6 +85,16 @@ class ArmSet(Protocol):
         """Number of features d."""
         ...
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The arms' names, if they have any."""
+        ...
+
+    @property
+    def keeps_numbers(self) -> bool:
+        """Whether a number for every arm can be kept where the algorithm runs."""
+        ...
+
     def gather(self, index: Sequence[int] | IntArray) -> Array:
         """Return the arms with these row numbers, (n, d)."""
         ...
@@ -156,6 +166,8 @@ class RowOracles(ABC):
 
     n_arms: int
     dim: int
+    names: tuple[str, ...] | None = None
+    keeps_numbers: bool = True
 
     @abstractmethod
     def gather(self, index: Sequence[int] | IntArray) -> Array:

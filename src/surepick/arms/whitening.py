@@ -6,13 +6,16 @@ the view maps the arguments of every oracle instead of the rows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import TypeVar, final
 
 import numpy as np
 
+from surepick.arms.loss import largest_loss_bound
 from surepick.arms.protocol import ArmSet, PairForms, PairScore, Rival, Rivals
 from surepick.core.checks import check_count
 from surepick.core.design import Design, optimal_design
+from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray, IntArray, triangular, upper_inverse
 from surepick.errors import InvalidInput
 
@@ -36,19 +39,30 @@ class WhitenedArms:
         self.arms, self.back, self.design = arms, back, design
         self.n_arms, self.dim = arms.n_arms, arms.dim
         self.map = upper_inverse(back)
+        self.names, self.keeps_numbers = arms.names, arms.keeps_numbers
+        self.is_listed = True
+        self.description = f"{self.n_arms} arms"
 
     def view_of(self, candidates: ArmSet) -> "WhitenedArms":
         """Return other rows with the same features in the same coordinates."""
         return WhitenedArms(candidates, self.back, self.design)
 
     def number_of(self, arm: object) -> int:
-        """Return the row number of what the user calls an arm: that very number."""
+        """Return the row number of what the user calls an arm: that very number, or its name."""
         if type(arm) is int and 0 <= arm < self.n_arms:
             return arm
+        if isinstance(arm, str) and self.names is not None:
+            if arm not in self._numbers:
+                raise InvalidInput(f"`arm` must be a name or a row number of the arms, got {arm!r}.")
+            return self._numbers[arm]
         number = check_count("arm", arm, least=0)
         if number >= self.n_arms:
             raise InvalidInput(f"`arm` must be a row number between 0 and {self.n_arms - 1}, got {arm!r}.")
         return number
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names or ())}
 
     def arm_of(self, number: int) -> int:
         """Return what the user calls this arm: its row number."""
@@ -63,6 +77,10 @@ class WhitenedArms:
     def theta_from_user(self, theta: Array) -> Array:
         """Return a parameter of the user's coordinates in whitened ones."""
         return self.back @ theta
+
+    def from_user(self, A: Array) -> Array:
+        """Return an information matrix of the user's coordinates in whitened ones."""
+        return self.map.T @ A @ self.map
 
     def metric(self) -> Array:
         """Return what the identity of the user's coordinates, as an information matrix, becomes here."""
@@ -84,6 +102,10 @@ class WhitenedArms:
     def digest(self) -> bytes:
         """Return the hash of the arms as they were given."""
         return self.arms.digest()
+
+    def identity(self) -> str:
+        """Return what tells these rows from others."""
+        return self.digest().hex()
 
     def copies(self, arm: int) -> IntArray:
         """Return the rows equal to this one, itself included, in increasing order."""
@@ -112,6 +134,11 @@ class WhitenedArms:
     def most_confusing(self, leader: int, theta: Array, factors: Sequence[Array], score: PairScore) -> Rival:
         """Return the arm other than `leader` with the smallest score, see `ArmSet.rivals`."""
         return self.arms.most_confusing(leader, self.map @ theta, [self.map @ F for F in factors], score)
+
+    def largest_loss(self, leader: int, estimate: LeastSquares, *, delta: float, noise_std: float) -> float:
+        """Return what the leader can be losing at most, with probability 1 - delta for all times together; one scan."""
+        _, bound = largest_loss_bound(self, leader, estimate.theta, estimate.A, delta=delta, noise_std=noise_std)
+        return max(0.0, bound)
 
     def pair_forms(
         self,

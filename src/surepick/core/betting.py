@@ -133,30 +133,6 @@ def log_bet(z: ArrayLike, v: ArrayLike, m: ArrayLike, s2: ArrayLike) -> Array:
     return np.asarray(value - 0.5 * widening)
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Betting:
-    """The betting rule: error probability `delta`, noise `noise_std`, slack `epsilon`. Guarantee: proved."""
-
-    delta: float
-    noise_std: float = 1.0
-    epsilon: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_delta(self.delta)
-        check_noise_std(self.noise_std)
-        check_epsilon(self.epsilon)
-
-    @property
-    def log_price(self) -> float:
-        """log(1/delta): the evidence at which the rule stops."""
-        return -math.log(self.delta)
-
-    def start(self, candidates: Candidates) -> "Wealth":
-        """The state before the first block: nothing rejected."""
-        return Wealth(self, candidates)
-
-
 @dataclass(slots=True)
 class _Book:
     """Log wealth (K,) against every candidate and the price at which one is rejected, then frozen."""
@@ -184,13 +160,21 @@ class _Bets:
 class Wealth:
     """State of the betting rule on one set of candidates: alternate `place` and `settle`.
 
+    Args:
+        candidates: what is compared.
+        delta: risk.
+        noise_std: sub-Gaussian scale of the noise.
+        epsilon: slack.
+
     A block opened without `place` (the first one, when no estimate exists yet) is simply not bet on.
     Memory: one K-vector of wealth (with epsilon > 0 one per distinct leader) besides one chunk of rows.
     Time: `place` O(d^2), `settle` one pass over the candidates not yet rejected, O(K d^2).
     """
 
-    def __init__(self, rule: Betting, candidates: Candidates) -> None:
-        self.rule = rule
+    def __init__(self, candidates: Candidates, *, delta: float, noise_std: float = 1.0, epsilon: float = 0.0) -> None:
+        self.log_price = -math.log(check_delta(delta))
+        """log(1/delta): the evidence at which the rule stops."""
+        self.noise_std, self.epsilon = check_noise_std(noise_std), check_epsilon(epsilon)
         self.n_blocks = 0
         self._candidates = candidates
         self._books: dict[int, _Book] = {}
@@ -223,7 +207,7 @@ class Wealth:
             only = np.zeros(n, dtype=bool)
             only[self._answer] = True
             return only
-        if self.rule.epsilon > 0:
+        if self.epsilon > 0:
             return np.ones(n, dtype=bool)
         return self._read(0).open
 
@@ -244,7 +228,7 @@ class Wealth:
         have the same wealth.
         """
         book = self._read(self._check_candidate(leader))
-        return book.log_wealth - (book.price - self.rule.log_price)
+        return book.log_wealth - (book.price - self.log_price)
 
     def evidence(self, leader: int) -> float:
         """Log e-value that `leader` is right: the least log wealth against another candidate.
@@ -280,7 +264,7 @@ class Wealth:
         book = self._books.get(self._key(leader))
         if book is None:
             book = self._books[self._key(leader)] = self._new_book()
-        if self.rule.epsilon == 0 and not book.log_wealth[leader] < book.price:
+        if self.epsilon == 0 and not book.log_wealth[leader] < book.price:
             raise InvalidInput(f"candidate {leader} is rejected and cannot lead; take `leading(theta)`.")
         self._bets = _Bets(leader, theta, A_inv)
 
@@ -297,7 +281,7 @@ class Wealth:
         dim = self._candidates.dim
         _check_square("A", block.A, dim)
         check_vector("b", block.b, dim)
-        epsilon, noise_std = self.rule.epsilon, self.rule.noise_std
+        epsilon, noise_std = self.epsilon, self.noise_std
         book = self._books[self._key(bets.leader)]
         # A copy of the leader is the leader under another number, and no measurement can tell them apart.
         copies = self._candidates.copies(bets.leader)
@@ -331,11 +315,11 @@ class Wealth:
             self._answer = bets.leader
 
     def _key(self, leader: int) -> int:
-        return leader if self.rule.epsilon > 0 else 0
+        return leader if self.epsilon > 0 else 0
 
     def _new_book(self) -> _Book:
         share = len(self._books) + 1
-        price = self.rule.log_price + (math.log(share * (share + 1)) if self.rule.epsilon > 0 else 0.0)
+        price = self.log_price + (math.log(share * (share + 1)) if self.epsilon > 0 else 0.0)
         return _Book(np.zeros(self._candidates.n_arms), price)
 
     def _read(self, leader: int) -> _Book:

@@ -111,6 +111,9 @@ class LeastSquares:
         self._A = np.zeros((self._dim, self._dim))
         self._theta0 = np.zeros(self._dim)
         self._b0 = np.zeros(self._dim)
+        self._squares0 = 0.0
+        # Until there is an estimate to measure from, pulls are kept, and then added up again.
+        self._early: list[tuple[Array, float]] | None = []
         # Slot 0 is A^-1; zero stands for "not invertible yet" and is left alone by the update formula.
         self._inverses = np.zeros((n, self._dim, self._dim))
         self._logdets = np.zeros(n)
@@ -196,10 +199,17 @@ class LeastSquares:
         solved += A_inv.dot(self._b0 - self._A.dot(solved))
         return solved
 
-    def _recentre(self, step: Array) -> None:
-        """Measure rewards from theta0 + step from now on."""
-        self._theta0 += step
-        self._b0 -= self._A.dot(step)
+    @property
+    def residual_sum(self) -> float:
+        """Sum of the squared residuals around theta. Raises before `has_theta`."""
+        self._require_theta("residual_sum")
+        # theta0 is the first estimate, so what is taken off is of the size of the noise too.
+        return max(self._squares0 - float(self._b0.dot(self._solved())), 0.0)
+
+    def _add(self, x: Array, reward: float) -> None:
+        residual = reward - float(x.dot(self._theta0))
+        self._b0 += residual * x
+        self._squares0 += residual * residual
 
     @property
     def regularizers(self) -> Array:
@@ -268,17 +278,14 @@ class LeastSquares:
         np.multiply(u[:, :, None], u[:, None, :], out=self._buffer)
         self._inverses -= self._buffer
         self._A += x[:, None] * x
-        residual = reward - float(x.dot(self._theta0))
-        self._b0 += residual * x
+        self._add(x, reward)
         self._logdets += np.log1p(gain)
         self._n_pulls += 1
         self._theta = self._factor = None
         if arm is not None:
             self._counts[arm] = self._counts.get(arm, 0) + 1
-        if not self._has_theta and (square := float(x.dot(x))) > 0.0:
-            # Until there is an estimate the reference follows each reward (x'theta0 = reward): however many come before
-            # the arms span, nothing larger than a residual is added up.
-            self._recentre(residual / square * x)
+        if self._early is not None:
+            self._early.append((x.copy(), reward))
         if not (min(gains) >= 0.0 and max(gains) <= GAIN_LIMIT):
             self._refactor()
         elif self._has_theta:
@@ -313,7 +320,12 @@ class LeastSquares:
         if _rcond(self._A) >= RCOND_GAINED:
             self._inverses[0], self._logdets[0] = _inverse_and_logdet(self._A)
             self._has_theta = True
-            self._recentre(self._solved())
+            if self._early is not None:
+                self._theta0 = self._solved()
+                self._b0, self._squares0 = np.zeros(self._dim), 0.0
+                for x, reward in self._early:
+                    self._add(x, reward)
+                self._early = None
 
     def _refactor(self) -> None:
         """Recompute every inverse and log-determinant from A itself, O(J d^3)."""

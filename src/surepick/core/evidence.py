@@ -77,6 +77,12 @@ class Mixture:
         values = tuple(float(kappa) for kappa in np.atleast_1d(np.asarray(kappas, dtype=np.float64)))
         return cls(values, (1.0 / max(len(values), 1),) * len(values))
 
+    def logdets(self, A: Array) -> Array:
+        """Return log det(I + A/kappa_j) (J,) for V = I, as in whitened coordinates."""
+        spread = np.maximum(np.linalg.eigvalsh(A), 0.0)
+        values: Array = np.log1p(spread / self.scales[:, None]).sum(axis=1)
+        return values
+
 
 def glr(gap: ArrayLike, q: ArrayLike, epsilon: float = 0.0) -> Array:
     """Return the generalised likelihood ratio (gap + epsilon)_+^2 / (2 q), without noise_std.

@@ -38,7 +38,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from surepick.algorithms import algorithms
+from surepick.algorithms import names as algorithms
 from surepick.core.checks import check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput
 from surepick.simulation.experiment import (

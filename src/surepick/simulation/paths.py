@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from surepick.algorithms import Learner
+from surepick.learning.learner import Learner
 from surepick.simulation.experiment import Cell
 from surepick.simulation.runner import run_once
 from surepick.simulation.sweep import instance_of, job_of

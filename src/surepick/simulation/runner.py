@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from surepick.algorithms import Algorithm, Learner, create_learner
 from surepick.arms.finite import FiniteArms
 from surepick.arms.vectors import VectorSet
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import lower_bound
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
+from surepick.learning.learner import Algorithm, Learner, create_learner
 from surepick.simulation.problems import Problem, VectorProblem
 from surepick.simulation.processes import in_processes
 from surepick.simulation.progress import OnProgress, reporting

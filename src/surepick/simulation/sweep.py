@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from surepick._version import __version__
-from surepick.algorithms import Algorithm
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, SurepickError
+from surepick.learning.learner import Algorithm
 from surepick.simulation.experiment import KNOWLEDGE, Cell, Experiment, Plugin, canonical_json
 from surepick.simulation.processes import ProcessKilled, in_processes
 from surepick.simulation.runner import Instance, Job, n_processes, new_learner, prepared, run_once, run_seeds

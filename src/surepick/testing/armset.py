@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from surepick.algorithms import create_learner
-from surepick.algorithms.identify import identify
-from surepick.algorithms.learner import Learner
 from surepick.arms.protocol import ArmSet
 from surepick.arms.vectors import VectorSet
 from surepick.core.linalg import Array
+from surepick.learning.identify import identify
+from surepick.learning.learner import Learner, create_learner
 from surepick.testing.common import as_numbers, make_pull, must_refuse
 from surepick.testing.row_checks import RowChecks
 from surepick.testing.vector_checks import VectorChecks

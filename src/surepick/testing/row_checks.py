@@ -30,7 +30,7 @@ class RowChecks:
             f"gather of all {arms.n_arms} rows returned shape {self.rows.shape}, must be {(arms.n_arms, arms.dim)}"
         )
         assert np.isfinite(self.rows).all(), "rows must be finite numbers"
-        self.is_distributed = bool(getattr(arms, "is_distributed", False))
+        self.is_distributed = not arms.keeps_numbers
         self.size = float(np.abs(self.rows).max())
         rng = np.random.default_rng(1)
         self.groups = np.unique(self.rows, axis=0, return_inverse=True)[1].reshape(-1)

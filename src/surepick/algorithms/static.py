@@ -1,0 +1,95 @@
+"""Static allocations: pulls that depend on no reward. Here to be compared with.
+
+    uniform     arm 0, 1, ..., K - 1, 0, 1, ...: the plainest thing there is
+    g-static    a fixed design that makes the largest x'A^-1 x over the arms small: know every arm equally well
+    xy-static   a fixed design that makes the largest y'A^-1 y over all differences small: know every difference equally
+                well, yet blind to which of them matter
+
+Practical: a spanning set first, then arms in turn, or the certified design is tracked (for xy-static the differences that
+matter are generated, never all K^2 of them); betting decides. `variant="paper"`: for the two designs arm by arm the pull
+after which the largest form is smallest, and the constants of Soare, Lazaric and Munos (2014) (`sampling.fixed`); above
+200,000 pairs (arm, direction), i.e. 447 arms for g-static and 74 for xy-static, the paper variant too tracks the certified
+design, as the authors allow. For uniform it is the column of published comparisons (Wang, Tzeng and Proutiere 2021): no
+spanning start, and the rule log((1 + log t)/delta) of Garivier and Kaufmann (2016), which is not proved.
+
+Elimination can only serve the stopping rule.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from surepick.algorithms.options import Options
+from surepick.arms.view import Task
+from surepick.core.design.pairs import pairwise_design
+from surepick.sampling.fixed import (
+    LARGEST_TABLE,
+    FixedSampler,
+    GreedyAllocation,
+    InTurn,
+    Source,
+    Tracked,
+    differences,
+    union_rule,
+)
+from surepick.stopping.protocol import Rule
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Uniform(Options):
+    """Every arm in turn."""
+
+    def compose(self, task: Task) -> tuple[FixedSampler, Rule]:
+        """Return the sampling rule and the stopping rule."""
+        rule = self.rule("heuristic" if self.is_paper else "betting")
+        n_arms = task.rows.n_arms
+        start = range(n_arms) if self.is_paper else task.spanning.tolist()
+        return FixedSampler(start, InTurn(n_arms), rule=rule, dim=task.arms.dim, schedule=self.schedule), rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Static(Options, ABC):
+    """A fixed design after a spanning set."""
+
+    def compose(self, task: Task) -> tuple[FixedSampler, Rule]:
+        """Return the sampling rule and the stopping rule."""
+        if self.is_own_rule:
+            rule: Rule = union_rule(task, elimination=bool(self.elimination))
+        else:
+            rule = self.rule("betting")
+        source = self.source(task)
+        return FixedSampler(task.spanning, source, rule=rule, dim=task.arms.dim, schedule=self.schedule), rule
+
+    @abstractmethod
+    def source(self, task: Task) -> Source:
+        """Return the sequence of arms after the start."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GStatic(_Static):
+    """A fixed design that resolves every arm."""
+
+    def source(self, task: Task) -> Source:
+        """Return the sequence of arms after the start."""
+        arms = task.rows
+        if self.is_paper and arms.n_arms**2 <= LARGEST_TABLE:
+            return GreedyAllocation(arms, arms.gather(np.arange(arms.n_arms)))
+        return Tracked(arms.design)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class XYStatic(_Static):
+    """A fixed design that resolves every difference."""
+
+    def source(self, task: Task) -> Source:
+        """Return the sequence of arms after the start."""
+        arms, candidates = task.rows, task.rivals
+        n = candidates.n_arms
+        if self.is_paper and arms.n_arms * n * (n - 1) // 2 <= LARGEST_TABLE:
+            return GreedyAllocation(arms, differences(candidates))
+        return Tracked(pairwise_design(arms, candidates.gather(np.arange(n))))

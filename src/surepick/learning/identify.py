@@ -1,0 +1,326 @@
+"""Identify: measure, learn and stop in one call, losing nothing when a measurement fails or the user interrupts."""
+
+import math
+import reprlib
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from surepick.core.checks import check_count, check_number
+from surepick.errors import InvalidInput, NoiseWarning, PullFailed, Skipped
+from surepick.learning.history import History
+from surepick.learning.learner import Algorithm, Arm, Decision, Learner, create_learner
+from surepick.learning.noise import is_contradicted, noise_estimate
+from surepick.learning.result import Result, bare_result_of
+
+# So many failures in a row are no accident; without an end somebody would wait for ever.
+SKIPPED_IN_A_ROW = 1000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What `on_pull` is told after each pull."""
+
+    arm: Arm
+    """Its row number, or the vector where arms are vectors."""
+    reward: float
+    n_pulls: int
+    """Rewards known, those of `history` included."""
+    decision: Decision
+    """Who leads, with how much evidence of what the rule asks for, and whether it has stopped."""
+
+
+def identify(  # noqa: PLR0913 - every argument is an option of its own
+    arms: Any,
+    pull: Callable[[Any], float],
+    *,
+    delta: float = 0.05,
+    noise_std: float = 1.0,
+    epsilon: float = 0.0,
+    candidates: Any = None,
+    algorithm: str | Algorithm = "lazy-track-and-stop",
+    seed: int = 0,
+    max_pulls: int | None = None,
+    history: Iterable[tuple[Any, float]] | None = None,
+    on_pull: Callable[[Progress], object] | None = None,
+    **options: Any,
+) -> Result:
+    """Pull arms until it is clear which one is best, and return the result.
+
+    Args:
+        arms: what may be measured: `FiniteArms`, or whatever it accepts (array, data frame); arms in files
+            (`MappedArms`) or on a cluster (`DaskArms`); or a set of vectors (`Sphere`, `Ellipsoid`, `Hypercube`,
+            `TopK`).
+        pull: measures an arm, given by its row number (by the vector itself where arms are vectors), and returns the
+            reward. It may raise `Skipped` if the measurement was lost, for any reason but its value; the arm is asked
+            for again later.
+        delta: largest accepted probability of a wrong answer.
+        noise_std: sub-Gaussian scale of the noise of one measurement, or an upper bound. For Gaussian noise that is its
+            standard deviation; for rewards that lie between lo and hi it is (hi - lo)/2. The standard deviation alone
+            is not enough where noise is skewed: for rare failures among successes take the range.
+        epsilon: an answer that loses at most this to the best is right.
+        candidates: what is compared, if not the arms: rows with the same features, never measured.
+        algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
+        seed: of whatever the algorithm draws.
+        max_pulls: measure at most this often; rewards from `history` do not count. Then the result says what is known,
+            with `stopped` False.
+        history: what was measured before. The `result.history` of an earlier call with the same arms, seed and options:
+            goes on exactly where that call was, failures and bets included; with others it is refused. Or plain
+            (arm, reward) pairs, the arm by row number or by name: unsolicited results. These are valid if each arm was
+            chosen before its reward was known and no reward is left out; they inform the estimate, but the betting rule
+            starts its bets anew, so answers from several such calls share no delta, each has its own.
+        on_pull: called with a `Progress` after each pull. To stop early, return False; any other value goes on.
+        options: options of the algorithm, where it is given by name.
+
+    Ctrl-C returns the result so far, with `interrupted` True.
+
+    Raises:
+        InvalidInput: an argument cannot be used. Nothing has been measured then.
+        PullFailed: `pull` raised or returned something other than a finite number, or `on_pull` raised. The error
+            carries the `arm` and, as `result`, all that was learnt before.
+
+    Warns:
+        NoiseWarning: the rewards scatter more than `noise_std` allows. If `noise_std` is right, that happens in at most
+            one run in a million. The converse is no proof: a run that ends after hardly more pulls than features has
+            no scatter to look at.
+
+    Examples:
+        >>> import numpy as np
+        >>> mixtures = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
+        >>> rng = np.random.default_rng(0)
+        >>> result = identify(mixtures, lambda arm: mixtures[arm] @ [1.0, 0.9] + 0.1 * rng.normal(), noise_std=0.1)
+        >>> result.best, result.stopped
+        (2, True)
+    """
+    if not callable(pull):
+        raise InvalidInput(f"`pull` must be a function of a row number, got {reprlib.repr(pull)}; pass one.")
+    if on_pull is not None and not callable(on_pull):
+        raise InvalidInput(f"`on_pull` must be a function or None, got {reprlib.repr(on_pull)}; pass one.")
+    limit = math.inf if max_pulls is None else check_count("max_pulls", max_pulls, least=0)
+    learner = create_learner(
+        algorithm,
+        arms,
+        delta=delta,
+        noise_std=noise_std,
+        epsilon=epsilon,
+        candidates=candidates,
+        seed=seed,
+        **options,
+    )
+    earlier = []
+    if isinstance(history, History):
+        _replay(learner, history)
+    else:
+        earlier = _checked_history(history, learner)
+    return _Session(learner, pull, on_pull).run(earlier, limit)
+
+
+def _replay(learner: Learner, history: History) -> None:
+    try:
+        learner.replay(history.log)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"`history` must be of the same arms, algorithm and options: {error} To use its rewards all the same, as "
+            "unsolicited results with new bets, pass list(history)."
+        ) from error
+    for arm, n in learner.pending.items():  # whoever asked is gone; we ask again
+        for _ in range(n):
+            learner.fail(arm)
+
+
+@final
+class _Session:
+    """One call of `identify`: the learner, and what to do when something goes wrong."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        pull: Callable[[Any], float],
+        on_pull: Callable[[Progress], object] | None,
+    ) -> None:
+        self._learner = learner
+        self._pull, self._on_pull = pull, on_pull
+        self._untold: tuple[Arm, float] | None = None
+        """A reward on its way to the learner."""
+        self._is_outside = False
+        """Whether the user's code is running, so that the learner is in a sound state."""
+        self._contradicted = False
+
+    def run(self, earlier: list[tuple[Any, float]], limit: float) -> Result:
+        """Go through history, then pull until the rule stops, the limit is reached or the user has enough."""
+        interrupted = False
+        try:
+            self._go(earlier, limit)
+        except KeyboardInterrupt:
+            interrupted = True
+            if not self._is_outside:
+                self._recover()
+        except PullFailed:
+            raise
+        except Exception as error:
+            raise self._failed(f"judging the results failed: {_said(error)}", None) from error
+        try:
+            self._watch_noise(depth=4)
+            return self._learner.result(interrupted=interrupted)
+        except KeyboardInterrupt:
+            if interrupted:  # the second time, the user means it
+                raise
+            return self._learner.result(interrupted=True)
+        except PullFailed:
+            raise
+        except Exception as error:
+            raise self._failed(f"summing up failed: {_said(error)}", None) from error
+
+    def _go(self, earlier: list[tuple[Any, float]], limit: float) -> None:
+        for arm, reward in earlier:
+            self._tell(arm, reward)
+        self._watch_noise()
+        n_pulled = n_skipped = 0
+        while not self._learner.stopped and n_pulled < limit:
+            arm = self._next_arm()
+            measured = self._measure(arm)
+            n_pulled += 1
+            n_skipped = n_skipped + 1 if measured is None else 0
+            if measured is None:
+                self._learner.fail(arm)
+                if n_skipped == SKIPPED_IN_A_ROW:
+                    raise self._failed(
+                        f"{n_skipped:,} measurements in a row were skipped, the last of {self._label(arm)}; an arm "
+                        "that cannot be measured may be one of the `candidates`, not of the arms",
+                        arm,
+                    )
+                continue
+            self._tell(arm, measured)
+            # At powers of two: the cost of all checks together stays O(d) per pull.
+            n_told = self._learner.estimate.n_pulls
+            if n_told & (n_told - 1) == 0:
+                self._watch_noise(arm)
+            if not self._reports(arm, measured):
+                break
+
+    def _next_arm(self) -> Arm:
+        try:
+            return self._learner.next_arms(1)[0]
+        except Exception as error:
+            raise self._failed(f"planning the next pull failed: {_said(error)}", None) from error
+
+    def _tell(self, arm: Arm, reward: float) -> None:
+        self._untold = arm, reward
+        try:
+            self._learner.tell(arm, reward)
+        except Exception as error:
+            raise self._failed(f"taking in the reward {reward!r} failed: {_said(error)}", arm) from error
+        self._untold = None
+
+    def _measure(self, arm: Arm) -> float | None:
+        self._is_outside = True
+        try:
+            value = self._pull(arm)
+        except Skipped:
+            self._is_outside = False
+            return None
+        except Exception as error:
+            raise self._failed(
+                f"`pull` must return a number but raised {_said(error)} for {self._label(arm)}", arm
+            ) from error
+        try:
+            reward = check_number("reward", value, needed="one finite number")
+        except InvalidInput as error:
+            raise self._failed(
+                f"`pull` must return one finite number but returned {reprlib.repr(value)} for {self._label(arm)}", arm
+            ) from error
+        self._is_outside = False
+        return reward
+
+    def _reports(self, arm: Arm, reward: float) -> bool:
+        """Tell the user about a pull; return whether to go on."""
+        if self._on_pull is None:
+            return True
+        progress = Progress(arm, reward, self._learner.estimate.n_pulls, self._learner.decision)
+        self._is_outside = True
+        try:
+            answer = self._on_pull(progress)
+        except Exception as error:
+            raise self._failed(
+                f"`on_pull` must not raise but raised {_said(error)} after {self._label(arm)}", arm
+            ) from error
+        self._is_outside = False
+        return not (isinstance(answer, bool | np.bool_) and not answer)
+
+    def _failed(self, what: str, arm: Arm | None) -> PullFailed:
+        try:
+            result = self._learner.result()
+        except Exception:  # noqa: BLE001 - whatever it is, the rewards were paid for and must not be lost with it
+            result = bare_result_of(self._learner)
+        return PullFailed(
+            f"{what}. Rewards kept: {result.n_pulls}. Look at `error.result`, or remove the cause and go on with "
+            "`identify(..., history=error.result.history)`.",
+            arm,
+            result,
+        )
+
+    def _label(self, arm: Arm) -> str:
+        names = self._learner.white.names
+        return f"arm {_key(arm)}" if names is None else f"arm {arm} ({names[arm]})"
+
+    def _recover(self) -> None:
+        """Bring a learner that was cut off in the middle of a step back to where its log says it is."""
+        log = self._learner.log
+        self._learner.replay(log)
+        if self._untold is not None and log[-1] != ("tell", _key(self._untold[0]), self._untold[1]):
+            self._learner.tell(*self._untold)
+
+    def _watch_noise(self, arm: Arm | None = None, *, depth: int = 5) -> None:
+        """Warn, once, if the rewards scatter too much for `noise_std`; the user's call is `depth` frames up."""
+        learner = self._learner
+        if self._contradicted or not is_contradicted(learner.estimate, learner.noise_std):
+            return
+        self._contradicted = True
+        text = (
+            f"the rewards scatter around the fit by {noise_estimate(learner.estimate):.3g} (from "
+            f"{learner.estimate.n_pulls} pulls) but noise_std = {learner.noise_std:g} was given: either the noise is "
+            "larger, or the mean reward is not linear in the features. The risk delta = "
+            f"{learner.delta:g} is not guaranteed then. Start again with a larger noise_std, or with features that "
+            "describe the rewards better."
+        )
+        try:
+            warnings.warn(text, NoiseWarning, stacklevel=depth)
+        except NoiseWarning as warning:  # the user has made warnings errors
+            raise self._failed(str(warning).rstrip("."), arm) from warning
+
+
+def _key(arm: Arm) -> Any:
+    """Return an arm in a form that can be compared and written down: a row number, or a tuple of numbers."""
+    return arm if isinstance(arm, int | tuple) else tuple(arm.tolist())
+
+
+def _said(error: Exception) -> str:
+    text = str(error).rstrip(".")
+    return f"{type(error).__name__} ({text})" if text else type(error).__name__
+
+
+def _checked_history(history: Any, learner: Learner) -> list[tuple[Any, float]]:
+    """Return the pairs with row numbers in place of names, and vectors as tuples."""
+    if history is None:
+        return []
+    needed = '`history` must hold (arm, reward) pairs such as [("B7", 0.83), (4, 0.7)]'
+    if isinstance(history, str | bytes) or hasattr(history, "columns") or not isinstance(history, Iterable):
+        raise InvalidInput(f"{needed}, got a {type(history).__name__}; pass a list of pairs.")
+    pairs = []
+    for place, entry in enumerate(history):
+        try:
+            arm, reward = entry
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{needed}, got {reprlib.repr(entry)} at position {place}; pass a pair.") from error
+        try:
+            key = learner.white.key_of(learner.white.number_of(arm))
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"`history` at position {place} must name one of {learner.white.description}: {error}"
+            ) from error
+        pairs.append((key, check_number(f"history[{place}][1]", reward, needed="a finite reward")))
+    return pairs

@@ -1,0 +1,47 @@
+"""What a sampling rule is told, and what it must answer.
+
+A learner runs in *intervals*. When one opens, the sampler plans from the situation and says how long the interval is;
+from then on its arms depend on no reward until every ask of the interval is told. A sampler that reacts to every result
+has intervals of one pull.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, final
+
+from surepick.core.estimate import LeastSquares
+from surepick.core.linalg import Array, BoolArray
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What a sampler may know when an interval opens."""
+
+    n_pulls: int
+    """Results so far."""
+    theta: Array | None
+    """Estimate in whitened coordinates; None before the pulled arms span."""
+    leader: int | None
+    alive: BoolArray | None
+    """Candidates the leader has yet to be separated from; None means all."""
+    estimate: LeastSquares
+    """All results so far, in whitened coordinates; to be read in `open` alone, never changed: it goes on growing."""
+    pending: Mapping[int, int]
+    """Asks per arm that are neither told nor failed."""
+
+
+class Sampler(Protocol):
+    """Chooses arms; looks at results only when an interval opens."""
+
+    def open(self, situation: Situation) -> int:
+        """Plan an interval and return how many pulls it has."""
+        ...
+
+    def next(self) -> int:
+        """Return the next arm; may not depend on rewards told since `open`."""
+        ...
+
+    def pulls_per_nat(self) -> float:
+        """Return how many pulls one unit of evidence costs by the current plan, for noise_std 1; inf if unknown."""
+        ...

@@ -1,0 +1,134 @@
+"""Schedules: the numbers of pulls at which a lazy algorithm looks at its results and plans anew.
+
+Notation: t pulls so far. Between two scheduled times the sequence of arms does not depend on rewards, so a batch is
+exact; the betting rule settles its bets at these times. Any unbounded schedule keeps Lazy Track-and-Stop asymptotically
+optimal almost surely (Jedra and Proutiere 2020, section 3.3; in expectation with a second condition, section 3.5);
+frequent ones lose fewer pulls.
+"""
+
+import math
+import reprlib
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Protocol, final, runtime_checkable
+
+from surepick.core.checks import check_count, check_number
+from surepick.errors import InvalidInput
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """When to plan anew."""
+
+    def next_after(self, t: int) -> int:
+        """Return the first scheduled time after t."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Doubling:
+    """At 1, 2, 4, 8, ...: the paper's experiments."""
+
+    def next_after(self, t: int) -> int:
+        """Return the next power of two."""
+        return 1 << t.bit_length()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Geometric:
+    """Each time `ratio` times the one before: 1.15 costs little more than planning after every pull."""
+
+    ratio: float
+
+    def __post_init__(self) -> None:
+        if not check_number("ratio", self.ratio, needed="a growth factor above 1") > 1.0:
+            raise InvalidInput(f"`ratio` must be a growth factor above 1, got {self.ratio}; 1.15 is usual.")
+
+    def next_after(self, t: int) -> int:
+        """Return t grown by the ratio, at least by one."""
+        return max(t + 1, math.ceil(self.ratio * t - 1e-9))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Periodic:
+    """Every `period` pulls."""
+
+    period: int
+
+    def __post_init__(self) -> None:
+        check_count("period", self.period, least=1)
+
+    def next_after(self, t: int) -> int:
+        """Return the next multiple of the period."""
+        return (t // self.period + 1) * self.period
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AtTimes:
+    """At the given times, and at doubled times once they are used up, so that planning never ends."""
+
+    times: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.times or any(later <= earlier for earlier, later in zip(self.times, self.times[1:], strict=False)):
+            raise InvalidInput(
+                f"`times` must be increasing and at least one, got {reprlib.repr(self.times)}; "
+                "put them in order, each once."
+            )
+        check_count("times", self.times[0], least=1)
+
+    def next_after(self, t: int) -> int:
+        """Return the next of the times, or 2t after the last."""
+        position = bisect_right(self.times, t)
+        return self.times[position] if position < len(self.times) else max(2 * t, t + 1)
+
+
+ScheduleOption = str | Iterable[int] | Schedule | None
+USUAL_SCHEDULE = "geometric:1.15"
+
+
+def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:
+    """Read "doubling", "every", "geometric:1.15", "periodic:100", a collection of times, or a schedule object."""
+    if isinstance(schedule, str):
+        kind, _, number = schedule.partition(":")
+        try:
+            if kind == "geometric":
+                return Geometric(float(number))
+            if kind == "periodic":
+                return Periodic(int(number))
+        except ValueError as error:
+            if isinstance(error, InvalidInput):
+                raise
+            needed = (
+                "a number, as in 'geometric:1.15'" if kind == "geometric" else "a whole number, as in 'periodic:100'"
+            )
+            raise InvalidInput(f"`schedule` must end in {needed}, got {schedule!r}; change its end.") from None
+        if schedule == "doubling":
+            return Doubling()
+        if schedule == "every":
+            return Periodic(1)
+        raise InvalidInput(
+            "`schedule` must be 'doubling', 'every', 'geometric:RATIO', 'periodic:PULLS' or a collection of "
+            f"increasing times, got {schedule!r}."
+        )
+    if isinstance(schedule, Schedule):
+        return schedule
+    try:
+        # Bytes and mappings can be looped over as well, but what comes out was not meant as times.
+        listed = None if isinstance(schedule, bytes | bytearray | Mapping) else list(schedule)
+    except TypeError:
+        listed = None
+    if listed is None:
+        raise InvalidInput(
+            "`schedule` must be a text, a collection of increasing times or a schedule, got "
+            f"{reprlib.repr(schedule)}; pass 'doubling' or [100, 200, 400], say."
+        )
+    times = [check_count("times", time, least=1) for time in listed]
+    # A set has no order of its own; a list out of order is more likely a mistake than a schedule.
+    return AtTimes(tuple(sorted(times) if isinstance(schedule, AbstractSet) else times))

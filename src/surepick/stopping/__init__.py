@@ -1,0 +1,76 @@
+"""Stopping rules, one file each, and the table of their names.
+
+Reading order: `protocol` (what a rule is); `betting` (the default); `scan` and `evidence`, `glr`, `pairwise` (checked after
+every pull); `phases` and `verification` (judged by the results of one interval); `vector_sets`.
+
+To add a rule: a file with a `Rule`, and a line below.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import partial
+from typing import Any
+
+from surepick.errors import InvalidInput
+from surepick.stopping.betting import Betting as Betting
+from surepick.stopping.evidence import Evidence as Evidence
+from surepick.stopping.glr import GLR as GLR
+from surepick.stopping.pairwise import Pairwise as Pairwise
+from surepick.stopping.protocol import Rule as Rule
+from surepick.stopping.protocol import RuleState as RuleState
+from surepick.stopping.protocol import Verdict as Verdict
+from surepick.stopping.vector_sets import MixGrid as MixGrid
+from surepick.stopping.vector_sets import PerCoordinate as PerCoordinate
+from surepick.stopping.vector_sets import PrintedSphere as PrintedSphere
+
+__all__ = [
+    "Betting", "Evidence", "GLR", "Pairwise", "MixGrid", "PerCoordinate", "PrintedSphere", "Rule", "RuleState", "Verdict",
+    "names",
+]  # fmt: skip
+
+Stopping = str | Rule
+"""A rule, or its name."""
+
+_NAMED: Mapping[str, Callable[..., Rule]] = {
+    "betting": Betting,
+    "evidence": Evidence,
+    "pairwise": Pairwise,
+    "paper-main": partial(GLR, threshold="paper-main"),
+    "paper-appendix": partial(GLR, threshold="paper-appendix"),
+    "paper-remark": partial(GLR, threshold="paper-remark"),
+    "heuristic": partial(GLR, threshold="heuristic"),
+    "log-t": partial(GLR, threshold="log-t"),
+    "mix-grid": MixGrid,
+    "paper": PrintedSphere,
+    "per-coordinate": PerCoordinate,
+}
+
+
+def names() -> list[str]:
+    """Return the names of all rules."""
+    return list(_NAMED)
+
+
+def as_rule(stopping: Stopping, **options: Any) -> Rule:
+    """Return the rule that is meant.
+
+    Args:
+        stopping: a rule, or its name.
+        options: what the algorithm was told about the rule, such as `elimination` or `regularizer`; those that are not
+            None must be options of the rule named. `start_arms` is taken by rules that have a use for it.
+    """
+    if isinstance(stopping, Rule):
+        given = [name for name, value in options.items() if value is not None and name != "start_arms"]
+        if given:
+            raise InvalidInput(f"`{given[0]}` belongs to the rule: pass it to {type(stopping).__name__}(...) instead.")
+        return stopping
+    if stopping not in _NAMED:
+        raise InvalidInput(f"`stopping` must be one of {', '.join(map(repr, _NAMED))} or a rule, got {stopping!r}.")
+    factory = _NAMED[stopping]
+    kind: Any = factory.func if isinstance(factory, partial) else factory
+    known = {field.name for field in fields(kind) if field.init}
+    ignored = {"start_arms", "elimination"} if kind.always_eliminates else {"start_arms"}
+    for name, value in options.items():
+        if value is not None and value is not False and name not in known | ignored:
+            raise InvalidInput(f"`{name}` is no option of stopping={stopping!r}; leave it out, or use another rule.")
+    return factory(**{name: value for name, value in options.items() if value is not None and name in known})

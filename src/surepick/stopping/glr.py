@@ -1,0 +1,232 @@
+"""Likelihood-ratio rules: the paper's presets, the heuristics, and any other threshold on the same statistic.
+
+The statistic min over rivals of gap^2 / (2 noise_std^2 y'A^-1 y) and its thresholds are in nats.
+
+Reference: Jedra and Proutiere (2020), section 3.4; `core.thresholds` has the formulas.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from surepick.arms.protocol import PairScore
+from surepick.arms.view import Task
+from surepick.core.checks import check_number
+from surepick.core.estimate import Estimate, LeastSquares
+from surepick.core.evidence import glr
+from surepick.core.linalg import Array, IntArray, cholesky, solve_lower
+from surepick.core.thresholds import THRESHOLDS, Guarantee, Threshold
+from surepick.errors import InvalidInput
+from surepick.stopping.protocol import Rule
+from surepick.stopping.scan import PairTest, ScanState
+
+# The floor c is often exactly the smallest eigenvalue after the first pulls; rounding must not hide that.
+FLOOR_ROUNDING = 1e-10
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GLR(Rule):
+    """Stop when the likelihood ratio exceeds a threshold and, if the threshold asks for it, A >= c I.
+
+    Guarantee: that of the threshold.
+
+    Args:
+        threshold: a preset's name ("paper-main", "paper-appendix", "paper-remark", "heuristic", "log-t") or an object.
+        c: the paper's constant in the user's features; default: the smallest eigenvalue of the information of `start`
+            for "paper-main" and "paper-appendix", the largest squared norm of an arm for "paper-remark".
+        start: the arms pulled first; default: those of `Task.spanning`.
+        elimination: an alternative once refuted stays refuted; None: wherever a number per candidate can be kept.
+        full_scan: look at all candidates at every check.
+        spacing: see `scan.LazyScan`; 0 decides exactly as full scans would.
+        is_ridge: read the ridge estimate of the threshold's regulariser instead of least squares.
+        for_fixed_design: the threshold is proved for pulls that depend on no reward.
+    """
+
+    threshold: Threshold | str
+    c: float | None = None
+    start_arms: IntArray | None = None
+    elimination: bool | None = None
+    full_scan: bool = False
+    spacing: float = 0.0
+    is_ridge: bool = False
+    for_fixed_design: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.threshold, str) and self.threshold not in THRESHOLDS:
+            raise InvalidInput(
+                f"`threshold` must be one of {', '.join(THRESHOLDS)} or a threshold object, got {self.threshold!r}."
+            )
+        if self.c is not None and not check_number("c", self.c, needed="a number above 0") > 0.0:
+            raise InvalidInput(
+                f'`c` must be above 0 for the rule "{self.name}", got {self.c}; use the smallest eigenvalue of the '
+                "information of the initial arms."
+            )
+
+    @property
+    def preset(self) -> Threshold:
+        """The threshold as an object."""
+        return THRESHOLDS[self.threshold] if isinstance(self.threshold, str) else self.threshold
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the rule: that of its threshold."""
+        return self.preset.name
+
+    @property
+    def guarantee(self) -> Guarantee:  # type: ignore[override]
+        """What is proved about the rule."""
+        return self.preset.guarantee
+
+    @property
+    def is_fixed_design(self) -> bool:
+        """Whether the threshold is proved for pulls that depend on no reward alone."""
+        return self.for_fixed_design
+
+    def start(self, task: Task) -> ScanState:
+        """Return a fresh state."""
+        state = _RidgeState if self.is_ridge else ScanState
+        return state(
+            task,
+            _GLRTest(self, task),
+            elimination=self.elimination,
+            full_scan=self.full_scan,
+            spacing=self.spacing,
+        )
+
+    def constant(self, task: Task) -> float | None:
+        """Return the paper's c, None if the threshold has no use for it."""
+        if self.c is not None or not (self.preset.needs_floor or self.preset.u is not None):
+            return self.c
+        arms = task.rows.arms
+        if self.preset.u is None:
+            return float(arms.top_quadratic(np.eye(arms.dim), 1)[1][0])
+        rows = arms.gather(task.spanning if self.start_arms is None else self.start_arms)
+        return float(np.linalg.eigvalsh(rows.T @ rows)[0])
+
+
+class _RidgeState(ScanState):
+    """Reads the ridge estimate of the first regulariser."""
+
+    def read(self, estimate: LeastSquares) -> Estimate:
+        """Return the ridge estimate."""
+        return RidgeEstimate(estimate)
+
+
+@final
+class _GLRTest(PairTest):
+    """The likelihood ratio, the threshold and the floor on A."""
+
+    def __init__(self, rule: GLR, task: Task) -> None:
+        self._c, metric = rule.constant(task), task.rows.metric()
+        u, dim = rule.preset.u, task.arms.dim
+        regularizers = np.zeros((0, dim, dim)) if u is None or self._c is None else u * self._c * metric[None]
+        super().__init__(task, regularizers, is_strict=True)
+        self._preset, self._delta = rule.preset, task.delta
+        # A >= c M if and only if the smallest eigenvalue of R^-1 A R^-T is at least c, where M = R R'.
+        self._metric_root = np.linalg.cholesky(metric)
+        self._is_floor_reached = not rule.preset.needs_floor
+
+    def threshold(self, estimate: Estimate) -> float:
+        logdets = estimate.logdets[self.slots(estimate)]
+        price: Any = self._preset(
+            n_pulls=estimate.n_pulls,
+            dim=estimate.dim,
+            logdet=float(logdets[0]) if len(logdets) else 0.0,
+            delta=self._delta,
+            noise_std=self.noise_std,
+        )
+        return float(price) / self.noise_std**2
+
+    def pair(self, estimate: Estimate, difference: Array) -> float:
+        q = float(difference @ (estimate.A_inv @ difference))
+        if not q > 0.0:
+            return math.inf
+        reach = max(float(difference @ estimate.theta) + self.epsilon, 0.0) / self.noise_std
+        return reach * reach / (2.0 * q)
+
+    def shifted(self, estimate: Estimate, shift: Array, factor: float) -> float:
+        moved = factor / self.noise_std
+        return 0.5 * moved * moved * float(shift @ (estimate.A @ shift))
+
+    def factors(self, estimate: Estimate) -> Sequence[Array]:
+        return [estimate.factor()]
+
+    def score(self, estimate: Estimate) -> PairScore:
+        return lambda gap, q: glr(gap, q, self.epsilon) / self.noise_std**2
+
+    def floor_reached(self, estimate: Estimate) -> bool:
+        # A only grows, so once reached the floor stays reached.
+        if not self._is_floor_reached and self._c is not None:
+            half = np.linalg.solve(self._metric_root, estimate.A)
+            whitened = np.linalg.solve(self._metric_root, half.T)
+            smallest = float(np.linalg.eigvalsh(0.5 * (whitened + whitened.T))[0])
+            self._is_floor_reached = smallest >= self._c * (1.0 - FLOOR_ROUNDING)
+        return self._is_floor_reached
+
+
+@final
+class RidgeEstimate:
+    """The first regulariser V of a least-squares state as a ridge: theta = (A + V)^-1 b, read like an estimate of its own."""
+
+    def __init__(self, estimate: LeastSquares) -> None:
+        self._estimate = estimate
+
+    @property
+    def dim(self) -> int:
+        """Number of features d."""
+        return self._estimate.dim
+
+    @property
+    def n_pulls(self) -> int:
+        """Number of pulls t so far."""
+        return self._estimate.n_pulls
+
+    @property
+    def has_theta(self) -> bool:
+        """Whether theta exists: always, but nothing is decided before the pulled arms span."""
+        return self._estimate.has_theta
+
+    @property
+    def theta(self) -> Array:
+        """The ridge estimate (A + V)^-1 b."""
+        theta: Array = self.A_inv.dot(self._estimate.b)
+        return theta
+
+    @property
+    def A(self) -> Array:  # noqa: N802 - the letter of the notation
+        """A + V."""
+        total: Array = self._estimate.A + self._estimate.regularizers[0]
+        return total
+
+    @property
+    def A_inv(self) -> Array:  # noqa: N802 - the letter of the notation
+        """(A + V)^-1."""
+        inverse: Array = self._estimate.regularized_inverses[0]
+        return inverse
+
+    @property
+    def counts(self) -> Mapping[int, int]:
+        """Pulls per arm."""
+        return self._estimate.counts
+
+    @property
+    def logdets(self) -> Array:
+        """Log-determinants of the state."""
+        return self._estimate.logdets
+
+    @property
+    def regularized_inverses(self) -> Array:
+        """Regularised inverses of the state."""
+        return self._estimate.regularized_inverses
+
+    def slots(self, regularizers: Array) -> slice:
+        """Return where these regularisers stand in the state."""
+        return self._estimate.slots(regularizers)
+
+    def factor(self) -> Array:
+        """Return F with |F'y|^2 = y'(A + V)^-1 y."""
+        return solve_lower(cholesky(self.A), np.eye(self.dim)).T

@@ -1,0 +1,187 @@
+"""Elimination by phases: a candidate goes when some other beats it on the results of the phase alone.
+
+Notation: theta, A (d, d) least squares and information of the phase's own pulls; y = z - z' a difference of two
+candidates left; price(j) the log of tests over risk in phase j = 1, 2, ... At the end of phase j candidate z' goes if
+
+    theta'y >= noise_std |y|_{A^-1} sqrt(2 price(j))   for some z,
+
+and, where a paper rejects by a fixed accuracy instead of by widths, theta'y is at least that as well.
+
+Why it is valid: the arms of a phase are fixed before its first result, so each test is one sub-Gaussian tail of
+probability exp(-price(j)); if the number of tests times exp(-price(j)), summed over phases, is at most delta, the best
+candidate is ever beaten with probability at most delta. No data of earlier phases enter: what was pulled then depends
+on results, and the tails would not hold.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from surepick.arms.view import Task
+from surepick.core.block import NEGLIGIBLE, Block, fit
+from surepick.core.estimate import LeastSquares
+from surepick.core.linalg import Array, BoolArray, IntArray
+from surepick.core.thresholds import Guarantee
+from surepick.stopping.protocol import Rule, RuleState, Verdict
+
+# Pairs are compared in blocks of so many numbers.
+BLOCK = 2_000_000
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Phases(Rule):
+    """Reject candidates at the end of phases; stop when one is left, or all left are within epsilon of the leader.
+
+    Args:
+        price: log(tests / risk) of a phase, by its number 1, 2, ...
+        accuracy: a gap below which a phase rejects nothing, by its number; None rejects by the widths alone.
+        name: what the rule is called.
+        guarantee: what is proved about these prices.
+    """
+
+    price: Callable[[int], float]
+    accuracy: Callable[[int], float] | None = None
+    name: str = "phases"
+    guarantee: Guarantee = "proved"
+    needs_fixed_intervals: ClassVar[bool] = True
+
+    def start(self, task: Task) -> "PhaseState":
+        """Return a fresh state."""
+        return PhaseState(task, self)
+
+
+class EliminationState(RuleState):
+    """What all rules share that reject candidates at the end of intervals and stop when one is left."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self._alive = np.ones(task.candidates.n_arms, dtype=bool)
+        self._answer: int | None = None
+
+    @property
+    def left(self) -> IntArray:
+        """Candidates not rejected, in order."""
+        return np.flatnonzero(self._alive)
+
+    def leader(self, estimate: LeastSquares) -> int:
+        """Return the candidate left with the best estimate from all results."""
+        return self.task.rivals.best(estimate.theta, self._alive) if self._answer is None else self._answer
+
+    def alive(self, leader: int) -> BoolArray:
+        """Return which candidates are left besides the leader."""
+        alive = self._alive.copy()
+        alive[leader] = False
+        return alive
+
+    def verdict(self, estimate: LeastSquares, statistic: float, threshold: float) -> Verdict:
+        """Word where things stand."""
+        has_leader = estimate.has_theta or self._answer is not None
+        return Verdict(
+            stopped=self._answer is not None,
+            leader=self.leader(estimate) if has_leader else None,
+            statistic=statistic,
+            threshold=threshold,
+        )
+
+
+@final
+class PhaseState(EliminationState):
+    """Elimination by phases at work."""
+
+    def __init__(self, task: Task, rule: Phases) -> None:
+        super().__init__(task)
+        self.rule = rule
+        self.n_phases = 0
+        self._evidence, self._price = 0.0, rule.price(1)
+
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+        """Reject what the phase's own results reject."""
+        rule, task = self.rule, self.task
+        self.n_phases += 1
+        self._price = rule.price(self.n_phases)
+        left = self.left
+        phase = Phase(task.candidates.gather(left), block)
+        accuracy = 0.0 if rule.accuracy is None else rule.accuracy(self.n_phases)
+        gone = phase.beaten(task.noise_std * float(np.sqrt(2.0 * self._price)), at_least=accuracy)
+        self._alive[left[gone]] = False
+        left, phase = left[~gone], phase.without(gone)
+        i = int(np.argmax(phase.value))
+        rivals = np.setdiff1d(left, task.rivals.copies(int(left[i])))
+        worst = phase.least_certainty(i, task.epsilon) if len(rivals) else np.inf
+        self._evidence = float(min(worst / task.noise_std**2, 1e300))
+        if not len(rivals) or (task.epsilon > 0.0 and self._evidence >= self._price):
+            self._answer = int(left[i])
+        return self.exact(estimate)
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Say where things stand after the last phase."""
+        return self.verdict(estimate, self._evidence, self._price)
+
+
+@final
+class Phase:
+    """Candidates left and what one phase's results say about their differences."""
+
+    def __init__(self, rows: Array, block: Block) -> None:
+        said = fit(block)
+        self.value: Array = rows @ said.theta
+        """theta'z by the phase's least squares."""
+        self.scaled: Array = rows @ said.root
+        """Rows whose distances are the |y| in the norm of A^-1."""
+        self.missed: Array | None = None if said.missed is None else rows @ said.missed
+        """Rows whose distances are the standard errors of what the phase did not measure; None: it measured all."""
+
+    def without(self, gone: BoolArray) -> "Phase":
+        """Return the same phase with fewer candidates."""
+        rest = object.__new__(Phase)
+        rest.value, rest.scaled = self.value[~gone], self.scaled[~gone]
+        rest.missed = None if self.missed is None else self.missed[~gone]
+        return rest
+
+    def beaten(self, width: float, *, at_least: float = 0.0) -> BoolArray:
+        """Return which candidates lose to some other by at least width |y|_{A^-1} and by `at_least`."""
+        gone = np.zeros(len(self.value), dtype=bool)
+        order = np.argsort(-self.value, kind="stable")  # the best reject most, so few blocks see everyone
+        left = order
+        step = max(1, BLOCK // max(1, len(order)))
+        for start in range(0, len(order), step):
+            winners = order[start : start + step]
+            left = left[~gone[left]]
+            if not len(left):
+                break
+            gap = self.value[winners, None] - self.value[None, left]
+            loses = (gap > 0.0) & (gap >= at_least) & (gap * gap >= width * width * self._distances(winners, left))
+            gone[left[(loses & self.comparable(winners, left)).any(axis=0)]] = True
+        return gone
+
+    def least_certainty(self, i: int, epsilon: float) -> float:
+        """Return the smallest (gap + epsilon)^2 / (2 |y|^2) of candidate i against any other, 0 if it may be behind."""
+        own, others = np.array([i]), np.arange(len(self.value))
+        reach = np.maximum(self.value[i] - self.value + epsilon, 0.0)
+        distance = self._distances(own, others)[0]
+        comparable = self.comparable(own, others)[0]
+        different = (distance > 0.0) | ~comparable
+        certainty = np.where(comparable, reach * reach / (2.0 * np.where(distance > 0.0, distance, 1.0)), 0.0)
+        return float(np.min(certainty[different], initial=np.inf))
+
+    def _distances(self, first: IntArray, second: IntArray) -> Array:
+        return _squared_distances(self.scaled[first], self.scaled[second])
+
+    def comparable(self, first: IntArray, second: IntArray) -> BoolArray:
+        """Return for which pairs (n, m) the phase measured the whole difference, or all but a negligible part."""
+        if self.missed is None:
+            return np.ones((len(first), len(second)), dtype=bool)
+        missed = _squared_distances(self.missed[first], self.missed[second])
+        close: BoolArray = missed <= NEGLIGIBLE**2 * self._distances(first, second)
+        return close
+
+
+def _squared_distances(first: Array, second: Array) -> Array:
+    # One column at a time: the differences themselves, not an expanded square that cancels for nearly equal rows.
+    total = np.zeros((len(first), len(second)))
+    for a, b in zip(first.T, second.T, strict=True):
+        total += (a[:, None] - b[None, :]) ** 2
+    return total

@@ -1,0 +1,107 @@
+"""What a stopping rule is: frozen options, a state on one task, and verdicts.
+
+`rule.start(task)` returns a `RuleState`, which the learner drives:
+
+    open             an interval begins: its arms are fixed, none of its results is in
+    after_pull       a result is in: decide, or leave it to `after_interval`
+    after_interval   all results of the interval are in, and added up by themselves in a `Block`
+    exact            where do things stand? decides nothing
+
+What every proved rule needs: each arm was chosen from the past, before its reward was seen, and every reward is
+reported; the noise is sub-Gaussian with scale `noise_std` given the past; results arrive at moments that do not depend on
+their values; delta, epsilon, the rule and everything that enters a regulariser are fixed before the first reward.
+docs/guarantee.md has the theorems and what each rule allows beyond that.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal, final
+
+import numpy as np
+
+from surepick.arms.view import Task
+from surepick.core.block import Block
+from surepick.core.estimate import LeastSquares
+from surepick.core.linalg import Array, BoolArray
+from surepick.core.thresholds import Guarantee
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a stopping rule says. A verdict that stops is always exact."""
+
+    stopped: bool = False
+    leader: int | None = None
+    """The candidate that leads, the answer once stopped; None before the pulled arms span."""
+    rival: int | None = None
+    """The candidate that is hardest to tell from the leader, where the rule knows it."""
+    statistic: float = 0.0
+    """What the leader has against the others, to be compared with `threshold`."""
+    threshold: float
+    unit: Literal["nats", "widths"] = "nats"
+    """Nats of evidence, or multiples of a confidence width."""
+    is_exact: bool = True
+    """False: the check needed no scan; leader and rival are earlier ones and the statistic is an upper bound."""
+    is_bound: bool = False
+    """Whether the set of arms could only bound the statistic from below: sound, later at worst."""
+
+
+class RuleState(ABC):
+    """A stopping rule at work on one task. Most rules leave most of it as it is here."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.regularizers: Array = np.zeros((0, task.arms.dim, task.arms.dim))
+        """Matrices (J, d, d) whose log-determinants the estimate must follow."""
+
+    def leader(self, estimate: LeastSquares) -> int:
+        """Return the candidate that leads; there is an estimate."""
+        return self.task.candidates.best(estimate.theta)
+
+    def alive(self, leader: int) -> BoolArray | None:
+        """Return which candidates (K,) the leader has yet to be separated from, not to be kept; None means all."""
+        return None
+
+    def open(self, estimate: LeastSquares, leader: int) -> None:  # noqa: B027 - most rules fix nothing in advance
+        """Take note that an interval begins."""
+
+    def after_pull(self, estimate: LeastSquares) -> Verdict | None:
+        """Decide after a result; None if this rule decides between intervals."""
+        return None
+
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict | None:
+        """Decide after an interval, from its own pulls; None if this rule decides after pulls."""
+        return None
+
+    @abstractmethod
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Say exactly where things stand, looking at all candidates if need be; decides nothing."""
+
+
+class Rule(ABC):
+    """Options of a stopping rule, and what others need to know of it."""
+
+    name: str
+    guarantee: Guarantee
+
+    needs_fixed_intervals: ClassVar[bool] = False
+    """Whether it decides between intervals of several pulls, whose arms are fixed in advance."""
+    pays_for_determinants: ClassVar[bool] = True
+    """Whether its price grows with the log-determinant of the information, hence with every direction measured."""
+
+    always_eliminates: ClassVar[bool] = False
+    """Whether a candidate once refuted stays refuted, whatever `elimination` says."""
+
+    @property
+    def is_fixed_design(self) -> bool:
+        """Whether its guarantee covers pulls that depend on no reward alone, hence no unsolicited results."""
+        return False
+
+    def min_block(self, dim: int) -> int:
+        """Return how many pulls an interval must have at least to be of use."""
+        return dim if self.needs_fixed_intervals else 1
+
+    @abstractmethod
+    def start(self, task: Task) -> RuleState:
+        """Return a fresh state."""

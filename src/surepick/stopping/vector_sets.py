@@ -1,0 +1,212 @@
+"""Rules on sets of vectors: evidence, mix-grid, the printed rule of the sphere, and coordinate by coordinate.
+
+Notation: whitened coordinates; Z'(F) the statistic of `arms.vectors` for F F' = A^-1; m the length of a round. All
+decide after whole rounds, which costs next to no pulls.
+
+    evidence         stop when the log e-value of `arms.loss` reaches log(1/delta)
+    mix-grid         stop when Z'(F)/noise_std^2 reaches xi, the root in `core.thresholds.mix_grid_threshold` with the
+                     regularisers 4^j m
+    paper            the rule printed for the sphere, `arms.sphere.printed_rule`
+    per-coordinate   the hypercube under its own fixed design, one test per coordinate at risk delta/d
+"""
+
+import math
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from surepick.arms.hypercube import Hypercube, coordinate_threshold
+from surepick.arms.loss import pair_evidence, vector_evidence
+from surepick.arms.sphere import Sphere, printed_rule
+from surepick.arms.view import Task
+from surepick.core.block import Block
+from surepick.core.estimate import LeastSquares
+from surepick.core.evidence import Mixture
+from surepick.core.linalg import Array
+from surepick.core.thresholds import MIX_GRID, Guarantee, mix_grid_threshold
+from surepick.errors import InvalidInput
+from surepick.stopping.protocol import Rule, RuleState, Verdict
+
+# Relative room left below the threshold when the set is not searched, see `scan.MARGIN`.
+MARGIN = 1e-6
+
+
+class VectorState(RuleState):
+    """A rule on a set of vectors at work: checked after whole rounds."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.vectors = task.vectors
+        if self.vectors.vectors.needs_slack and task.epsilon == 0.0:
+            raise InvalidInput(
+                f"`epsilon` must be above 0 on {task.arms.description}, got 0: there are arms as close to the best as "
+                "one likes, and no number of pulls tells them apart. Pass what an answer may lose at most."
+            )
+
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+        """Check the rule."""
+        return self.exact(estimate)
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Say where things stand."""
+        if not estimate.has_theta:
+            return Verdict(threshold=math.log(1.0 / self.task.delta))
+        return self.look(estimate, self.leader(estimate))
+
+    @abstractmethod
+    def look(self, estimate: LeastSquares, leader: int) -> Verdict:
+        """Say where things stand; there is an estimate."""
+
+
+@final
+class VectorEvidenceState(VectorState):
+    """The evidence rule; the whole set is searched only if the last rival is refuted."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self._rival: Array | None = None
+        self._limit = math.log(1.0 / task.delta)
+
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+        """Check the rule."""
+        if self._rival is not None and estimate.has_theta:
+            task = self.task
+            # What the leader has against one arm is an upper bound on what it has against all of them.
+            most = pair_evidence(self.vectors, estimate, self._rival, task.epsilon, task.noise_std)
+            if most < (1.0 - MARGIN) * self._limit:
+                return Verdict(statistic=most, threshold=self._limit, is_exact=False)
+        return self.exact(estimate)
+
+    def look(self, estimate: LeastSquares, leader: int) -> Verdict:
+        """Search the set."""
+        task = self.task
+        value, is_bound, self._rival = vector_evidence(self.vectors, estimate, task.epsilon, noise_std=task.noise_std)
+        return Verdict(
+            stopped=value >= self._limit, leader=leader, statistic=value, threshold=self._limit, is_bound=is_bound
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MixGrid(Rule):
+    """Stop when Z' reaches the threshold of a grid of regularisers (Theorem 14). Guarantee: proved."""
+
+    name: str = field(default="mix-grid", init=False)
+    guarantee: Guarantee = field(default="proved", init=False)
+
+    def start(self, task: Task) -> VectorState:
+        """Return a fresh state."""
+        return _MixGridState(task)
+
+
+class _ConfusionState(VectorState):
+    """Compares Z' with a threshold."""
+
+    def look(self, estimate: LeastSquares, leader: int) -> Verdict:
+        confusion = self.vectors.confusion(estimate.theta, estimate.factor(), self.task.epsilon)
+        threshold, value = self.threshold(estimate), confusion.value / self.task.noise_std**2
+        return Verdict(
+            stopped=value >= threshold,
+            leader=leader,
+            statistic=value,
+            threshold=threshold,
+            is_bound=not confusion.is_exact,
+        )
+
+    @abstractmethod
+    def threshold(self, estimate: LeastSquares) -> float:
+        """Return what Z'/noise_std^2 must reach."""
+
+
+@final
+class _MixGridState(_ConfusionState):
+    def threshold(self, estimate: LeastSquares) -> float:
+        grid = Mixture.uniform(self.vectors.round_length * MIX_GRID.scales)
+        smallest = np.linalg.eigvalsh(estimate.A)[0]
+        return float(
+            mix_grid_threshold(grid.logdets(estimate.A), smallest, delta=self.task.delta, noise_std=1.0, mixture=grid)
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PerCoordinate(Rule):
+    """The hypercube, sign by sign, under its own fixed design (Theorem 15). Guarantee: proved."""
+
+    name: str = field(default="per-coordinate", init=False)
+    guarantee: Guarantee = field(default="proved", init=False)
+
+    @property
+    def is_fixed_design(self) -> bool:
+        """Return True: each coordinate is a random walk only if no reward decides what is pulled."""
+        return True
+
+    def start(self, task: Task) -> VectorState:
+        """Return a fresh state."""
+        if not isinstance(getattr(task.arms, "vectors", None), Hypercube) or task.epsilon > 0.0:
+            came = task.arms.description + (f" with epsilon = {task.epsilon:g}" if task.epsilon > 0.0 else "")
+            raise InvalidInput(
+                f"stopping='per-coordinate' is for a hypercube and epsilon = 0, got {came}; use 'evidence'."
+            )
+        return _PerCoordinateState(task)
+
+
+@final
+class _PerCoordinateState(_ConfusionState):
+    def threshold(self, estimate: LeastSquares) -> float:
+        n, dim = estimate.n_pulls, estimate.dim
+        # Entries of A are sums of +-1, but for the rounding of whitening: other than t I, a round is not whole.
+        if n % self.vectors.round_length or np.abs(estimate.A - n * np.eye(dim)).max() > 1e-9 * n:
+            return math.inf
+        return coordinate_threshold(n, dim, self.task.delta)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PrintedSphere(Rule):
+    """The rule printed in the paper for the unit sphere."""
+
+    name: str = field(default="paper", init=False)
+    guarantee: Guarantee = field(default="proved", init=False)
+
+    @staticmethod
+    def suits(task: Task) -> bool:
+        """Return whether the arms are a unit sphere."""
+        return isinstance(getattr(task.arms, "vectors", None), Sphere)
+
+    def start(self, task: Task) -> VectorState:
+        """Return a fresh state."""
+        if not self.suits(task):
+            raise InvalidInput(
+                f"stopping='paper' is the rule printed for the unit sphere, got {task.arms.description}; use "
+                "'evidence'."
+            )
+        warnings.warn(
+            "the rule printed in the paper needs 10^3 to 10^4 times the pulls of stopping='evidence': its second "
+            "condition, which the paper's own proof leaves out, grows like log(1/delta) squared.",
+            stacklevel=2,
+        )
+        return _PrintedState(task)
+
+
+@final
+class _PrintedState(VectorState):
+    def look(self, estimate: LeastSquares, leader: int) -> Verdict:
+        task, onto = self.task, self.vectors.map
+        reading = printed_rule(
+            estimate.n_pulls,
+            onto @ estimate.theta,
+            onto @ estimate.factor(),
+            epsilon=task.epsilon,
+            delta=task.delta,
+            noise_std=task.noise_std,
+        )
+        return Verdict(
+            stopped=reading.is_reached,
+            leader=leader,
+            statistic=reading.statistic / task.noise_std**2,
+            threshold=reading.threshold / task.noise_std**2,
+        )

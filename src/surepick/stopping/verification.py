@@ -1,0 +1,201 @@
+"""Explore, then verify: the state machine of a search whose answer is accepted by fresh results alone.
+
+    explore  --(more than one candidate left)-->  explore       phases of elimination at risk kappa
+    explore  --(one left, x^)-->                  verify        one interval, its design fixed before
+    verify   --(x^ passes)-->                     accepted
+    verify   --(x^ fails)-->                      explore       round r + 1, from scratch
+
+Notation: round r = 1, 2, ...; delta_r = delta/(2 r^2). x^ passes if for every other x, from the interval's results,
+
+    theta'(x^ - x) + epsilon >= noise_std |x^ - x| sqrt(2 log(1/delta_r)),   |.| in the norm of the interval's A^-1.
+
+Why no union over candidates: given everything before the interval, x^ is fixed. If it is wrong, it passes only if it
+passes against the best candidate, one fixed direction, with probability at most delta_r; these sum to 0.83 delta. The
+exploration may be as careless as it likes.
+
+Reference: Karnin (2016); the test without union is ours.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, final
+
+import numpy as np
+
+from surepick.arms.view import Task
+from surepick.core.block import Block
+from surepick.core.estimate import LeastSquares
+from surepick.core.linalg import BoolArray
+from surepick.core.thresholds import Guarantee
+from surepick.stopping.phases import Phase, Phases, PhaseState
+from surepick.stopping.protocol import Rule, RuleState, Verdict
+
+Stage = Literal["explore", "verify"]
+
+
+@final
+class Course:
+    """Where the search stands; sampler and rule share one object.
+
+    The sampler reads it when an interval opens, the rule moves it on when the interval is over.
+    """
+
+    def __init__(self, task: Task, *, exploration_risk: float) -> None:
+        self._task = task
+        self._exploration = Phases(price=ExplorationPrice(task.candidates.n_arms, exploration_risk))
+        self.stage: Stage = "explore"
+        self.round = 1
+        self.explored: PhaseState = self._exploration.start(task)
+        """Elimination in this round."""
+        self.answer: int | None = None
+        """The candidate to verify."""
+        self.accepted = False
+        self.certainty = 0.0
+        """The least (gap + epsilon)^2 / (2 noise_std^2 |y|^2) of the last verification."""
+
+    @property
+    def phase(self) -> int:
+        """Number of the phase of exploration that comes next."""
+        return self.explored.n_phases + 1
+
+    @property
+    def price(self) -> float:
+        """log(1/delta_r)."""
+        return math.log(2.0 * self.round**2 / self._task.delta)
+
+    def exploration_price(self) -> float:
+        """Return the log of tests over risk of the phase that comes next."""
+        return self._exploration.price(self.phase)
+
+    def advance(self, estimate: LeastSquares, block: Block) -> None:
+        """Move on after an interval with these pulls."""
+        if self.stage == "explore":
+            verdict = self.explored.after_interval(estimate, block)
+            if verdict.stopped:
+                self.stage, self.answer = "verify", verdict.leader
+            return
+        self.certainty = self._verified(block)
+        if self.certainty >= self.price:
+            self.accepted = True  # whoever decides by another rule goes on verifying
+            return
+        self.stage, self.answer, self.round = "explore", None, self.round + 1
+        self.explored = self._exploration.start(self._task)
+
+    def _verified(self, block: Block) -> float:
+        assert self.answer is not None
+        candidates = self._task.rivals
+        is_compared = np.ones(candidates.n_arms, dtype=bool)
+        is_compared[candidates.copies(self.answer)] = False
+        index = np.append(np.flatnonzero(is_compared), self.answer)
+        phase = Phase(candidates.gather(index), block)
+        return min(phase.least_certainty(len(index) - 1, self._task.epsilon) / self._task.noise_std**2, 1e300)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ExplorationPrice:
+    """log(pi^2 K t^2/(6 kappa)): the best of K candidates is ever rejected with probability at most kappa."""
+
+    n_candidates: int
+    risk: float
+
+    def __call__(self, t: int) -> float:
+        """Return the price of phase t."""
+        return math.log(math.pi**2 / 6.0 * self.n_candidates) + 2.0 * math.log(t) - math.log(self.risk)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Verification(Rule):
+    """Stop when an answer is accepted; or let another rule decide, while the course goes on beside it."""
+
+    course: Course
+    decider: Rule | None = None
+    needs_fixed_intervals: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the rule."""
+        return "explore-verify" if self.decider is None else self.decider.name
+
+    @property
+    def guarantee(self) -> Guarantee:  # type: ignore[override]
+        """What is proved about it."""
+        return "proved" if self.decider is None else self.decider.guarantee
+
+    def start(self, task: Task) -> RuleState:
+        """Return a fresh state."""
+        return (
+            VerificationState(task, self.course)
+            if self.decider is None
+            else _Beside(task, self.course, self.decider.start(task))
+        )
+
+
+@final
+class VerificationState(RuleState):
+    """The course at work."""
+
+    def __init__(self, task: Task, course: Course) -> None:
+        super().__init__(task)
+        self._course = course
+
+    def leader(self, estimate: LeastSquares) -> int:
+        """Return the candidate under verification, or the one that leads the exploration."""
+        answer = self._course.answer
+        return self._course.explored.leader(estimate) if answer is None else answer
+
+    def alive(self, leader: int) -> BoolArray | None:
+        """Return which candidates the leader has yet to be separated from; None means all."""
+        return self._course.explored.alive(leader) if self._course.stage == "explore" else None
+
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+        """Move the course on and say where things stand."""
+        self._course.advance(estimate, block)
+        return self.exact(estimate)
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Say where things stand after the last interval."""
+        course = self._course
+        has_leader = estimate.has_theta or course.answer is not None
+        return Verdict(
+            stopped=course.accepted,
+            leader=self.leader(estimate) if has_leader else None,
+            statistic=course.certainty,
+            threshold=course.price,
+        )
+
+
+@final
+class _Beside(RuleState):
+    """Another rule decides, and the course goes on beside it."""
+
+    def __init__(self, task: Task, course: Course, decider: RuleState) -> None:
+        super().__init__(task)
+        self._course, self._decider = course, decider
+        self.regularizers = decider.regularizers
+
+    def leader(self, estimate: LeastSquares) -> int:
+        """Return who leads by the other rule."""
+        return self._decider.leader(estimate)
+
+    def alive(self, leader: int) -> BoolArray | None:
+        """Return who is left by the other rule."""
+        return self._decider.alive(leader)
+
+    def open(self, estimate: LeastSquares, leader: int) -> None:
+        """Tell the other rule."""
+        self._decider.open(estimate, leader)
+
+    def after_pull(self, estimate: LeastSquares) -> Verdict | None:
+        """Let the other rule decide."""
+        return self._decider.after_pull(estimate)
+
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict | None:
+        """Move the course on and let the other rule decide."""
+        self._course.advance(estimate, block)
+        return self._decider.after_interval(estimate, block)
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Say what the other rule says."""
+        return self._decider.exact(estimate)
