@@ -1,8 +1,8 @@
 """Algorithms: the table of names, and the way from a name or an object to a learner.
 
-Each is a class of options with a method `compose`, in a file of its own: `surepick.algorithms.Rage(constants="printed")`.
-Plug-ins: a package that declares an entry point in the group `surepick.algorithms`, name = such a class, appears here
-under that name.
+Each is a class of options with a method `compose`, in a file of its own:
+`surepick.algorithms.Rage(constants="printed")`. Plug-ins: a package that declares an entry point in the group
+`surepick.algorithms`, name = such a class, appears here under that name.
 """
 
 import reprlib

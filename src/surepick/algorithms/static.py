@@ -5,12 +5,13 @@
     xy-static   a fixed design that makes the largest y'A^-1 y over all differences small: know every difference equally
                 well, yet blind to which of them matter
 
-Practical: a spanning set first, then arms in turn, or the certified design is tracked (for xy-static the differences that
-matter are generated, never all K^2 of them); betting decides. `variant="paper"`: for the two designs arm by arm the pull
-after which the largest form is smallest, and the constants of Soare, Lazaric and Munos (2014) (`sampling.fixed`); above
-200,000 pairs (arm, direction), i.e. 447 arms for g-static and 74 for xy-static, the paper variant too tracks the certified
-design, as the authors allow. For uniform it is the column of published comparisons (Wang, Tzeng and Proutiere 2021): no
-spanning start, and the rule log((1 + log t)/delta) of Garivier and Kaufmann (2016), which is not proved.
+Practical: a spanning set first, then arms in turn, or the certified design is tracked (for xy-static the differences
+that matter are generated, never all K^2 of them); betting decides. `variant="paper"`: for the two designs arm by arm
+the pull after which the largest form is smallest, and the constants of Soare, Lazaric and Munos (2014)
+(`sampling.fixed`); above 200,000 pairs (arm, direction), i.e. 447 arms for g-static and 74 for xy-static, the paper
+variant too tracks the certified design, as the authors allow. For uniform it is the column of published comparisons
+(Wang, Tzeng and Proutiere 2021): no spanning start, and the rule log((1 + log t)/delta) of Garivier and Kaufmann
+(2016), which is not proved.
 
 Elimination can only serve the stopping rule.
 """

@@ -62,7 +62,7 @@ class Decision:
     """The leading candidate, a row number or a vector; the answer once stopped. None before the pulled arms span."""
     stopped: bool
     evidence: float
-    """What the rule has against the alternatives, to be compared with `target`; in nats, unless `unit` says otherwise."""
+    """What the rule has against the alternatives, to be compared with `target`; in the unit of `unit`."""
     target: float
     rule: str
     guarantee: Guarantee

@@ -1,9 +1,9 @@
 """The ledger: which asks are pending, which failed and are owed again, and what the open interval adds up to.
 
-What belongs to an interval: its planned asks, and further asks made before any of its results is in (a batch larger than
-planned). An ask that failed is made again, so an interval always ends with the arms it was planned with: whoever gives up
-measurements because of other results gains nothing by it (docs/guarantee.md, "Failures"). Asks beyond the interval, and
-unsolicited results, belong to nothing.
+What belongs to an interval: its planned asks, and further asks made before any of its results is in (a batch larger
+than planned). An ask that failed is made again, so an interval always ends with the arms it was planned with: whoever
+gives up measurements because of other results gains nothing by it (docs/guarantee.md, "Failures"). Asks beyond the
+interval, and unsolicited results, belong to nothing.
 """
 
 from collections import Counter, deque

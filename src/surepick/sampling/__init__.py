@@ -1,5 +1,6 @@
 """Sampling: designs into pulls.
 
-Reading order: `protocol` (what a sampler is), `schedules` (when it looks), `tracking` (a design into pulls), `choosers`
-(arm by arm), `alternatives` (what separates two), `phases`, `fixed` (no reward decides), `games`, `tangent` (the sphere).
+Reading order: `protocol` (what a sampler is), `schedules` (when it looks), `tracking` (a design into pulls),
+`choosers` (arm by arm), `alternatives` (what separates two), `phases`, `fixed` (no reward decides), `games`, `tangent`
+(the sphere).
 """

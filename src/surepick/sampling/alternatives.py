@@ -8,10 +8,10 @@ half-space; the nearest of them in the norm of A is
 
 the transport cost of the rival. The rival of least cost is the hardest to tell from the leader.
 
-Two ways to pick arms for a difference y. Greedy: one more pull of x turns y'A^-1 y into
-y'A^-1 y - (x'A^-1 y)^2 / (1 + x'A^-1 x) (Sherman-Morrison), so the best arm maximises the last term. L1: the proportions
-that measure y with the fewest pulls, min over w of y'A(w)^-1 y = (min |c|_1 with X'c = y)^2, reached at w = |c| / |c|_1:
-a linear program with d equations and 2K variables c = c+ - c-.
+Two ways to pick arms for a difference y. Greedy: one more pull of x turns y'A^-1 y into y'A^-1 y - (x'A^-1 y)^2 / (1 +
+x'A^-1 x) (Sherman-Morrison), so the best arm maximises the last term. L1: the proportions that measure y with the
+fewest pulls, min over w of y'A(w)^-1 y = (min |c|_1 with X'c = y)^2, reached at w = |c| / |c|_1: a linear program with
+d equations and 2K variables c = c+ - c-.
 
 Reference: Xu, Honda and Sugiyama (2018), section 4; the identity is Elfving's theorem (1952).
 """

@@ -154,10 +154,10 @@ class Asked:
 class Exploration:
     """Says which pulls are exploration, and of which arm.
 
-    A rule that reacts to the closest alternative alone can get stuck: a few unlucky rewards make an arm look hopeless, no
-    later pull concerns it, and its estimate never recovers. A fixed share of the G-optimal design lets information grow
-    linearly in all directions, at a price of about that share; the floor lets it grow like sqrt(t), which costs nothing
-    asymptotically.
+    A rule that reacts to the closest alternative alone can get stuck: a few unlucky rewards make an arm look hopeless,
+    no later pull concerns it, and its estimate never recovers. A fixed share of the G-optimal design lets information
+    grow linearly in all directions, at a price of about that share; the floor lets it grow like sqrt(t), which costs
+    nothing asymptotically.
 
     Args:
         arms: what may be pulled.

@@ -1,7 +1,7 @@
 """Stopping rules, one file each, and the table of their names.
 
-Reading order: `protocol` (what a rule is); `betting` (the default); `scan` and `evidence`, `glr`, `pairwise` (checked after
-every pull); `phases` and `verification` (judged by the results of one interval); `vector_sets`.
+Reading order: `protocol` (what a rule is); `betting` (the default); `scan` and `evidence`, `glr`, `pairwise` (checked
+after every pull); `phases` and `verification` (judged by the results of one interval); `vector_sets`.
 
 To add a rule: a file with a `Rule`, and a line below.
 """
@@ -24,8 +24,8 @@ from surepick.stopping.vector_sets import PerCoordinate as PerCoordinate
 from surepick.stopping.vector_sets import PrintedSphere as PrintedSphere
 
 __all__ = [
-    "Betting", "Evidence", "GLR", "Pairwise", "MixGrid", "PerCoordinate", "PrintedSphere", "Rule", "RuleState", "Verdict",
-    "names",
+    "Betting", "Evidence", "GLR", "Pairwise", "MixGrid", "PerCoordinate", "PrintedSphere", "Rule", "RuleState",
+    "Verdict", "names",
 ]  # fmt: skip
 
 Stopping = str | Rule

@@ -170,7 +170,7 @@ class _GLRTest(PairTest):
 
 @final
 class RidgeEstimate:
-    """The first regulariser V of a least-squares state as a ridge: theta = (A + V)^-1 b, read like an estimate of its own."""
+    """The first regulariser V of a least-squares state as a ridge: theta = (A + V)^-1 b, read like an estimate."""
 
     def __init__(self, estimate: LeastSquares) -> None:
         self._estimate = estimate

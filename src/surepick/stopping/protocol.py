@@ -8,8 +8,8 @@
     exact            where do things stand? decides nothing
 
 What every proved rule needs: each arm was chosen from the past, before its reward was seen, and every reward is
-reported; the noise is sub-Gaussian with scale `noise_std` given the past; results arrive at moments that do not depend on
-their values; delta, epsilon, the rule and everything that enters a regulariser are fixed before the first reward.
+reported; the noise is sub-Gaussian with scale `noise_std` given the past; results arrive at moments that do not depend
+on their values; delta, epsilon, the rule and everything that enters a regulariser are fixed before the first reward.
 docs/guarantee.md has the theorems and what each rule allows beyond that.
 """
 

@@ -16,9 +16,10 @@ class ArmSetContract:
     """Inherit from it in a test file and say how your set is made; pytest finds the tests.
 
     The set may answer for rows (`surepick.arms.protocol.ArmSet`) or for vectors (`surepick.arms.vectors.VectorSet`).
-    Every answer is compared with brute force: over all rows, which are fetched, so make a set of at most a few thousand; or
-    over the arms of some rounds and the best arms of random parameters. All random numbers have fixed seeds, so that a
-    test that passes once passes always. Needs no test framework: each test is a method without arguments.
+    Every answer is compared with brute force: over all rows, which are fetched, so make a set of at most a few
+    thousand; or over the arms of some rounds and the best arms of random parameters. All random numbers have fixed
+    seeds, so that a test that passes once passes always. Needs no test framework: each test is a method without
+    arguments.
 
     Attributes:
         epsilon: slack at which sets of vectors are asked; about the scale on which arms of the set differ when
