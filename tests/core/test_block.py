@@ -67,7 +67,7 @@ def test_a_block_of_huge_rewards_keeps_the_noise() -> None:
     """Measured from a rough estimate, the block's own least squares is that of exact arithmetic to 1e-6 noise_std."""
     X, pulls = large_pulls(5000, 0)
     rough = np.array([float(value) for value in exact_theta(X, pulls[:10])])
-    block = Block.opened(rough, np.eye(3))
+    block = Block(np.zeros((3, 3)), np.zeros(3), rough, np.eye(3))
     for arm, reward in pulls:
         block.add(X[arm], reward)
     exact = exact_theta(X, pulls)

@@ -13,7 +13,7 @@ of z; the choice depends on arms and on the past, never on the block's rewards, 
 """
 
 from dataclasses import dataclass, field
-from typing import Self, final
+from typing import final
 
 import numpy as np
 
@@ -46,12 +46,6 @@ class Block:
     theta0: Array
     A0_inv: Array | None = field(default=None, repr=False)
     """None: nothing is known of theta - theta0 but that no reward is larger than `LARGEST_REWARD`."""
-
-    @classmethod
-    def opened(cls, theta0: Array, A0_inv: Array | None = None) -> Self:
-        """Return a block without pulls; what was known is copied."""
-        dim = len(theta0)
-        return cls(np.zeros((dim, dim)), np.zeros(dim), theta0.copy(), None if A0_inv is None else A0_inv.copy())
 
     def add(self, x: Array, reward: float) -> None:
         """Add a pull."""

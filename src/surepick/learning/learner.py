@@ -188,7 +188,8 @@ class Learner:
         Within an interval this is exact. Asks beyond it, while results are pending, follow the same plan and inform the
         estimate, but carry no bets: many workers that never wait cost pulls (see `docs/experiment.md`).
         """
-        n = check_count("n", n, least=1)
+        if not (type(n) is int and n >= 1):
+            n = check_count("n", n, least=1)
         if n > MOST_ASKS:
             raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further arms when needed.")
         numbers = []
@@ -219,8 +220,9 @@ class Learner:
         )
         if leader is not None:
             self._state.open(estimate, leader)
-        known = (np.zeros(self.white.dim), None) if theta is None else (theta, estimate.A_inv)
-        self._ledger.open(Block.opened(*known), length)
+        dim = self.white.dim
+        known = (np.zeros(dim), None) if theta is None else (theta.copy(), estimate.A_inv.copy())
+        self._ledger.open(Block(np.zeros((dim, dim)), np.zeros(dim), *known), length)
 
     def tell(self, arm: Arm, reward: float) -> None:
         """Take in a result, asked for or not. Of several pending asks of an arm the oldest is answered."""
@@ -248,7 +250,7 @@ class Learner:
         if self.stopped:
             return
         # A proof for arms fixed in advance covers the first n asks as a whole, not those that came in first.
-        if self._ledger.is_settled or not self._rule.is_fixed_design:
+        if self._state.decides_after_pulls and (self._ledger.is_settled or not self._rule.is_fixed_design):
             self._decide(self._state.after_pull(self.estimate))
         if block is not None:
             self._close(block)

@@ -58,6 +58,8 @@ class Pairwise(Rule):
 class PairwiseState(RuleState):
     """The pairwise rule at work; every check looks at all d arms, O(d^2)."""
 
+    decides_after_pulls = True
+
     def __init__(self, task: Task, kappa: float) -> None:
         super().__init__(task)
         self._kappa = kappa

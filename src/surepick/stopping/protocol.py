@@ -50,6 +50,9 @@ class Verdict:
 class RuleState(ABC):
     """A stopping rule at work on one task. Most rules leave most of it as it is here."""
 
+    decides_after_pulls: bool = False
+    """Whether `after_pull` says anything; else the rule decides between intervals."""
+
     def __init__(self, task: Task) -> None:
         self.task = task
         self.regularizers: Array = np.zeros((0, task.arms.dim, task.arms.dim))
@@ -67,7 +70,7 @@ class RuleState(ABC):
         """Take note that an interval begins."""
 
     def after_pull(self, estimate: LeastSquares) -> Verdict | None:
-        """Decide after a result; None if this rule decides between intervals."""
+        """Decide after a result, if the rule does so."""
         return None
 
     def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict | None:

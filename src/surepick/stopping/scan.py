@@ -388,6 +388,8 @@ class ScanState(RuleState):
         first_threshold: what is said of the threshold before there is an estimate.
     """
 
+    decides_after_pulls = True
+
     def __init__(
         self,
         task: Task,

@@ -173,7 +173,7 @@ class _Beside(RuleState):
     def __init__(self, task: Task, course: Course, decider: RuleState) -> None:
         super().__init__(task)
         self._course, self._decider = course, decider
-        self.regularizers = decider.regularizers
+        self.regularizers, self.decides_after_pulls = decider.regularizers, decider.decides_after_pulls
 
     def leader(self, estimate: LeastSquares) -> int:
         """Return who leads by the other rule."""
