@@ -49,6 +49,7 @@ import numpy as np
 
 from surepick.algorithms.options import Options
 from surepick.arms.view import Task
+from surepick.core.estimate import RidgeEstimate
 from surepick.core.linalg import Array, BoolArray, cholesky, solve_cholesky
 from surepick.core.thresholds import RidgeThreshold
 from surepick.errors import InvalidInput
@@ -57,7 +58,6 @@ from surepick.sampling.choosers import Asked, Chooser, Exploration, StartThenCho
 from surepick.sampling.games import AdaHedge, Optimism, OptimismKind, check_ridge, ridge_rule, ridge_threshold
 from surepick.sampling.protocol import Situation
 from surepick.sampling.tracking import check_share
-from surepick.stopping.glr import RidgeEstimate
 from surepick.stopping.protocol import Rule
 
 # Share of the G-optimal design in A(w): learned proportions saturate, and A(w) must stay invertible.

@@ -27,6 +27,7 @@ from surepick.algorithms.options import Options
 from surepick.arms.loss import largest_loss_bound
 from surepick.arms.view import Task
 from surepick.core.checks import check_number
+from surepick.core.estimate import RidgeEstimate
 from surepick.core.linalg import Array, cholesky, solve_lower
 from surepick.core.thresholds import RidgeThreshold
 from surepick.errors import InvalidInput
@@ -34,7 +35,6 @@ from surepick.sampling.alternatives import GreedyChoice, L1Allocation
 from surepick.sampling.choosers import Asked, Exploration, StartThenChoose
 from surepick.sampling.games import ridge_rule
 from surepick.sampling.protocol import Situation
-from surepick.stopping.glr import RidgeEstimate
 from surepick.stopping.protocol import Rule
 
 Selection = Literal["greedy", "ratio"]

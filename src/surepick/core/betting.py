@@ -31,15 +31,14 @@ Reference: mixture martingales, Robbins (1970), here with a truncated normal mix
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar, final
+from typing import final
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from surepick.arms.protocol import PairForms
+from surepick.arms.protocol import ArmSet, PairForms
 from surepick.core.block import NEGLIGIBLE, Block, fit, root_of
 from surepick.core.checks import (
     check_count,
@@ -52,44 +51,8 @@ from surepick.core.checks import (
 from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
 from surepick.errors import InvalidInput
 
-T = TypeVar("T")
-
 # From here on the normal distribution function is 1 to double precision.
 CERTAIN = 9.0
-
-
-class Candidates(Protocol):
-    """What the rule needs of an arm set."""
-
-    @property
-    def n_arms(self) -> int:
-        """Number of candidates K."""
-        ...
-
-    @property
-    def dim(self) -> int:
-        """Number of features d."""
-        ...
-
-    def copies(self, arm: int, /) -> IntArray:
-        """Candidates equal to this one, itself included."""
-        ...
-
-    def best(self, theta: Array, among: BoolArray | None = None, /) -> int:
-        """The candidate of `among` with the largest theta'z_b, the first of equals."""
-        ...
-
-    def pair_forms(
-        self,
-        leader: int,
-        vectors: Sequence[Array],
-        factors: Sequence[Array],
-        among: BoolArray,
-        work: Callable[[PairForms], T],
-        /,
-    ) -> Iterator[T]:
-        """Work done on U'y and |F'y|^2 of y = z_leader - z_b for all candidates b of `among`, piece by piece."""
-        ...
 
 
 def _tilted_log_ndtr(x: Array) -> Array:
@@ -171,7 +134,7 @@ class Wealth:
     Time: `place` O(d^2), `settle` one pass over the candidates not yet rejected, O(K d^2).
     """
 
-    def __init__(self, candidates: Candidates, *, delta: float, noise_std: float = 1.0, epsilon: float = 0.0) -> None:
+    def __init__(self, candidates: ArmSet, *, delta: float, noise_std: float = 1.0, epsilon: float = 0.0) -> None:
         self.log_price = -math.log(check_delta(delta))
         """log(1/delta): the evidence at which the rule stops."""
         self.noise_std, self.epsilon = check_noise_std(noise_std), check_epsilon(epsilon)

@@ -14,12 +14,12 @@ a billion times the noise would lose the noise in rounding, a sum of residuals d
 import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol, final
+from typing import Any, final
 
 import numpy as np
 
 from surepick.core.checks import check_count, check_matrix, check_number, check_vector
-from surepick.core.linalg import Array, solve_lower
+from surepick.core.linalg import Array, cholesky, solve_lower
 from surepick.errors import InvalidInput, NotEnoughData
 
 # A is called singular below the first value and, once it was not, again only below the second: a direction
@@ -35,64 +35,6 @@ GAIN_LIMIT = 100.0
 LARGEST = 1e150
 
 
-class Estimate(Protocol):
-    """What a stopping rule may read of an estimate."""
-
-    @property
-    def dim(self) -> int:
-        """Number of features d."""
-        ...
-
-    @property
-    def n_pulls(self) -> int:
-        """Number of pulls t so far."""
-        ...
-
-    @property
-    def has_theta(self) -> bool:
-        """Whether theta exists."""
-        ...
-
-    @property
-    def theta(self) -> Array:
-        """The estimate (d,)."""
-        ...
-
-    @property
-    def A(self) -> Array:  # noqa: N802 - the letter of the notation
-        """Information (d, d)."""
-        ...
-
-    @property
-    def A_inv(self) -> Array:  # noqa: N802 - the letter of the notation
-        """Its inverse (d, d)."""
-        ...
-
-    @property
-    def counts(self) -> Mapping[int, int]:
-        """Pulls per arm."""
-        ...
-
-    @property
-    def logdets(self) -> Array:
-        """Log-determinants log det(I + V_j^-1 A), (J,)."""
-        ...
-
-    @property
-    def regularized_inverses(self) -> Array:
-        """Matrices (A + V_j)^-1 (J, d, d)."""
-        ...
-
-    def slots(self, regularizers: Array) -> slice:
-        """Return where these regularisers stand among those whose log-determinants are followed."""
-        ...
-
-    def factor(self) -> Array:
-        """Return F (d, d) with |F'y|^2 = y'A^-1 y."""
-        ...
-
-
-@final
 class LeastSquares:
     """Least-squares estimate of theta, kept current in O(d^2) per pull.
 
@@ -340,6 +282,36 @@ class LeastSquares:
             self._inverses[0], self._logdets[0] = _inverse_and_logdet(self._A)
         elif self._n_pulls >= self._dim:
             self._gain_theta()
+
+
+@final
+class RidgeEstimate(LeastSquares):
+    """The same state read with its first regulariser V as a ridge: theta = (A + V)^-1 b; to be read, not updated."""
+
+    def __init__(self, estimate: LeastSquares) -> None:
+        self.__dict__ = estimate.__dict__
+
+    @property
+    def theta(self) -> Array:
+        """The ridge estimate."""
+        theta: Array = self.A_inv.dot(self.b)
+        return theta
+
+    @property
+    def A(self) -> Array:  # noqa: N802 - the letter of the notation
+        """A + V."""
+        total: Array = self._A + self._V[0]
+        return total
+
+    @property
+    def A_inv(self) -> Array:  # noqa: N802 - the letter of the notation
+        """(A + V)^-1."""
+        inverse: Array = self.regularized_inverses[0]
+        return inverse
+
+    def factor(self) -> Array:
+        """Return F with |F'y|^2 = y'(A + V)^-1 y."""
+        return solve_lower(cholesky(self.A), np.eye(self.dim)).T
 
 
 def _equilibrated_cholesky(M: Array) -> tuple[Array, Array]:

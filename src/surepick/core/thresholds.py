@@ -10,11 +10,12 @@ Reference: Jedra and Proutiere (2020), "Optimal Best-arm Identification in Linea
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Literal, Protocol, final
+from typing import Literal, final
 
 import numpy as np
 import scipy
@@ -100,110 +101,96 @@ def mix_grid_threshold(
     return threshold
 
 
-class Threshold(Protocol):
-    """What a GLR rule needs of a threshold."""
+@dataclass(frozen=True, kw_only=True)
+class Threshold(ABC):
+    """What a GLR rule needs of a threshold.
 
-    @property
-    def name(self) -> str:
-        """The preset's name."""
-        ...
+    Args:
+        name: of the rule.
+        u: the u of log det(I + A/(u c)), or None if no log-determinant is used.
+        guarantee: what is proved about a rule that uses it.
+        needs_floor: whether the proof also asks for A >= c I before stopping.
+    """
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is proved about a rule that uses it."""
-        ...
-
-    @property
-    def needs_floor(self) -> bool:
-        """Whether the proof also asks for A >= c I before stopping."""
-        ...
-
-    @property
-    def u(self) -> float | None:
-        """The u of log det(I + A/(u c)), or None if no log-determinant is used."""
-        ...
+    name: str
+    u: float | None = None
+    guarantee: Guarantee = "proved"
+    needs_floor: bool = False
 
     def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
         """Return the threshold; broadcasts over n_pulls and logdet. `logdet` is ignored if `u` is None."""
-        ...
+        t, logdets = np.asarray(n_pulls, dtype=np.float64), np.asarray(logdet, dtype=np.float64)
+        return self.value(t, dim, logdets, delta=delta, noise_std=noise_std)
+
+    @abstractmethod
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
+        """Return the threshold."""
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeterminantThreshold:
+@dataclass(frozen=True, kw_only=True)
+class DeterminantThreshold(Threshold):
     """The paper's threshold with given u; `union_over_time` adds the union bound over rounds of section 5."""
 
-    name: str
     u: float
     union_over_time: bool
-    guarantee: Guarantee = "proved"
     needs_floor: bool = True
 
-    def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
         """See `determinant_threshold`."""
-        risk = delta_at_round(n_pulls, delta=delta) if self.union_over_time else delta
+        risk = delta_at_round(t, delta=delta) if self.union_over_time else delta
         return determinant_threshold(logdet, delta=risk, u=self.u, noise_std=noise_std)
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemarkThreshold:
+@dataclass(frozen=True, kw_only=True)
+class RemarkThreshold(Threshold):
     """The simple form 2 noise_std^2 log(t^(d/2)/delta); proved with c = max |x|^2 (or larger) only."""
 
     name: str = "paper-remark"
-    u: None = None
-    guarantee: Guarantee = "proved"
     needs_floor: bool = True
 
-    def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
         """See `remark_threshold`."""
-        return remark_threshold(n_pulls, dim, delta=delta, noise_std=noise_std)
+        return remark_threshold(t, dim, delta=delta, noise_std=noise_std)
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeuristicThreshold:
+@dataclass(frozen=True, kw_only=True)
+class HeuristicThreshold(Threshold):
     """A formula of the number of pulls that is not proved."""
 
-    name: str
     formula: Callable[..., Array]
-    u: None = None
     guarantee: Guarantee = "heuristic"
-    needs_floor: bool = False
 
-    def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
         """Return the formula's value."""
-        return self.formula(n_pulls, delta=delta, noise_std=noise_std)
+        return self.formula(t, delta=delta, noise_std=noise_std)
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnionThreshold:
+@dataclass(frozen=True, kw_only=True)
+class UnionThreshold(Threshold):
     """scale noise_std^2 log(factor t^2 n_tests / delta): a union bound over n_tests pairs and over all times.
 
     Proved for pulls that depend on no reward, if scale >= 1 and factor >= pi^2/6 (or scale makes up for a smaller
     factor): given the arms each test is a single Gaussian tail, and the risks delta/(factor t^2) sum to delta.
     """
 
-    name: str
     n_tests: int
     scale: float = 1.0
     factor: float = math.pi**2 / 6.0
-    u: None = None
-    guarantee: Guarantee = "proved"
-    needs_floor: bool = False
 
-    def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
         """Return the threshold at these numbers of pulls."""
-        t = np.asarray(n_pulls, dtype=np.float64)
         inside = math.log(self.factor) + 2.0 * np.log(t) + math.log(self.n_tests) - math.log(delta)
         threshold: Array = self.scale * noise_std**2 * inside
         return threshold
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RidgeThreshold:
+@dataclass(frozen=True, kw_only=True)
+class RidgeThreshold(Threshold):
     """(noise_std sqrt(log(n_tests/delta) + growth) + sqrt(ridge/2) norm_bound)^2, for a ridge estimate.
 
     growth is half the log-determinant log det(I + A/ridge), or its bound (d/2) log(1 + t L^2/(ridge d)) if the
@@ -213,20 +200,16 @@ class RidgeThreshold:
     Reference: Abbasi-Yadkori, Pal and Szepesvari (2011), Theorem 2.
     """
 
-    name: str
     ridge: float
     norm_bound: float
     n_tests: int = 1
     largest_norm: float | None = None
     u: float = 1.0
-    guarantee: Guarantee = "proved"
-    needs_floor: bool = False
 
-    def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
         """Return the threshold."""
-        growth = 0.5 * np.asarray(logdet, dtype=np.float64)
+        growth = 0.5 * logdet
         if self.largest_norm is not None:
-            t = np.asarray(n_pulls, dtype=np.float64)
             growth = 0.5 * dim * np.log1p(t * self.largest_norm**2 / (self.ridge * dim))
         price = math.log(self.n_tests) - math.log(delta) + growth
         threshold: Array = (noise_std * np.sqrt(price) + math.sqrt(self.ridge / 2.0) * self.norm_bound) ** 2
@@ -254,8 +237,8 @@ def gaussian_price(x: float) -> float:
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairsThreshold:
+@dataclass(frozen=True, kw_only=True)
+class PairsThreshold(Threshold):
     """noise_std^2 (2 C(log((K - 1)/delta)/2) + 4 log(4 + log(t/2))), C = `gaussian_price`: K arms, each with its mean.
 
     Published proof, for any sampling of K = d linearly independent arms and Gaussian noise: then a pair is judged from
@@ -267,13 +250,10 @@ class PairsThreshold:
 
     n_arms: int
     name: str = "gaussian-pairs"
-    u: None = None
     guarantee: Guarantee = "published"
-    needs_floor: bool = False
 
-    def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
         """Return the threshold at these numbers of pulls."""
-        t = np.asarray(n_pulls, dtype=np.float64)
         fixed = 2.0 * gaussian_price(0.5 * (math.log(self.n_arms - 1) - math.log(delta)))
         threshold: Array = noise_std**2 * (fixed + 4.0 * np.log(4.0 + np.log(0.5 * t)))
         return threshold

@@ -14,7 +14,7 @@ import numpy as np
 from surepick.arms.protocol import PairScore
 from surepick.arms.view import Task
 from surepick.core.checks import check_matrix
-from surepick.core.estimate import Estimate
+from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, log_evidence
 from surepick.core.linalg import Array
 from surepick.core.thresholds import Guarantee
@@ -80,10 +80,10 @@ class _EvidenceTest(PairTest):
         self._limit = math.log(1.0 / task.delta)
         self._scale = 0.5 / task.noise_std**2
 
-    def threshold(self, estimate: Estimate) -> float:
+    def threshold(self, estimate: LeastSquares) -> float:
         return self._limit
 
-    def pair(self, estimate: Estimate, difference: Array) -> float:
+    def pair(self, estimate: LeastSquares, difference: Array) -> float:
         u = estimate.A_inv.dot(difference)
         q1 = float(difference.dot(u))
         if not q1 > 0.0:
@@ -95,25 +95,25 @@ class _EvidenceTest(PairTest):
         top = self._scale * reach * reach
         return self._mixed(estimate, [top / (q1 + kappa * q2) for kappa in self._mixture.kappas])
 
-    def shifted(self, estimate: Estimate, shift: Array, factor: float) -> float:
+    def shifted(self, estimate: LeastSquares, shift: Array, factor: float) -> float:
         # |shift|^2 in the norm A (A + V_j)^-1 A, all j at once.
         w = estimate.A.dot(shift)
         inverses = estimate.regularized_inverses[self.slots(estimate)]
         return self._mixed(estimate, (inverses.dot(w).dot(w) * (factor * factor * self._scale)).tolist())
 
-    def _mixed(self, estimate: Estimate, exponents: list[float]) -> float:
+    def _mixed(self, estimate: LeastSquares, exponents: list[float]) -> float:
         # Plain floats: on a handful of terms they are faster than arrays.
         weights = self._mixture.log_weights - 0.5 * estimate.logdets[self.slots(estimate)]
         terms = [weight + exponent for weight, exponent in zip(weights.tolist(), exponents, strict=True)]
         top = max(terms)
         return float(top + math.log(sum([math.exp(term - top) for term in terms])))
 
-    def factors(self, estimate: Estimate) -> Sequence[Array]:
+    def factors(self, estimate: LeastSquares) -> Sequence[Array]:
         F = estimate.factor()
         A_inv = F @ F.T
         return [F, A_inv if self._root is None else A_inv @ self._root]
 
-    def score(self, estimate: Estimate) -> PairScore:
+    def score(self, estimate: LeastSquares) -> PairScore:
         logdets = estimate.logdets[self.slots(estimate)]
 
         def evidence(gap: Array, q1: Array, q2: Array) -> Array:

@@ -6,7 +6,7 @@ Reference: Jedra and Proutiere (2020), section 3.4; `core.thresholds` has the fo
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -15,9 +15,9 @@ import numpy as np
 from surepick.arms.protocol import PairScore
 from surepick.arms.view import Task
 from surepick.core.checks import check_number
-from surepick.core.estimate import Estimate, LeastSquares
+from surepick.core.estimate import LeastSquares, RidgeEstimate
 from surepick.core.evidence import glr
-from surepick.core.linalg import Array, IntArray, cholesky, solve_lower
+from surepick.core.linalg import Array, IntArray
 from surepick.core.thresholds import THRESHOLDS, Guarantee, Threshold
 from surepick.errors import InvalidInput
 from surepick.stopping.protocol import Rule
@@ -111,7 +111,7 @@ class GLR(Rule):
 class _RidgeState(ScanState):
     """Reads the ridge estimate of the first regulariser."""
 
-    def read(self, estimate: LeastSquares) -> Estimate:
+    def read(self, estimate: LeastSquares) -> LeastSquares:
         """Return the ridge estimate."""
         return RidgeEstimate(estimate)
 
@@ -130,7 +130,7 @@ class _GLRTest(PairTest):
         self._metric_root = np.linalg.cholesky(metric)
         self._is_floor_reached = not rule.preset.needs_floor
 
-    def threshold(self, estimate: Estimate) -> float:
+    def threshold(self, estimate: LeastSquares) -> float:
         logdets = estimate.logdets[self.slots(estimate)]
         price: Any = self._preset(
             n_pulls=estimate.n_pulls,
@@ -141,24 +141,24 @@ class _GLRTest(PairTest):
         )
         return float(price) / self.noise_std**2
 
-    def pair(self, estimate: Estimate, difference: Array) -> float:
+    def pair(self, estimate: LeastSquares, difference: Array) -> float:
         q = float(difference @ (estimate.A_inv @ difference))
         if not q > 0.0:
             return math.inf
         reach = max(float(difference @ estimate.theta) + self.epsilon, 0.0) / self.noise_std
         return reach * reach / (2.0 * q)
 
-    def shifted(self, estimate: Estimate, shift: Array, factor: float) -> float:
+    def shifted(self, estimate: LeastSquares, shift: Array, factor: float) -> float:
         moved = factor / self.noise_std
         return 0.5 * moved * moved * float(shift @ (estimate.A @ shift))
 
-    def factors(self, estimate: Estimate) -> Sequence[Array]:
+    def factors(self, estimate: LeastSquares) -> Sequence[Array]:
         return [estimate.factor()]
 
-    def score(self, estimate: Estimate) -> PairScore:
+    def score(self, estimate: LeastSquares) -> PairScore:
         return lambda gap, q: glr(gap, q, self.epsilon) / self.noise_std**2
 
-    def floor_reached(self, estimate: Estimate) -> bool:
+    def floor_reached(self, estimate: LeastSquares) -> bool:
         # A only grows, so once reached the floor stays reached.
         if not self._is_floor_reached and self._c is not None:
             half = np.linalg.solve(self._metric_root, estimate.A)
@@ -166,67 +166,3 @@ class _GLRTest(PairTest):
             smallest = float(np.linalg.eigvalsh(0.5 * (whitened + whitened.T))[0])
             self._is_floor_reached = smallest >= self._c * (1.0 - FLOOR_ROUNDING)
         return self._is_floor_reached
-
-
-@final
-class RidgeEstimate:
-    """The first regulariser V of a least-squares state as a ridge: theta = (A + V)^-1 b, read like an estimate."""
-
-    def __init__(self, estimate: LeastSquares) -> None:
-        self._estimate = estimate
-
-    @property
-    def dim(self) -> int:
-        """Number of features d."""
-        return self._estimate.dim
-
-    @property
-    def n_pulls(self) -> int:
-        """Number of pulls t so far."""
-        return self._estimate.n_pulls
-
-    @property
-    def has_theta(self) -> bool:
-        """Whether theta exists: always, but nothing is decided before the pulled arms span."""
-        return self._estimate.has_theta
-
-    @property
-    def theta(self) -> Array:
-        """The ridge estimate (A + V)^-1 b."""
-        theta: Array = self.A_inv.dot(self._estimate.b)
-        return theta
-
-    @property
-    def A(self) -> Array:  # noqa: N802 - the letter of the notation
-        """A + V."""
-        total: Array = self._estimate.A + self._estimate.regularizers[0]
-        return total
-
-    @property
-    def A_inv(self) -> Array:  # noqa: N802 - the letter of the notation
-        """(A + V)^-1."""
-        inverse: Array = self._estimate.regularized_inverses[0]
-        return inverse
-
-    @property
-    def counts(self) -> Mapping[int, int]:
-        """Pulls per arm."""
-        return self._estimate.counts
-
-    @property
-    def logdets(self) -> Array:
-        """Log-determinants of the state."""
-        return self._estimate.logdets
-
-    @property
-    def regularized_inverses(self) -> Array:
-        """Regularised inverses of the state."""
-        return self._estimate.regularized_inverses
-
-    def slots(self, regularizers: Array) -> slice:
-        """Return where these regularisers stand in the state."""
-        return self._estimate.slots(regularizers)
-
-    def factor(self) -> Array:
-        """Return F with |F'y|^2 = y'(A + V)^-1 y."""
-        return solve_lower(cholesky(self.A), np.eye(self.dim)).T

@@ -46,7 +46,7 @@ import numpy as np
 from surepick.arms.protocol import ArmSet, PairForms, PairScore
 from surepick.arms.view import Task
 from surepick.core.checks import check_number
-from surepick.core.estimate import Estimate, LeastSquares
+from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.stopping.protocol import RuleState, Verdict
@@ -69,36 +69,36 @@ class PairTest(ABC):
     def __init__(self, task: Task, regularizers: Array, *, is_strict: bool) -> None:
         self.epsilon, self.noise_std = task.epsilon, task.noise_std
         self.regularizers, self.is_strict = regularizers, is_strict
-        self._seen: Estimate | None = None
+        self._seen: LeastSquares | None = None
         self._slots = slice(0, 0)
 
-    def slots(self, estimate: Estimate) -> slice:
+    def slots(self, estimate: LeastSquares) -> slice:
         """Return where the regularisers stand in this estimate."""
         if estimate is not self._seen:
             self._slots, self._seen = estimate.slots(self.regularizers), estimate
         return self._slots
 
     @abstractmethod
-    def threshold(self, estimate: Estimate) -> float:
+    def threshold(self, estimate: LeastSquares) -> float:
         """Return what the statistic is compared with now; above 0."""
 
     @abstractmethod
-    def pair(self, estimate: Estimate, difference: Array) -> float:
+    def pair(self, estimate: LeastSquares, difference: Array) -> float:
         """Return the statistic of one pair from leader - rival (d,)."""
 
     @abstractmethod
-    def shifted(self, estimate: Estimate, shift: Array, factor: float) -> float:
+    def shifted(self, estimate: LeastSquares, shift: Array, factor: float) -> float:
         """Return the largest statistic of any direction that a move of theta by factor * `shift` explains."""
 
     @abstractmethod
-    def factors(self, estimate: Estimate) -> Sequence[Array]:
+    def factors(self, estimate: LeastSquares) -> Sequence[Array]:
         """Return the factors whose quadratic forms `score` takes."""
 
     @abstractmethod
-    def score(self, estimate: Estimate) -> PairScore:
+    def score(self, estimate: LeastSquares) -> PairScore:
         """Return the statistic as a function of arrays gap, quad_1, quad_2, ..."""
 
-    def floor_reached(self, estimate: Estimate) -> bool:
+    def floor_reached(self, estimate: LeastSquares) -> bool:
         """Whether the pulls satisfy whatever else the rule asks before it may stop."""
         return True
 
@@ -144,7 +144,7 @@ class LazyScan:
         self.n_leader_passes = 0
         """Cheaper passes so far that only looked up the leader."""
 
-    def check(self, estimate: Estimate) -> Verdict:
+    def check(self, estimate: LeastSquares) -> Verdict:
         """Decide; `estimate` must have a theta."""
         threshold = self._test.threshold(estimate)
         below = threshold * (1.0 - MARGIN)
@@ -175,7 +175,7 @@ class LazyScan:
                 return self._not_yet(reference, value, threshold)
         return self._scan(estimate, reference, threshold)
 
-    def look(self, estimate: Estimate) -> Verdict:
+    def look(self, estimate: LeastSquares) -> Verdict:
         """Scan all arms and report, without changing this state."""
         leader = self._arms.best(estimate.theta)
         test = self._test
@@ -194,7 +194,7 @@ class LazyScan:
             is_exact=False,
         )
 
-    def _leader_statistic(self, estimate: Estimate, reference: _Reference, below: float) -> float:
+    def _leader_statistic(self, estimate: LeastSquares, reference: _Reference, below: float) -> float:
         """Condition (i): an upper bound on the statistic if the leader is in the pool."""
         if not len(reference.pool):
             return self._test.pair(estimate, reference.leader_row - self._rival_row)
@@ -207,7 +207,7 @@ class LazyScan:
             value = min(value, self._test.pair(estimate, row - reference.leader_row))
         return value
 
-    def _takeover_statistic(self, estimate: Estimate, reference: _Reference) -> float:
+    def _takeover_statistic(self, estimate: LeastSquares, reference: _Reference) -> float:
         """Condition (ii): an upper bound on the statistic if the leader is some arm outside the pool."""
         if reference.factor == 0.0:
             return -math.inf
@@ -215,7 +215,7 @@ class LazyScan:
             return math.inf
         return self._test.shifted(estimate, estimate.theta - reference.theta, reference.factor)
 
-    def _find_leader(self, estimate: Estimate) -> _Reference:
+    def _find_leader(self, estimate: LeastSquares) -> _Reference:
         theta = estimate.theta
         leader = self._arms.best(theta)
         row = self._arms.gather([leader])[0]
@@ -229,7 +229,7 @@ class LazyScan:
         factor = 0.0 if len(near.index) < POOL_SIZE else max(1.0, epsilon / lead) if lead > 0.0 else math.inf
         return _Reference(leader, row, theta, factor, pool, self._arms.gather(pool))
 
-    def _scan(self, estimate: Estimate, reference: _Reference, threshold: float) -> Verdict:
+    def _scan(self, estimate: LeastSquares, reference: _Reference, threshold: float) -> Verdict:
         self.n_scans += 1
         test = self._test
         rival = self._arms.most_confusing(
@@ -286,7 +286,7 @@ class EliminatingScan:
         known = self._refuted.get(leader)
         return None if known is None else known.alive
 
-    def check(self, estimate: Estimate) -> Verdict:
+    def check(self, estimate: LeastSquares) -> Verdict:
         """Refute what can be refuted and say whether the leader has alternatives left."""
         test, threshold = self._test, self._test.threshold(estimate)
         if estimate.n_pulls < self._next_pass:
@@ -310,7 +310,7 @@ class EliminatingScan:
         self._rival_row = self._arms.gather([self._rival])[0]
         return verdict
 
-    def look(self, estimate: Estimate) -> Verdict:
+    def look(self, estimate: LeastSquares) -> Verdict:
         """Say where the current leader stands, deciding nothing: what is refuted, and who leads, `check` says."""
         leader = self._arms.best(estimate.theta)
         alive = None if self._is_refuted(leader) else self.alive(leader)
@@ -322,7 +322,7 @@ class EliminatingScan:
         return alive is not None and not alive.any()
 
     @one_blas_thread
-    def _refute(self, estimate: Estimate, leader: int, threshold: float) -> tuple[Verdict, int]:
+    def _refute(self, estimate: LeastSquares, leader: int, threshold: float) -> tuple[Verdict, int]:
         """Refute what can be refuted now; also the hardest of those left, or of all if none is."""
         test, is_allowed = self._test, self._test.floor_reached(estimate)
         refuted, hardest, hardest_left = [], [], []
@@ -356,7 +356,7 @@ class EliminatingScan:
         others[self._arms.copies(leader)] = False
         return others
 
-    def _scores(self, estimate: Estimate, leader: int, among: BoolArray | None) -> Iterator[tuple[IntArray, Array]]:
+    def _scores(self, estimate: LeastSquares, leader: int, among: BoolArray | None) -> Iterator[tuple[IntArray, Array]]:
         """Yield the statistics of the leader against these alternatives (None: all), piece by piece."""
         score = self._test.score(estimate)
 
@@ -425,7 +425,7 @@ class ScanState(RuleState):
         """Cheaper passes made by checks that only looked up the leader."""
         return self._scan.n_leader_passes
 
-    def read(self, estimate: LeastSquares) -> Estimate:
+    def read(self, estimate: LeastSquares) -> LeastSquares:
         """Return the estimate that the rule reads."""
         return estimate
 
