@@ -1,0 +1,23 @@
+"""The examples that are scripts: they end well and say what they found."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("certified_design.py", "verified: True"),
+        ("three_best.py", "The 3 best of 8 mixtures are (0, 1, 4), after 91 measurements (proved)."),
+        ("own_rule.py", "after 65 pulls: without any guarantee (precision rule)"),
+    ],
+)
+def test_an_example_says_what_it_found(script: str, said: str) -> None:
+    """A seeded run of the script as a reader would start it."""
+    done = subprocess.run([sys.executable, str(EXAMPLES / script)], capture_output=True, text=True, check=True)
+    assert said in done.stdout
