@@ -25,10 +25,9 @@ def main() -> tuple[int, ...]:
     triples = list(combinations(range(len(mixtures)), M))
     sums = np.array([mixtures[list(triple)].sum(axis=0) for triple in triples])
     result = sp.identify(mixtures, measure, candidates=sums, noise_std=0.3, delta=0.05)
-    best = triples[result.best]
-    print(
-        f"The {M} best of {len(mixtures)} mixtures are {best}, after {result.n_pulls} measurements ({result.guarantee})."
-    )
+    best: tuple[int, ...] = triples[result.best]
+    found = f"The {M} best of {len(mixtures)} mixtures are {best}"
+    print(f"{found}, after {result.n_pulls} measurements ({result.guarantee}).")
     return best
 
 
