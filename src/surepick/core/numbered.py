@@ -11,6 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from surepick.core.linalg import Array, IntArray, triangular, upper_inverse
+from surepick.core.sizes import check_features
 from surepick.core.vectors import Confusion, VectorSet
 
 
@@ -21,6 +22,9 @@ class NumberedVectors:
     Args:
         vectors: the set.
         seed: of the rounds of its design.
+
+    Raises:
+        InvalidInput: features are too large or too small, see `core.sizes`.
     """
 
     def __init__(self, vectors: VectorSet, seed: int) -> None:
@@ -29,6 +33,7 @@ class NumberedVectors:
         self.round_length = len(first)
         # R'R = information per pull of the first round, by QR, which does not square the condition number.
         self.back = triangular(first / math.sqrt(len(first)))
+        check_features(self.back)
         self.map = upper_inverse(self.back)
         self._rows: list[Array] = []
         self._numbers: dict[bytes, int] = {}

@@ -22,6 +22,8 @@ from numpy.typing import ArrayLike
 
 from surepick.core.evidence import Mixture, epsilon_bound
 from surepick.core.linalg import Array
+from surepick.core.sizes import LARGEST
+from surepick.errors import InvalidInput
 
 Guarantee = Literal["proved", "published", "heuristic", "none"]
 """What is known about the error probability of a rule: "proved" in the docs, or "published" in a paper cited there."""
@@ -221,6 +223,10 @@ class RidgeThreshold:
     u: float = 1.0
     guarantee: Guarantee = "proved"
     needs_floor: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.norm_bound <= LARGEST:
+            raise InvalidInput(f"`norm_bound` must be at most {LARGEST:g}, got {self.norm_bound:g}; use other units.")
 
     def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
         """Return the threshold."""

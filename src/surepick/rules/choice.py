@@ -90,7 +90,10 @@ def stopping_rule(
     if stopping == "betting":
         return BettingRule(delta=ground.delta, noise_std=ground.noise_std, epsilon=ground.epsilon)
     if stopping == "evidence":
-        white = None if regularizer is None else arms.map.T @ check_matrix("regularizer", regularizer) @ arms.map
+        white = None
+        if regularizer is not None:
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused as a regulariser
+                white = arms.map.T @ check_matrix("regularizer", regularizer) @ arms.map
         return EveryPull(
             EvidenceRule(
                 delta=ground.delta,

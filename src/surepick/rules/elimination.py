@@ -141,11 +141,7 @@ class EliminatingScan:
         score = self._test.score(estimate)
 
         def scored(forms: PairForms) -> tuple[IntArray, Array]:
-            # Rows so close that squares vanish count as one arm, as they do in `pair`.
-            with np.errstate(divide="ignore", invalid="ignore"):
-                scores = np.array(score(forms.products[0], *forms.squares), dtype=np.float64)
-            scores[np.isnan(scores)] = np.inf
-            return forms.index, scores
+            return forms.index, np.asarray(score(forms.products[0], *forms.squares), dtype=np.float64)
 
         among = self._others(leader) if among is None else among
         return self._arms.pair_forms(leader, [estimate.theta], self._test.factors(estimate), among, scored)

@@ -7,14 +7,19 @@ compare are all of them, unless they eliminate, and the leader is the best estim
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
+
 from surepick.core.arms import ArmSet
 from surepick.core.block import Block
 from surepick.core.estimate import Estimate, LeastSquares
 from surepick.core.linalg import Array, BoolArray
 from surepick.core.thresholds import Guarantee
+from surepick.errors import InvalidInput
 from surepick.rules.ridge import RidgeEstimate
 from surepick.rules.stopping import EvidenceRule, GLRRule, PairwiseRule
 from surepick.rules.verdict import StoppingState, Verdict
+
+SMALLEST_REGULARIZER = 1e-15
 
 
 @final
@@ -40,8 +45,21 @@ class EveryPull:
         return self.rule.guarantee
 
     def regularizers(self, dim: int) -> Array:
-        """Return the matrices (J, d, d) whose log-determinants the estimate must follow."""
-        return self.rule.regularizers(dim)
+        """Return the matrices (J, d, d) whose log-determinants the estimate must follow.
+
+        Raises:
+            InvalidInput: one is so small beside the arms, of size 1 in whitened coordinates, that A plus it is singular
+                to rounding until the pulls span.
+        """
+        V = self.rule.regularizers(dim)
+        least = float(np.linalg.eigvalsh(V).min(initial=np.inf)) if np.isfinite(V).all() else np.inf
+        if least < SMALLEST_REGULARIZER:
+            raise InvalidInput(
+                f'the rule "{self.name}" needs a regulariser of at least {SMALLEST_REGULARIZER:g} beside arms of size '
+                f"1, got {least:.3g}; use features of similar size, a larger `ridge` or `regularizer`, or a rule "
+                'without one such as "betting".'
+            )
+        return V
 
     def work_on(self, candidates: ArmSet) -> "EveryPullState":
         """Return a fresh state for these candidates."""

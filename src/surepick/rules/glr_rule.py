@@ -112,9 +112,9 @@ class _GLRTest:
         self._regularizers = rule.regularizers(dim)
         self._seen: Estimate | None = None
         self._slots = slice(0, 0)
-        # A >= c M if and only if the smallest eigenvalue of R^-1 A R^-T is at least c, where M = R R'.
-        self._metric_root = np.linalg.cholesky(square_matrix("metric", rule.metric, dim))
         self._is_floor_reached = not rule.preset.needs_floor
+        # A >= c M if and only if the smallest eigenvalue of R^-1 A R^-T is at least c, where M = R R'.
+        self._metric_root = _root(square_matrix("metric", rule.metric, dim)) if rule.preset.needs_floor else np.eye(dim)
 
     def threshold(self, estimate: Estimate) -> float:
         if estimate is not self._seen:
@@ -156,3 +156,12 @@ class _GLRTest:
             smallest = float(np.linalg.eigvalsh(0.5 * (whitened + whitened.T))[0])
             self._is_floor_reached = smallest >= self._rule.c * (1.0 - FLOOR_ROUNDING)
         return self._is_floor_reached
+
+
+def _root(metric: Array) -> Array:
+    try:
+        return np.asarray(np.linalg.cholesky(metric), dtype=np.float64)
+    except np.linalg.LinAlgError as error:
+        raise InvalidInput(
+            "`metric` must be positive definite, got one that is not, to rounding; use features of similar size."
+        ) from error
