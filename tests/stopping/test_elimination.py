@@ -175,18 +175,23 @@ def test_passes_wait_for_the_floor() -> None:
     assert state.n_scans < 100
 
 
-def test_rows_too_close_to_compare_are_one_arm() -> None:
-    """Squares of a difference of 1e-170 vanish; the rule stops as if the copy were not there."""
+@pytest.mark.parametrize("elimination", [True, False])
+@pytest.mark.parametrize("is_glr", [True, False])
+def test_rows_too_close_to_compare_are_no_evidence(is_glr: bool, elimination: bool) -> None:
+    """Squares of a difference of 1e-170 vanish: such a row is never refuted, unless it cannot lose epsilon."""
     X = np.array([[1.0, 0.0], [1.0, 1e-170], [0.0, 1.0]])
-    learner = sp.create_learner("lazy-track-and-stop", X, delta=0.1, stopping="evidence", epsilon=0.3)
-    rng = np.random.default_rng(1)
-    for _ in range(500):
-        if learner.stopped:
-            break
-        arm = learner.next_arms(1)[0]
-        learner.tell(arm, float(X[arm] @ [2.0, 0.0] + rng.standard_normal()))
-    assert learner.stopped
-    assert learner.decision.best in (0, 1)
+    for epsilon in (0.0, 0.3):
+        rule: EvidenceRule | GLRRule = EvidenceRule(delta=0.1, epsilon=epsilon, elimination=elimination)
+        if is_glr:
+            rule = GLRRule(threshold="log-t", delta=0.1, epsilon=epsilon, elimination=elimination)
+        estimate = LeastSquares(2, rule.regularizers(2))
+        state = rule.start(FiniteArms(X))
+        rng = np.random.default_rng(1)
+        stopped = False
+        for t in range(400):
+            estimate.update(X[2 * (t % 2)], float(X[2 * (t % 2)] @ [2.0, 0.0] + rng.standard_normal()))
+            stopped = stopped or state.check(estimate).stopped
+        assert stopped == (epsilon > 0.0)
 
 
 def test_options_of_plain_scans_are_refused() -> None:

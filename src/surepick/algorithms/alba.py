@@ -44,6 +44,7 @@ from surepick.core.design.solve import optimal_design
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, IntArray
 from surepick.core.rows import square_norms
+from surepick.core.sizes import LARGEST
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.sampling.phases import PlannedBlocks, Proportions, candidates_left, without_idle_arms
@@ -92,8 +93,11 @@ class Alba(Options):
                 'is known, use variant="practical", which needs none.'
             )
         bound = check_number("reward_bound", self.reward_bound, needed="a bound on the size of expected rewards")
-        if not bound > 0.0:
-            raise InvalidInput(f"`reward_bound` must be above 0, got {bound}; take the largest reward to be expected.")
+        if not 0.0 < bound <= LARGEST:
+            raise InvalidInput(
+                f"`reward_bound` must be above 0 and at most {LARGEST:g}, got {bound}; take the largest reward to be "
+                "expected."
+            )
         return bound
 
 
@@ -257,7 +261,7 @@ class AlbaState(EliminationState):
         best, gap, width = self._compared(Z, block)
         others = ~np.isin(left, candidates.copies(int(left[best])))
         self._alive[left[others & (gap > width)]] = False
-        self._lead = float(np.min(((gap + epsilon) / np.maximum(width, 1e-300))[others], initial=1e300))
+        self._lead = float(np.min(((gap + epsilon) / np.maximum(width, 1e-180))[others], initial=1e300))
         is_within_epsilon = epsilon > 0.0 and self._lead > 1.0
         if is_within_epsilon or not (others & self._alive[left]).any():
             self._answer = int(left[best])

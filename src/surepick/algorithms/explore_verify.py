@@ -85,6 +85,7 @@ def scaled_directions(
     is_rival = np.ones(candidates.n_arms, dtype=bool) if among is None else among.copy()
     is_rival[candidates.copies(leader)] = False
     Y = candidates.gather([leader]) - candidates.gather(np.flatnonzero(is_rival))
+    Y = Y[Y.any(axis=1)]  # rows that are equal once rounded have no direction to be told apart in
     if situation.theta is None:
         return Y
     gap = Y @ situation.theta + task.epsilon

@@ -36,6 +36,7 @@ from surepick.core.design.pairs import pairwise_design
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
 from surepick.sampling.phases import (
+    MOST_PULLS,
     EvenlySpread,
     PlannedBlocks,
     Proportions,
@@ -171,7 +172,7 @@ def greedy_counts(arms: Array, differences: Array, start: IntArray, target: floa
     value = _largest_square(arms[used], counts[used], differences)
     if value > target:
         # Every count is multiplied by at least value/target, so every y'A^-1 y is divided by at least that.
-        counts = np.ceil(counts * (value / target)).astype(np.int64)
+        counts = np.ceil(np.minimum(counts * (value / target), MOST_PULLS / len(counts))).astype(np.int64)
         value = _largest_square(arms[used], counts[used], differences)
     return counts, value
 

@@ -32,6 +32,7 @@ from surepick.core.design.directions import GapDirections
 from surepick.core.design.solve import separating_design
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import glr
+from surepick.core.sizes import check_rewards
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.sampling.fixed import Drawn, FixedSampler, Source, Tracked
@@ -65,7 +66,10 @@ class XYOracle(Options):
                 f"xy-oracle needs `theta`, the true parameter of {arms.dim} numbers, and got none; if it is not known, "
                 "use an algorithm that learns it, such as lazy-track-and-stop."
             )
-        theta = arms.theta_from_user(check_vector("theta", self.theta, arms.dim))
+        given = check_vector("theta", self.theta, arms.dim)
+        for table in (arms.arms, task.rivals.arms):
+            check_rewards(table.triangle(), given)
+        theta = arms.theta_from_user(given)
         directions = GapDirections(task.rivals, theta)
         design = separating_design(arms, directions, tol=TOL)
         spanning = task.spanning

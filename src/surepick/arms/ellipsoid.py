@@ -15,6 +15,7 @@ from surepick.arms.sphere import check_slack, tangents
 from surepick.arms.vectors import Confusion
 from surepick.core.checks import check_matrix, check_vector
 from surepick.core.linalg import Array, independent_columns, one_blas_thread
+from surepick.core.sizes import check_features
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
 
@@ -27,7 +28,7 @@ class Ellipsoid:
         axes: a non-singular matrix (d, d); its columns need not be orthogonal.
 
     Raises:
-        InvalidInput: a shape is wrong, d is below 2, or the ellipsoid is flat.
+        InvalidInput: a shape is wrong, d is below 2, the ellipsoid is flat, or numbers cannot be squared.
         ArmsDoNotSpan: the centre is so far away that all arms are parallel to rounding.
 
     >>> ball = Ellipsoid([1.0, 0.0], 2.0 * np.eye(2))
@@ -43,6 +44,7 @@ class Ellipsoid:
                 f"`axes` must be a square table with at least 2 rows, got shape {self.axes.shape}; its columns are the "
                 "axes of the ellipsoid. In one dimension only the two ends of the interval matter: list them as arms."
             )
+        check_features(self.axes.T)
         self.center = check_vector("center", center, self.dim)
         rank = len(independent_columns(self.axes.T))
         if rank < self.dim:

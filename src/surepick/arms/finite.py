@@ -14,6 +14,7 @@ from surepick.arms.vectors import VectorSet
 from surepick.core.checks import check_matrix
 from surepick.core.linalg import Array, IntArray, independent_columns, tall_qr
 from surepick.core.rows import first_copies, row_chunks
+from surepick.core.sizes import check_features
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
 
@@ -50,6 +51,7 @@ class FiniteArms(RowOracles):
         theta of all features reads `arms.basis.T @ theta` in the kept ones. Rewards, and so answers, do not change.
         """
         arms = cls.rows_only(X, names, intercept=intercept)
+        check_features(arms._triangle, arms.feature_names)
         kept = independent_columns(arms._triangle)
         scale = np.abs(arms._triangle).max(axis=0)
         scale[scale == 0] = 1.0

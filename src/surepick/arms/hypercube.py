@@ -21,6 +21,7 @@ from surepick.core.design.directions import SMALLEST_GAP
 from surepick.core.evidence import glr
 from surepick.core.linalg import Array, one_blas_thread
 from surepick.core.rows import square_norms
+from surepick.core.sizes import check_rewards
 from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
 from surepick.errors import InvalidInput, TiedArms
 
@@ -136,6 +137,7 @@ class Hypercube:
             TiedArms: some theta_i is zero, so that two best arms differ in this sign.
         """
         sizes = np.abs(check_vector("theta", theta, self.dim))
+        check_rewards(np.eye(self.dim), sizes)
         i = int(np.argmin(sizes))
         if sizes[i] < SMALLEST_GAP:
             raise TiedArms(

@@ -19,7 +19,7 @@ import numpy as np
 from surepick.arms.protocol import ArmSet, Rivals
 from surepick.arms.vectors import Confusion, VectorSet
 from surepick.core.estimate import LeastSquares
-from surepick.core.evidence import Mixture, log_sum_exp, loss_bound
+from surepick.core.evidence import SMALLEST_SQUARE, Mixture, log_sum_exp, loss_bound
 from surepick.core.linalg import Array, BoolArray, cholesky, solve_lower
 
 MIXTURE = Mixture.default()
@@ -78,7 +78,7 @@ def negative_bounds(gap: Array, q1: Array, q2: Array, logdets: Array, *, delta: 
     """
     target = math.log(1.0 / delta)
     priors = MIXTURE.log_weights - 0.5 * logdets
-    slopes = 0.5 / noise_std**2 / (q1 + MIXTURE.scales[:, None] * q2)
+    slopes = 0.5 / noise_std**2 / np.maximum(q1 + MIXTURE.scales[:, None] * q2, SMALLEST_SQUARE)
     z = ((target - priors)[:, None] / slopes).min(axis=0)
     score: Array = gap - np.sqrt(z)
     exact: set[int] = set()

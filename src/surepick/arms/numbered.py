@@ -15,6 +15,7 @@ from surepick.arms.vectors import Confusion, VectorSet
 from surepick.core.estimate import LeastSquares
 from surepick.core.identity import written
 from surepick.core.linalg import Array, IntArray, triangular, upper_inverse
+from surepick.core.sizes import check_features
 
 
 @final
@@ -25,6 +26,9 @@ class NumberedVectors:
         vectors: the set.
         seed: of the rounds of its design.
         back: R (d, d) of other coordinates to work in, those of arms that are measured in place of these.
+
+    Raises:
+        InvalidInput: features are too large or too small, see `core.sizes`.
     """
 
     def __init__(self, vectors: VectorSet, seed: int, back: Array | None = None) -> None:
@@ -35,6 +39,7 @@ class NumberedVectors:
         self.round_length = len(first)
         # R'R = information per pull of the first round, by QR, which does not square the condition number.
         self.back = triangular(first / math.sqrt(len(first))) if back is None else back
+        check_features(self.back)
         self.map = upper_inverse(self.back)
         self._rows: list[Array] = []
         self._numbers: dict[bytes, int] = {}

@@ -14,7 +14,7 @@ import scipy
 
 from surepick.arms.mirror import most_confusing, restricted_statistic, unit_and_norm
 from surepick.arms.vectors import Confusion
-from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std, check_vector
+from surepick.core.checks import check_count, check_delta, check_noise_std, check_number, check_vector
 from surepick.core.linalg import Array, one_blas_thread
 from surepick.core.thresholds import delta_at_round
 from surepick.errors import InvalidInput
@@ -30,11 +30,11 @@ def tangents(unit: Array) -> Array:
 
 def check_slack(epsilon: object, description: str) -> float:
     """Return the slack as a float above 0."""
-    number = check_epsilon(epsilon)
-    if number == 0.0:
+    number = check_number("epsilon", epsilon, needed="a slack above 0")
+    if not number > 0.0:
         raise InvalidInput(
-            f"`epsilon` must be above 0 on {description}, got 0; some arms are as close to the best as one likes, so "
-            "no number of pulls can single it out: pass the loss you can accept."
+            f"`epsilon` must be above 0 on {description}, got {number:g}; some arms are as close to the best as one "
+            "likes, so no number of pulls can single it out: pass the loss you can accept."
         )
     return number
 
@@ -116,7 +116,7 @@ class Sphere:
         Raises:
             InvalidInput: theta is 0 or epsilon is not above 0.
         """
-        _, R, slack = self._checked(theta, epsilon)
+        R, slack = self._squarable(theta, epsilon)
         inner = math.sqrt(1.0 + (self.dim - 1) * (1.0 + 2.0 * R / slack))
         ratio = (1.0 + inner) / (2.0 * R + slack)
         return 2.0 * ratio * ratio
@@ -154,7 +154,7 @@ class Sphere:
         Raises:
             InvalidInput: theta is 0, or epsilon is outside the range of the proof.
         """
-        _, R, slack = self._checked(theta, epsilon)
+        R, slack = self._squarable(theta, epsilon)
         delta, noise_std = check_delta(delta), check_noise_std(noise_std)
         if constant not in ("sharp", "paper"):
             raise InvalidInput(f'`constant` must be "sharp" or "paper", got {constant!r}; pass one of them.')
@@ -175,6 +175,16 @@ class Sphere:
         if R == 0.0:
             raise InvalidInput("`theta` must not be 0, got only zeros; all arms are then equally good.")
         return best, R, check_slack(epsilon, self.description)
+
+    def _squarable(self, theta: Any, epsilon: float) -> tuple[float, float]:
+        """Return |theta| and the slack if 1/(|theta| epsilon), which is about what the answers are, is a double."""
+        _, R, slack = self._checked(theta, epsilon)
+        if not (1e-100 <= R <= 1e100 and 1e-200 <= slack <= 1e100):
+            raise InvalidInput(
+                f"|theta| must be between 1e-100 and 1e100 and `epsilon` between 1e-200 and 1e100, got {R:g} and "
+                f"{slack:g}; use another unit of reward."
+            )
+        return R, slack
 
 
 def _disjoint_angle(x: float) -> float:
@@ -218,8 +228,9 @@ def printed_rule(
     With zeta = log(2 det(A + I)^(1/2)/delta_t) and epsilon_t = epsilon/(1 + epsilon/sqrt(L)),
     L = 4 noise_std^2 log(4 ceil(t/d)/delta_t), it asks for Z >= 2 noise_std^2 zeta over the arms that lose at least
     epsilon_t, and for lambda_min(A) >= max(1, 4 noise_std^2 zeta (epsilon_t/(epsilon - epsilon_t))^2 / |theta|^2).
-    Proved, for t >= d, but the second condition takes of the order of log(1/delta)^2 pulls, thousands of times what
-    `Sphere.confusion` needs, so the theorem on its sample complexity does not hold for it.
+    Proved, for t >= d and any sampling (`docs/guarantee.md`, Theorem 16), but the second condition takes of the order
+    of log(1/delta)^2 pulls, thousands of times what `Sphere.confusion` needs, so the theorem on its sample complexity
+    does not hold for it.
 
     Raises:
         InvalidInput: fewer pulls than features, or a parameter outside its range.

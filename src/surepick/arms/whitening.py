@@ -17,6 +17,7 @@ from surepick.core.checks import check_count
 from surepick.core.design import Design, optimal_design
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray, IntArray, triangular, upper_inverse
+from surepick.core.sizes import check_distinct
 from surepick.errors import InvalidInput
 
 T = TypeVar("T")
@@ -44,7 +45,12 @@ class WhitenedArms:
         self.description = f"{self.n_arms} arms"
 
     def view_of(self, candidates: ArmSet) -> "WhitenedArms":
-        """Return other rows with the same features in the same coordinates."""
+        """Return other rows with the same features in the same coordinates.
+
+        Raises:
+            InvalidInput: different rows are too close together to be compared, see `core.sizes`.
+        """
+        check_distinct("candidates", candidates, self.back)
         return WhitenedArms(candidates, self.back, self.design)
 
     def number_of(self, arm: object) -> int:
@@ -80,7 +86,8 @@ class WhitenedArms:
 
     def from_user(self, A: Array) -> Array:
         """Return an information matrix of the user's coordinates in whitened ones."""
-        return self.map.T @ A @ self.map
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by whoever factors it
+            return self.map.T @ A @ self.map
 
     def metric(self) -> Array:
         """Return what the identity of the user's coordinates, as an information matrix, becomes here."""
@@ -154,8 +161,14 @@ class WhitenedArms:
 
 
 def whiten(arms: ArmSet) -> WhitenedArms:
-    """Return the arms in coordinates where their G-optimal design has identity information."""
+    """Return the arms in coordinates where their G-optimal design has identity information.
+
+    Raises:
+        InvalidInput: features are too large or too small, or different arms too close together, see `core.sizes`.
+    """
     # Any regular design gives valid coordinates; over a large table a closer one costs passes and gains nothing.
     design = optimal_design(arms, tol=1e-4 if arms.n_arms * arms.dim <= LARGE else 1e-2)
     # R'R = A(w) by QR, which does not square the condition number.
-    return WhitenedArms(arms, triangular(np.sqrt(design.weights)[:, None] * arms.gather(design.support)), design)
+    back = triangular(np.sqrt(design.weights)[:, None] * arms.gather(design.support))
+    check_distinct("arms", arms, back)
+    return WhitenedArms(arms, back, design)

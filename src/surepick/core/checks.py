@@ -34,8 +34,10 @@ def check_number(name: str, value: object, *, needed: str) -> float:
 
 
 def check_delta(delta: object) -> float:
-    """Return the risk as a float strictly between 0 and 1."""
+    """Return the risk as a float between 1e-300, below which 1/delta is no number, and 1."""
     number = check_number("delta", delta, needed="a risk strictly between 0 and 1")
+    if 0.0 < number < 1e-300:
+        raise InvalidInput(f"`delta` must be a risk of at least 1e-300, got {number}; no experiment is that reliable.")
     if not 0.0 < number < 1.0:
         raise InvalidInput(
             f"`delta` must be a risk strictly between 0 and 1, got {number}; 0.05 means 95 % confidence."
@@ -44,10 +46,10 @@ def check_delta(delta: object) -> float:
 
 
 def check_noise_std(noise_std: object) -> float:
-    """Return the noise standard deviation as a float above 0."""
+    """Return the noise standard deviation as a float between 1e-40 and 1e40; `core.sizes` has the reason."""
     number = check_number("noise_std", noise_std, needed="a standard deviation above 0")
-    if number > 0.0 and not 1e-100 <= number <= 1e100:
-        raise InvalidInput(f"`noise_std` must be between 1e-100 and 1e100, got {number}; measure in another unit.")
+    if number > 0.0 and not 1e-40 <= number <= 1e40:
+        raise InvalidInput(f"`noise_std` must be between 1e-40 and 1e40, got {number}; measure in another unit.")
     if not number > 0.0:
         raise InvalidInput(
             f"`noise_std` must be a standard deviation above 0, got {number}; use an upper bound on the noise of "
@@ -57,12 +59,16 @@ def check_noise_std(noise_std: object) -> float:
 
 
 def check_epsilon(epsilon: object) -> float:
-    """Return the slack as a float of at least 0."""
+    """Return the slack as a float, 0 or between 1e-100 and 1e40; `core.sizes` has the reason."""
     number = check_number("epsilon", epsilon, needed="a slack of at least 0")
     if number < 0.0:
         raise InvalidInput(
             f"`epsilon` must be a slack of at least 0, got {number}; 0 asks for the best arm itself, a larger "
             "value accepts any arm that loses at most that much."
+        )
+    if number > 0.0 and not 1e-100 <= number <= 1e40:
+        raise InvalidInput(
+            f"`epsilon` must be 0 or between 1e-100 and 1e40, got {number}; pass 0, or measure in another unit."
         )
     return number
 

@@ -28,6 +28,9 @@ from numpy.typing import ArrayLike
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
 
+SMALLEST_SQUARE = 1e-200
+"""Smaller y'A^-1 y, 0 included, have lost digits or vanished; taken for this much, they never pass for evidence."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ def glr(gap: ArrayLike, q: ArrayLike, epsilon: float = 0.0) -> Array:
     epsilon to the rival; q = y'A^-1 y. The noise variance belongs into the threshold it is compared with.
     """
     reach = np.maximum(np.asarray(gap, dtype=np.float64) + epsilon, 0.0)
-    statistic: Array = reach * reach / (2.0 * np.asarray(q, dtype=np.float64))
+    statistic: Array = reach * reach / (2.0 * np.maximum(q, SMALLEST_SQUARE))
     return statistic
 
 
@@ -236,7 +239,7 @@ def _terms(
     front = (len(mixture.kappas),) + (1,) * n_axes
     priors = mixture.log_weights - 0.5 * logdets
     priors = priors.reshape(front) if logdets.ndim == 1 else np.moveaxis(_pad(priors, n_axes + 1), -1, 0)
-    slopes = 0.5 / noise_std**2 / (q1 + mixture.scales.reshape(front) * q2)
+    slopes = 0.5 / noise_std**2 / np.maximum(q1 + mixture.scales.reshape(front) * q2, SMALLEST_SQUARE)
     return priors, slopes
 
 

@@ -17,6 +17,8 @@ import scipy  # its parts load on first use: half of the time that `import surep
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from surepick.errors import InvalidInput
+
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -113,12 +115,17 @@ def tall_qr(chunks: Iterable[tuple[int, Array]], dim: int) -> Array:
 
     Householder QR of [R; chunk] after each chunk: unlike a Cholesky factor of rows'rows it does not square
     the condition number.
+
+    Raises:
+        InvalidInput: the length of a column overflows.
     """
     step = 1024  # rows: larger pieces fall out of the cache and take twice the time
     R = np.zeros((0, dim))
     for _, rows in chunks:
         for start in range(0, len(rows), step):
             R = triangular(np.vstack([R, rows[start : start + step]]))
+    if not np.isfinite(R).all():
+        raise InvalidInput("features must be below 1e300 in size, got some whose length is no double; use other units.")
     return np.vstack([R, np.zeros((dim - len(R), dim))])  # fewer rows than columns: R is square all the same
 
 

@@ -23,6 +23,8 @@ from numpy.typing import ArrayLike
 
 from surepick.core.evidence import Mixture, epsilon_bound
 from surepick.core.linalg import Array
+from surepick.core.sizes import LARGEST
+from surepick.errors import InvalidInput
 
 Guarantee = Literal["proved", "published", "heuristic", "none"]
 """What is known about the error probability of a rule: "proved" in the docs, or "published" in a paper cited there."""
@@ -205,6 +207,10 @@ class RidgeThreshold(Threshold):
     n_tests: int = 1
     largest_norm: float | None = None
     u: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.norm_bound <= LARGEST:
+            raise InvalidInput(f"`norm_bound` must be at most {LARGEST:g}, got {self.norm_bound:g}; use other units.")
 
     def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
         """Return the threshold."""

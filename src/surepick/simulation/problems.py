@@ -28,6 +28,7 @@ from surepick.core.checks import (
     check_seed,
     check_vector,
 )
+from surepick.core.sizes import check_rewards
 from surepick.errors import InvalidInput
 
 Array = NDArray[np.float64]
@@ -62,6 +63,7 @@ class Problem:
         if self.candidates is not None:
             check_matrix("candidates", self.candidates, n_columns=self.dim)
             object.__setattr__(self, "candidates", _frozen(self.candidates))
+        check_rewards(self.answers, self.theta)
         object.__setattr__(self, "noise_std", check_noise_std(self.noise_std))
 
     @property
@@ -127,6 +129,7 @@ class VectorProblem:
                 "listed arms make a `Problem`."
             )
         object.__setattr__(self, "theta", _frozen(check_vector("theta", self.theta, self.vectors.dim)))
+        check_rewards(np.eye(self.dim), self.theta)
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         object.__setattr__(self, "noise_std", check_noise_std(self.noise_std))
 

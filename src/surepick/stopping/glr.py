@@ -126,9 +126,9 @@ class _GLRTest(PairTest):
         regularizers = np.zeros((0, dim, dim)) if u is None or self._c is None else u * self._c * metric[None]
         super().__init__(task, regularizers, is_strict=True)
         self._preset, self._delta = rule.preset, task.delta
-        # A >= c M if and only if the smallest eigenvalue of R^-1 A R^-T is at least c, where M = R R'.
-        self._metric_root = np.linalg.cholesky(metric)
         self._is_floor_reached = not rule.preset.needs_floor
+        # A >= c M if and only if the smallest eigenvalue of R^-1 A R^-T is at least c, where M = R R'.
+        self._metric_root = _root(metric) if rule.preset.needs_floor else np.eye(dim)
 
     def threshold(self, estimate: LeastSquares) -> float:
         logdets = estimate.logdets[self.slots(estimate)]
@@ -166,3 +166,12 @@ class _GLRTest(PairTest):
             smallest = float(np.linalg.eigvalsh(0.5 * (whitened + whitened.T))[0])
             self._is_floor_reached = smallest >= self._c * (1.0 - FLOOR_ROUNDING)
         return self._is_floor_reached
+
+
+def _root(metric: Array) -> Array:
+    try:
+        return np.asarray(np.linalg.cholesky(metric), dtype=np.float64)
+    except np.linalg.LinAlgError as error:
+        raise InvalidInput(
+            "this rule needs features of similar size: their metric is not positive definite to rounding."
+        ) from error

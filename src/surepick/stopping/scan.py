@@ -53,6 +53,8 @@ from surepick.stopping.protocol import RuleState, Verdict
 
 # Relative room left below the threshold when a scan is skipped: far above rounding, far below what matters.
 MARGIN = 1e-6
+# Beside arms of size 1, as they are in whitened coordinates.
+SMALLEST_REGULARIZER = 1e-15
 # Arms kept at hand when epsilon > 0.
 POOL_SIZE = 64
 
@@ -361,11 +363,7 @@ class EliminatingScan:
         score = self._test.score(estimate)
 
         def scored(forms: PairForms) -> tuple[IntArray, Array]:
-            # Rows so close that squares vanish count as one arm, as they do in `pair`.
-            with np.errstate(divide="ignore", invalid="ignore"):
-                scores = np.array(score(forms.products[0], *forms.squares), dtype=np.float64)
-            scores[np.isnan(scores)] = np.inf
-            return forms.index, scores
+            return forms.index, np.asarray(score(forms.products[0], *forms.squares), dtype=np.float64)
 
         among = self._others(leader) if among is None else among
         return self._arms.pair_forms(leader, [estimate.theta], self._test.factors(estimate), among, scored)
@@ -407,7 +405,7 @@ class ScanState(RuleState):
             raise InvalidInput("with `elimination` passes have a spacing of their own; drop `full_scan` and `spacing`.")
         if elimination is None:
             elimination = task.candidates.keeps_numbers and not (full_scan or spacing > 0.0)
-        self.regularizers = test.regularizers
+        self.regularizers = _usable(test.regularizers)
         self._first_threshold = first_threshold
         self._scan = (
             EliminatingScan(task.rivals, test)
@@ -447,3 +445,15 @@ class ScanState(RuleState):
 
     def _not_yet(self) -> Verdict:
         return Verdict(threshold=self._first_threshold)
+
+
+def _usable(V: Array) -> Array:
+    """Return the regularisers, unless A plus one of them is singular to rounding until the pulls span."""
+    least = float(np.linalg.eigvalsh(V).min(initial=np.inf)) if np.isfinite(V).all() else np.inf
+    if least < SMALLEST_REGULARIZER:
+        raise InvalidInput(
+            f"the rule needs a regulariser of at least {SMALLEST_REGULARIZER:g} beside arms of size 1, got "
+            f"{least:.3g}; use features of similar size, a larger `ridge` or `regularizer`, or a rule without one such "
+            'as "betting".'
+        )
+    return V

@@ -33,6 +33,7 @@ from surepick.core.linalg import (
     upper_inverse,
 )
 from surepick.core.rows import square_norms
+from surepick.core.sizes import check_features
 
 MAX_ROUNDS = 200
 MAX_WORK = 1e9
@@ -73,8 +74,14 @@ class Solution:
 
 
 def frame_of(arms: ArmSet) -> Array:
-    """Return the map (d, d) from the user's coordinates to those where the uniform design is the identity."""
-    frame: Array = upper_inverse(arms.triangle()) * np.sqrt(arms.n_arms)
+    """Return the map (d, d) from the user's coordinates to those where the uniform design is the identity.
+
+    Raises:
+        InvalidInput: features are too large or too small, see `core.sizes`.
+    """
+    R, root = arms.triangle(), np.sqrt(arms.n_arms)
+    check_features(R / root, getattr(arms, "feature_names", None))
+    frame: Array = upper_inverse(R) * root
     return frame
 
 

@@ -23,6 +23,8 @@ START_LEVEL = 0.3
 """Relative distance from the optimum of a start about which nothing is known."""
 ALIKE = 0.9
 """|cos| above which two arms or directions do not enter the master together."""
+NEGLIGIBLE = 1e-100
+"""Of the worst phi: such a direction is left out at first, as dividing by so small a phi would overflow."""
 
 
 @final
@@ -183,10 +185,12 @@ class GivenDirections:
             self._refresh(whitener)
         if hardest is not None:
             self._join(self.directions.existing(hardest))
+        phi = square_norms(self.pool_rows @ whitener)
+        least = NEGLIGIBLE * phi.max()
         if len(self.pool) <= 2 * len(self.frame):
-            self._join(self.pool)
+            self._join(self.pool[phi > least])
         else:
-            self._join_worst(whitener, above=0.0)
+            self._join_worst(whitener, above=least)
 
     def attempts(self, level: float) -> Sequence[tuple[float, bool]]:
         """Return long steps from nearby first, then from afar, then cautious ones from afar, midway and nearby."""

@@ -12,15 +12,16 @@ import numpy as np
 from surepick.arms.finite import FiniteArms, as_arms
 from surepick.arms.protocol import ArmSet
 from surepick.core.checks import check_delta, check_noise_std, check_tol, check_vector
-from surepick.core.design.certificate import Design
+from surepick.core.design.certificate import EPS, SLACK, Design
 from surepick.core.design.directions import Directions, GapDirections, RowDirections
-from surepick.core.design.generation import Generation, Start
+from surepick.core.design.generation import Generation, Start, frame_of
 from surepick.core.linalg import Array, one_blas_thread
+from surepick.core.sizes import REACH, check_distinct, check_reach, check_rewards
 from surepick.errors import InvalidInput
 
 
-def as_candidates(name: str, rows: Any, arms: ArmSet) -> ArmSet:
-    """Return rows with as many features as the arms; they need not span."""
+def as_candidates(name: str, rows: Any, arms: ArmSet, *, reach: float = REACH) -> ArmSet:
+    """Return rows with as many features as the arms and at most `reach` times their size; they need not span."""
     candidates = rows if isinstance(rows, ArmSet) else FiniteArms.rows_only(rows, least=1, argument=name)
     if candidates.dim != arms.dim:
         raise InvalidInput(
@@ -34,6 +35,7 @@ def as_candidates(name: str, rows: Any, arms: ArmSet) -> ArmSet:
             f"`{name}` must have the arms' features {', '.join(ours)}, got {', '.join(theirs)}; give both the same "
             "columns in the same order, with the same levels of text."
         )
+    check_reach(name, candidates, frame_of(arms), reach)
     return candidates
 
 
@@ -49,11 +51,12 @@ def optimal_design(arms: Any, directions: Any = None, tol: float = 1e-4, *, warm
     """
     arms = as_arms(arms)
     if directions is None:
-        return _solved(arms, None, tol=tol, warm_start=warm_start)
-    rows = as_candidates("directions", directions, arms)
+        return _checked(_solved(arms, None, tol=tol, warm_start=warm_start), arms, None)
+    rows = as_candidates("directions", directions, arms, reach=1e140)  # the value is about their square
     if not any(chunk.any() for _, chunk in rows.chunks()):
         raise InvalidInput("`directions` are all zero, so there is nothing to resolve; pass differences of arms.")
-    return _solved(arms, RowDirections(rows), tol=tol, warm_start=warm_start, candidates=rows)
+    design = _solved(arms, RowDirections(rows), tol=tol, warm_start=warm_start, candidates=rows)
+    return _checked(design, arms, None)
 
 
 def characteristic_time(
@@ -69,13 +72,19 @@ def characteristic_time(
         warm_start: an earlier design on the same arms (and candidates), for speed alone.
 
     Raises:
+        InvalidInput: an argument cannot be used, or its numbers cannot be squared (`core.sizes`).
         TiedArms: two candidates are equally good, so T* is infinite.
     """
     arms = as_arms(arms)
     theta = check_vector("theta", theta, arms.dim)
     others = None if candidates is None else as_candidates("candidates", candidates, arms)
-    directions = GapDirections(arms if others is None else others, theta)
-    return _solved(arms, directions, tol=tol, warm_start=warm_start, candidates=others, theta=theta)
+    compared = arms if others is None else others
+    check_distinct("arms" if others is None else "candidates", compared, arms.triangle() / math.sqrt(arms.n_arms))
+    for rows in (arms, compared):
+        check_rewards(rows.triangle(), theta)
+    directions = GapDirections(compared, theta)
+    design = _solved(arms, directions, tol=tol, warm_start=warm_start, candidates=others, theta=theta)
+    return _checked(design, arms, directions)
 
 
 def lower_bound(arms: Any, theta: Any, delta: float = 0.05, noise_std: float = 1.0, candidates: Any = None) -> float:
@@ -145,6 +154,24 @@ def _solved(
         effort=generation.effort,
         promising=generation.pool,
     )
+
+
+@one_blas_thread
+def _checked(design: Design, arms: ArmSet, directions: GapDirections | None) -> Design:
+    """Return the design with claims that its certificate supports, even where the solver's rounding shows.
+
+    The solver maps the arms by their own triangle in double precision, and the certificate is stored in the user's
+    coordinates: both lose as many digits as the features' conditioning costs. Gaps lose those that cancel in them.
+    """
+    R = arms.triangle()
+    lost = float(np.linalg.cond(R / np.abs(R).max(axis=0)))
+    if directions is not None:
+        lost += float((np.abs(directions.vectors(design.hardest)) @ np.abs(directions.theta)).max(initial=0.0))
+    # Measured: up to 5 eps times that. Ordinary features are far below the slack and are spared the passes.
+    if 32.0 * EPS * lost <= SLACK:
+        return design
+    design.effort.passes += 2
+    return design.restated(arms)
 
 
 def _start(earlier: Design, arms: ArmSet) -> Start:
