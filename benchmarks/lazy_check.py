@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from surepick.arms.finite import FiniteArms
+from surepick.arms.view import Task
+from surepick.arms.whitening import WhitenedArms, whiten
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray, one_blas_thread
-from surepick.rules.stopping import EvidenceRule, GLRRule
+from surepick.stopping import GLR, Evidence
+from surepick.stopping.scan import ScanState
 
 DIM = 20
 N_ROUNDS = 20_000
@@ -47,42 +50,44 @@ def near_tie(X: Array, *, lead: float) -> Array:
 
 
 @one_blas_thread
-def run(rule: EvidenceRule | GLRRule, arms: FiniteArms, theta: Array, *, n_rounds: int, seed: int) -> Measured:
+def run(rule: Evidence | GLR, arms: WhitenedArms, theta: Array, *, epsilon: float, seed: int) -> Measured:
     """Pull arms at random, updating and checking after every pull; keep going after a stop."""
     rng = np.random.default_rng(seed)
-    pulls = rng.integers(arms.n_arms, size=n_rounds)
+    pulls = rng.integers(arms.n_arms, size=N_ROUNDS)
     rows = arms.gather(pulls)
-    rewards = (rows @ theta + rng.standard_normal(n_rounds)).tolist()
-    estimate = LeastSquares(arms.dim, rule.regularizers(arms.dim))
-    state = rule.start(arms)
-    decisions = np.zeros(n_rounds, dtype=np.bool_)
+    rewards = (rows @ arms.theta_from_user(theta) + rng.standard_normal(N_ROUNDS)).tolist()
+    state = rule.start(Task(arms=arms, candidates=arms, delta=0.05, noise_std=1.0, epsilon=epsilon, seed=0))
+    assert isinstance(state, ScanState)
+    estimate = LeastSquares(arms.dim, state.regularizers)
+    decisions = np.zeros(N_ROUNDS, dtype=np.bool_)
     start = time.process_time()
-    for t in range(n_rounds):
+    for t in range(N_ROUNDS):
         estimate.update(rows[t], rewards[t])
-        decisions[t] = state.check(estimate).stopped
+        decisions[t] = state.after_pull(estimate).stopped
     seconds = time.process_time() - start
-    return Measured(1e6 * seconds / n_rounds, state.n_scans, state.n_leader_passes, decisions)
+    return Measured(1e6 * seconds / N_ROUNDS, state.n_scans, state.n_leader_passes, decisions)
 
 
 def main() -> None:
     """Print the table."""
-    arms = {n: FiniteArms(unit_arms(n, seed=n)) for n in (SMALL, LARGE)}
-    theta = {n: near_tie(arms[n].X, lead=1e-3) for n in arms}
-    rules: dict[str, EvidenceRule | GLRRule] = {
-        "evidence": EvidenceRule(delta=0.05),
-        "evidence, epsilon=.05": EvidenceRule(delta=0.05, epsilon=0.05),
-        "paper-appendix": GLRRule(threshold="paper-appendix", delta=0.05, c=1.0),
-        "heuristic": GLRRule(threshold="heuristic", delta=0.05),
+    tables = {n: unit_arms(n, seed=n) for n in (SMALL, LARGE)}
+    arms = {n: whiten(FiniteArms(X)) for n, X in tables.items()}
+    theta = {n: near_tie(X, lead=1e-3) for n, X in tables.items()}
+    rules: dict[str, tuple[Evidence | GLR, float]] = {
+        "evidence": (Evidence(elimination=False), 0.0),
+        "evidence, epsilon=.05": (Evidence(elimination=False), 0.05),
+        "paper-appendix": (GLR(threshold="paper-appendix", c=1.0, elimination=False), 0.0),
+        "heuristic": (GLR(threshold="heuristic", elimination=False), 0.0),
     }
     print(f"lazy stopping check, d={DIM}, {N_ROUNDS} rounds, one BLAS thread; update of the estimate included")
     print("passes = full scans + passes that only look up the leader; last column: rounds decided differently")
     print(
         f"{'rule':24s}{'us K=1e3':>10s}{'us K=1e6':>10s}{'ratio':>7s}{'passes':>16s}{'full scan us':>14s}{'differ':>8s}"
     )
-    for label, rule in rules.items():
-        small = run(rule, arms[SMALL], theta[SMALL], n_rounds=N_ROUNDS, seed=1)
-        large = run(rule, arms[LARGE], theta[LARGE], n_rounds=N_ROUNDS, seed=1)
-        full = run(replace(rule, full_scan=True), arms[SMALL], theta[SMALL], n_rounds=N_ROUNDS, seed=1)
+    for label, (rule, epsilon) in rules.items():
+        small = run(rule, arms[SMALL], theta[SMALL], epsilon=epsilon, seed=1)
+        large = run(rule, arms[LARGE], theta[LARGE], epsilon=epsilon, seed=1)
+        full = run(replace(rule, full_scan=True), arms[SMALL], theta[SMALL], epsilon=epsilon, seed=1)
         passes = f"{small.n_scans}+{small.n_leader_passes}, {large.n_scans}+{large.n_leader_passes}"
         print(
             f"{label:24s}{small.us_per_round:10.1f}{large.us_per_round:10.1f}"

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surepick.learning.learner import Learner
-from surepick.rules.choice import spanning_start, stopping_rule
-from surepick.rules.parts import Ground, Rule, Situation
+import surepick as sp
+from surepick.arms.view import Task
+from surepick.sampling.protocol import Situation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,18 +32,18 @@ class HalfLeader:
 
     share: float = 0.5
 
-    def compose(self, ground: Ground) -> tuple["Sampler", Rule]:
-        """Return the parts, made for these arms and this delta."""
-        return Sampler(self.share, ground), stopping_rule("evidence", ground, start=spanning_start(ground))
+    def compose(self, task: Task) -> tuple["Sampler", sp.stopping.Rule]:
+        """Return the parts, made for these arms."""
+        return Sampler(self.share, task), sp.stopping.Evidence()
 
 
 class Sampler:
     """Plans one pull at a time, from everything known then."""
 
-    def __init__(self, share: float, ground: Ground) -> None:
-        self._share, self._n_arms = share, ground.arms.n_arms
-        self._start = spanning_start(ground)  # d arms that make theta estimable
-        self._rng = np.random.default_rng(ground.seed)  # of the run: the same seed gives the same pulls
+    def __init__(self, share: float, task: Task) -> None:
+        self._share, self._n_arms = share, task.arms.n_arms
+        self._start = task.spanning  # d arms that make theta estimable
+        self._rng = np.random.default_rng(task.seed)  # of the run: the same seed gives the same pulls
         self._arm = 0
 
     def open(self, situation: Situation) -> int:
@@ -69,7 +69,7 @@ def main() -> None:
     """Find the best of three arms."""
     rng = np.random.default_rng(1)
     means = [0.2, 1.0, 0.4]
-    learner = Learner(HalfLeader(), np.eye(3), delta=0.05, noise_std=0.5)
+    learner = sp.create_learner(HalfLeader(), np.eye(3), delta=0.05, noise_std=0.5)
     while not learner.stopped:
         (arm,) = learner.next_arms()
         learner.tell(arm, means[arm] + 0.5 * rng.standard_normal())

@@ -19,13 +19,12 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.arms.protocol import ArmSet
-from surepick.core.block import Block
+from surepick.arms.view import Task
 from surepick.core.estimate import LeastSquares
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.rules.parts import Ground, Rule, Sampler, Situation
-from surepick.stopping.protocol import Verdict
+from surepick.sampling.protocol import Sampler, Situation
+from surepick.stopping import Rule, RuleState, Verdict
 
 Array = NDArray[np.float64]
 
@@ -45,22 +44,22 @@ class NaiveLazyTrackAndStop:
     tracking: Literal["averaged", "current"] = "averaged"
     n_steps: int = 1000
 
-    def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
+    def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        if ground.candidates is not ground.arms:
+        if task.candidates is not task.arms:
             raise InvalidInput("the naive version compares the arms themselves; leave `candidates` out.")
-        X = ground.arms.arms.gather(np.arange(ground.arms.n_arms))
-        start = _spanning_arms(X, np.random.default_rng(ground.seed))
+        X = task.rows.arms.gather(np.arange(task.arms.n_arms))
+        start = _spanning_arms(X, np.random.default_rng(task.seed))
         c = float(np.linalg.eigvalsh(X[start].T @ X[start])[0])
-        return _Sampler(self, ground, X, start, c), NaiveRule(ground, c)
+        return _Sampler(self, task, X, start, c), NaiveRule(c)
 
 
 @final
 class _Sampler:
     """Forced exploration or tracking; intervals of one pull, so that every result is looked at."""
 
-    def __init__(self, options: NaiveLazyTrackAndStop, ground: Ground, X: Array, start: list[int], c: float) -> None:
-        self._options, self._ground, self._X, self._start, self._c = options, ground, X, start, c
+    def __init__(self, options: NaiveLazyTrackAndStop, task: Task, X: Array, start: list[int], c: float) -> None:
+        self._options, self._task, self._X, self._start, self._c = options, task, X, start, c
         n_arms, d = X.shape
         self._A, self._N, self._t, self._turn = np.zeros((d, d)), np.zeros(n_arms), 0, 0
         self._uniform = np.bincount(start, minlength=n_arms) / d
@@ -70,7 +69,7 @@ class _Sampler:
         """Renew the design when t is a power of two."""
         t = situation.n_pulls
         if situation.theta is not None and t & (t - 1) == 0:
-            theta = self._ground.arms.theta_to_user(situation.theta)
+            theta = self._task.arms.theta_to_user(situation.theta)
             self._w = _optimal_design(self._X, theta, (self._w + self._uniform) / 2, self._options.n_steps)
         return 1
 
@@ -97,62 +96,46 @@ class _Sampler:
 
 
 @final
-class NaiveRule:
+@dataclass(frozen=True)
+class NaiveRule(Rule):
     """Stop when the likelihood ratio of the closest rival exceeds the paper's threshold; looks at all arms each time.
 
     Rows are whitened, which changes neither gaps nor variances, because that is how the learner keeps its estimate.
     """
 
-    name = "paper-appendix"
+    c: float
+    name: str = "paper-appendix"
     guarantee: Guarantee = "proved"
-    is_fixed_design = False
 
-    def __init__(self, ground: Ground, c: float) -> None:
-        self._ground, self._c = ground, c
-        self._rows = ground.arms.gather(np.arange(ground.arms.n_arms))
+    def start(self, task: Task) -> RuleState:
+        """Return a fresh state."""
+        return _State(task, self.c)
 
-    def regularizers(self, dim: int) -> Array:
-        """Return none: the log-determinant is computed anew each time."""
-        return np.zeros((0, dim, dim))
 
-    def work_on(self, candidates: ArmSet) -> "NaiveRule":
-        """Return the rule itself: it remembers nothing."""
-        return self
+@final
+class _State(RuleState):
+    """The rule at work; it remembers nothing."""
 
-    def leader(self, estimate: LeastSquares) -> int:
-        """Return the arm with the largest estimate."""
-        return int(np.argmax(self._rows @ estimate.theta))
+    decides_after_pulls = True
 
-    def alive(self, leader: int) -> None:
-        """Nobody is ever ruled out."""
-
-    def open(self, estimate: LeastSquares, leader: int) -> None:
-        """Nothing to prepare."""
+    def __init__(self, task: Task, c: float) -> None:
+        super().__init__(task)
+        self._c, self._rows = c, task.arms.gather(np.arange(task.arms.n_arms))
 
     def after_pull(self, estimate: LeastSquares) -> Verdict | None:
         """Decide."""
         return self.exact(estimate) if estimate.has_theta else None
 
-    def after_interval(self, estimate: LeastSquares, block: Block) -> None:
-        """Everything was decided after the pull."""
-
     def exact(self, estimate: LeastSquares) -> Verdict:
         """Compare the closest of all rivals with the threshold."""
         best, rival, Z = _closest_rival(self._rows, estimate.theta, estimate.A)
-        back, ground = self._ground.arms.back, self._ground
+        statistic = Z / self.task.noise_std**2
+        back = self.task.rows.back
         A = back.T @ estimate.A @ back  # in the user's coordinates, where the paper has its constant c
         logdet = np.linalg.slogdet(np.eye(len(A)) + A / (U * self._c))[1]
-        threshold = float((1 + U) * ground.noise_std**2 * (logdet / 2 + np.log(1 / ground.delta)))
+        threshold = float((1 + U) * (logdet / 2 + np.log(1 / self.task.delta)))
         return Verdict(
-            stopped=Z > threshold,
-            leader=best,
-            rival=rival,
-            statistic=Z,
-            threshold=threshold,
-            is_exact=True,
-            evidence=None,
-            rule=self.name,
-            guarantee=self.guarantee,
+            stopped=statistic > threshold, leader=best, rival=rival, statistic=statistic, threshold=threshold
         )
 
 

@@ -19,13 +19,13 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.arms.protocol import ArmSet
+from surepick.arms.view import Task
 from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.rules.parts import Ground, Rule, Sampler, Situation
-from surepick.stopping.protocol import Verdict
+from surepick.sampling.protocol import Sampler, Situation
+from surepick.stopping import Rule, RuleState, Verdict
 
 Array = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -44,20 +44,20 @@ class NaiveRage:
     slack: float = 0.1
     most_steps: int = 1000
 
-    def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
+    def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        if ground.candidates is not ground.arms:
+        if task.candidates is not task.arms:
             raise InvalidInput("the naive version compares the arms themselves; leave `candidates` out.")
-        return _Sampler(self, ground), NaivePhases(ground)
+        return _Sampler(self, task), NaivePhases()
 
 
 @final
 class _Sampler:
     """Phases of doubling accuracy; one interval each."""
 
-    def __init__(self, options: NaiveRage, ground: Ground) -> None:
-        self._options, self._ground = options, ground
-        self._X = ground.arms.arms.gather(np.arange(ground.arms.n_arms))
+    def __init__(self, options: NaiveRage, task: Task) -> None:
+        self._options, self._task = options, task
+        self._X = task.rows.arms.gather(np.arange(task.arms.n_arms))
         self._phase = 0
         self._queue: list[int] = []
 
@@ -68,8 +68,8 @@ class _Sampler:
         Y = (left[:, None, :] - left[None, :, :]).reshape(-1, self._X.shape[1])
         w, rho = _pairwise_design(self._X, Y, self._options.most_steps)
         support = np.flatnonzero(w)
-        wanted = 8 * (2.0 ** (self._phase - 1) * self._ground.noise_std) ** 2 * rho * (1 + self._options.slack)
-        n = np.ceil(max(wanted * _price(self._ground, self._phase), 2 * len(support) / self._options.slack))
+        wanted = 8 * (2.0 ** (self._phase - 1) * self._task.noise_std) ** 2 * rho * (1 + self._options.slack)
+        n = np.ceil(max(wanted * _price(self._task, self._phase), 2 * len(support) / self._options.slack))
         counts = np.ceil(w[support] * n).astype(int)
         self._queue = np.repeat(support, counts).tolist()
         return len(self._queue)
@@ -86,7 +86,7 @@ class _Sampler:
 
 
 @final
-class NaivePhases:
+class NaivePhases(Rule):
     """Least squares from the pulls of one phase; an arm goes when another is ahead by more than their width.
 
     The tests that can hurt are those of the best arm, K - 1 in each phase, each with risk delta / (2 (K t)^2): in all
@@ -95,22 +95,23 @@ class NaivePhases:
 
     name = "rage"
     guarantee: Guarantee = "proved"
-    is_fixed_design = False
+    needs_fixed_intervals = True
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        self._rows = ground.arms.gather(np.arange(ground.arms.n_arms))
+    def start(self, task: Task) -> RuleState:
+        """Return a fresh state."""
+        return _State(task)
+
+
+@final
+class _State(RuleState):
+    """Who is left."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self._rows = task.arms.gather(np.arange(task.arms.n_arms))
         self._left: BoolArray = np.ones(len(self._rows), dtype=bool)
         self._phase = 0
         self._leader = 0
-
-    def regularizers(self, dim: int) -> Array:
-        """Return none: no log-determinant is used."""
-        return np.zeros((0, dim, dim))
-
-    def work_on(self, candidates: ArmSet) -> "NaivePhases":
-        """Return a fresh state."""
-        return NaivePhases(self._ground)
 
     def leader(self, estimate: LeastSquares) -> int:
         """Return the leader of the last phase."""
@@ -119,12 +120,6 @@ class NaivePhases:
     def alive(self, leader: int) -> BoolArray:
         """Return the arms left."""
         return self._left
-
-    def open(self, estimate: LeastSquares, leader: int) -> None:
-        """Nothing to prepare."""
-
-    def after_pull(self, estimate: LeastSquares) -> None:
-        """A phase is judged at its end alone."""
 
     def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Compare every arm left with every other."""
@@ -135,7 +130,7 @@ class NaivePhases:
         values = left @ (inverse @ block.moments)
         Y = left[:, None, :] - left[None, :, :]
         square = np.maximum(np.sum(Y @ inverse * Y, axis=2), 0)
-        width = self._ground.noise_std * np.sqrt(2 * square * _price(self._ground, self._phase))
+        width = self.task.noise_std * np.sqrt(2 * square * _price(self.task, self._phase))
         is_beaten = (values[:, None] - values[None, :] >= width) & (square > 0)  # [i, j]: i beats j
         self._leader = int(index[np.argmax(values)])
         self._left[index[is_beaten.any(axis=0)]] = False
@@ -147,19 +142,14 @@ class NaivePhases:
         return Verdict(
             stopped=n_left == 1,
             leader=self._leader,
-            rival=None,
             statistic=float(len(self._rows) - n_left),
             threshold=float(len(self._rows) - 1),
-            is_exact=True,
-            evidence=None,
-            rule=self.name,
-            guarantee=self.guarantee,
         )
 
 
-def _price(ground: Ground, phase: int) -> float:
+def _price(task: Task, phase: int) -> float:
     """Log of tests over risk in a phase."""
-    return float(np.log(2 * (ground.arms.n_arms * phase) ** 2 / ground.delta))
+    return float(np.log(2 * (task.arms.n_arms * phase) ** 2 / task.delta))
 
 
 def _pairwise_design(X: Array, Y: Array, most_steps: int) -> tuple[Array, float]:

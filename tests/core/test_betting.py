@@ -14,7 +14,7 @@ from surepick.arms import protocol as arms_module
 from surepick.arms.finite import FiniteArms
 from surepick.arms.protocol import RowOracles
 from surepick.arms.whitening import whiten
-from surepick.core.betting import Betting, Wealth, log_bet
+from surepick.core.betting import Wealth, log_bet
 from surepick.core.block import Block
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput, SurepickError
@@ -225,7 +225,7 @@ def test_wealth_is_the_sum_of_the_bets_along_the_path() -> None:
     """Candidates that are not the arms, several leaders: L_b is what the formula adds up to, one by one."""
     rng = np.random.default_rng(3)
     X, Z, theta = rng.standard_normal((6, 3)), 0.3 * rng.standard_normal((9, 3)), np.array([0.2, 0.1, -0.1])
-    wealth = Betting(delta=1e-6, noise_std=0.7).start(Rows(Z))
+    wealth = Wealth(Rows(Z), delta=1e-6, noise_std=0.7)
     blocks = _play(wealth, X, theta, noise_std=0.7, n_blocks=6, seed=4)
     total = np.zeros(9)
     for leader, estimate, A_inv, A, b in blocks:
@@ -247,7 +247,7 @@ def test_wealth_does_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> No
     results = []
     for rows, gather in ((Rows(X), 4096), (Rows(X), 0), (Rows(X, step=3), 0)):
         monkeypatch.setattr(arms_module, "GATHER_ROWS", gather)
-        wealth = Betting(delta=0.05).start(rows)
+        wealth = Wealth(rows, delta=0.05)
         leaders = [block[0] for block in _play(wealth, X, theta, noise_std=1.0, n_blocks=8, seed=6)]
         results.append((leaders, wealth.log_wealth(0), wealth.survivors))
     assert 1 < len(results[0][2]) < 50
@@ -268,7 +268,7 @@ def test_wealth_in_whitened_coordinates_is_that_of_the_plain_formulas(n_pulled: 
     rows = white.gather(np.arange(40))
     pulled = rows[:n_pulled]
     A, b, A_inv, theta = pulled.T @ pulled, pulled.T @ rng.standard_normal(n_pulled), np.eye(6) / 20, rows[0] / 9
-    wealth = Betting(delta=1e-9, noise_std=0.4).start(white)
+    wealth = Wealth(white, delta=1e-9, noise_std=0.4)
     wealth.place(0, theta=theta, A_inv=A_inv)
     wealth.settle(block_of(A, b, theta, A_inv))
     Y = rows[0] - rows
@@ -287,7 +287,7 @@ def test_of_equal_candidates_the_first_leads(monkeypatch: pytest.MonkeyPatch, ga
     """Equal estimates give the lead to the lower row number, also across chunks."""
     monkeypatch.setattr(arms_module, "GATHER_ROWS", gather)
     X = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 2.0], [1.0, 5.0]])
-    wealth = Betting(delta=0.05).start(Rows(X, step=2))
+    wealth = Wealth(Rows(X, step=2), delta=0.05)
     assert wealth.leading([1.0, 0.0]) == 1
 
 
@@ -303,7 +303,7 @@ def test_wealth_depends_neither_on_features_nor_on_units(epsilon: float) -> None
         (X @ change, np.linalg.solve(change, theta), 1.0),
         (X, theta, 1e4),
     ):
-        wealth = Betting(delta=1e-5, noise_std=unit, epsilon=epsilon * unit).start(Rows(arms))
+        wealth = Wealth(Rows(arms), delta=1e-5, noise_std=unit, epsilon=epsilon * unit)
         blocks = _play(wealth, arms, truth, noise_std=1.0, n_blocks=6, seed=8, scale=unit)
         kept.append([wealth.log_wealth(block[0]) for block in blocks])
     np.testing.assert_allclose(kept[1], kept[0], rtol=1e-8, atol=1e-10)
@@ -316,7 +316,7 @@ def test_bets_are_fixed_when_they_are_placed() -> None:
     results = []
     for spoil in (False, True):
         theta, A_inv = np.array([0.5, 0.1]), np.eye(2) / 10
-        wealth = Betting(delta=0.01).start(Rows(X))
+        wealth = Wealth(Rows(X), delta=0.01)
         wealth.place(0, theta=theta, A_inv=A_inv)
         if spoil:
             theta += 5.0 * np.array([1.0, -1.0])
@@ -329,7 +329,7 @@ def test_bets_are_fixed_when_they_are_placed() -> None:
 def test_rejection_is_for_good_and_the_last_candidate_is_the_answer() -> None:
     """Wealth of a rejected candidate is frozen, it cannot lead again, and one survivor ends the rule."""
     X = np.eye(3)
-    wealth = Betting(delta=0.05).start(Rows(X))
+    wealth = Wealth(Rows(X), delta=0.05)
     start = {"theta": np.array([1.0, 0.8, 0.0]), "A_inv": np.eye(3) / 20}
     wealth.place(0, **start)
     assert wealth.leader == 0
@@ -356,7 +356,7 @@ def test_rejection_is_for_good_and_the_last_candidate_is_the_answer() -> None:
 
 def test_directions_the_block_did_not_measure_keep_their_wealth() -> None:
     """A block that leaves out arm 2 pays nothing on the pair (0, 2)."""
-    wealth = Betting(delta=1e-9).start(Rows(np.eye(3)))
+    wealth = Wealth(Rows(np.eye(3)), delta=1e-9)
     wealth.place(0, theta=np.array([1.0, 0.0, 0.0]), A_inv=np.eye(3) / 9)
     wealth.settle(block_of(np.diag([5.0, 5.0, 0.0]), np.array([5.0, 0.0, 0.0])))
     assert wealth.log_wealth(0)[1] > 0
@@ -365,8 +365,7 @@ def test_directions_the_block_did_not_measure_keep_their_wealth() -> None:
 
 def test_with_slack_each_leader_keeps_its_own_book_at_its_own_price() -> None:
     """The j-th distinct leader starts from nothing and pays log(j (j+1)); a leader that rejects all stops."""
-    rule = Betting(delta=0.1, epsilon=0.2)
-    wealth = rule.start(Rows(np.eye(2)))
+    wealth = Wealth(Rows(np.eye(2)), delta=0.1, epsilon=0.2)
     start = {"theta": np.array([0.1, 0.0]), "A_inv": np.eye(2) / 20}
     block = block_of(15 * np.eye(2), [1.5, 0.0])
     assert wealth.evidence(1) == pytest.approx(-math.log(2))
@@ -395,7 +394,7 @@ def test_with_slack_each_leader_keeps_its_own_book_at_its_own_price() -> None:
 def test_a_copy_of_the_leader_is_not_an_alternative(epsilon: float) -> None:
     """Several row numbers of one arm do not keep the rule waiting."""
     X = np.array([[1.0, 0.3], [1.0, 0.3], [1.0, 0.3], [0.0, 1.0]])
-    wealth = Betting(delta=0.05, epsilon=epsilon).start(Rows(X))
+    wealth = Wealth(Rows(X), delta=0.05, epsilon=epsilon)
     wealth.place(0, theta=np.array([1.0, 0.0]), A_inv=np.eye(2) / 50)
     wealth.settle(block_of(50 * np.eye(2), np.array([50.0, 0.0])))
     assert wealth.answer == 0
@@ -403,7 +402,7 @@ def test_a_copy_of_the_leader_is_not_an_alternative(epsilon: float) -> None:
 
 def test_commands_out_of_order_are_refused() -> None:
     """Results without bets, and bets during a block, are errors that say what to do."""
-    wealth = Betting(delta=0.05).start(Rows(np.eye(2)))
+    wealth = Wealth(Rows(np.eye(2)), delta=0.05)
     with pytest.raises(InvalidInput, match="`place`"):
         wealth.settle(block_of(np.eye(2), np.zeros(2)))
     wealth.place(0, theta=np.zeros(2), A_inv=np.eye(2))
@@ -426,7 +425,7 @@ def test_commands_out_of_order_are_refused() -> None:
 )
 def test_place_refuses_what_it_cannot_use_and_stays_closed(bad: dict) -> None:
     """Wrong shapes, numbers out of range and non-finite values leave the state unchanged."""
-    wealth = Betting(delta=0.05).start(Rows(np.eye(2)))
+    wealth = Wealth(Rows(np.eye(2)), delta=0.05)
     with pytest.raises(SurepickError):
         wealth.place(**{"leader": 0, "theta": np.zeros(2), "A_inv": np.eye(2), **bad})
     assert wealth.leader is None
@@ -435,7 +434,7 @@ def test_place_refuses_what_it_cannot_use_and_stays_closed(bad: dict) -> None:
 @pytest.mark.parametrize("bad", [{"b": np.zeros(3)}, {"b": np.array([np.nan, 0])}, {"A": np.eye(3)}])
 def test_settle_refuses_what_it_cannot_use_and_stays_open(bad: dict) -> None:
     """A block settled with unusable sums can be settled again with the right ones."""
-    wealth = Betting(delta=0.05).start(Rows(np.eye(2)))
+    wealth = Wealth(Rows(np.eye(2)), delta=0.05)
     wealth.place(0, theta=np.zeros(2), A_inv=np.eye(2))
     with pytest.raises(SurepickError):
         wealth.settle(Block(**{"A": np.eye(2), "b": np.zeros(2), "theta0": np.zeros(2), **bad}))
@@ -447,13 +446,13 @@ def test_settle_refuses_what_it_cannot_use_and_stays_open(bad: dict) -> None:
 def test_the_rule_refuses_impossible_settings(bad: dict) -> None:
     """Risk, noise and slack are checked before anything starts."""
     with pytest.raises(InvalidInput):
-        Betting(**{"delta": 0.05, **bad})
+        Wealth(Rows(np.eye(2)), **{"delta": 0.05, **bad})
 
 
 def test_a_block_on_many_candidates_needs_a_few_vectors_of_memory() -> None:
     """Settling 200,000 candidates holds a few K-vectors, not a second copy of the rows."""
     X = np.random.default_rng(9).standard_normal((200_000, 20))
-    wealth = Betting(delta=0.05).start(Rows(X, step=5000))
+    wealth = Wealth(Rows(X, step=5000), delta=0.05)
     tracemalloc.start()
     try:
         wealth.place(7, theta=X[7] / 20, A_inv=np.eye(20))

@@ -187,7 +187,7 @@ def test_regularizers_are_found_again_by_value() -> None:
     estimate = LeastSquares(2, V)
     assert estimate.slots(V[1:]) == slice(1, 3)
     assert estimate.slots(V[:0]) == slice(0, 0)
-    with pytest.raises(InvalidInput, match=r"rule\.regularizers"):
+    with pytest.raises(InvalidInput, match=r"state\.regularizers"):
         estimate.slots(4.0 * V)
 
 

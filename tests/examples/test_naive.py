@@ -9,8 +9,8 @@ import pytest
 from examples import tiny
 from examples.naive.lazy_track_and_stop import NaiveLazyTrackAndStop
 from examples.naive.rage import NaiveRage
-from surepick.learning.learner import Learner, create_learner
 from surepick.errors import InvalidInput
+from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 

@@ -7,7 +7,7 @@ from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
 from surepick.errors import NotEnoughData
 from surepick.sampling.choosers import Asked
-from surepick.rules.parts import Situation
+from surepick.sampling.protocol import Situation
 
 ARMS = FiniteArms(np.random.default_rng(67).standard_normal((6, 3)))
 

@@ -3,7 +3,7 @@ import pytest
 
 from surepick.arms.finite import FiniteArms
 from surepick.core.linalg import Array
-from surepick.rules import alternatives
+from surepick.sampling import alternatives
 from surepick.sampling.alternatives import GreedyChoice
 
 

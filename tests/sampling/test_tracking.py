@@ -6,7 +6,7 @@ import pytest
 from surepick.arms.finite import FiniteArms
 from surepick.core.design.generation import frame_of, spanning_arms
 from surepick.errors import InvalidInput
-from surepick.sampling.tracking import ForcedExploration, Tracker, exploration_set
+from surepick.sampling.tracking import EigenvalueFloor, Tracker, exploration_set
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 5, 8])
@@ -16,29 +16,28 @@ def test_exploration_keeps_the_smallest_eigenvalue_above_the_floor(dim: int, see
     rng = np.random.default_rng([50, seed, dim])
     rows = rng.standard_normal((dim, dim))
     arms = FiniteArms(np.vstack([rows, np.linalg.svd(rows)[2][:1]]))
-    forced = ForcedExploration(arms, np.arange(dim), scale=1.0)
+    floor = EigenvalueFloor(arms, np.arange(dim), scale=1.0)
     # The last arm is the direction that A0 measures best: pulling it again and again helps nobody else.
     A = np.zeros((dim, dim))
     forcing = 0
     for t in range(2000):
-        due = t if t < dim else forced.next()
+        due = t if t < dim else floor.due(A, t)
         arm = dim if due is None else due
         forcing += due is not None
         A += np.outer(arms.X[arm], arms.X[arm])
-        forced.note(arm)
         if t + 1 >= 5 * dim / 4 + 1 / (4 * dim) + 1.5:
-            assert np.linalg.eigvalsh(A)[0] >= forced.floor(t + 1 - dim - 1) * (1 - 1e-9)
+            assert np.linalg.eigvalsh(A)[0] >= floor.value(t + 1 - dim - 1) * (1 - 1e-9)
     assert dim == 1 or forcing > dim  # the floor was at work
 
 
 def test_exploration_costs_of_the_order_of_the_square_root_of_the_pulls() -> None:
     """The safety net takes few pulls: after t pulls about d sqrt(t/d)."""
-    forced = ForcedExploration(FiniteArms(np.eye(4)), np.arange(4), scale=1.0)
+    floor, counts = EigenvalueFloor(FiniteArms(np.eye(4)), np.arange(4), scale=1.0), np.zeros(4)
     n_forced = 0
     for t in range(10_000):
-        due = t if t < 4 else forced.next()
+        due = t if t < 4 else floor.due(np.diag(counts), t)
         n_forced += due is not None
-        forced.note(0 if due is None else due)
+        counts[0 if due is None else due] += 1
     assert n_forced <= 4 * math.sqrt(10_000 / 4) + 8
 
 

@@ -1,36 +1,55 @@
 """Elimination: never later than the rule without it, valid per leader, and passed on to the sampler."""
 
-from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import surepick as sp
 from surepick.arms.finite import FiniteArms
+from surepick.arms.view import Task
 from surepick.core.estimate import LeastSquares
+from surepick.core.evidence import Mixture, glr, log_evidence
 from surepick.core.linalg import Array, BoolArray
-from surepick.rules.stopping import EvidenceRule, GLRRule
 from surepick.simulation import problems
+from surepick.stopping import GLR, Evidence
+from tests.tasks import begun, task_of
 
-RULES: dict[str, Callable[..., EvidenceRule | GLRRule]] = {
-    "evidence": lambda *, elimination: EvidenceRule(delta=0.1, elimination=elimination),
-    "heuristic": lambda *, elimination: GLRRule(threshold="heuristic", delta=0.1, elimination=elimination),
-    "paper-appendix": lambda *, elimination: GLRRule(
-        threshold="paper-appendix", delta=0.1, c=0.5, elimination=elimination
-    ),
+RULES: dict[str, Evidence | GLR] = {
+    "evidence": Evidence(),
+    "heuristic": GLR(threshold="heuristic"),
+    "paper-appendix": GLR(threshold="paper-appendix", c=0.5),
 }
+
+
+def both(rule: str, task: Task) -> tuple[list[Any], LeastSquares]:
+    """The rule without and with elimination, and an estimate that both can read."""
+    started = [begun(replace(RULES[rule], elimination=choice), task) for choice in (False, True)]
+    return [state for state, _ in started], started[0][1]
+
+
+def statistics(rule: str, X: Array, leader: int, estimate: LeastSquares) -> dict[int, float]:
+    """What the leader has against every other arm."""
+    index = np.delete(np.arange(len(X)), leader)
+    Y = X[leader] - X[index]
+    U = Y @ estimate.A_inv
+    forms = Y @ estimate.theta, (U * Y).sum(axis=1), (U * U).sum(axis=1)
+    if rule == "evidence":
+        values = log_evidence(*forms, estimate.logdets, mixture=Mixture.default(), noise_std=1.0)
+    else:
+        values = glr(*forms[:2])
+    return dict(zip(index.tolist(), values.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_it_stops_no_later_and_eliminates_only_what_was_refuted(rule: str) -> None:
     """On the same results; every eliminated pair had its statistic above the threshold at some time."""
     problem = problems.sphere(3, 12, seed=4)
-    arms, means = FiniteArms(problem.X), problem.X @ problem.theta
+    task, means = task_of(problem.X, delta=0.1), problem.X @ problem.theta
     for run in range(4):
         rng = np.random.default_rng([31, run])
-        plain, eliminating = (RULES[rule](elimination=choice) for choice in (False, True))
-        estimate = LeastSquares(3, plain.regularizers(3))
-        states = plain.start(arms), eliminating.start(arms)
+        states, estimate = both(rule, task)
         stopped = [0, 0]
         refuted: set[tuple[int, int]] = set()
         n_eliminated = 0
@@ -39,17 +58,12 @@ def test_it_stops_no_later_and_eliminates_only_what_was_refuted(rule: str) -> No
             estimate.update(problem.X[arm], float(means[arm] + rng.standard_normal()), arm)
             for i, state in enumerate(states):
                 if not stopped[i]:
-                    verdict = state.check(estimate)
-                    stopped[i] = t * verdict.stopped
+                    stopped[i] = t * state.after_pull(estimate).stopped
             if estimate.has_theta:
-                leader = arms.best(estimate.theta)
-                test = states[0]._test
-                limit = test.threshold(estimate)
-                refuted |= {
-                    (leader, j)
-                    for j in range(12)
-                    if j != leader and test.pair(estimate, problem.X[leader] - problem.X[j]) >= limit * (1 - 1e-12)
-                }
+                verdict = states[0].exact(estimate)
+                leader, limit = verdict.leader, verdict.threshold * (1 - 1e-12)
+                values = statistics(rule, problem.X, leader, estimate)
+                refuted |= {(leader, j) for j, value in values.items() if value >= limit}
                 if not stopped[1]:
                     alive = states[1].alive(leader)
                     if alive is not None:
@@ -65,17 +79,14 @@ def test_it_stops_no_later_and_eliminates_only_what_was_refuted(rule: str) -> No
 @pytest.mark.parametrize("rule", RULES)
 def test_what_was_refuted_once_need_not_be_refuted_again(rule: str) -> None:
     """Arm 1 is refuted early and then has a lucky streak: the rule without elimination has to wait for it."""
-    arms = FiniteArms(np.eye(3))
-    plain, eliminating = (RULES[rule](elimination=choice) for choice in (False, True))
-    estimate = LeastSquares(3, plain.regularizers(3))
-    states = plain.start(arms), eliminating.start(arms)
+    states, estimate = both(rule, task_of(np.eye(3), delta=0.1))
     rewards = [(arm, value) for _ in range(60) for arm, value in ((0, 2.0), (1, 0.0), (2, 1.9))]
     rewards += [(1, 4.0)] * 50  # its mean rises to 1.8
     rewards += [(2, 0.0)] * 300
     stopped = []
     for arm, value in rewards:
         estimate.update(np.eye(3)[arm], value, arm)
-        stopped.append([state.check(estimate).stopped for state in states])
+        stopped.append([state.after_pull(estimate).stopped for state in states])
     assert not any(first for first, _ in stopped)
     assert stopped[-1][1]  # and it stays so, although arm 1 would not be refuted now
 
@@ -83,7 +94,7 @@ def test_what_was_refuted_once_need_not_be_refuted_again(rule: str) -> None:
 def test_between_passes_the_arms_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """400 checks among 3,000 arms look up the leader, O(K d), only as often as they pass over the rivals."""
     problem = problems.sphere(3, 3000, seed=4)
-    arms, means = FiniteArms(problem.X), problem.X @ problem.theta
+    means = problem.X @ problem.theta
     thetas, whole = [], FiniteArms.best
 
     def best(self: FiniteArms, theta: Array, among: BoolArray | None = None) -> int:
@@ -91,13 +102,12 @@ def test_between_passes_the_arms_are_not_looked_at(monkeypatch: pytest.MonkeyPat
         return whole(self, theta, among)
 
     monkeypatch.setattr(FiniteArms, "best", best)
-    rule = EvidenceRule(delta=0.1, elimination=True)
-    estimate, state = LeastSquares(3, rule.regularizers(3)), rule.start(arms)
+    state, estimate = begun(Evidence(elimination=True), task_of(problem.X, delta=0.1))
     rng = np.random.default_rng(8)
     for _ in range(400):
         arm = int(rng.integers(3000))
         estimate.update(problem.X[arm], float(means[arm] + rng.standard_normal()), arm)
-        state.check(estimate)
+        state.after_pull(estimate)
     assert len(thetas) == state.n_scans
     assert 20 < state.n_scans < 150
 
@@ -135,22 +145,20 @@ def test_looking_decides_nothing() -> None:
 def test_the_evidence_shown_counts_the_refuted_with_what_refuted_them() -> None:
     """At the stop and before: the smallest over the rivals of the largest that was seen in a pass when they fell."""
     problem = problems.unit_basis([1.0, 0.6, 0.2, -0.5, -1.0, -1.5])
-    arms = FiniteArms(problem.X)
     n_below = 0
     for run in range(10):
         rng = np.random.default_rng([9, run])
-        rule = EvidenceRule(delta=0.1, elimination=True)
-        estimate, state = LeastSquares(6, rule.regularizers(6)), rule.start(arms)
+        state, estimate = begun(Evidence(elimination=True), task_of(problem.X, delta=0.1))
         fallen: dict[tuple[int, int], float] = {}
         while True:
-            left = state.alive(arms.best(estimate.theta)) if estimate.has_theta else None
-            arm = int(rng.choice(6 if left is None else [*np.flatnonzero(left), arms.best(estimate.theta)]))
+            left = state.alive(state.leader(estimate)) if estimate.has_theta else None
+            arm = int(rng.choice(6 if left is None else [*np.flatnonzero(left), state.leader(estimate)]))
             estimate.update(problem.X[arm], float(problem.theta[arm] + rng.standard_normal()), arm)
-            verdict = state.check(estimate)
+            verdict = state.after_pull(estimate)
             if not verdict.is_exact or verdict.leader is None:
                 continue
-            leader, test = verdict.leader, state._test
-            values = {j: test.pair(estimate, problem.X[leader] - problem.X[j]) for j in range(6) if j != leader}
+            leader = verdict.leader
+            values = statistics("evidence", problem.X, leader, estimate)
             shown = [
                 fallen.setdefault((leader, j), v) if v >= verdict.threshold else fallen.get((leader, j), v)
                 for j, v in values.items()
@@ -166,12 +174,11 @@ def test_the_evidence_shown_counts_the_refuted_with_what_refuted_them() -> None:
 def test_passes_wait_for_the_floor() -> None:
     """While the floor on A forbids to stop, nothing can be refuted: a check does not look at the arms."""
     problem = problems.unit_basis([5.0, 0.0])
-    rule = GLRRule(threshold="paper-appendix", delta=0.1, c=1e6, elimination=True)
-    estimate = LeastSquares(2, rule.regularizers(2))
-    state = rule.start(FiniteArms(problem.X))
+    rule = GLR(threshold="paper-appendix", c=1e6, elimination=True)
+    state, estimate = begun(rule, task_of(problem.X, delta=0.1))
     for t in range(400):
         estimate.update(problem.X[t % 2], float(problem.theta[t % 2]), t % 2)
-        assert not state.check(estimate).stopped
+        assert not state.after_pull(estimate).stopped
     assert state.n_scans < 100
 
 
@@ -197,7 +204,7 @@ def test_rows_too_close_to_compare_are_no_evidence(is_glr: bool, elimination: bo
 def test_options_of_plain_scans_are_refused() -> None:
     """Passes have a spacing of their own."""
     with pytest.raises(sp.InvalidInput, match="full_scan"):
-        EvidenceRule(delta=0.1, elimination=True, full_scan=True).start(FiniteArms(np.eye(2)))
+        Evidence(elimination=True, full_scan=True).start(task_of(np.eye(2)))
 
 
 def test_the_pairwise_rule_does_not_offer_it() -> None:

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
-from surepick.rules import phase_rule
-from surepick.stopping.phases import Phase, PhaseRule, PhaseState
+from surepick.stopping import phases
+from surepick.stopping.phases import Phase, Phases, PhaseState
 from tests.blocks import block_of
+from tests.tasks import task_of
 
 
 def brute_force(Z: Array, A: Array, b: Array, width: float, at_least: float = 0.0) -> list[bool]:
@@ -42,7 +42,7 @@ def test_beaten_agrees_with_a_loop_over_pairs(seed: int, monkeypatch: pytest.Mon
     if seed % 3 == 0:
         rows[:, -1] = 0.0
     A, b = pulled(rows, rng.standard_normal(dim), rng)
-    monkeypatch.setattr(phase_rule, "BLOCK", int(rng.integers(1, 3 * n)))
+    monkeypatch.setattr(phases, "BLOCK", int(rng.integers(1, 3 * n)))
     width, at_least = float(rng.uniform(0.5, 3.0)), float(rng.choice([0.0, 1.0]))
     assert Phase(Z, block_of(A, b)).beaten(width, at_least=at_least).tolist() == brute_force(Z, A, b, width, at_least)
 
@@ -58,9 +58,10 @@ def test_rows_alike_to_many_digits_keep_their_order() -> None:
     assert Phase(Z[:2], block_of(A, A @ theta)).beaten(3.1e10).tolist() == [False, False]
 
 
-def state_on(Z: Array, **options: object) -> PhaseState:
+def state_on(Z: Array, *, epsilon: float = 0.0, noise_std: float = 1.0) -> PhaseState:
     """A rule with a price of 2 at work on these candidates."""
-    return PhaseRule(price=lambda _: 2.0, **options).work_on(FiniteArms.rows_only(Z))  # type: ignore[arg-type]
+    task = task_of(np.eye(Z.shape[1]), candidates=Z, epsilon=epsilon, noise_std=noise_std)
+    return Phases(price=lambda _: 2.0).start(task)
 
 
 def told(dim: int) -> LeastSquares:

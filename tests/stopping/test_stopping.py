@@ -1,7 +1,7 @@
 """Stopping rules: lazy checks against full scans, presets against direct computation, dominance, errors."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,17 +10,16 @@ import pytest
 from scipy import optimize
 
 from surepick.arms.finite import FiniteArms
+from surepick.arms.loss import largest_loss_bound
 from surepick.arms.whitening import whiten
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, log_evidence
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
-from surepick.rules import lazy
-from surepick.rules.challenger import largest_loss_bound
-from surepick.stopping.scan import ScanState
-from surepick.rules.stopping import EvidenceRule, GLRRule, PairwiseRule
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
+from surepick.stopping import GLR, Evidence, Pairwise, Rule, scan
+from tests.tasks import begun, task_of, view_of
 
 
 @dataclass(frozen=True)
@@ -75,27 +74,25 @@ INSTANCES = {
     "sphere, d=20": replace(problems.sphere(20, 200, seed=3), noise_std=0.07),
     "near tie, d=6": replace(problems.sphere(6, 100, seed=4, closest_pair=0.45), noise_std=0.005),
 }
-CASES = [(name, epsilon, lazy.POOL_SIZE) for name in INSTANCES for epsilon in (0.0, 0.05)]
+CASES = [(name, epsilon, scan.POOL_SIZE) for name in INSTANCES for epsilon in (0.0, 0.05)]
 # A tiny pool leaves most of the work to the bound on arms outside it.
 CASES += [
     ("clusters, d=4", 0.3, 2),
     ("clusters, d=4", 1e-3, 2),
     ("near tie, d=6", 1e-4, 2),
-    ("near tie, d=6", 1e-3, lazy.POOL_SIZE),
+    ("near tie, d=6", 1e-3, scan.POOL_SIZE),
     ("sphere, d=20", 0.1, 2),
 ]
 
 
-def rules(dim: int, **options: Any) -> dict[str, EvidenceRule | GLRRule]:
+def rules(dim: int, **options: Any) -> dict[str, Evidence | GLR]:
     """Return the rules that scan."""
     skewed = np.eye(dim) + 0.5 * np.ones((dim, dim))
     return {
-        "evidence": EvidenceRule(delta=0.1, **options),
-        "evidence, own regulariser": EvidenceRule(
-            delta=0.1, regularizer=skewed, mixture=Mixture.uniform([1, 10]), **options
-        ),
-        "paper-appendix": GLRRule(threshold="paper-appendix", delta=0.1, c=1.0, **options),
-        "heuristic": GLRRule(threshold="heuristic", delta=0.1, **options),
+        "evidence": Evidence(**options),
+        "evidence, own regulariser": Evidence(regularizer=skewed, mixture=Mixture.uniform([1, 10]), **options),
+        "paper-appendix": GLR(threshold="paper-appendix", c=1.0, **options),
+        "heuristic": GLR(threshold="heuristic", **options),
     }
 
 
@@ -104,17 +101,20 @@ def test_lazy_checks_decide_as_full_scans_in_every_round(
     name: str, epsilon: float, pool: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Same decision and, when it is to stop, same answer, in every round and also after the first stop."""
-    monkeypatch.setattr(lazy, "POOL_SIZE", pool)
+    monkeypatch.setattr(scan, "POOL_SIZE", pool)
     problem = INSTANCES[name]
-    arms = FiniteArms(problem.X)
+    task = task_of(problem.X, delta=0.1, noise_std=problem.noise_std, epsilon=epsilon)
     path = simulate(problem, n_rounds=300, seed=5)
-    lazy_rules = rules(arms.dim, noise_std=problem.noise_std, epsilon=epsilon)
-    estimate = LeastSquares(arms.dim, np.concatenate([rule.regularizers(arms.dim) for rule in lazy_rules.values()]))
-    states = {label: rule.start(arms) for label, rule in lazy_rules.items()}
-    full = {label: replace(rule, full_scan=True).start(arms) for label, rule in lazy_rules.items()}
+    states, full = (
+        {label: rule.start(task) for label, rule in rules(task.arms.dim, elimination=False, full_scan=is_full).items()}
+        for is_full in (False, True)
+    )
+    estimate = LeastSquares(task.arms.dim, np.concatenate([state.regularizers for state in states.values()]))
     for t in path.replay(estimate):
         for label, state in states.items():
-            verdict, expected = state.check(estimate), full[label].check(estimate)
+            verdict, expected = state.after_pull(estimate), full[label].after_pull(estimate)
+            assert verdict is not None
+            assert expected is not None
             assert verdict.stopped == expected.stopped, (label, t)
             assert verdict.threshold == expected.threshold
             if verdict.stopped:
@@ -128,17 +128,15 @@ def test_lazy_checks_decide_as_full_scans_in_every_round(
 def test_while_undecided_the_arms_are_scanned_a_handful_of_times(name: str) -> None:
     """With so much noise that 3000 rounds decide nothing, passes over the arms are rare."""
     problem = replace(INSTANCES[name], noise_std=10.0)
-    arms = FiniteArms(problem.X)
     path = simulate(problem, n_rounds=3000, seed=6)
-    for rule in (
-        EvidenceRule(delta=0.05, noise_std=10.0),
-        GLRRule(threshold="paper-appendix", delta=0.05, noise_std=10.0, c=1.0),
-        EvidenceRule(delta=0.05, noise_std=10.0, epsilon=0.01),
+    for rule, epsilon in (
+        (Evidence(elimination=False), 0.0),
+        (GLR(threshold="paper-appendix", c=1.0, elimination=False), 0.0),
+        (Evidence(elimination=False), 0.01),
     ):
-        estimate = LeastSquares(arms.dim, rule.regularizers(arms.dim))
-        state = rule.start(arms)
+        state, estimate = begun(rule, task_of(problem.X, noise_std=10.0, epsilon=epsilon))
         for _ in path.replay(estimate):
-            assert not state.check(estimate).stopped
+            assert not state.after_pull(estimate).stopped
         assert state.n_scans <= 5
         assert state.n_leader_passes <= 12
 
@@ -147,12 +145,9 @@ def test_while_undecided_the_arms_are_scanned_a_handful_of_times(name: str) -> N
 def test_scans_stay_rare_up_to_the_moment_of_stopping(epsilon: float) -> None:
     """On the sphere in twenty dimensions, until the rule stops."""
     problem = replace(problems.sphere(20, 2000, seed=8), noise_std=0.2)
-    arms = FiniteArms(problem.X)
     path = simulate(problem, n_rounds=20_000, seed=9)
-    rule = EvidenceRule(delta=0.05, noise_std=0.2, epsilon=epsilon)
-    estimate = LeastSquares(arms.dim, rule.regularizers(arms.dim))
-    state = rule.start(arms)
-    stopped_at = next(t for t in path.replay(estimate) if state.check(estimate).stopped)
+    state, estimate = begun(Evidence(elimination=False), task_of(problem.X, noise_std=0.2, epsilon=epsilon))
+    stopped_at = next(t for t in path.replay(estimate) if state.after_pull(estimate).stopped)
     assert stopped_at > 300
     assert state.n_scans + state.n_leader_passes <= 20
 
@@ -160,20 +155,18 @@ def test_scans_stay_rare_up_to_the_moment_of_stopping(epsilon: float) -> None:
 def test_more_arms_within_epsilon_than_the_pool_holds_is_still_exact() -> None:
     """On a dense arc the bound proves little, so scans are frequent; `spacing` thins them out and is never early."""
     problem = one_dense_arc(500)
-    arms = FiniteArms(problem.X)
-    assert arms.n_arms > lazy.POOL_SIZE
+    assert len(problem.X) > scan.POOL_SIZE
     path = simulate(problem, n_rounds=1500, seed=10)
-    rule = EvidenceRule(delta=0.1, noise_std=problem.noise_std, epsilon=0.1)
+    task = task_of(problem.X, delta=0.1, noise_std=problem.noise_std, epsilon=0.1)
     cases: dict[str, dict[str, Any]] = {
-        "lazy": {},
+        "lazy": {"elimination": False},
         "full": {"full_scan": True},
         "spaced": {"spacing": 0.05},
     }
     stops, passes = {}, {}
     for label, options in cases.items():
-        estimate = LeastSquares(2, rule.regularizers(2))
-        state = replace(rule, **options).start(arms)
-        stops[label] = next(t for t in path.replay(estimate) if state.check(estimate).stopped)
+        state, estimate = begun(Evidence(**options), task)
+        stops[label] = next(t for t in path.replay(estimate) if state.after_pull(estimate).stopped)
         passes[label] = state.n_scans + state.n_leader_passes
     assert stops["lazy"] == stops["full"]
     assert stops["full"] <= stops["spaced"] <= 1.05 * stops["full"] + 1
@@ -186,21 +179,20 @@ def test_more_arms_within_epsilon_than_the_pool_holds_is_still_exact() -> None:
 def test_with_the_same_regulariser_evidence_stops_no_later_than_the_paper(name: str, preset: str) -> None:
     """On every path: one V = u c I against the preset with the same u and c."""
     problem = INSTANCES[name]
-    arms = FiniteArms(problem.X)
+    task = task_of(problem.X, delta=0.2, noise_std=problem.noise_std)
     n_decided = 0
     for seed in range(10):
         path = simulate(problem, n_rounds=5000, seed=seed)
-        first = problem.X[path.pulls[: 4 * arms.dim]]
+        first = problem.X[path.pulls[: 4 * problem.dim]]
         c = max(float(np.linalg.eigvalsh(first.T @ first)[0]), 0.1)
-        paper = GLRRule(threshold=preset, delta=0.2, noise_std=problem.noise_std, c=c)
-        [V] = paper.regularizers(arms.dim)
-        evidence = EvidenceRule(delta=0.2, noise_std=problem.noise_std, regularizer=V, mixture=Mixture.single())
-        estimate = LeastSquares(arms.dim, paper.regularizers(arms.dim))
-        states: list[ScanState] = [evidence.start(arms), paper.start(arms)]
+        paper, estimate = begun(GLR(threshold=preset, c=c, elimination=False), task)
+        [V] = paper.regularizers
+        evidence = Evidence(regularizer=V, mixture=Mixture.single(), elimination=False)
+        states = [evidence.start(task), paper]
         stops = [math.inf, math.inf]
         for t in path.replay(estimate):
             for i, state in enumerate(states):
-                if math.isinf(stops[i]) and state.check(estimate).stopped:
+                if math.isinf(stops[i]) and state.after_pull(estimate).stopped:
                     stops[i] = t
             if math.isfinite(stops[1]):
                 break
@@ -218,20 +210,18 @@ def test_presets_do_not_notice_the_coordinates(preset: str) -> None:
     """
     problem = INSTANCES["clusters, d=4"]
     sigma = problem.noise_std
-    rng = np.random.default_rng(12)
-    T = rng.standard_normal((4, 4)) + 2.0 * np.eye(4)
+    R = np.triu(np.random.default_rng(12).standard_normal((4, 4))) + 2.0 * np.eye(4)
     c = 0.7 if preset != "paper-remark" else float((problem.X**2).sum(axis=1).max())
-    raw_arms, arms = FiniteArms(problem.X), FiniteArms(problem.X @ T.T)
-    options: dict[str, Any] = {"threshold": preset, "delta": 0.1, "noise_std": sigma, "c": c}
-    raw_rule, rule = GLRRule(**options), GLRRule(metric=T @ T.T, **options)
-    raw, mapped = LeastSquares(4, raw_rule.regularizers(4)), LeastSquares(4, rule.regularizers(4))
-    raw_state, state = raw_rule.start(raw_arms), rule.start(arms)
+    rule = GLR(threshold=preset, c=0.7 if preset != "paper-remark" else None, elimination=False)
+    view = view_of(problem.X, back=R)
+    tasks = [task_of(arms, delta=0.1, noise_std=sigma) for arms in (problem.X, view)]
+    (raw_state, raw), (state, mapped) = (begun(rule, task) for task in tasks)
     path = simulate(problem, n_rounds=400, seed=13)
-    mapped_path = replace(path, X=arms.X)
+    mapped_path = replace(path, X=view.gather(np.arange(problem.n_arms)))
     n_stopped = 0
     for t, _ in zip(path.replay(raw), mapped_path.replay(mapped), strict=True):
-        verdict = state.look(mapped)
-        assert verdict.stopped == raw_state.check(raw).stopped == state.check(mapped).stopped
+        verdict = state.exact(mapped)
+        assert verdict.stopped == raw_state.after_pull(raw).stopped == state.after_pull(mapped).stopped
         n_stopped += verdict.stopped
         if verdict.leader is None or t % 25:
             continue
@@ -241,14 +231,14 @@ def test_presets_do_not_notice_the_coordinates(preset: str) -> None:
         leader = int(np.argmax(problem.X @ theta))
         Y = np.unique(problem.X[leader] - problem.X, axis=0)
         Y = Y[np.abs(Y).sum(axis=1) > 0]
-        Z = ((Y @ theta) ** 2 / (2.0 * (Y * np.linalg.solve(A, Y.T).T).sum(axis=1))).min()
+        Z = ((Y @ theta) ** 2 / (2.0 * sigma**2 * (Y * np.linalg.solve(A, Y.T).T).sum(axis=1))).min()
         u = {"paper-main": 1.0, "paper-appendix": 0.1}.get(preset, 1.0)
         logdet = math.log(np.linalg.det(A / (u * c) + np.eye(4)))
         beta = {
-            "paper-main": 2.0 * sigma**2 * (0.5 * logdet - math.log(0.6 / (math.pi * t) ** 2)),
-            "paper-appendix": 1.1 * sigma**2 * (0.5 * logdet - math.log(0.1)),
-            "paper-remark": 2.0 * sigma**2 * (2.0 * math.log(t) - math.log(0.1)),
-            "heuristic": sigma**2 * math.log((1.0 + math.log(t)) / 0.1),
+            "paper-main": 2.0 * (0.5 * logdet - math.log(0.6 / (math.pi * t) ** 2)),
+            "paper-appendix": 1.1 * (0.5 * logdet - math.log(0.1)),
+            "paper-remark": 2.0 * (2.0 * math.log(t) - math.log(0.1)),
+            "heuristic": math.log((1.0 + math.log(t)) / 0.1),
         }[preset]
         assert verdict.statistic == pytest.approx(Z, rel=1e-6)
         assert verdict.threshold == pytest.approx(beta, rel=1e-9)
@@ -264,40 +254,38 @@ def test_whitened_coordinates_make_the_evidence_independent_of_the_features() ->
     T = rng.standard_normal((20, 20)) + 5.0 * np.eye(20)
     path = simulate(problem, n_rounds=400, seed=31)
     views = [whiten(FiniteArms(problem.X)), whiten(FiniteArms(problem.X @ T))]
-    evidence = EvidenceRule(delta=0.1, noise_std=problem.noise_std)
-    paper = GLRRule(threshold="paper-appendix", delta=0.1, noise_std=problem.noise_std, c=0.5, metric=views[0].metric())
-    raw_rule = replace(paper, metric=None)
-    V = np.concatenate([evidence.regularizers(20), paper.regularizers(20)])
+    settings: dict[str, Any] = {"delta": 0.1, "noise_std": problem.noise_std}
+    evidence = Evidence(elimination=False)
+    paper = GLR(threshold="paper-appendix", c=0.5, elimination=False)
+    states: list[Any] = [evidence.start(task_of(view, **settings)) for view in views]
+    paper_state, _ = begun(paper, task_of(views[0], **settings))
+    raw_state, raw = begun(paper, task_of(problem.X, **settings))
+    V = np.concatenate([states[0].regularizers, paper_state.regularizers])
     estimates = [LeastSquares(20, V), LeastSquares(20, V)]
-    raw = LeastSquares(20, raw_rule.regularizers(20))
-    states = [evidence.start(view) for view in views]
-    paper_state, raw_state = paper.start(views[0]), raw_rule.start(FiniteArms(problem.X))
     rows = [view.gather(path.pulls) for view in views]
     for t in path.replay(raw):
         for estimate, white in zip(estimates, rows, strict=True):
             estimate.update(white[t - 1], float(path.rewards[t - 1]))
-        assert paper_state.check(estimates[0]).stopped == raw_state.check(raw).stopped
-        first, second = (state.check(estimate) for state, estimate in zip(states, estimates, strict=True))
+        assert paper_state.after_pull(estimates[0]).stopped == raw_state.after_pull(raw).stopped
+        first, second = (state.after_pull(estimate) for state, estimate in zip(states, estimates, strict=True))
         assert first.stopped == second.stopped
         if t % 50 == 0:
-            first, second = (state.look(estimate) for state, estimate in zip(states, estimates, strict=True))
+            first, second = (state.exact(estimate) for state, estimate in zip(states, estimates, strict=True))
             assert first.statistic == pytest.approx(second.statistic, rel=1e-3)
             assert (first.leader, first.rival) == (second.leader, second.rival)
     assert first.stopped
-    assert raw_state.check(raw).stopped
+    assert raw_state.after_pull(raw).stopped
 
 
 def test_the_floor_holds_back_a_stop_and_survives_rounding() -> None:
     """No stop while lambda_min(A) < c, however large the statistic; at lambda_min(A) = c exactly, a stop."""
-    arms = FiniteArms(np.eye(2))
     for c, expected in ((3.0, True), (3.0 + 1e-6, False)):
-        rule = GLRRule(threshold="paper-appendix", delta=0.1, c=c)
-        estimate = LeastSquares(2, rule.regularizers(2))
-        state = rule.start(arms)
+        rule = GLR(threshold="paper-appendix", c=c)
+        state, estimate = begun(rule, task_of(np.eye(2), delta=0.1))
         for _ in range(3):
             estimate.update(np.array([1.0, 0.0]), 1000.0, 0)
             estimate.update(np.array([0.0, 1.0]), 0.0, 1)
-        verdict = state.check(estimate)
+        verdict = state.after_pull(estimate)
         assert verdict.statistic > verdict.threshold
         assert verdict.stopped is expected
 
@@ -305,14 +293,13 @@ def test_the_floor_holds_back_a_stop_and_survives_rounding() -> None:
 def test_the_loss_bound_is_the_largest_over_all_rivals() -> None:
     """Against a root finder on every pair; and the rule stops exactly when its epsilon exceeds the bound."""
     problem = INSTANCES["clusters, d=4"]
-    arms = FiniteArms(problem.X)
-    rule = EvidenceRule(delta=0.05, noise_std=0.8)
-    estimate = LeastSquares(4, rule.regularizers(4))
+    rule, task = Evidence(elimination=False), task_of(problem.X, noise_std=0.8)
+    _, estimate = begun(rule, task)
     for _ in simulate(problem, n_rounds=120, seed=3).replay(estimate):
         pass
     theta, A_inv = np.linalg.solve(estimate.A, estimate.b), np.linalg.inv(estimate.A)
     leader = int(np.argmax(problem.X @ theta))
-    _, bound = largest_loss_bound(arms, leader, estimate.theta, estimate.A, delta=0.05, noise_std=0.8)
+    _, bound = largest_loss_bound(task.rows, leader, estimate.theta, estimate.A, delta=0.05, noise_std=0.8)
     roots = []
     for y in problem.X[leader] - problem.X:
         if not np.abs(y).sum() > 0:
@@ -326,44 +313,38 @@ def test_the_loss_bound_is_the_largest_over_all_rivals() -> None:
         roots.append(0.0 if excess(0.0) >= 0 else optimize.brentq(excess, 0.0, 1e3, xtol=1e-13))
     assert bound == pytest.approx(max(roots), rel=1e-7)
     for factor, expected in ((0.999, False), (1.001, True)):
-        verdict = replace(rule, epsilon=factor * bound).start(arms).check(estimate)
+        verdict = rule.start(replace(task, epsilon=factor * bound)).after_pull(estimate)
+        assert verdict is not None
         assert verdict.stopped is expected
 
 
 def test_verdicts_say_what_is_known() -> None:
     """Before theta exists, while it is undecided, and at a stop."""
-    arms = FiniteArms(np.eye(2))
-    rule = EvidenceRule(delta=0.05)
-    estimate, state = LeastSquares(2, rule.regularizers(2)), rule.start(arms)
+    state, estimate = begun(Evidence(), task_of(np.eye(2)))
     estimate.update(np.array([1.0, 0.0]), 1.0)
-    verdict = state.check(estimate)
-    assert (verdict.stopped, verdict.leader, verdict.p_value) == (False, None, 1.0)
+    verdict = state.after_pull(estimate)
+    assert (verdict.stopped, verdict.leader, verdict.statistic) == (False, None, 0.0)
     estimate.update(np.array([0.0, 1.0]), 0.0)
-    verdict = state.check(estimate)
+    verdict = state.after_pull(estimate)
     assert (verdict.stopped, verdict.leader, verdict.rival, verdict.is_exact) == (False, 0, 1, True)
-    assert verdict.p_value == pytest.approx(math.exp(-max(verdict.statistic, 0.0)))
     for _ in range(200):
         estimate.update(np.array([1.0, 0.0]), 1.0)
         estimate.update(np.array([0.0, 1.0]), 0.0)
-    verdict = state.check(estimate)
+    verdict = state.after_pull(estimate)
     assert verdict.stopped
-    assert verdict.evidence is not None
-    assert verdict.evidence >= verdict.threshold == pytest.approx(math.log(20.0))
-    assert verdict.p_value is not None
-    assert verdict.p_value <= 0.05
-    assert (verdict.rule, verdict.guarantee) == ("evidence", "proved")
+    assert verdict.statistic >= verdict.threshold == pytest.approx(math.log(20.0))
+    assert verdict.unit == "nats"
 
 
 def test_looking_changes_nothing() -> None:
     """A query between checks does not count as a scan and does not alter later verdicts."""
     problem = INSTANCES["many arms, d=2"]
-    arms = FiniteArms(problem.X)
-    rule = EvidenceRule(delta=0.1)
-    estimate = LeastSquares(2, rule.regularizers(2))
-    watched, alone = rule.start(arms), rule.start(arms)
+    rule, task = Evidence(elimination=False), task_of(problem.X, delta=0.1)
+    watched, estimate = begun(rule, task)
+    alone, _ = begun(rule, task)
     for _ in simulate(problem, n_rounds=300, seed=1).replay(estimate):
-        watched.look(estimate)
-        assert watched.check(estimate) == alone.check(estimate)
+        watched.exact(estimate)
+        assert watched.after_pull(estimate) == alone.after_pull(estimate)
     assert watched.n_scans == alone.n_scans
 
 
@@ -371,9 +352,7 @@ def test_the_pairwise_rule_is_its_formula() -> None:
     """For K = d arms that are not the basis, from the arms' own means and counts."""
     rng = np.random.default_rng(20)
     X = rng.standard_normal((4, 4)) + 2.0 * np.eye(4)
-    arms = FiniteArms(X)
-    rule = PairwiseRule(delta=0.1, noise_std=0.2, epsilon=0.05, kappa=7.0)
-    estimate, state = LeastSquares(4, rule.regularizers(4)), rule.start(arms)
+    state, estimate = begun(Pairwise(kappa=7.0), task_of(X, delta=0.1, noise_std=0.2, epsilon=0.05))
     means = np.array([1.0, 0.7, 0.4, 0.0])
     sums, counts = np.zeros(4), np.zeros(4)
     n_stopped = 0
@@ -383,7 +362,7 @@ def test_the_pairwise_rule_is_its_formula() -> None:
         estimate.update(X[arm], reward, arm)
         sums[arm] += reward
         counts[arm] += 1
-        verdict = state.check(estimate)
+        verdict = state.after_pull(estimate)
         if t < 3:
             assert verdict.leader is None
             continue
@@ -399,65 +378,41 @@ def test_the_pairwise_rule_is_its_formula() -> None:
         assert verdict.statistic == pytest.approx(min(logs) - math.log(3.0), rel=1e-8, abs=1e-8)
         assert verdict.stopped == (min(logs) >= math.log(3.0 / 0.1))
         n_stopped += verdict.stopped
-        assert verdict == state.look(estimate)
+        assert verdict == state.exact(estimate)
     assert n_stopped > 0
-    assert (verdict.rule, verdict.guarantee) == ("pairwise", "proved")
 
 
 def test_the_pairwise_rule_refuses_what_it_cannot_judge() -> None:
     """More arms than dimensions, or pulls whose arm is not known."""
     with pytest.raises(InvalidInput, match="as many arms as dimensions"):
-        PairwiseRule(delta=0.1).start(FiniteArms(np.vstack([np.eye(2), [1.0, 1.0]])))
-    state = PairwiseRule(delta=0.1).start(FiniteArms(np.eye(2)))
-    estimate = LeastSquares(2)
+        Pairwise().start(task_of(np.vstack([np.eye(2), [1.0, 1.0]])))
+    state, estimate = begun(Pairwise(), task_of(np.eye(2)))
     estimate.update_many(np.eye(2), [0.0, 1.0])
     with pytest.raises(InvalidInput, match="arm of every pull"):
-        state.check(estimate)
+        state.after_pull(estimate)
 
 
 def test_an_estimate_without_the_rules_regularisers_is_refused() -> None:
     """The error says how to build it."""
-    rule = EvidenceRule(delta=0.1)
     estimate = LeastSquares(2)
     estimate.update_many(np.eye(2), [0.0, 1.0])
-    with pytest.raises(InvalidInput, match=r"rule\.regularizers"):
-        rule.start(FiniteArms(np.eye(2))).check(estimate)
-
-
-@pytest.mark.parametrize("bad", [0.0, 1.0, -0.1, math.nan, "0.1", None])
-def test_every_rule_refuses_a_delta_that_is_no_risk(bad: object) -> None:
-    """At construction, before anything is pulled."""
-    for build in (
-        lambda: EvidenceRule(delta=bad),  # type: ignore[arg-type]
-        lambda: GLRRule(threshold="heuristic", delta=bad),  # type: ignore[arg-type]
-        lambda: PairwiseRule(delta=bad),  # type: ignore[arg-type]
-    ):
-        with pytest.raises(InvalidInput, match="delta"):
-            build()
+    with pytest.raises(InvalidInput, match=r"state\.regularizers"):
+        Evidence().start(task_of(np.eye(2))).after_pull(estimate)
 
 
 @pytest.mark.parametrize(
-    ("options", "match"),
+    ("rule", "options", "match"),
     [
-        ({"noise_std": 0.0}, "noise_std"),
-        ({"epsilon": -1.0}, "epsilon"),
-        ({"spacing": -0.1}, "spacing"),
-        ({"c": None}, "`c`"),
-        ({"c": 0.0}, "`c`"),
-        ({"threshold": "paper"}, "paper-main"),
+        (GLR, {"threshold": "paper-main", "spacing": -0.1}, "spacing"),
+        (GLR, {"threshold": "paper-main", "c": 0.0}, "`c`"),
+        (GLR, {"threshold": "paper"}, "paper-main"),
+        (Evidence, {"regularizer": np.eye(3)}, "regularizer"),
+        (Evidence, {"regularizer": np.diag([1.0, 0.0])}, "regularizer"),
+        (Evidence, {"regularizer": [[1.0, 0.5], [0.0, 1.0]]}, "regularizer"),
+        (Pairwise, {"kappa": 0.0}, "kappa"),
     ],
 )
-def test_the_glr_rule_refuses_options_it_cannot_use(options: dict, match: str) -> None:
+def test_rules_refuse_options_they_cannot_use(rule: Callable[..., Rule], options: dict[str, Any], match: str) -> None:
     """Each error names the option."""
     with pytest.raises(InvalidInput, match=match):
-        GLRRule(**{"threshold": "paper-main", "delta": 0.1, "c": 1.0, **options})
-
-
-def test_a_regulariser_of_the_wrong_shape_is_refused() -> None:
-    """Also the metric of a GLR rule."""
-    with pytest.raises(InvalidInput, match="regularizer"):
-        EvidenceRule(delta=0.1, regularizer=np.eye(3)).regularizers(2)
-    with pytest.raises(InvalidInput, match="metric"):
-        GLRRule(threshold="paper-main", delta=0.1, c=1.0, metric=np.eye(3)).start(FiniteArms(np.eye(2)))
-    with pytest.raises(InvalidInput, match="kappa"):
-        PairwiseRule(delta=0.1, kappa=0.0)
+        rule(**options).start(task_of(np.eye(2)))

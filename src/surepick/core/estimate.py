@@ -176,7 +176,7 @@ class LeastSquares:
                 return slice(start, start + n)
         raise InvalidInput(
             f"the estimate must follow the {n} regularisers of this rule but was built with "
-            f"{len(self._V)} others; build it with `LeastSquares(dim, regularizers=rule.regularizers(dim))`."
+            f"{len(self._V)} others; build it with `LeastSquares(dim, state.regularizers)`."
         )
 
     def factor(self) -> Array:

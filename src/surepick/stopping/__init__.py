@@ -59,18 +59,26 @@ def as_rule(stopping: Stopping, **options: Any) -> Rule:
         options: what the algorithm was told about the rule, such as `elimination` or `regularizer`; those that are not
             None must be options of the rule named. `start_arms` is taken by rules that have a use for it.
     """
+    given = {name: value for name, value in options.items() if value is not None}
+    asked = [name for name, value in given.items() if value is not False and name != "start_arms"]
     if isinstance(stopping, Rule):
-        given = [name for name, value in options.items() if value is not None and name != "start_arms"]
-        if given:
-            raise InvalidInput(f"`{given[0]}` belongs to the rule: pass it to {type(stopping).__name__}(...) instead.")
+        if asked:
+            raise InvalidInput(f"`{asked[0]}` belongs to the rule: pass it to {type(stopping).__name__}(...) instead.")
         return stopping
     if stopping not in _NAMED:
         raise InvalidInput(f"`stopping` must be one of {', '.join(map(repr, _NAMED))} or a rule, got {stopping!r}.")
-    factory = _NAMED[stopping]
-    kind: Any = factory.func if isinstance(factory, partial) else factory
-    known = {field.name for field in fields(kind) if field.init}
-    ignored = {"start_arms", "elimination"} if kind.always_eliminates else {"start_arms"}
-    for name, value in options.items():
-        if value is not None and value is not False and name not in known | ignored:
-            raise InvalidInput(f"`{name}` is no option of stopping={stopping!r}; leave it out, or use another rule.")
-    return factory(**{name: value for name, value in options.items() if value is not None and name in known})
+    known = _options_of(stopping)
+    for name in asked:
+        if name not in known and not (name == "elimination" and _kind_of(stopping).always_eliminates):
+            others = ", ".join(repr(other) for other in _NAMED if name in _options_of(other))
+            raise InvalidInput(f"`{name}` is no option of stopping={stopping!r}; leave it out, or use one of {others}.")
+    return _NAMED[stopping](**{name: value for name, value in given.items() if name in known})
+
+
+def _kind_of(name: str) -> Any:
+    factory = _NAMED[name]
+    return factory.func if isinstance(factory, partial) else factory
+
+
+def _options_of(name: str) -> set[str]:
+    return {field.name for field in fields(_kind_of(name)) if field.init}

@@ -73,7 +73,7 @@ class _EvidenceTest(PairTest):
         base = np.eye(task.arms.dim)
         self._root: Array | None = None
         if rule.regularizer is not None:
-            base = task.rows.from_user(check_matrix("regularizer", rule.regularizer))
+            base = task.rows.from_user(_checked(rule.regularizer, task.arms.dim))
             self._root = np.linalg.cholesky(base).astype(np.float64, copy=False)
         super().__init__(task, rule.mixture.scales[:, None, None] * base, is_strict=False)
         self._mixture = rule.mixture
@@ -122,3 +122,14 @@ class _EvidenceTest(PairTest):
             )
 
         return evidence
+
+
+def _checked(regularizer: Array, dim: int) -> Array:
+    """Return the regulariser, if it is one."""
+    V = check_matrix("regularizer", regularizer)
+    if V.shape != (dim, dim) or not np.allclose(V, V.T, rtol=1e-12, atol=0.0) or np.linalg.eigvalsh(V)[0] <= 0.0:
+        raise InvalidInput(
+            f"`regularizer` must be a symmetric positive definite matrix with {dim} rows and columns, got one of shape "
+            f"{V.shape}; np.eye({dim}) is one."
+        )
+    return V
