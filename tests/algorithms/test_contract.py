@@ -9,8 +9,8 @@ import pytest
 
 import surepick as sp
 from surepick.algorithms import names as algorithms
-from surepick.learning.learner import Learner, create_learner
 from surepick.errors import ArmsDoNotSpan, InvalidInput
+from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from tests.knowledge import knowledge

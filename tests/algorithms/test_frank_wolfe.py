@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from surepick.learning.learner import Learner, create_learner
 from surepick.algorithms.frank_wolfe import FrankWolfeChooser, Game, is_square, play
 from surepick.arms.finite import FiniteArms
+from surepick.learning.learner import Learner, create_learner
 from surepick.sampling.alternatives import Rows
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem

@@ -5,10 +5,9 @@ import pytest
 
 from examples import tiny
 from surepick.algorithms import lazy_track_and_stop
-from surepick.learning.learner import create_learner
 from surepick.algorithms.lazy_track_and_stop import _renumbered
-from surepick.learning.learner import Learner
 from surepick.core.design.solve import separating_design
+from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 

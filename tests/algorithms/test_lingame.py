@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from surepick.learning.learner import Learner, create_learner
 from surepick.errors import InvalidInput
+from surepick.learning.learner import Learner, create_learner
 from surepick.sampling.games import Optimism
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from surepick.rules.challenger import largest_loss_bound
 
-from surepick.learning.learner import Learner, create_learner
 from surepick.arms.finite import as_arms
 from surepick.arms.whitening import whiten
 from surepick.core.evidence import Mixture, loss_bound
 from surepick.errors import InvalidInput
-from surepick.rules.challenger import largest_loss_bound
+from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
 

@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from surepick.rules.parts import Ground, Situation
 
-from surepick.learning.learner import create_learner
 from surepick.algorithms.alba import AlbaPhases, next_level
 from surepick.algorithms.explore_verify import scaled_directions
-from surepick.learning.learner import Learner
 from surepick.algorithms.xy_adaptive import greedy_counts
 from surepick.arms.finite import FiniteArms
 from surepick.arms.whitening import whiten
@@ -18,12 +17,12 @@ from surepick.core.design.pairs import pairwise_design
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
-from surepick.stopping.verification import Course
-from surepick.rules.parts import Ground, Situation
+from surepick.learning.learner import Learner, create_learner
 from surepick.sampling.phases import EvenlySpread, Proportions, without_idle_arms
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from surepick.simulation.runner import simulate
+from surepick.stopping.verification import Course
 from tests.blocks import block_of
 
 

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from surepick.learning.learner import create_learner
-from surepick.learning.learner import Learner
 from surepick.arms.finite import as_arms
 from surepick.arms.whitening import whiten
 from surepick.core.design.pairs import pairwise_design
 from surepick.errors import InvalidInput
+from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from surepick.simulation.runner import simulate

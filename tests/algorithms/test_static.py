@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from surepick.rules import fixed_design
 
 import surepick as sp
-from surepick.learning.learner import create_learner
-from surepick.learning.learner import Learner
 from surepick.algorithms.xy_oracle import BATCHES
 from surepick.arms.finite import FiniteArms
 from surepick.arms.whitening import whiten
 from surepick.core.linalg import Array, one_blas_thread
 from surepick.errors import InvalidInput, TiedArms
-from surepick.rules import fixed_design
+from surepick.learning.learner import Learner, create_learner
 from surepick.sampling.fixed import Drawn, FixedSampler, GreedyAllocation, Tracked, differences
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from surepick.learning.learner import Learner, create_learner
 from surepick.arms.whitening import WhitenedArms
 from surepick.core.evidence import Mixture, log_evidence
 from surepick.errors import InvalidInput
+from surepick.learning.learner import Learner, create_learner
 from surepick.sampling.alternatives import L1Allocation
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem

@@ -8,12 +8,11 @@ import pytest
 from scipy.special import zeta
 
 import surepick as sp
-from surepick.learning.learner import create_learner
-from surepick.learning.learner import Learner
 from surepick.algorithms.track_and_stop import at_least, optimal_proportions
 from surepick.core.linalg import one_blas_thread
 from surepick.core.thresholds import PairsThreshold, gaussian_price
 from surepick.errors import InvalidInput
+from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 

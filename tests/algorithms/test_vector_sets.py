@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from surepick.rules import vector_evidence, vector_rule
+from surepick.rules.vector_rule import VectorState
 
 import surepick as sp
-from surepick.learning.learner import create_learner
-from surepick.learning.learner import Learner
-from surepick.learning.result import Result
 from surepick.arms.vectors import VectorSet
 from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput, PullFailed, Skipped
-from surepick.rules import vector_evidence, vector_rule
-from surepick.rules.vector_rule import VectorState
+from surepick.learning.learner import Learner, create_learner
+from surepick.learning.result import Result
 from surepick.stopping.protocol import Verdict
 
 NOISE = 0.3

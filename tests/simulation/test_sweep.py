@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from examples.own_algorithm import HalfLeader
-from surepick.learning.learner import Learner
 from surepick.errors import InvalidInput, SurepickError
+from surepick.learning.learner import Learner
 from surepick.simulation import simulate
 from surepick.simulation import sweep as module
 from surepick.simulation.experiment import Experiment

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 from scipy.stats import binom
+from surepick.rules.parts import Ground, Rule, Sampler, Situation
 
 import surepick as sp
-from surepick.learning.learner import Algorithm, Learner
-from surepick.learning.history import History
 from surepick.core.linalg import Array
 from surepick.errors import Skipped
-from surepick.rules.parts import Ground, Rule, Sampler, Situation
+from surepick.learning.history import History
+from surepick.learning.learner import Algorithm, Learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from tests.knowledge import knowledge

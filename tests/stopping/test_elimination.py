@@ -188,16 +188,13 @@ def test_rows_too_close_to_compare_are_no_evidence(is_glr: bool, elimination: bo
     """Squares of a difference of 1e-170 vanish: such a row is never refuted, unless it cannot lose epsilon."""
     X = np.array([[1.0, 0.0], [1.0, 1e-170], [0.0, 1.0]])
     for epsilon in (0.0, 0.3):
-        rule: EvidenceRule | GLRRule = EvidenceRule(delta=0.1, epsilon=epsilon, elimination=elimination)
-        if is_glr:
-            rule = GLRRule(threshold="log-t", delta=0.1, epsilon=epsilon, elimination=elimination)
-        estimate = LeastSquares(2, rule.regularizers(2))
-        state = rule.start(FiniteArms(X))
+        rule = GLR(threshold="log-t", elimination=elimination) if is_glr else Evidence(elimination=elimination)
+        state, estimate = begun(rule, task_of(X, delta=0.1, epsilon=epsilon))
         rng = np.random.default_rng(1)
         stopped = False
         for t in range(400):
             estimate.update(X[2 * (t % 2)], float(X[2 * (t % 2)] @ [2.0, 0.0] + rng.standard_normal()))
-            stopped = stopped or state.check(estimate).stopped
+            stopped = stopped or state.after_pull(estimate).stopped
         assert stopped == (epsilon > 0.0)
 
 
