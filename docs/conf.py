@@ -47,7 +47,7 @@ def visit_math(translator: Any, node: nodes.Element) -> None:
 
 def visit_displaymath(translator: Any, node: nodes.Element) -> None:
     """Write a formula of its own."""
-    translator.body.append(mathml(node.astext(), "block"))
+    translator.body.append(f'<div class="formula">{mathml(node.astext(), "block")}</div>')
     raise nodes.SkipNode
 
 

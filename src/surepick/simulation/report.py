@@ -174,24 +174,27 @@ def _beside_published(section: Section) -> list[Table]:
 def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
     """A sentence and a matrix on who needs least; who does not stop, errs or is told theta is out of competition."""
     known = [summary for summary in section.summaries if quantity in summary.quantities]
-    sizes = {id(summary): summary.quantities[quantity].mean for summary in known}
-    least: dict[str, Summary] = {}
-    for summary in sorted(known, key=lambda s: sizes[id(s)]):
+    low: dict[str, float] = {}
+    best: dict[str, Summary] = {}
+    for summary in sorted(known, key=lambda s: s.quantities[quantity].mean):
+        low.setdefault(section.place(summary), summary.quantities[quantity].mean)
         if not (summary.n_unfinished or summary.errs_too_often or "theta" in summary.cell.algorithm.knows):
-            least.setdefault(section.place(summary), summary)
-    low, high = (math.log1p(pick(sizes.values(), default=0.0)) for pick in (min, max))
+            best.setdefault(section.place(summary), summary)
 
     def entry(summary: Summary) -> Entry:
-        is_best = least.get(section.place(summary)) is summary
-        shade = (math.log1p(sizes.get(id(summary), math.expm1(low))) - low) / (high - low or 1.0)
-        errors = ("wrong too often",) if summary.errs_too_often else ()
-        return Entry("★ " * is_best + _quantity(summary, quantity), errors, "best" * is_best, round(shade, 2))
+        place, (mean, *details) = section.place(summary), _quantity(summary, quantity).split(" ±")
+        is_best = best.get(place) is summary
+        times = summary.quantities[quantity].mean / low[place] if low.get(place) and summary.n_runs else 1.0
+        lines = [f"±{se}" for se in details] + ["wrong too often"] * summary.errs_too_often
+        return Entry("★ " * is_best + mean, tuple(lines), "best" * is_best, round(min(1.0, math.log10(times)), 2))
 
-    counts = Counter(summary.label for summary in least.values()).most_common()
+    counts = Counter(summary.label for summary in best.values()).most_common()
+    wins = [f"{label} ({n} of {len(best)})" for label, n in counts[:4]] + ["others"] * (len(counts) > 4)
     what = "Closest to the lower bound" if quantity == "ratio" else "Fewest pulls"
-    wins = ", ".join(f"{label} ({n} of {len(least)})" for label, n in counts)
-    finding = f"{what}: {wins}." if wins and len(section.experiment.algorithms) > 1 else ""
-    note = "★: the least on its problem, of those that stop and are not told theta. The darker, the more."
+    finding = f"{what}: {', '.join(wins)}." if wins and len(section.experiment.algorithms) > 1 else ""
+    note = (
+        "★: the least on its problem, of those that stop and are not told theta. Darkest: ten times the least, or more."
+    )
     return finding, _matrix(section, QUANTITY[quantity], note, entry)
 
 
@@ -265,7 +268,7 @@ def _number(value: float) -> str:
         return NOTHING
     if value == 0.0 or abs(value) >= 1000.0:
         return _count(round(value))
-    return f"{value:.1f}" if abs(value) >= 10.0 else f"{value:.3g}"
+    return f"{value:.1f}" if abs(value) >= 10.0 else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
 
 
 def _count(number: int) -> str:

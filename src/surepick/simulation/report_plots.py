@@ -6,8 +6,8 @@ distribution of the pulls unless there are too many cells, and how evidence grew
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, final
@@ -60,13 +60,15 @@ class Chart:
     """Means against something that varies, a panel for each quantity."""
 
     name: str
+    cells: Sequence[Summary]
     quantities: Sequence[str]
     x: Callable[[Summary], float]
     x_label: str
     rest: Callable[[Summary], str]
-    """The rest of what varies; cells of the same rest and label are joined."""
+    """The rest of what varies; cells of the same label and rest are joined."""
     label: Callable[[Summary], str] = attrgetter("label")
-    ticks: Mapping[float, str] = field(default_factory=dict)
+    ticks: Sequence[str] = ()
+    """Names of x = 0, 1, ... where they are no numbers."""
 
 
 def draw(section: Section, folder: Path) -> list[Figure]:
@@ -74,7 +76,7 @@ def draw(section: Section, folder: Path) -> list[Figure]:
     summaries = [summary for summary in section.summaries if summary.n_runs]
     if not summaries:
         return []
-    drawn = [(chart.name, *_means(chart, summaries)) for chart in _charts(section, summaries)]
+    drawn = [(chart.name, *_means(chart)) for chart in _charts(section, summaries)]
     if len(summaries) <= MOST_BOXES:
         drawn.append(("distributions", *_distributions(section, summaries)))
     if paths := list(_paths(summaries)):
@@ -84,61 +86,48 @@ def draw(section: Section, folder: Path) -> list[Figure]:
 
 def _charts(section: Section, summaries: Sequence[Summary]) -> Iterator[Chart]:
     varying = section.varying(section.experiment.problems[0].name)
-    if (name := next((name for name in varying if _numbers(section, name)), None)) is not None:
-        values = _numbers(section, name)
+    numbers = [n for n in varying if all(type(s.cell.arguments.get(n)) in {int, float} for s in section.summaries)]
+    if numbers:
+        name = numbers[0]
         quantity = next((published.quantity for published in section.experiment.published), "n_pulls")
         yield Chart(
             name=f"{quantity.removeprefix('n_')}-by-{name}",
+            cells=summaries,
             quantities=[quantity],
             x=lambda s: float(s.cell.arguments[name]),
             x_label={"n_arms": "number of arms K", "dim": "dimension d"}.get(name, name),
             rest=lambda s: section.rest(s, name),
-            ticks={} if _is_wide(values) else {value: f"{value:g}" for value in values},
         )
     if "delta" in varying and any("ratio" in summary.quantities for summary in summaries):
         yield Chart(
             name="risk",
+            cells=summaries,
             quantities=["ratio", "evidence"],
             x=lambda s: -math.log(s.cell.delta),
             x_label="log(1/delta)",
             rest=lambda s: section.rest(s, "delta"),
         )
-    schedules = dict.fromkeys(s.cell.algorithm.options.get("schedule") for s in section.summaries)
-    places = {str(schedule): float(place) for place, schedule in enumerate(filter(None, schedules))}
-    if len(places) > 1:
+    schedules = {
+        id(s): str(s.cell.algorithm.options["schedule"]) for s in summaries if "schedule" in s.cell.algorithm.options
+    }
+    ticks = list(dict.fromkeys(schedules.values()))
+    if len(ticks) > 1:
         yield Chart(
             name="schedule",
+            cells=[summary for summary in summaries if id(summary) in schedules],
             quantities=["n_pulls", "seconds"],
-            x=lambda s: places.get(str(s.cell.algorithm.options.get("schedule")), math.nan),
+            x=lambda s: ticks.index(schedules[id(s)]),
             x_label="schedule",
             rest=lambda s: section.rest(s, ""),
-            label=_label_but_schedule,
-            ticks={place: schedule for schedule, place in places.items()},
+            label=lambda s: ", ".join(str(v) for k, v in s.cell.algorithm.options.items() if k != "schedule"),
+            ticks=ticks,
         )
 
 
-def _numbers(section: Section, argument: str) -> list[float]:
-    """Values of an argument that every cell has, if all are numbers; otherwise none."""
-    values = [summary.cell.arguments.get(argument) for summary in section.summaries]
-    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return sorted({float(value) for value in values if value is not None}) if are_numbers else []
-
-
-def _is_wide(values: Iterable[float]) -> bool:
-    """Whether an axis with these values is better logarithmic."""
-    low, *_, high = sorted(values) * 2
-    return low > 0.0 and high >= 50.0 * low
-
-
-def _label_but_schedule(summary: Summary) -> str:
-    algorithm = summary.cell.algorithm
-    return ", ".join(str(value) for name, value in algorithm.options.items() if name != "schedule") or algorithm.name
-
-
-def _means(chart: Chart, summaries: Sequence[Summary]) -> tuple[Any, str]:
+def _means(chart: Chart) -> tuple[Any, str]:
     """Means with two standard errors; published ones hollow, once if several algorithms are held against them."""
     canvas, panels = _panels([4.4 if len(chart.quantities) == 1 else 3.6] * len(chart.quantities))
-    lines = _grouped(summaries, lambda s: _words(chart.label(s), chart.rest(s)))
+    lines = _grouped(chart.cells, lambda s: _words(chart.label(s), chart.rest(s)))
     for axes, quantity in zip(panels, chart.quantities, strict=True):
         seen: set[tuple[float, float]] = set()
         beside = BESIDE.get(quantity, "")
@@ -152,23 +141,28 @@ def _means(chart: Chart, summaries: Sequence[Summary]) -> tuple[Any, str]:
             _line(axes, _points(chart, members, quantity), label, **style)
             _line(axes, _new(points, seen), f"{label}, published", **hollow)
             _line(axes, _new(bounds, seen), _words(beside.replace("_", " "), chart.rest(members[0])), **dashed)
-        _scale(axes, quantity, [y for name in (quantity, beside) for _, y, _ in _points(chart, summaries, name)])
+        means = [y for name in (quantity, beside) for _, y, _ in _points(chart, chart.cells, name)]
+        if quantity in {"n_pulls", "seconds"}:
+            # Down to the means, not to the ends of the bars: few runs would stretch it.
+            axes.set_yscale("log")
+            axes.set_ylim(bottom=0.6 * min(means))
+        elif quantity == "ratio":
+            axes.axhline(1.0, color=INK, linestyle="--", linewidth=1.0)
+            axes.set_ylim(bottom=0.0)
         if chart.ticks:
-            slanted = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
-            is_long = max(map(len, chart.ticks.values())) > 6
-            axes.set_xticks(list(chart.ticks), list(chart.ticks.values()), **(slanted if is_long else {}))
-        elif _is_wide(map(chart.x, summaries)):
+            axes.set_xticks(range(len(chart.ticks)), chart.ticks, rotation=35, ha="right", rotation_mode="anchor")
+        elif (low := min(map(chart.x, chart.cells))) > 0.0 and max(map(chart.x, chart.cells)) >= 50.0 * low:
             axes.set_xscale("log")
         axes.set_ylabel(AXES[quantity])
     panels[-1].set_xlabel(chart.x_label)
     what = " and ".join(AXES[quantity] for quantity in chart.quantities)
-    hollow_ones = "; hollow: published" if any(s.compared for s in summaries) else ""
+    hollow_ones = "; hollow: published" if any(s.compared for s in chart.cells) else ""
     return canvas, f"{what[0].upper()}{what[1:]} by {chart.x_label}; bars: two standard errors either way{hollow_ones}."
 
 
 def _points(chart: Chart, summaries: Iterable[Summary], quantity: str) -> list[Point]:
     points = [(chart.x(s), *s.quantities[quantity]) for s in summaries if quantity in s.quantities]
-    return [point for point in points if math.isfinite(point[0]) and math.isfinite(point[1])]
+    return [point for point in points if math.isfinite(point[1])]  # evidence may be infinite
 
 
 def _new(points: Iterable[Point], seen: set[tuple[float, float]]) -> list[Point]:
@@ -188,16 +182,6 @@ def _line(axes: Any, points: Sequence[Point], label: str, **style: Any) -> None:
     down = [min(bar, 0.95 * abs(value)) for bar, value in zip(bars, y, strict=True)]
     usual = {"linewidth": 1.4, "markersize": 5, "capsize": 2}
     axes.errorbar(x, y, yerr=[down, bars] if any(bars) else None, label=label, **{**usual, **style})
-
-
-def _scale(axes: Any, quantity: str, means: Sequence[float]) -> None:
-    if quantity in {"n_pulls", "seconds"}:
-        # Down to the means, not to the ends of the bars: few runs would stretch it.
-        axes.set_yscale("log")
-        axes.set_ylim(bottom=0.6 * min(means))
-    elif quantity == "ratio":
-        axes.axhline(1.0, color=INK, linestyle="--", linewidth=1.0)
-        axes.set_ylim(bottom=0.0)
 
 
 def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any, str]:
