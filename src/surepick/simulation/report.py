@@ -17,15 +17,9 @@ from typing import Any, NamedTuple, final
 
 from surepick.errors import InvalidInput, SurepickError
 from surepick.simulation.report_cells import Compared, Section, Summary, read_section
-from surepick.simulation.report_plots import Figure, draw
+from surepick.simulation.report_plots import Figure, draw, sentence
 
 NOTHING = "-"
-QUANTITY = {
-    "n_pulls": "Mean pulls",
-    "seconds": "CPU seconds",
-    "support": "Arms pulled",
-    "ratio": "Pulls over the lower bound",
-}
 WORDS = {"agrees": "agree", "better": "better", "differs": "differ", "open": "cannot be told"}
 LONG = 12
 """Rows from which on a table that lists everything is folded."""
@@ -52,13 +46,8 @@ class Table:
     headers: list[str]
     n_words: int
     rows: list[list[Entry]]
-    is_list: bool = False
-    """Lists everything: is folded if it is long."""
-
-    @property
-    def is_folded(self) -> bool:
-        """Whether the reader has to ask for it."""
-        return self.is_list and len(self.rows) > LONG
+    is_folded: bool = False
+    """Whether the reader has to ask for it."""
 
 
 @final
@@ -166,7 +155,7 @@ def _beside_published(section: Section) -> list[Table]:
     published = section.experiment.published
     note = f"Published: {'; '.join(dict.fromkeys(figure.source for figure in published))}."
     return [
-        _matrix(section, f"{QUANTITY[quantity]}, ours and published", note, partial(entry, quantity=quantity))
+        _matrix(section, f"{sentence(quantity)}, ours and published", note, partial(entry, quantity=quantity))
         for quantity in dict.fromkeys(figure.quantity for figure in published)
     ]
 
@@ -186,7 +175,7 @@ def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
         is_best = best.get(place) is summary
         times = summary.quantities[quantity].mean / low[place] if low.get(place) and summary.n_runs else 1.0
         lines = [f"±{se}" for se in details] + ["wrong too often"] * summary.errs_too_often
-        return Entry("★ " * is_best + mean, tuple(lines), "best" * is_best, round(min(1.0, math.log10(times)), 2))
+        return Entry("★\u00a0" * is_best + mean, tuple(lines), "best" * is_best, round(min(1.0, math.log10(times)), 2))
 
     counts = Counter(summary.label for summary in best.values()).most_common()
     wins = [f"{label} ({n} of {len(best)})" for label, n in counts[:4]] + ["others"] * (len(counts) > 4)
@@ -195,7 +184,7 @@ def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
     note = (
         "★: the least on its problem, of those that stop and are not told theta. Darkest: ten times the least, or more."
     )
-    return finding, _matrix(section, QUANTITY[quantity], note, entry)
+    return finding, _matrix(section, sentence(quantity), note, entry)
 
 
 def _matrix(section: Section, title: str, note: str, entry: Callable[[Summary], Entry]) -> Table:
@@ -220,7 +209,7 @@ def _side_by_side(section: Section) -> list[Table]:
             times = (summary.quantities[name].mean / other.quantities[name].mean for name in ("n_pulls", "seconds"))
             rows.append([*map(Entry, (label, other.label, place, *map(_number, times)))])
     headers = ["Algorithm", "Beside", "Problem", "Pulls, times", "CPU time, times"]
-    return [Table(title="Side by side", headers=headers, n_words=3, rows=rows, is_list=True)] if rows else []
+    return [Table(title="Side by side", headers=headers, n_words=3, rows=rows)] if rows else []
 
 
 def _every_cell(section: Section, has_bounds: bool) -> Table:  # noqa: FBT001 (of `part_of`)
@@ -241,7 +230,7 @@ def _every_cell(section: Section, has_bounds: bool) -> Table:  # noqa: FBT001 (o
     if not has_bounds:
         del columns["Lower bound"], columns["Ratio"]
     rows = [[Entry(text(summary)) for text in columns.values()] for summary in section.summaries]
-    return Table(title="All cells", headers=list(columns), n_words=2, rows=rows, is_list=True)
+    return Table(title="All cells", headers=list(columns), n_words=2, rows=rows, is_folded=len(rows) > LONG)
 
 
 def _errors(summary: Summary) -> str:
@@ -255,7 +244,7 @@ def _quantity(summary: Summary, quantity: str, scale: float = 1.0) -> str:
         return NOTHING
     mean, se = summary.quantities[quantity]
     is_low = summary.n_unfinished and quantity in {"n_pulls", "ratio"}
-    return ("≥ " if is_low else "") + _with_se(scale * mean, scale * se)
+    return ("≥\u00a0" if is_low else "") + _with_se(scale * mean, scale * se)
 
 
 def _with_se(mean: float, se: float) -> str:

@@ -208,7 +208,8 @@ def compare(figure: Published, cell: Cell, ours: Estimated | None, *, n_unfinish
     elif abs(z) <= WITHIN:
         verdict, why = "agrees", ""
     else:
-        verdict, why = "better" if z < 0 and can_be_better else "differs", figure.note
+        verdict = "better" if z < 0 and can_be_better else "differs"
+        why = figure.note or ("no reason is known" if verdict == "differs" else "")
     return Compared(published=figure, z=z, verdict=verdict, why=why)
 
 

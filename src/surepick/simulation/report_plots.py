@@ -20,13 +20,7 @@ INK, GREY, LINE = "#1d2127", "#6b7380", "#d9dde3"
 COLORS = ("#0b5fa5", "#c8641e", "#3b7d3b", "#7a4fa0", "#b3263e", "#4a8f9c", "#8a6d1c", "#5b5f97")
 MARKERS = "os^Dv<>P"
 DASHES = ("--", "-.", (0, (1, 1.5)), (0, (6, 2)))
-AXES = {
-    "n_pulls": "mean number of pulls",
-    "seconds": "CPU seconds a run",
-    "support": "arms pulled",
-    "ratio": "mean of pulls / lower bound",
-    "evidence": "evidence at the stop",
-}
+WORDS = {"n_pulls": "pulls", "seconds": "CPU seconds", "support": "arms pulled", "ratio": "pulls / lower bound"}
 BESIDE = {"n_pulls": "lower_bound", "evidence": "target"}
 """What a quantity is held against."""
 WIDTH = 5.8
@@ -49,9 +43,6 @@ class Figure:
     caption: str
     paths: tuple[Path, Path]
     """PNG and SVG."""
-    width: int
-    height: int
-    """Size on a page, in pixels."""
 
 
 @final
@@ -69,6 +60,11 @@ class Chart:
     label: Callable[[Summary], str] = attrgetter("label")
     ticks: Sequence[str] = ()
     """Names of x = 0, 1, ... where they are no numbers."""
+
+
+def sentence(quantity: str) -> str:
+    """What a quantity is, for titles and axes."""
+    return f"Mean {WORDS.get(quantity, quantity)}"
 
 
 def draw(section: Section, folder: Path) -> list[Figure]:
@@ -153,11 +149,11 @@ def _means(chart: Chart) -> tuple[Any, str]:
             axes.set_xticks(range(len(chart.ticks)), chart.ticks, rotation=35, ha="right", rotation_mode="anchor")
         elif (low := min(map(chart.x, chart.cells))) > 0.0 and max(map(chart.x, chart.cells)) >= 50.0 * low:
             axes.set_xscale("log")
-        axes.set_ylabel(AXES[quantity])
+        axes.set_ylabel(sentence(quantity))
     panels[-1].set_xlabel(chart.x_label)
-    what = " and ".join(AXES[quantity] for quantity in chart.quantities)
+    what = " and ".join(map(sentence, chart.quantities))
     hollow_ones = "; hollow: published" if any(s.compared for s in chart.cells) else ""
-    return canvas, f"{what[0].upper()}{what[1:]} by {chart.x_label}; bars: two standard errors either way{hollow_ones}."
+    return canvas, f"{what} by {chart.x_label}; bars: two standard errors either way{hollow_ones}."
 
 
 def _points(chart: Chart, summaries: Iterable[Summary], quantity: str) -> list[Point]:
@@ -276,8 +272,7 @@ def _saved(canvas: Any, path: Path, caption: str) -> Figure:
     with mpl.rc_context({"svg.hashsalt": "surepick"}):
         canvas.savefig(png, dpi=PNG_DPI, metadata={"Software": None})
         canvas.savefig(svg, metadata={"Date": None})
-    width, height = (round(96 * inches) for inches in canvas.get_size_inches())
-    return Figure(caption=caption, paths=(png, svg), width=width, height=height)
+    return Figure(caption=caption, paths=(png, svg))
 
 
 def _plain_numbers(axes: Any) -> None:
