@@ -104,10 +104,10 @@ def test_published_figures_beside_ours(folder: Path) -> None:
     matrix = part_of(read_section(folder), []).tables[0]
     assert matrix.headers == ["Algorithm", "n_arms 1000", "n_arms 2500"]
     assert rows_of(matrix) == {
-        "Lazy TS": ["410.0 ±\u00a012.9 / published 400.0 ±\u00a030.0 / agrees, z +0.3", "510.0 ±\u00a05.77"],
+        "Lazy TS": ["410.0 ±\u00a012.9 / theirs 400.0 ±\u00a030.0 / agrees, z +0.3", "510.0 ±\u00a05.77"],
         "default": [
-            "140.0 ±\u00a014.1 / published 400.0 ±\u00a030.0 / better, z -7.8",
-            "- / published 400.0 ±\u00a030.0 / open",
+            "140.0 ±\u00a014.1 / theirs 400.0 ±\u00a030.0 / better, z -7.8",
+            "- / theirs 400.0 ±\u00a030.0 / open",
         ],
     }
     assert [[cell.tone for cell in row[1:]] for row in matrix.rows] == [["agrees", ""], ["better", "open"]]

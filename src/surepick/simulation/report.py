@@ -149,7 +149,7 @@ def _beside_published(section: Section) -> list[Table]:
         details: list[str] = []
         for one in compared:
             theirs = _with_se(one.published.mean, math.nan if one.published.se is None else one.published.se)
-            details += [f"published {theirs}", one.verdict + ("" if math.isnan(one.z) else f", z {one.z:+.1f}")]
+            details += [f"theirs {theirs}", one.verdict + ("" if math.isnan(one.z) else f", z {one.z:+.1f}")]
         return Entry(_quantity(summary, quantity), tuple(details), compared[0].verdict if compared else "")
 
     published = section.experiment.published

@@ -62,9 +62,9 @@ class Chart:
     """Names of x = 0, 1, ... where they are no numbers."""
 
 
-def sentence(quantity: str) -> str:
-    """What a quantity is, for titles and axes."""
-    return f"Mean {WORDS.get(quantity, quantity)}"
+def sentence(*quantities: str) -> str:
+    """What is shown, for titles and axes."""
+    return f"Mean {' and '.join(WORDS.get(quantity, quantity) for quantity in quantities)}"
 
 
 def draw(section: Section, folder: Path) -> list[Figure]:
@@ -151,7 +151,7 @@ def _means(chart: Chart) -> tuple[Any, str]:
             axes.set_xscale("log")
         axes.set_ylabel(sentence(quantity))
     panels[-1].set_xlabel(chart.x_label)
-    what = " and ".join(map(sentence, chart.quantities))
+    what = sentence(*chart.quantities)
     hollow_ones = "; hollow: published" if any(s.compared for s in chart.cells) else ""
     return canvas, f"{what} by {chart.x_label}; bars: two standard errors either way{hollow_ones}."
 
@@ -196,10 +196,6 @@ def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any,
         axes.set_xscale("log")
         axes.set_title(_words(title), loc="left", fontsize=9, color=INK)
         axes.tick_params(axis="y", labelsize=8.5)
-        axes.tick_params(axis="x", labelbottom=axes is panels[-1])
-    low, high = (pick(axes.get_xlim()[end] for axes in panels) for end, pick in ((0, min), (1, max)))
-    for axes in panels:  # one scale for all, so that problems can be compared
-        axes.set_xlim(low, high)
     panels[-1].set_xlabel("number of pulls")
     return canvas, "Pulls of the runs: half of them inside the box, 90 % between the whiskers; the bar is the median."
 
@@ -241,13 +237,13 @@ def _words(*texts: str) -> str:
 
 
 def _panels(heights: Sequence[float], *, grid: str = "y") -> tuple[Any, list[Any]]:
-    """A figure with axes below each other, of these heights in inches."""
+    """A figure with axes below each other, of these heights in inches and with one x-axis for all."""
     try:
         from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (a second to import, and optional)
     except ImportError as error:
         raise SurepickError("a report needs matplotlib; install surepick[bench].") from error
     canvas = Canvas(figsize=(WIDTH, sum(heights)), layout="constrained")
-    panels = list(canvas.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
+    panels = list(canvas.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0])
     for axes in panels:
         axes.grid(axis=grid, color=LINE, linewidth=0.7)
         axes.set_axisbelow(True)
