@@ -130,6 +130,13 @@ def test_algorithms_by_problem(tmp_path: Path) -> None:
     assert shades == [[round(math.log10(2 / 1.5), 2), 0.0], [0.0, round(math.log10(9 / 4), 2)]]
 
 
+def test_equals_are_both_the_best(tmp_path: Path) -> None:
+    """The order of the file decides nothing."""
+    runs = {("Lazy TS", 0): [100, 300], ("default", 0): [200, 200]}
+    part = part_of(read_section(write_folder(tmp_path, UNPUBLISHED, runs)), [])
+    assert part.finding == "Closest to the lower bound: Lazy TS (1 of 1), default (1 of 1)."
+
+
 @pytest.mark.parametrize("spoilt", [{"stopped": [False] * 2}, {"correct": [False] * 2}])
 def test_who_does_not_stop_or_errs_is_never_the_best(tmp_path: Path, spoilt: dict[str, list[bool]]) -> None:
     """Few pulls are no merit then."""

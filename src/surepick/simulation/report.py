@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from surepick.errors import InvalidInput, SurepickError
-from surepick.simulation.report_cells import Compared, Section, Summary, read_section
+from surepick.simulation.report_cells import Compared, Section, Summary, grouped, read_section
 from surepick.simulation.report_plots import Figure, draw, sentence
 
 NOTHING = "-"
@@ -96,7 +96,7 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
         "data_uri": _data_uri,
     }
     for name, template in templates.items():
-        (out / name).write_text(template.render(context), "utf-8", newline="\n")
+        (out / name).write_text(template.render(context).rstrip() + "\n", "utf-8", newline="\n")
     figures = [path for part in parts for figure in part.figures for path in figure.paths]
     return [*(out / name for name in templates), *figures]
 
@@ -163,26 +163,27 @@ def _beside_published(section: Section) -> list[Table]:
 def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
     """A sentence and a matrix on who needs least; who does not stop, errs or is told theta is out of competition."""
     known = [summary for summary in section.summaries if quantity in summary.quantities]
-    low: dict[str, float] = {}
-    best: dict[str, Summary] = {}
-    for summary in sorted(known, key=lambda s: s.quantities[quantity].mean):
-        low.setdefault(section.place(summary), summary.quantities[quantity].mean)
-        if not (summary.n_unfinished or summary.errs_too_often or "theta" in summary.cell.algorithm.knows):
-            best.setdefault(section.place(summary), summary)
+    size = {id(summary): summary.quantities[quantity].mean for summary in known}
+    least: dict[str, float] = {}
+    best: set[int] = set()
+    for place, members in grouped(known, section.place).items():
+        least[place] = min(size[id(summary)] for summary in members)
+        fair = [id(summary) for summary in members if summary.is_fair]
+        best |= {one for one in fair if size[one] == min(size[other] for other in fair)}
 
     def entry(summary: Summary) -> Entry:
-        place, (mean, *details) = section.place(summary), _quantity(summary, quantity).split(" ±")
-        is_best = best.get(place) is summary
-        times = summary.quantities[quantity].mean / low[place] if low.get(place) and summary.n_runs else 1.0
+        mean, *details = _quantity(summary, quantity).split(" ±")
+        is_best, low = id(summary) in best, least.get(section.place(summary), 0.0)
+        shade = min(1.0, math.log10(size[id(summary)] / low)) if low and summary.n_runs else 0.0
         lines = [f"±{se}" for se in details] + ["wrong too often"] * summary.errs_too_often
-        return Entry("★\u00a0" * is_best + mean, tuple(lines), "best" * is_best, round(min(1.0, math.log10(times)), 2))
+        return Entry("★\u00a0" * is_best + mean, tuple(lines), "best" * is_best, round(shade, 2))
 
-    counts = Counter(summary.label for summary in best.values()).most_common()
-    wins = [f"{label} ({n} of {len(best)})" for label, n in counts[:4]] + ["others"] * (len(counts) > 4)
+    counts = Counter(summary.label for summary in known if id(summary) in best).most_common()
+    wins = [f"{label} ({n} of {len(least)})" for label, n in counts[:4]] + ["others"] * (len(counts) > 4)
     what = "Closest to the lower bound" if quantity == "ratio" else "Fewest pulls"
     finding = f"{what}: {', '.join(wins)}." if wins and len(section.experiment.algorithms) > 1 else ""
     note = (
-        "★: the least on its problem, of those that stop and are not told theta. Darkest: ten times the least, or more."
+        "★: the least on its problem, of those that stop and are not told theta. Darkest: ten times the least or more."
     )
     return finding, _matrix(section, sentence(quantity), note, entry)
 
@@ -275,8 +276,8 @@ def _template(name: str, **options: Any) -> Any:
         from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (optional)
     except ImportError as error:
         raise SurepickError("a report needs Jinja2; install surepick[bench].") from error
-    loader = PackageLoader("surepick.simulation")
-    environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options)  # noqa: S701 (see there)
+    options |= {"loader": PackageLoader("surepick.simulation"), "undefined": StrictUndefined}
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, **options)  # noqa: S701 (see the caller)
     return environment.get_template(name)
 
 

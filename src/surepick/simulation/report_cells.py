@@ -4,7 +4,7 @@ The runs of one cell at a time are read from the table, and of them only the sum
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby, pairwise
@@ -77,6 +77,11 @@ class Summary:
         """Whether chance does not explain the number of wrong answers."""
         return self.error_interval[0] > self.cell.delta
 
+    @property
+    def is_fair(self) -> bool:
+        """Whether few pulls would be a merit: all runs stopped, errors are rare, and nobody told the answer."""
+        return not (self.n_unfinished or self.errs_too_often or "theta" in self.cell.algorithm.knows)
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +118,14 @@ class Section:
 
 def _arguments(cell: Cell) -> dict[str, Any]:
     return {**cell.arguments, "delta": cell.delta}
+
+
+def grouped(summaries: Iterable[Summary], label: Callable[[Summary], str]) -> dict[str, list[Summary]]:
+    """Cells of the same label together, in the order they come."""
+    groups: dict[str, list[Summary]] = {}
+    for summary in summaries:
+        groups.setdefault(label(summary), []).append(summary)
+    return groups
 
 
 def read_section(folder: Path) -> Section:

@@ -14,7 +14,7 @@ from typing import Any, final
 
 from surepick.errors import InvalidInput, SurepickError
 from surepick.simulation.paths import Look, evidence_path
-from surepick.simulation.report_cells import Section, Summary
+from surepick.simulation.report_cells import Section, Summary, grouped
 
 INK, GREY, LINE = "#1d2127", "#6b7380", "#d9dde3"
 COLORS = ("#0b5fa5", "#c8641e", "#3b7d3b", "#7a4fa0", "#b3263e", "#4a8f9c", "#8a6d1c", "#5b5f97")
@@ -123,7 +123,7 @@ def _charts(section: Section, summaries: Sequence[Summary]) -> Iterator[Chart]:
 def _means(chart: Chart) -> tuple[Any, str]:
     """Means with two standard errors; published ones hollow, once if several algorithms are held against them."""
     canvas, panels = _panels([4.4 if len(chart.quantities) == 1 else 3.6] * len(chart.quantities))
-    lines = _grouped(chart.cells, lambda s: _words(chart.label(s), chart.rest(s)))
+    lines = grouped(chart.cells, lambda s: _words(chart.label(s), chart.rest(s)))
     for axes, quantity in zip(panels, chart.quantities, strict=True):
         seen: set[tuple[float, float]] = set()
         beside = BESIDE.get(quantity, "")
@@ -182,7 +182,7 @@ def _line(axes: Any, points: Sequence[Point], label: str, **style: Any) -> None:
 
 def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any, str]:
     """A box for each cell: half of the runs inside, nine in ten between the whiskers."""
-    groups = _grouped(summaries, section.place)
+    groups = grouped(summaries, section.place)
     canvas, panels = _panels([0.5 + 0.24 * len(members) for members in groups.values()], grid="x")
     for axes, (title, members) in zip(panels, groups.items(), strict=True):
         levels = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
@@ -222,13 +222,6 @@ def _evidence_paths(place: str, paths: Sequence[tuple[str, list[Look]]]) -> tupl
     axes.set_xlabel("pulls")
     axes.set_ylabel("evidence / what the rule asks for")
     return canvas, f"Evidence in run 0 on {place}; a rule stops at the dashed line."
-
-
-def _grouped(summaries: Iterable[Summary], label: Callable[[Summary], str]) -> dict[str, list[Summary]]:
-    groups: dict[str, list[Summary]] = {}
-    for summary in summaries:
-        groups.setdefault(label(summary), []).append(summary)
-    return groups
 
 
 def _words(*texts: str) -> str:
