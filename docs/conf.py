@@ -1,20 +1,64 @@
 """Sphinx configuration: MyST pages, furo theme, warnings are errors (see the Makefile)."""
 
+import re
+import sys
 from pathlib import Path
+from typing import Any
 
-about: dict[str, str] = {}
-exec((Path(__file__).parents[1] / "src/surepick/_version.py").read_text(encoding="utf-8"), about)  # noqa: S102  our own file
+from docutils import nodes
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the package of this folder, whatever is installed
+
+from docs.parts import mathml, module_table, picture  # noqa: E402
+from surepick._version import __version__  # noqa: E402
 
 project = "surepick"
 author = "surepick contributors"
 copyright = "surepick contributors"  # noqa: A001  the name Sphinx reads
-version = release = about["__version__"]
+version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.mathjax"]
-myst_enable_extensions = ["dollarmath", "deflist"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["dollarmath", "deflist", "substitution"]
+myst_substitutions = {"modules": module_table(), "picture": picture()}
 myst_heading_anchors = 3
 nitpicky = True
+# Annotations name types of NumPy and of our own that have no page.
+nitpick_ignore_regex = [("py:.*", ".*")]
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+default_role = "literal"  # docstrings put code into single backticks
+add_module_names = False
 
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"surepick {release}"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_math_renderer = "mathml"
+
+
+def visit_math(translator: Any, node: nodes.Element) -> None:
+    """Write a formula in a line."""
+    translator.body.append(mathml(node.astext(), "inline"))
+    raise nodes.SkipNode
+
+
+def visit_displaymath(translator: Any, node: nodes.Element) -> None:
+    """Write a formula of its own."""
+    translator.body.append(f'<div class="formula">{mathml(node.astext(), "block")}</div>')
+    raise nodes.SkipNode
+
+
+def before_napoleon(_app: Any, what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+    """Docstrings write |x| for a size, which would be markup, and a colon in that of a property is no type's."""
+    lines[:] = [re.sub(r"(`[^`]*`)|[|]", lambda match: match[1] or r"\|", line) for line in lines]
+    if what in {"property", "attribute"}:
+        lines.insert(0, "")
+
+
+def setup(app: Any) -> None:
+    """Tell Sphinx about both."""
+    app.connect("autodoc-process-docstring", before_napoleon, priority=400)
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_displaymath, None))

@@ -34,6 +34,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     runs = {(label, place): [100, 200, 400] for label in ("Lazy TS", "default") for place in (0, 1)}
     wordy = PAPER.replace('"paper"', '"wordy"', 1).replace("Made up", "A_word_of_many_letters_" * 8)
+    wordy = wordy.replace("[1000, 2500], variant", "[1000, 1500, 2000, 2500, 3000, 3500, 4000], variant")
     wordy = wordy.replace("another rule", "a note that takes its time to come to an end and has no hurry " * 3)
     folders = [write_folder(folder / "a", PAPER, runs), write_folder(folder / "b", wordy, runs)]
     return write_report(folders, folder / "out")[1]
@@ -60,6 +61,9 @@ def test_page_from_disk_without_a_network(browser: Any, report: Path, tmp_path: 
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(report.as_uri(), wait_until="load")
 
+    # A long table is folded; unfolded it stays inside its box too.
+    assert page.evaluate("[...document.querySelectorAll('details')].map((details) => details.open)") == [False]
+    page.click("summary")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert page.evaluate("[...document.images].map((image) => image.complete && image.naturalWidth > 0)") == [True] * 6
     # A figure takes the width there is, and a table that needs more scrolls inside its own box.

@@ -1,40 +1,53 @@
 """Reports of experiments: Markdown and one HTML file that needs nothing else, with figures as PNG and SVG.
 
-Every number comes from the runs in the folders; `report_cells` computes, `report_plots` draws, this module words.
+Every number comes from the runs in the folders; `report_cells` computes, `report_plots` draws, this module words, and
+the two templates lay out. What others have published comes first, with a tally of how ours stand to it.
 """
 
 import base64
+import html
 import math
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import resources
+from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from surepick.errors import InvalidInput, SurepickError
-from surepick.simulation.report_cells import Estimated, Section, Summary, read_section
-from surepick.simulation.report_plots import Figure, draw
+from surepick.simulation.report_cells import Compared, Section, Summary, grouped, read_section
+from surepick.simulation.report_plots import Figure, draw, sentence
 
-LEGEND = (
-    "s.e.: standard error of the mean. 90 %: nine in ten runs needed at most so many pulls. Wrong: runs that stopped "
-    "with a wrong answer, and the exact (Clopper-Pearson) 95 % interval of their probability, marked if all of it is "
-    "above delta. Ratio: mean of pulls over the lower bound of the run's own instance. Unfinished: runs given up at "
-    "the most pulls allowed; the means count them with that many and are then too small. CPU: time of the algorithm "
-    "alone. z: ours minus published in combined standard errors; up to 3 either way counts as agreement. With fewer "
-    "than ten runs the standard errors are uncertain themselves."
-)
 NOTHING = "-"
-QUANTITY = {"n_pulls": "pulls", "seconds": "CPU seconds", "support": "arms pulled"}
+WORDS = {"agrees": "agree", "better": "better", "differs": "differ", "open": "cannot be told"}
+LONG = 12
+"""Rows from which on a table that lists everything is folded."""
+
+
+class Entry(NamedTuple):
+    """A cell of a table."""
+
+    text: str
+    details: tuple[str, ...] = ()
+    tone: str = ""
+    """How it looks: a verdict, or best."""
+    shade: float = 0.0
+    """How dark, up to 1."""
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Cells as text; `numeric` says which columns are numbers."""
+    """A table; all but its first columns, which are words, are numbers."""
 
+    title: str
+    note: str = ""
     headers: list[str]
-    numeric: list[bool]
-    rows: list[list[str]]
+    n_words: int
+    rows: list[list[Entry]]
+    is_folded: bool = False
+    """Whether the reader has to ask for it."""
 
 
 @final
@@ -46,10 +59,9 @@ class Part:
     title: str
     about: list[str]
     facts: str
-    verdicts: str
-    runs: Table
-    compared: Table | None
-    ratios: Table | None
+    finding: str
+    whys: list[str]
+    tables: list[Table]
     figures: list[Figure]
 
 
@@ -69,137 +81,175 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
     """
     if not folders:
         raise InvalidInput("a report needs at least one folder of results, got none.")
-    template = _template()
-    sections = [read_section(Path(folder)) for folder in folders]
+    # Texts come from files of the user's, so both escape all of them.
+    templates = {
+        "report.md": _template("report.md", finalize=_md),
+        "report.html": _template("report.html", autoescape=True),
+    }
+    sections = sorted((read_section(Path(folder)) for folder in folders), key=lambda s: not s.experiment.published)
     out.mkdir(parents=True, exist_ok=True)
     parts = [part_of(section, draw(section, out)) for section in sections]
-    title = parts[0].title if len(parts) == 1 else f"Report on {len(parts)} experiments"
-    report_md, report_html = out / "report.md", out / "report.html"
-    report_md.write_text(to_markdown(title, parts), "utf-8")
-    report_html.write_text(
-        template.render(title=title, parts=parts, legend=LEGEND, data_uri=_data_uri), "utf-8", newline="\n"
-    )
-    return [report_md, report_html, *(path for part in parts for figure in part.figures for path in figure.paths)]
+    context = {
+        "title": parts[0].title if len(parts) == 1 else f"Report on {len(parts)} experiments",
+        "finding": tally([compared for section in sections for _, compared in section.compared]),
+        "parts": parts,
+        "data_uri": _data_uri,
+    }
+    for name, template in templates.items():
+        (out / name).write_text(template.render(context).rstrip() + "\n", "utf-8", newline="\n")
+    figures = [path for part in parts for figure in part.figures for path in figure.paths]
+    return [*(out / name for name in templates), *figures]
 
 
 def part_of(section: Section, figures: list[Figure]) -> Part:
     """Word one experiment."""
     experiment = section.experiment
-    statements = [compared.statement for summary in section.summaries for compared in summary.compared]
-    words = {"agrees": "agree", "better": "better", "differs": "differ"}
-    counts = {word: sum(text.split(":")[0] == word for text in statements) for word in words}
-    told = [f"{n} {words[word]}" for word, n in counts.items() if n]
-    n_open = len(statements) - sum(counts.values())
-    verdicts = ", ".join([*told, f"{n_open} cannot be told yet"] if n_open else told)
+    has_bounds = any("ratio" in summary.quantities for summary in section.summaries)
+    words = {"better": "is better", "differs": "differs", "open": "cannot be told"}
+    reasons = Counter((s.label, words[c.verdict], c.why) for s, c in section.compared if c.verdict in words)
+    finding, sizes = _by_size(section, "ratio" if has_bounds else "n_pulls")
     return Part(
         name=experiment.name,
         title=experiment.title,
         about=[" ".join(text.split()) for text in experiment.about.split("\n\n") if text.strip()],
         facts=_facts(section),
-        verdicts=f"Of {len(statements)} published figures: {verdicts}." if statements else "",
-        runs=_runs_table(section),
-        compared=_compared_table(section) if statements else None,
-        ratios=_ratio_table(section),
+        finding=tally([compared for _, compared in section.compared]) or finding,
+        whys=[f"{label} {word} ({n}){f': {why}' if why else ''}." for (label, word, why), n in reasons.items()],
+        tables=[*(_beside_published(section) or [sizes]), *_side_by_side(section), _every_cell(section, has_bounds)],
         figures=figures,
     )
 
 
+def tally(compared: Sequence[Compared]) -> str:
+    """How many published figures agree; empty if there are none."""
+    counts = Counter[str](one.verdict for one in compared)
+    told = [f"{counts[verdict]} {word}" for verdict, word in WORDS.items() if counts[verdict]]
+    return f"Of {len(compared)} published figures: {', '.join(told)}." if told else ""
+
+
 def _facts(section: Section) -> str:
-    experiment = section.experiment
-    if section.written is None or section.n_runs == 0:
+    experiment, counts = section.experiment, [summary.n_runs for summary in section.summaries]
+    if section.written is None or not any(counts):
         return f"No runs yet. Seed {experiment.seed}."
-    versions = " and ".join(section.versions)
-    counts = sorted({summary.n_runs for summary in section.summaries})
-    each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    versions = sorted({version for summary in section.summaries for version in summary.versions})
+    each = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     return (
-        f"{_count(section.n_runs)} runs, {each} in each of {len(section.summaries)} cells, seed {experiment.seed}, "
-        f"at most {_count(experiment.max_pulls)} pulls a run, surepick {versions}, last run saved "
+        f"{_count(sum(counts))} runs, {each} in each of {len(counts)} cells, seed {experiment.seed}, "
+        f"at most {_count(experiment.max_pulls)} pulls a run, surepick {' and '.join(versions)}, last run saved "
         f"{section.written:%Y-%m-%d %H:%M} UTC. Runs of the same number share their noise across cells: algorithms are "
         "compared on equal terms, and rows are not independent of each other."
     )
 
 
-def _runs_table(section: Section) -> Table:
-    has_bounds = any(summary.value("ratio") for summary in section.summaries)
-    has_risks = len(section.experiment.delta) > 1
-    columns = ["Algorithm", "Problem", *["delta"] * has_risks, "Runs", "Mean pulls", "s.e.", "Median", "90 %"]
-    columns += ["Wrong", *["Lower bound", "Ratio"] * has_bounds, "CPU ms", "Arms pulled", "Unfinished"]
+def _beside_published(section: Section) -> list[Table]:
+    """For each quantity that others have published: ours, theirs and how they stand to each other."""
+
+    def entry(summary: Summary, quantity: str) -> Entry:
+        compared = [one for one in summary.compared if one.published.quantity == quantity]
+        details: list[str] = []
+        for one in compared:
+            theirs = _with_se(one.published.mean, math.nan if one.published.se is None else one.published.se)
+            details += [f"theirs {theirs}", one.verdict + ("" if math.isnan(one.z) else f", z {one.z:+.1f}")]
+        return Entry(_quantity(summary, quantity), tuple(details), compared[0].verdict if compared else "")
+
+    published = section.experiment.published
+    note = f"Published: {'; '.join(dict.fromkeys(figure.source for figure in published))}."
+    return [
+        _matrix(section, f"{sentence(quantity)}, ours and published", note, partial(entry, quantity=quantity))
+        for quantity in dict.fromkeys(figure.quantity for figure in published)
+    ]
+
+
+def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
+    """A sentence and a matrix on who needs least; who does not stop, errs or is told theta is out of competition."""
+    known = [summary for summary in section.summaries if quantity in summary.quantities]
+    size = {id(summary): summary.quantities[quantity].mean for summary in known}
+    least: dict[str, float] = {}
+    best: set[int] = set()
+    for place, members in grouped(known, section.place).items():
+        least[place] = min(size[id(summary)] for summary in members)
+        fair = [id(summary) for summary in members if summary.is_fair]
+        best |= {one for one in fair if size[one] == min(size[other] for other in fair)}
+
+    def entry(summary: Summary) -> Entry:
+        mean, *details = _quantity(summary, quantity).split(" ±")
+        is_best, low = id(summary) in best, least.get(section.place(summary), 0.0)
+        shade = min(1.0, math.log10(size[id(summary)] / low)) if low and summary.n_runs else 0.0
+        lines = [f"±{se}" for se in details] + ["wrong too often"] * summary.errs_too_often
+        return Entry("★\u00a0" * is_best + mean, tuple(lines), "best" * is_best, round(shade, 2))
+
+    counts = Counter(summary.label for summary in known if id(summary) in best).most_common()
+    wins = [f"{label} ({n} of {len(least)})" for label, n in counts[:4]] + ["others"] * (len(counts) > 4)
+    what = "Closest to the lower bound" if quantity == "ratio" else "Fewest pulls"
+    finding = f"{what}: {', '.join(wins)}." if wins and len(section.experiment.algorithms) > 1 else ""
+    note = (
+        "★: the least on its problem, of those that stop and are not told theta. Darkest: ten times the least or more."
+    )
+    return finding, _matrix(section, sentence(quantity), note, entry)
+
+
+def _matrix(section: Section, title: str, note: str, entry: Callable[[Summary], Entry]) -> Table:
+    """Algorithms and problems, the longer side downwards; empty where the experiment has no cell."""
+    entries = {(summary.label, section.place(summary)): entry(summary) for summary in section.summaries}
+    labels, places = (list(dict.fromkeys(pair[side] for pair in entries)) for side in (0, 1))
+    rows = [[entries.get((label, place), Entry("")) for place in places] for label in labels]
+    head, down, across = "Algorithm", labels, places
+    if len(places) > len(labels):
+        head, down, across, rows = "Problem", places, labels, [list(row) for row in zip(*rows, strict=True)]
+    rows = [[Entry(name), *row] for name, row in zip(down, rows, strict=True)]
+    return Table(title=title, note=note, headers=[head, *across], n_words=1, rows=rows)
+
+
+def _side_by_side(section: Section) -> list[Table]:
+    """How many times the pulls and the CPU time of its baseline an algorithm needed, on the same machine."""
+    known = {(summary.label, section.place(summary)): summary for summary in section.summaries if summary.n_runs}
     rows = []
-    for summary in section.summaries:
-        row = [summary.label, section.problem(summary), *[f"{summary.cell.delta:g}"] * has_risks, str(summary.n_runs)]
-        if summary.n_runs == 0:
-            rows.append(row + [NOTHING] * (len(columns) - len(row)))
-            continue
-        pulls = summary.quantities["n_pulls"]
-        mark = "≥ " if summary.n_unfinished else ""
-        row += [
-            f"{mark}{_number(pulls.mean)}",
-            _number(pulls.se),
-            _number(summary.median),
-            _number(summary.quantile_90),
-        ]
-        row.append(_errors(summary))
-        if has_bounds:
-            ratio = summary.value("ratio")
-            row += (
-                [_number(summary.quantities["lower_bound"].mean), mark + _with_se(ratio)]
-                if ratio
-                else [NOTHING, NOTHING]
-            )
-        row.append(_number(1e3 * summary.quantities["seconds"].mean))
-        row.append(f"{summary.quantities['support'].mean:.1f}")
-        row.append(str(summary.n_unfinished))
-        rows.append(row)
-    is_text = {"Algorithm", "Problem"}
-    return Table(columns, [name not in is_text for name in columns], rows)
+    for (label, place), summary in known.items():
+        other = known.get((summary.cell.algorithm.baseline, place))
+        if other is not None:
+            times = (summary.quantities[name].mean / other.quantities[name].mean for name in ("n_pulls", "seconds"))
+            rows.append([*map(Entry, (label, other.label, place, *map(_number, times)))])
+    headers = ["Algorithm", "Beside", "Problem", "Pulls, times", "CPU time, times"]
+    return [Table(title="Side by side", headers=headers, n_words=3, rows=rows)] if rows else []
+
+
+def _every_cell(section: Section, has_bounds: bool) -> Table:  # noqa: FBT001 (of `part_of`)
+    columns: dict[str, Callable[[Summary], str]] = {
+        "Algorithm": lambda s: s.label,
+        "Problem": section.place,
+        "Runs": lambda s: str(s.n_runs),
+        "Mean pulls": lambda s: _quantity(s, "n_pulls"),
+        "Median": lambda s: _number(s.quantiles.get(0.5, math.nan)),
+        "90 %": lambda s: _number(s.quantiles.get(0.9, math.nan)),
+        "Wrong": _errors,
+        "Lower bound": lambda s: _quantity(s, "lower_bound").split(" ±")[0],
+        "Ratio": lambda s: _quantity(s, "ratio"),
+        "CPU ms": lambda s: _quantity(s, "seconds", 1e3),
+        "Arms pulled": lambda s: _quantity(s, "support"),
+        "Unfinished": lambda s: str(s.n_unfinished) if s.n_runs else NOTHING,
+    }
+    if not has_bounds:
+        del columns["Lower bound"], columns["Ratio"]
+    rows = [[Entry(text(summary)) for text in columns.values()] for summary in section.summaries]
+    return Table(title="All cells", headers=list(columns), n_words=2, rows=rows, is_folded=len(rows) > LONG)
 
 
 def _errors(summary: Summary) -> str:
     low, high = summary.error_interval
-    mark = " > delta!" if low > summary.cell.delta else ""
-    return f"{summary.n_errors} ({100 * low:.2g} to {100 * high:.2g} %){mark}"
+    mark = " > delta!" if summary.errs_too_often else ""
+    return f"{summary.n_errors} ({100 * low:.2g} to {100 * high:.2g} %){mark}" if summary.n_runs else NOTHING
 
 
-def _compared_table(section: Section) -> Table:
-    columns = ["Algorithm", "Problem", "Quantity", "Ours", "Published", "z", "Statement", "Source"]
-    rows = []
-    for summary in section.summaries:
-        for compared in summary.compared:
-            figure = compared.published
-            published = Estimated(figure.mean, math.nan if figure.se is None else figure.se)
-            rows.append(
-                [
-                    summary.label,
-                    section.problem(summary),
-                    QUANTITY[figure.quantity],
-                    _with_se(compared.ours) if compared.ours else NOTHING,
-                    _with_se(published),
-                    NOTHING if math.isnan(compared.z) else f"{compared.z:+.1f}",
-                    compared.statement,
-                    figure.source,
-                ]
-            )
-    return Table(columns, [name in {"Ours", "Published", "z"} for name in columns], rows)
+def _quantity(summary: Summary, quantity: str, scale: float = 1.0) -> str:
+    if quantity not in summary.quantities:
+        return NOTHING
+    mean, se = summary.quantities[quantity]
+    is_low = summary.n_unfinished and quantity in {"n_pulls", "ratio"}
+    return ("≥\u00a0" if is_low else "") + _with_se(scale * mean, scale * se)
 
 
-def _ratio_table(section: Section) -> Table | None:
-    """How many times the pulls and the CPU time of its baseline an algorithm needed, on the same machine."""
-    rows = []
-    for summary in section.summaries:
-        cell = summary.cell
-        for other in section.summaries:
-            is_same = other.cell.problem == cell.problem and other.cell.arguments == cell.arguments
-            if other.label != cell.algorithm.baseline or not is_same or other.cell.delta != cell.delta:
-                continue
-            if summary.n_runs and other.n_runs:
-                pulls, seconds = (
-                    summary.quantities[name].mean / other.quantities[name].mean for name in ("n_pulls", "seconds")
-                )
-                place = section.problem(summary)
-                rows.append([summary.label, other.label, place, f"{pulls:.2f}", f"{_number(seconds)}"])
-    if not rows:
-        return None
-    return Table(["Algorithm", "Beside", "Problem", "Pulls, times", "CPU time, times"], [False] * 3 + [True] * 2, rows)
+def _with_se(mean: float, se: float) -> str:
+    return _number(mean) + ("" if math.isnan(se) else f" ±\u00a0{_number(se)}")
 
 
 def _number(value: float) -> str:
@@ -208,55 +258,27 @@ def _number(value: float) -> str:
         return NOTHING
     if value == 0.0 or abs(value) >= 1000.0:
         return _count(round(value))
-    return f"{value:.1f}" if abs(value) >= 10.0 else f"{value:.3g}"
+    return f"{value:.1f}" if abs(value) >= 10.0 else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
 
 
 def _count(number: int) -> str:
     return f"{number:,}".replace(",", "\u202f")
 
 
-def _with_se(value: Estimated) -> str:
-    return _number(value.mean) if math.isnan(value.se) else f"{_number(value.mean)} ± {_number(value.se)}"
+def _md(value: object) -> str:
+    """Text that Markdown shows as it is: no markup, no HTML, no end of a line or of a table's cell."""
+    text = html.escape(str(value), quote=False).replace("\n", " ")
+    return re.sub(r"([\\`*_\[\]|#])", r"\\\1", text)
 
 
-def to_markdown(title: str, parts: Sequence[Part]) -> str:
-    """The report as Markdown; figures are linked as files beside it."""
-    lines = [f"# {_md(title)}", ""]
-    for part in parts:
-        lines += [f"## {_md(part.title)} ({_md(part.name)})", ""] if len(parts) > 1 else []
-        lines += [line for text in (*part.about, part.facts, part.verdicts) if text for line in (_md(text), "")]
-        lines += ["### Runs", "", *_md_table(part.runs), ""]
-        if part.compared is not None:
-            lines += ["### Beside the published figures", "", *_md_table(part.compared), ""]
-        if part.ratios is not None:
-            lines += ["### Side by side", "", *_md_table(part.ratios), ""]
-        for figure in part.figures:
-            lines += [f"![{_md(figure.caption)}]({figure.paths[0].name})", "", _md(figure.caption), ""]
-    return "\n".join([*lines, _md(LEGEND), ""])
-
-
-def _md(text: str) -> str:
-    """Text that Markdown shows as it is: no markup, no HTML, no end of a table's cell."""
-    for sign in "\\`*_[]|#":
-        text = text.replace(sign, f"\\{sign}")
-    return " ".join(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").split())
-
-
-def _md_table(table: Table) -> list[str]:
-    rule = "|".join("---:" if numeric else "---" for numeric in table.numeric)
-    rows = ["| " + " | ".join(map(_md, row)) + " |" for row in (table.headers, *table.rows)]
-    return [rows[0], f"|{rule}|", *rows[1:]]
-
-
-def _template() -> Any:
+def _template(name: str, **options: Any) -> Any:
     try:
-        from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 (optional)
+        from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (optional)
     except ImportError as error:
         raise SurepickError("a report needs Jinja2; install surepick[bench].") from error
-    source = resources.files("surepick.simulation") / "templates" / "report.html"
-    # Escapes everything: labels and notes come from files of the user's.
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(source.read_text("utf-8"))
+    options |= {"loader": PackageLoader("surepick.simulation"), "undefined": StrictUndefined}
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, **options)  # noqa: S701 (see the caller)
+    return environment.get_template(name)
 
 
 def _data_uri(path: Path) -> str:

@@ -4,37 +4,31 @@ The runs of one cell at a time are read from the table, and of them only the sum
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
+from scipy.stats import binomtest
 
 from surepick.errors import SurepickError
 from surepick.simulation.experiment import Cell, Experiment, Published
 from surepick.simulation.experiment_file import read_experiment
-from surepick.simulation.runs import Array, Runs
+from surepick.simulation.runs import Array
 from surepick.simulation.store import EXPERIMENT, TABLE, check_table
 
-COLUMNS = (
-    "run",
-    "n_pulls",
-    "stopped",
-    "correct",
-    "support",
-    "seconds",
-    "evidence",
-    "target",
-    "lower_bound",
-    "version",
-)
-BOX = (0.05, 0.25, 0.5, 0.75, 0.95)
-"""Quantiles that a box in a plot shows."""
+MEASURED = ("n_pulls", "seconds", "support", "evidence", "target")
+COLUMNS = ("run", "stopped", "correct", "lower_bound", "version", *MEASURED)
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)
+"""Quantiles of the pulls that are kept."""
 WITHIN = 3.0
 """Differences of up to so many combined standard errors count as agreement: chance exceeds them once in 370 times."""
+
+Verdict = Literal["agrees", "better", "differs", "open"]
 
 
 class Estimated(NamedTuple):
@@ -50,39 +44,43 @@ class Compared:
     """A published figure beside ours."""
 
     published: Published
-    ours: Estimated | None
-    """None if there are no runs."""
     z: float
     """Ours minus theirs in combined standard errors; NaN if it cannot be told."""
-    statement: str
+    verdict: Verdict
+    why: str
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What is kept of the runs of one cell."""
+    """What is kept of the runs of one cell; the defaults are those of a cell without runs."""
 
     cell: Cell
-    n_runs: int
-    quantities: Mapping[str, Estimated]
-    """By column: n_pulls, seconds, support; with lower bounds also ratio and lower_bound; evidence and target."""
-    median: float
-    quantile_90: float
-    box: Array
-    n_errors: int
-    error_interval: tuple[float, float]
-    n_unfinished: int
-    versions: tuple[str, ...]
     compared: tuple[Compared, ...]
+    n_runs: int = 0
+    quantities: Mapping[str, Estimated] = field(default_factory=dict)
+    """By column: those of `MEASURED`; with lower bounds also ratio and lower_bound."""
+    quantiles: Mapping[float, float] = field(default_factory=dict)
+    """Of the pulls, by level."""
+    n_errors: int = 0
+    error_interval: tuple[float, float] = (0.0, 1.0)
+    n_unfinished: int = 0
+    versions: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
         """Label of the algorithm."""
         return self.cell.algorithm.label
 
-    def value(self, quantity: str) -> Estimated | None:
-        """Mean and standard error of a quantity; None without runs, or without lower bounds."""
-        return self.quantities.get(quantity)
+    @property
+    def errs_too_often(self) -> bool:
+        """Whether chance does not explain the number of wrong answers."""
+        return self.error_interval[0] > self.cell.delta
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether few pulls would be a merit: all runs stopped, errors are rare, and nobody told the answer."""
+        return not (self.n_unfinished or self.errs_too_often or "theta" in self.cell.algorithm.knows)
 
 
 @final
@@ -96,30 +94,38 @@ class Section:
     """When the runs were last added to; None if there are none."""
 
     @property
-    def n_runs(self) -> int:
-        """All runs together."""
-        return sum(summary.n_runs for summary in self.summaries)
-
-    @property
-    def versions(self) -> tuple[str, ...]:
-        """Versions of the software that the runs were made with."""
-        return tuple(sorted({version for summary in self.summaries for version in summary.versions}))
+    def compared(self) -> list[tuple[Summary, Compared]]:
+        """All published figures, each with the cell it is about."""
+        return [(summary, compared) for summary in self.summaries for compared in summary.compared]
 
     def varying(self, problem: str) -> list[str]:
-        """Arguments of which this problem has several values, in the order of the file."""
-        cells = [summary.cell for summary in self.summaries if summary.cell.problem.name == problem]
-        names = dict.fromkeys(name for cell in cells for name in cell.arguments)
-        return [name for name in names if len({repr(cell.arguments.get(name)) for cell in cells}) > 1]
+        """Arguments, delta among them, of which this problem has several values, in the order of the file."""
+        cells = [_arguments(summary.cell) for summary in self.summaries if summary.cell.problem.name == problem]
+        names = dict.fromkeys(name for arguments in cells for name in arguments)
+        return [name for name in names if len({repr(arguments.get(name)) for arguments in cells}) > 1]
 
-    def problem(self, summary: Summary) -> str:
-        """The problem of a cell in words: its name where there are several, and the arguments that vary."""
-        return self.other_arguments(summary, "") or summary.cell.problem.name
+    def rest(self, summary: Summary, without: str) -> str:
+        """What varies about the problem of a cell, in words: name, arguments and risk but for one; may be empty."""
+        name, own = summary.cell.problem.name, _arguments(summary.cell)
+        has_others = any(other.cell.problem.name != name for other in self.summaries)
+        words = [f"{key} {own[key]}" for key in self.varying(name) if key in own and key != without]
+        return ", ".join([name] * has_others + words)
 
-    def other_arguments(self, summary: Summary, argument: str) -> str:
-        """The same without one of the arguments; empty if nothing else varies."""
-        cell, names = summary.cell, {other.cell.problem.name for other in self.summaries}
-        own = [name for name in self.varying(cell.problem.name) if name in cell.arguments and name != argument]
-        return ", ".join([cell.problem.name] * (len(names) > 1) + [f"{name} {cell.arguments[name]}" for name in own])
+    def place(self, summary: Summary, without: str = "") -> str:
+        """The same, and the name of the problem if nothing varies."""
+        return self.rest(summary, without) or summary.cell.problem.name
+
+
+def _arguments(cell: Cell) -> dict[str, Any]:
+    return {**cell.arguments, "delta": cell.delta}
+
+
+def grouped(summaries: Iterable[Summary], label: Callable[[Summary], str]) -> dict[str, list[Summary]]:
+    """Cells of the same label together, in the order they come."""
+    groups: dict[str, list[Summary]] = {}
+    for summary in summaries:
+        groups.setdefault(label(summary), []).append(summary)
+    return groups
 
 
 def read_section(folder: Path) -> Section:
@@ -143,8 +149,13 @@ def read_section(folder: Path) -> Section:
 
 def _by_cell(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The runs of one cell after the other, as the table has them; no more than a cell and a group is in memory."""
-    key: str | None = None
-    pieces: list[Any] = []
+    for key, pieces in groupby(_pieces(path), key=itemgetter(0)):
+        tables = [table for _, table in pieces]
+        yield key, {name: np.concatenate([table[name].to_numpy() for table in tables]) for name in COLUMNS}
+
+
+def _pieces(path: Path) -> Iterator[tuple[str, Any]]:
+    """Rows of one cell and of one group of the table, with the key of the cell."""
     with check_table(path) as file:
         for number in range(file.num_row_groups):
             try:
@@ -153,80 +164,32 @@ def _by_cell(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 raise SurepickError(f"{path} is damaged; move it away to do its runs again.") from error
             keys = table["key"].to_numpy()
             edges = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
-            for start, end in pairwise(edges):
-                if pieces and keys[start] != key:
-                    yield str(key), _arrays(pieces)
-                    pieces = []
-                key = keys[start]
-                pieces.append(table.slice(start, end - start))
-    if pieces:
-        yield str(key), _arrays(pieces)
-
-
-def _arrays(pieces: Sequence[Any]) -> dict[str, Any]:
-    return {name: np.concatenate([piece[name].to_numpy() for piece in pieces]) for name in COLUMNS}
+            yield from ((str(keys[start]), table.slice(start, end - start)) for start, end in pairwise(edges))
 
 
 def summarize(cell: Cell, columns: Mapping[str, Any] | None, published: Sequence[Published] = ()) -> Summary:
     """Reduce the runs of a cell (arrays by column; None for no runs) to what a report shows."""
     figures = [figure for figure in published if figure.is_about(cell)]
-    n_runs = 0 if columns is None else len(columns["run"])
-    if columns is None or n_runs == 0:
-        return Summary(
-            cell=cell,
-            n_runs=0,
-            quantities={},
-            median=math.nan,
-            quantile_90=math.nan,
-            box=np.full(len(BOX), math.nan),
-            n_errors=0,
-            error_interval=(0.0, 1.0),
-            n_unfinished=0,
-            versions=(),
-            compared=tuple(compare(figure, cell, None, n_unfinished=0) for figure in figures),
-        )
-    runs = _as_runs(cell, columns)
-    quantities = {
-        name: estimated(np.asarray(columns[name], dtype=np.float64))
-        for name in ("n_pulls", "seconds", "support", "evidence", "target")
-    }
-    if runs.lower_bound is not None:
-        quantities |= {"lower_bound": estimated(runs.lower_bound), "ratio": estimated(runs.ratio)}
+    if columns is None:
+        return Summary(cell=cell, compared=tuple(compare(figure, cell, None, n_unfinished=0) for figure in figures))
+    values = {name: np.asarray(columns[name], dtype=np.float64) for name in MEASURED}
+    bound = np.asarray(columns["lower_bound"], dtype=np.float64)
+    if np.isfinite(bound).all():
+        values |= {"lower_bound": bound, "ratio": values["n_pulls"] / bound}
+    quantities = {name: estimated(array) for name, array in values.items()}
+    n_unfinished, n_errors = int((~columns["stopped"]).sum()), int((columns["stopped"] & ~columns["correct"]).sum())
+    ours = [compare(figure, cell, quantities[figure.quantity], n_unfinished=n_unfinished) for figure in figures]
+    interval = binomtest(n_errors, len(bound)).proportion_ci(0.95, method="exact")
     return Summary(
         cell=cell,
-        n_runs=n_runs,
+        compared=tuple(ours),
+        n_runs=len(bound),
         quantities=quantities,
-        median=runs.median,
-        quantile_90=float(runs.quantiles([0.9])[0]),
-        box=runs.quantiles(BOX),
-        n_errors=runs.n_errors,
-        error_interval=runs.error_interval(),
-        n_unfinished=runs.n_unfinished,
-        versions=tuple(sorted({str(version) for version in columns["version"]})),
-        compared=tuple(
-            compare(figure, cell, quantities[figure.quantity], n_unfinished=runs.n_unfinished) for figure in figures
-        ),
-    )
-
-
-def _as_runs(cell: Cell, columns: Mapping[str, Any]) -> Runs:
-    bound = np.asarray(columns["lower_bound"], dtype=np.float64)
-    return Runs(
-        problem=cell.problem.name,
-        is_redrawn=cell.problem.redraw,
-        algorithm=cell.algorithm.label,
-        options=cell.algorithm.options,
-        delta=cell.delta,
-        epsilon=cell.problem.slack(cell.arguments),
-        seed=cell.seed,
-        max_pulls=cell.max_pulls,
-        index=columns["run"],
-        n_pulls=columns["n_pulls"],
-        correct=np.asarray(columns["correct"], dtype=np.bool_),
-        stopped=np.asarray(columns["stopped"], dtype=np.bool_),
-        seconds=columns["seconds"],
-        support=columns["support"],
-        lower_bound=bound if np.isfinite(bound).all() else None,
+        quantiles=dict(zip(LEVELS, np.quantile(values["n_pulls"], LEVELS).tolist(), strict=True)),
+        n_errors=n_errors,
+        error_interval=(interval.low, interval.high),
+        n_unfinished=n_unfinished,
+        versions=tuple(sorted(set(columns["version"]))),
     )
 
 
@@ -238,28 +201,29 @@ def estimated(values: Array) -> Estimated:
 
 
 def compare(figure: Published, cell: Cell, ours: Estimated | None, *, n_unfinished: int) -> Compared:
-    """Put a published figure beside ours and say in plain words how they stand to each other.
+    """Put a published figure beside ours (None without runs) and say how they stand to each other.
 
     Without a published standard error ours alone counts. A cell that repeats a published method (`variant = "paper"`,
     or a plug-in) can agree or differ in its pulls; one with rules of our own can also be better, if it needs fewer.
     Less time is better too, but for a plug-in, which shows how much of that is due to the computer.
     """
-    if ours is None:
-        return Compared(published=figure, ours=None, z=math.nan, statement="no runs yet")
-    z = z_score(ours, Estimated(figure.mean, figure.se or 0.0))
+    z = math.nan if ours is None else z_score(ours, Estimated(figure.mean, figure.se or 0.0))
     is_plugin = cell.algorithm.plugin is not None
     is_repeated = is_plugin or cell.algorithm.options.get("variant") == "paper"
     can_be_better = {"n_pulls": not is_repeated, "seconds": not is_plugin, "support": False}[figure.quantity]
-    if n_unfinished and figure.quantity == "n_pulls":
-        statement = f"cannot be told: {n_unfinished} runs did not stop, so our mean is too small"
+    verdict: Verdict = "open"
+    if ours is None:
+        why = "no runs yet"
+    elif n_unfinished and figure.quantity == "n_pulls":
+        why = f"{n_unfinished} runs did not stop, so our mean is too small"
     elif math.isnan(z):
-        statement = "cannot be told from one run"
+        why = "one run has no standard error"
     elif abs(z) <= WITHIN:
-        statement = "agrees"
+        verdict, why = "agrees", ""
     else:
-        word = "better" if z < 0 and can_be_better else "differs"
-        statement = f"{word}: {figure.note}" if figure.note else word
-    return Compared(published=figure, ours=ours, z=z, statement=statement)
+        verdict = "better" if z < 0 and can_be_better else "differs"
+        why = figure.note or ("no reason is known" if verdict == "differs" else "")
+    return Compared(published=figure, z=z, verdict=verdict, why=why)
 
 
 def z_score(ours: Estimated, theirs: Estimated) -> float:

@@ -1,0 +1,56 @@
+"""The documentation as it is built: the parts that are made on the way, and the pages without a network."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import surepick
+from docs.parts import PACKAGE, mathml, purposes
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_module_opens_with_its_purpose() -> None:
+    """Every module has a docstring whose first line is one sentence."""
+    assert len(purposes()) > 100
+    assert [name for name, purpose in purposes().items() if not purpose.endswith(".")] == []
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    """What surepick exports is documented; errors and problems as whole modules."""
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    exported = set(re.findall(r"import (\w+) as \1$", (PACKAGE / "__init__.py").read_text("utf-8"), re.MULTILINE))
+    assert {"identify", "FiniteArms", "simulate", "problems"} <= exported
+    own = {name for name in exported if not hasattr(surepick.errors, name)} - {"__version__", "problems"}
+    assert [name for name in sorted(own) if not re.search(rf":: surepick\.{name}$", page, re.MULTILINE)] == []
+    assert {"surepick.errors", "surepick.simulation.problems"} <= set(re.findall(r"automodule:: (\S+)", page))
+
+
+def test_formulas_are_made_of_mathml() -> None:
+    """Names are set apart, a bracket with an exponent keeps its size, and no LaTeX is left."""
+    pytest.importorskip("latex2mathml")
+    code = mathml(r"\Big( \tfrac12 \log\det A \Big)^{1/2} \lVert x \rVert", "inline")
+    assert "\\" not in code
+    assert '<mo lspace="0.1em" rspace="0.1em">log</mo>' in code
+    assert "<mn>1</mn><mn>2</mn>" in code
+    assert '<msup><mspace height="0.9em" />' in code
+    assert code.count('<mo stretchy="false" lspace="0" rspace="0">') == 2
+
+
+def test_pages(tmp_path: Path) -> None:
+    """They build without a warning, show formulas, and fetch nothing."""
+    pytest.importorskip("sphinx")
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", str(ROOT / "docs"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    pages = {path.stem: path.read_text("utf-8") for path in tmp_path.glob("*.html")}
+    assert pages["guarantee"].count('<math xmlns="http://www.w3.org/1998/Math/MathML"') > 200
+    assert [
+        name for name, page in pages.items() if re.search(r'<(script|link|img)[^>]*(src|href)="(https?:)?//', page)
+    ] == []
+    assert pages["index"].count("<svg viewBox") == 2
+    assert 'id="surepick.identify"' in pages["api"]
+    assert purposes()["surepick.core.arms"] in pages["api"]
