@@ -5,7 +5,7 @@
                     the end of a phase from its own results, until one candidate x^ is left
     verify          the design for the directions (x^ - x)/g_x, its value rho, and
                     N_r = noise_std^2 s rho (sqrt(2 log(1/delta_r)) + sqrt(2 log(K/kappa)))^2 pulls, s = 2^(r - 1)
-    stopping        when x^ passes the test of `stopping.verification` on the results of the verification; else round r+1
+    stopping        when x^ passes the test of `stopping.verification` on the verification's results; else round r+1
 
 g_x are cautious estimates of the gaps from all results so far: the larger of half the estimate and the estimate less
 its width, and at least one standard error, since a gap near 0 would take all pulls. They choose the design, nothing
