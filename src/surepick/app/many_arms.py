@@ -15,8 +15,9 @@ from surepick.app.console import Code
 from surepick.app.live import arm_label, live_view
 from surepick.core.finite_arms import FiniteArms
 from surepick.simulation import published
+from surepick.simulation.one_run import run_seeds
 from surepick.simulation.problems import Problem, many_arms
-from surepick.simulation.runner import run_seeds, simulate
+from surepick.simulation.runner import simulate
 from surepick.simulation.runs import Runs
 
 ALGORITHM = "lazy-track-and-stop"

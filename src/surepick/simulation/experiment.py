@@ -1,7 +1,7 @@
 """Experiments: which problems, which algorithms, how many runs, and what others have published.
 
 An experiment is a grid of *cells*: a problem with its arguments, a risk and an algorithm. Run i of a cell is a
-function of the cell's key and i alone, see `runner`. The key covers all that determines a run and no text: whoever
+function of the cell's key and i alone, see `one_run`. The key covers all that determines a run and no text: whoever
 changes a label keeps the runs, whoever changes an option gets new ones. `experiment_file` reads them from TOML.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
-from surepick.simulation.runner import AnyProblem
+from surepick.simulation.one_run import AnyProblem
 
 FORMAT = 1
 """Enters every key: raised when runs of the same description come out differently on purpose."""
