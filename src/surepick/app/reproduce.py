@@ -89,7 +89,7 @@ def run_experiments(experiments: Sequence[Experiment], how: How) -> Code:
             print_error(f"interrupted; finished runs are in {folder}, the same command goes on from there")
             return Code.NOT_STOPPED
         has_failed |= summary.n_failed > 0
-        _say(console, experiment, summary, time.monotonic() - start)
+        say(console, experiment, summary, time.monotonic() - start)
     write([how.out / name for name in names], how.out, console)
     return Code.FAILURE if has_failed else Code.OK
 
@@ -104,7 +104,8 @@ def write(folders: Sequence[Path], out: Path, console: Console) -> None:
     )
 
 
-def _say(console: Console, experiment: Experiment, summary: Summary, seconds: float) -> None:
+def say(console: Console, experiment: Experiment, summary: Summary, seconds: float) -> None:
+    """Say what a sweep did."""
     before = f", {summary.n_before} were there" if summary.n_before else ""
     console.print(f"{experiment.name}: {summary.n_done} runs in {seconds:.1f} s{before}", soft_wrap=True)
     for failure in summary.failures:

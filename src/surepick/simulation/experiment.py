@@ -24,17 +24,9 @@ FORMAT = 1
 """Enters every key: raised when runs of the same description come out differently on purpose."""
 
 GENERATORS = {
-    name: getattr(problems, name)
-    for name in (
-        "many_arms",
-        "soare",
-        "unit_basis",
-        "transductive",
-        "sphere",
-        "sphere_set",
-        "random_linear",
-        "multivariate",
-    )
+    name: function
+    for name, function in vars(problems).items()
+    if inspect.isfunction(function) and function.__module__ == problems.__name__ and not name.startswith("_")
 }
 """Problems by name."""
 
@@ -116,13 +108,13 @@ class Published:
     delta: float | None
     source: str
     note: str
+    figures: str = ""
+    """Name of the published table it is from, if from one."""
 
     def is_about(self, cell: "Cell") -> bool:
         """Whether the figure belongs to this cell."""
-        is_risk = self.delta is None or self.delta == cell.delta
-        return (
-            is_risk and self.algorithm == cell.algorithm.label and matches(self.problem, cell.problem, cell.arguments)
-        )
+        wanted = self.problem if self.delta is None else {**self.problem, "delta": self.delta}
+        return self.algorithm == cell.algorithm.label and matches(wanted, cell.problem, cell.arguments, cell.delta)
 
 
 @final
@@ -176,6 +168,7 @@ class Experiment:
     n_runs: int
     quick_runs: int
     seed: int
+    own_seeds: bool
     max_pulls: int
     bounds: bool
     problems: tuple[ProblemSpec, ...]
@@ -186,6 +179,7 @@ class Experiment:
 
     def cells(self) -> list[Cell]:
         """The grid: by problem, its arguments, delta and algorithm, each in the order of the file."""
+        points = [(problem, arguments) for problem in self.problems for arguments in problem.grid()]
         return [
             Cell(
                 experiment=self.name,
@@ -193,21 +187,20 @@ class Experiment:
                 arguments=arguments,
                 algorithm=algorithm,
                 delta=delta,
-                seed=self.seed,
+                seed=self.seed + place * self.own_seeds,
                 max_pulls=self.max_pulls,
                 bounds=self.bounds,
             )
-            for problem in self.problems
-            for arguments in problem.grid()
+            for place, (problem, arguments) in enumerate(points)
             for delta in self.delta
             for algorithm in self.algorithms
-            if matches(algorithm.only, problem, arguments)
+            if matches(algorithm.only, problem, arguments, delta)
         ]
 
 
-def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[str, Any]) -> bool:
-    """Whether a problem has the wanted arguments, each a value or a list of values; `name` stands for its name."""
-    own = {**arguments, "name": problem.name}
+def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[str, Any], delta: float) -> bool:
+    """Whether a problem has the wanted arguments, each a value or a list; `name` and `delta` count as such."""
+    own = {**arguments, "name": problem.name, "delta": delta}
     return all(name in own and own[name] in values_of(value) for name, value in wanted.items())
 
 

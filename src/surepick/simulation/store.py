@@ -25,6 +25,7 @@ import numpy as np
 from surepick.errors import InvalidInput, SurepickError
 from surepick.files import replacing
 from surepick.simulation.experiment import Cell, Experiment, canonical_json
+from surepick.simulation.runs import Runs
 
 GROUP = 8192
 """Rows that are read or written at once."""
@@ -51,7 +52,7 @@ def schema() -> Any:
     return pa.schema([pa.field(name, kinds[kind], nullable=False) for name, kind in _COLUMNS.items()])
 
 
-def cell_columns(cell: Cell) -> Row:
+def cell_columns(cell: Cell) -> dict[str, Any]:
     """What the rows of a cell have in common."""
     return {
         "key": cell.key,
@@ -224,6 +225,40 @@ def check_table(path: Path) -> Any:
     return file
 
 
+def columns_by_cell(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the columns of a table as arrays, by the key of the cell, in the order of the table."""
+    with check_table(path) as file:
+        try:
+            table = file.read()
+        except (OSError, ValueError) as error:
+            raise _damaged(path) from error
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    keys, places, of_row = np.unique(columns["key"], return_index=True, return_inverse=True)
+    return {
+        str(keys[number]): {name: values[of_row == number] for name, values in columns.items()}
+        for number in np.argsort(places)
+    }
+
+
+def runs_of(cell: Cell, columns: Mapping[str, Any], n_runs: int) -> Runs:
+    """Return the runs of a cell below number n_runs."""
+    own = {name: values[columns["run"] < n_runs] for name, values in columns.items()}
+    bound = np.asarray(own["lower_bound"], dtype=np.float64)
+    return Runs(
+        problem=cell.problem.name,
+        is_redrawn=cell.problem.redraw,
+        algorithm=cell.algorithm.label,
+        options=cell.algorithm.options,
+        delta=cell.delta,
+        epsilon=cell.problem.slack(cell.arguments),
+        seed=cell.seed,
+        max_pulls=cell.max_pulls,
+        index=own["run"],
+        **{name: own[name] for name in ("n_pulls", "correct", "stopped", "seconds", "support")},
+        lower_bound=bound if np.isfinite(bound).all() else None,
+    )
+
+
 def _groups(path: Path) -> Iterator[Any]:
     """Read a table in pieces; none if there is no table."""
     if not path.exists():
@@ -237,8 +272,10 @@ def _groups(path: Path) -> Iterator[Any]:
 
 
 def _damaged(path: Path) -> SurepickError:
-    other = DATABASE if path.name == TABLE else TABLE
-    return SurepickError(f"{path} is damaged; move it away, and it is made again from {other} if that is there.")
+    kind, other = ("SQLite", TABLE) if path.name == DATABASE else ("Parquet", DATABASE)
+    return SurepickError(
+        f"{path} is damaged or no {kind} file; move it away, and it is made again from {other} if that is there."
+    )
 
 
 def _nobodys(folder: Path) -> InvalidInput:
