@@ -9,7 +9,8 @@ import pytest
 from surepick.algorithms import algorithms
 from surepick.core.sphere import Sphere
 from surepick.simulation.experiment import GENERATORS
-from surepick.simulation.experiment_file import named_experiment, named_experiments, published_tables
+from surepick.simulation.experiment_file import named_experiment, named_experiments
+from surepick.simulation.published import published_tables
 
 NAMES = named_experiments()
 N_ARMS = {1000, 2500, 5000, 7500, 10_000}

@@ -126,7 +126,10 @@ def test_damage_is_named_and_the_table_stays(tmp_path: Path, where: str) -> None
         for i in {"start": range(16), "page": range(8192, 8292), "value": [value + 1]}[where]:
             data[i] ^= 0x0F
     database.write_bytes(data)
-    with pytest.raises(SurepickError, match=r"runs\.sqlite is damaged"), Store(tmp_path, EXPERIMENT) as store:
+    with (
+        pytest.raises(SurepickError, match=r"runs\.sqlite is damaged or no SQLite file"),
+        Store(tmp_path, EXPERIMENT) as store,
+    ):
         store.append([row(0, 60)])
     assert table.read_bytes() == before
     assert not list(tmp_path.glob(".*"))
@@ -151,7 +154,7 @@ def test_a_damaged_table_is_not_taken_over(tmp_path: Path, where: str) -> None:
             data[i] ^= 0xFF
     table.write_bytes(data)
     database.unlink()
-    with pytest.raises(SurepickError, match=r"runs\.parquet is damaged; move it away"):
+    with pytest.raises(SurepickError, match=r"runs\.parquet is damaged or no Parquet file; move it away"):
         Store(tmp_path, EXPERIMENT)
     assert table.read_bytes() == bytes(data)
     table.unlink()

@@ -11,6 +11,7 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any, final
 
@@ -36,6 +37,9 @@ KNOWLEDGE = {
     "reward_bound": lambda problem: float(np.abs(problem.X @ problem.theta).max()),
 }
 """What an algorithm may be told about the problem: theta itself, its norm, or the largest size of a mean reward."""
+
+EXPERIMENTS: Any = resources.files("surepick.simulation") / "experiments"
+"""Folder of the experiments that come with the package, and of published.csv."""
 
 QUANTITIES = ("n_pulls", "seconds", "support")
 """Columns of the runs that published figures can be about."""

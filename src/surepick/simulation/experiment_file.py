@@ -35,23 +35,19 @@ A list as an argument spans the grid, so an argument that is itself a list stand
     source = "..."
 """
 
-import csv
 import inspect
-import math
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from surepick.algorithms import algorithms
 from surepick.core.checks import check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput
 from surepick.simulation.experiment import (
+    EXPERIMENTS,
     GENERATORS,
     KNOWLEDGE,
     QUANTITIES,
@@ -63,103 +59,81 @@ from surepick.simulation.experiment import (
     Published,
     values_of,
 )
+from surepick.simulation.published import published_tables
+from surepick.simulation.toml_table import (
+    FLAG,
+    NUMBER,
+    TABLE,
+    TEXT,
+    Kind,
+    count,
+    is_list,
+    is_number,
+    one_of,
+    read_table,
+    refused,
+    saying,
+    tables,
+)
 
-
-class _Kind(NamedTuple):
-    """What a key must be."""
-
-    needed: str
-    is_right: Callable[[Any], bool]
-    default: Any = ...
-    """Must be there if left as it is."""
-
-    def or_(self, default: Any) -> "_Kind":
-        return self._replace(default=default)
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
-
-
-def _is_list(value: Any, kind: Callable[[Any], bool]) -> bool:
-    return isinstance(value, list) and all(map(kind, value))
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _count(least: int) -> _Kind:
-    return _Kind(f"a whole number of at least {least}", lambda value: type(value) is int and value >= least)
-
-
-def _tables(key: str) -> _Kind:
-    needed = f"a list of tables, each headed [[{key}]]"
-    return _Kind(needed, lambda value: _is_list(value, _is_table) and bool(value))
-
-
-_TEXT = _Kind("a text", lambda value: isinstance(value, str) and value.strip() != "")
-_FLAG = _Kind("true or false", lambda value: isinstance(value, bool), default=False)
-_NUMBER = _Kind("a number", _is_number)
-_TABLE = _Kind("a table such as { n_arms = 1000 }", _is_table, default={})
-_RISKS = _Kind(
+_RISKS = Kind(
     "a list of one or more different numbers such as [0.05]",
-    lambda value: _is_list(value, _is_number) and len(set(value)) == len(value) > 0,
+    lambda value: is_list(value, is_number) and len(set(value)) == len(value) > 0,
 )
 _EXPERIMENT = {
-    "name": _Kind(
+    "name": Kind(
         "letters, digits, dots and dashes: it becomes the name of a folder",
         lambda value: isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value) is not None,
     ),
-    "title": _TEXT,
-    "about": _TEXT.or_(""),
+    "title": TEXT,
+    "about": TEXT.or_(""),
     "delta": _RISKS,
-    "n_runs": _count(1),
-    "quick_runs": _count(1),
-    "seed": _count(0),
-    "own_seeds": _FLAG,
-    "max_pulls": _count(1),
-    "bounds": _FLAG,
-    "problems": _tables("problems"),
-    "algorithms": _tables("algorithms"),
-    "published": _tables("published").or_([]),
+    "n_runs": count(1),
+    "quick_runs": count(1),
+    "seed": count(0),
+    "own_seeds": FLAG,
+    "max_pulls": count(1),
+    "bounds": FLAG,
+    "problems": tables("problems"),
+    "algorithms": tables("algorithms"),
+    "published": tables("published").or_([]),
 }
 _PROBLEM = {
-    "name": _Kind(f"one of {', '.join(GENERATORS)}", lambda value: value in GENERATORS),
-    "redraw": _FLAG,
-    "arguments": _TABLE,
+    "name": one_of(GENERATORS),
+    "redraw": FLAG,
+    "arguments": TABLE,
 }
 _ALGORITHM = {
-    "label": _TEXT,
-    "name": _TEXT.or_(""),
-    "options": _TABLE,
-    "knows": _Kind(
-        f"some of {', '.join(KNOWLEDGE)}", lambda value: _is_list(value, lambda name: name in KNOWLEDGE), default=[]
+    "label": TEXT,
+    "name": TEXT.or_(""),
+    "options": TABLE,
+    "knows": Kind(
+        f"some of {', '.join(KNOWLEDGE)}", lambda value: is_list(value, [*KNOWLEDGE].__contains__), default=[]
     ),
-    "only": _TABLE,
-    "plugin": _Kind(
+    "only": TABLE,
+    "plugin": Kind(
         'a file and a class such as "own.py:Class"',
         lambda value: isinstance(value, str) and re.fullmatch(r".+\.py:[^\W\d]\w*", value) is not None,
         default="",
     ),
-    "baseline": _TEXT.or_(""),
+    "baseline": TEXT.or_(""),
 }
 _FIGURE = {
-    "algorithm": _TEXT,
-    "problem": _TABLE,
-    "mean": _NUMBER,
-    "se": _NUMBER.or_(None),
-    "quantity": _Kind(f"one of {', '.join(QUANTITIES)}", lambda value: value in QUANTITIES, default=QUANTITIES[0]),
-    "delta": _NUMBER.or_(None),
-    "source": _TEXT,
-    "note": _TEXT.or_(""),
+    "algorithm": TEXT,
+    "problem": TABLE,
+    "mean": NUMBER,
+    "se": NUMBER.or_(None),
+    "quantity": one_of(QUANTITIES).or_(QUANTITIES[0]),
+    "delta": NUMBER.or_(None),
+    "source": TEXT,
+    "note": TEXT.or_(""),
 }
-_FIGURES = {"algorithm": _TEXT, "figures": _TEXT, "note": _TEXT.or_("")}
+_FIGURES = {"algorithm": TEXT, "figures": TEXT, "note": TEXT.or_("")}
 
 
 def named_experiments() -> list[str]:
     """Names of the experiments that come with the package."""
-    return sorted(file.name.removesuffix(".toml") for file in _shipped().iterdir() if file.name.endswith(".toml"))
+    return sorted(file.name.removesuffix(".toml") for file in EXPERIMENTS.iterdir() if file.name.endswith(".toml"))
 
 
 def named_experiment(name: str, **changes: object) -> Experiment:
@@ -167,11 +141,11 @@ def named_experiment(name: str, **changes: object) -> Experiment:
     known = named_experiments()
     if name not in known:
         raise InvalidInput(f"an experiment must be one of {', '.join(known)}, got {name!r}.")
-    text = (_shipped() / f"{name}.toml").read_text("utf-8")
+    text = (EXPERIMENTS / f"{name}.toml").read_text("utf-8")
     for key, value in changes.items():
         text = re.sub(rf"^{key} = .*$", f"{key} = {value}", text, count=1, flags=re.MULTILINE)
     # A plug-in lies beside the file in an installed package, or where its path says in a copy of the repository.
-    return parse_experiment(text, name, Path(str(_shipped())), Path(__file__).parents[3])
+    return parse_experiment(text, name, Path(str(EXPERIMENTS)), Path(__file__).parents[3])
 
 
 def read_experiment(path: Path) -> Experiment:
@@ -186,55 +160,29 @@ def read_experiment(path: Path) -> Experiment:
 def parse_experiment(text: str, origin: str, *folders: Path) -> Experiment:
     """Check the text of a file; `origin` names it in errors, plug-ins are looked for in the folders."""
     try:
-        top = _read(tomllib.loads(text), origin, _EXPERIMENT)
+        top = read_table(tomllib.loads(text), origin, _EXPERIMENT)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{origin} must be TOML: {error}.") from error
 
     def entries(key: str) -> Iterator[tuple[dict[str, Any], str]]:
         return ((entry, f"{origin}, [[{key}]] {i}") for i, entry in enumerate(top[key], start=1))
 
-    with _at(origin):
+    with saying(origin):
         top["delta"] = tuple(check_delta(float(value)) for value in top["delta"])
     top["problems"] = tuple(_problem(*entry) for entry in entries("problems"))
     top["algorithms"] = _expanded([_algorithm(*entry, folders) for entry in entries("algorithms")])
     top["published"] = tuple(figure for entry in entries("published") for figure in _published(*entry))
     experiment = Experiment(**top, text=text)
     cells = experiment.cells()
-    with _at(origin):
+    with saying(origin):
         _check_algorithms(experiment, cells)
         fitting = [figure for figure in experiment.published if any(map(figure.is_about, cells))]
         _check_published(experiment, fitting)
     return replace(experiment, published=tuple(fitting))
 
 
-def _read(content: Mapping[str, Any], where: str, keys: Mapping[str, _Kind]) -> dict[str, Any]:
-    """The values of a table, those left out by their default."""
-    for key, kind in keys.items():
-        if key not in content and kind.default is ...:
-            raise InvalidInput(f"{where}: `{key}` is missing; it must be {kind.needed}.")
-        if key in content and not kind.is_right(content[key]):
-            raise _refused(where, key, kind.needed, content[key])
-    unknown = sorted(set(content) - set(keys))
-    if unknown:
-        raise InvalidInput(f"{where}: no key `{unknown[0]}` is known; the keys are {', '.join(sorted(keys))}.")
-    return {key: content.get(key, kind.default) for key, kind in keys.items()}
-
-
-def _refused(where: str, key: str, needed: str, came: object) -> InvalidInput:
-    return InvalidInput(f"{where}: `{key}` must be {needed}, got {came!r}.")
-
-
-@contextmanager
-def _at(where: str) -> Iterator[None]:
-    """Errors inside say where."""
-    try:
-        yield
-    except InvalidInput as error:
-        raise InvalidInput(f"{where}: {error}") from error
-
-
 def _problem(entry: dict[str, Any], where: str) -> ProblemSpec:
-    name, redraw, given = _read(entry, where, _PROBLEM).values()
+    name, redraw, given = read_table(entry, where, _PROBLEM).values()
     arguments = {key: values_of(value) for key, value in given.items()}
     own = inspect.signature(GENERATORS[name]).parameters
     if redraw and ("seed" not in own or "seed" in arguments):
@@ -247,8 +195,8 @@ def _problem(entry: dict[str, Any], where: str) -> ProblemSpec:
         raise InvalidInput(f"{where}: {name} takes {wrong}; its arguments are {', '.join(own)}.")
     for key, values in arguments.items():
         if not values:
-            raise _refused(where, "arguments", f"at least one value for {key}", values)
-    with _at(where):
+            raise refused(where, "arguments", f"at least one value for {key}", values)
+    with saying(where):
         for key, check in (("noise_std", check_noise_std), ("epsilon", check_epsilon)):
             for value in arguments.get(key, ()):
                 check(value)
@@ -256,14 +204,14 @@ def _problem(entry: dict[str, Any], where: str) -> ProblemSpec:
 
 
 def _algorithm(entry: dict[str, Any], where: str, folders: Sequence[Path]) -> AlgorithmSpec:
-    values, known = _read(entry, where, _ALGORITHM), algorithms()
+    values, known = read_table(entry, where, _ALGORITHM), algorithms()
     place = values.pop("plugin")
     plugin = _plugin(place, where, folders) if place else None
     values["name"] = values["name"] or ("" if plugin is None else plugin.class_name)
     if plugin is None and values["name"] not in (*known, "*"):
-        raise _refused(where, "name", f"one of {', '.join(known)}", values["name"])
+        raise refused(where, "name", f"one of {', '.join(known)}", values["name"])
     if set(values["knows"]) & set(values["options"]):
-        raise _refused(where, "knows", f"some of {', '.join(KNOWLEDGE)}, none among the options", values["knows"])
+        raise refused(where, "knows", f"some of {', '.join(KNOWLEDGE)}, none among the options", values["knows"])
     return AlgorithmSpec(**values | {"knows": tuple(values["knows"])}, plugin=plugin)
 
 
@@ -295,40 +243,14 @@ def _text(path: Path, complaint: str) -> str:
 
 def _published(entry: dict[str, Any], where: str) -> list[Published]:
     if "figures" not in entry:
-        values = _read(entry, where, _FIGURE)
-        with _at(where):
+        values = read_table(entry, where, _FIGURE)
+        with saying(where):
             delta = None if values["delta"] is None else check_delta(values["delta"])
         return [Published(**values | {"delta": delta})]
-    values, tables = _read(entry, where, _FIGURES), published_tables()
+    values, tables = read_table(entry, where, _FIGURES), published_tables()
     if values["figures"] not in tables:
-        raise _refused(where, "figures", f"one of {', '.join(tables)}", values["figures"])
+        raise refused(where, "figures", f"one of {', '.join(tables)}", values["figures"])
     return [replace(figure, **values) for figure in tables[values["figures"]]]
-
-
-@cache
-def published_tables() -> dict[str, list[Published]]:
-    """The figures of experiments/published.csv by their name.
-
-    Jedra and Proutiere (2020): Tables 1 and 2 differ in the constants of the stopping rule only. What the paper does
-    not say and is inferred here: its columns "Std" are read as standard errors, because runs repeated with its
-    constants have standard errors of that size; the means are multiples of 1/20, which suggests 20 runs; and the arms
-    are those of `problems.many_arms(variant="as-run")`, the one variant on which its figures come out.
-    """
-    tables: dict[str, list[Published]] = {}
-    for row in csv.DictReader((_shipped() / "published.csv").read_text("utf-8").splitlines()):
-        figure = Published(
-            algorithm="",
-            problem={"n_arms": int(row["n_arms"])} if row["n_arms"] else {},
-            mean=float(row["mean"]),
-            se=float(row["se"]) if row["se"] else None,
-            quantity=row["quantity"],
-            delta=float(row["delta"]),
-            source=row["source"],
-            note="",
-            figures=row["figures"],
-        )
-        tables.setdefault(figure.figures, []).append(figure)
-    return tables
 
 
 def _check_algorithms(experiment: Experiment, cells: Sequence[Cell]) -> None:
@@ -362,7 +284,3 @@ def _check_published(experiment: Experiment, fitting: Sequence[Published]) -> No
                 f"a published figure needs a cell to stand beside, got {figure.algorithm!r} with "
                 f"{dict(figure.problem)}; look at the labels and arguments."
             )
-
-
-def _shipped() -> Any:
-    return resources.files("surepick.simulation") / "experiments"

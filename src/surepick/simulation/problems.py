@@ -37,6 +37,9 @@ from surepick.errors import InvalidInput
 
 Array = NDArray[np.float64]
 
+N_DRAWS = 1000
+"""After so many instances of the wrong difficulty nobody expects one of the right."""
+
 ManyArmsVariant = Literal["as-run", "normal-std-0.09", "normal-var-0.09"]
 
 
@@ -270,15 +273,18 @@ def sphere(
         if not 0.0 <= closest_pair < 1.0:
             raise InvalidInput(f"`closest_pair` must be {needed}, got {closest_pair}; 0.01 is usual.")
     rng = np.random.default_rng(seed)
-    while True:
+    low, high = (0.0, math.inf) if times is None else check_vector("times", times, 2)
+    for _ in range(N_DRAWS):
         arms = _unit_rows(rng.standard_normal((n_arms, dim)))
         if closest_pair is None:
             theta = 2.0 * _unit_rows(rng.standard_normal((1, dim)))[0]
         else:
             first, second = _closest_pair(arms)
             theta = arms[first] + closest_pair * (arms[second] - arms[first])
-        if times is None or times[0] < characteristic_time(FiniteArms(arms), theta, tol=1e-2).value < times[1]:
+        if times is None or low < characteristic_time(FiniteArms(arms), theta, tol=1e-2).value < high:
             break
+    else:
+        raise InvalidInput(f"`times` must be two numbers between which instances lie, got {times}; none did so.")
     rule = "" if closest_pair is None else f" closest-pair={closest_pair:g}"
     return Problem(X=arms, theta=theta, name=f"sphere d={dim} K={n_arms}{rule} seed={seed}")
 

@@ -57,8 +57,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     Raises:
         InvalidInput: an argument cannot be used. An error inside a run carries a note with the run's number.
     """
-    _check_kinds(problem, algorithm, bounds, progress)
-    _check_options(options)
+    _check_kinds(problem, algorithm, bounds, progress, options)
     index = range(check_count("n_runs", n_runs, least=1)) if only is None else _checked_only(only)
     epsilon = check_epsilon(epsilon)
     if bounds and epsilon > 0:
@@ -119,26 +118,22 @@ def _batch(job: Job, runs: list[int]) -> dict[int, Outcome]:
     return outcomes
 
 
-def _check_kinds(problem: object, algorithm: object, bounds: object, progress: object) -> None:
+def _check_kinds(
+    problem: object, algorithm: object, bounds: object, progress: object, options: Mapping[str, Any]
+) -> None:
     if not (isinstance(problem, AnyProblem) or callable(problem)):
         raise InvalidInput(
             f"`problem` must be a problem or a function that draws one from a seed, got a {type(problem).__name__}; "
             "`surepick.problems` has many, `surepick.problems.Problem(X=..., theta=..., name=...)` makes your own."
         )
-    if not isinstance(algorithm, str):
-        raise InvalidInput(
-            f"`algorithm` must be a name, got {reprlib.repr(algorithm)}; `surepick.algorithms()` lists them."
-        )
-    if not isinstance(bounds, bool | np.bool_):
-        raise InvalidInput(f"`bounds` must be True or False, got {reprlib.repr(bounds)}; pass one of them.")
-    if not (isinstance(progress, bool | np.bool_) or callable(progress)):
-        raise InvalidInput(
-            f"`progress` must be True, False or a function of (runs done, runs in all), got {reprlib.repr(progress)}; "
-            "pass one of them."
-        )
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
+    is_flag = isinstance(progress, bool | np.bool_)
+    for name, value, is_right, needed in (
+        ("algorithm", algorithm, isinstance(algorithm, str), "a name; `surepick.algorithms()` lists them"),
+        ("bounds", bounds, isinstance(bounds, bool | np.bool_), "True or False"),
+        ("progress", progress, is_flag or callable(progress), "True, False or a function of (runs done, runs in all)"),
+    ):
+        if not is_right:
+            raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(value)}.")
     for name in ("arms", "candidates", "noise_std"):
         if name in options:
             raise InvalidInput(
@@ -148,14 +143,12 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 
 def _checked_only(only: Any) -> list[int]:
-    needed = "a list of different runs by numbers of at least 0"
     try:
-        listed = None if isinstance(only, str | bytes | Mapping) else list(only)
+        listed = [] if isinstance(only, str | bytes | Mapping) else list(only)
     except TypeError:
-        listed = None
-    if listed is None:
-        raise InvalidInput(f"`only` must be {needed}, got {reprlib.repr(only)}; pass a list such as [3, 7].")
+        listed = []
     index = [check_count(f"only[{place}]", run, least=0) for place, run in enumerate(listed)]
     if not index or len(set(index)) < len(index):
-        raise InvalidInput(f"`only` must be {needed}, got {reprlib.repr(index)}; name each run once and at least one.")
+        needed = "a list of one or more different runs by numbers of at least 0, such as [3, 7]"
+        raise InvalidInput(f"`only` must be {needed}, got {reprlib.repr(only)}.")
     return index
