@@ -13,10 +13,10 @@ from surepick.algorithms import Learner
 from surepick.app.console import Code, Format, check_out, print_error, results, stages
 from surepick.app.formats import to_csv, to_json
 from surepick.app.live import arm_label, live_view
-from surepick.app.many_arms import PUBLISHED, Row, as_record, plot_rows, read_rows
+from surepick.app.many_arms import Record, plot_records, read_records, shown_columns
 from surepick.app.reproduce import say
 from surepick.core.checks import check_count, check_delta
-from surepick.simulation.experiment import Cell, Experiment
+from surepick.simulation.experiment import Cell
 from surepick.simulation.experiment_file import named_experiment
 from surepick.simulation.one_run import run_once, run_seeds
 from surepick.simulation.problems import Problem
@@ -26,7 +26,6 @@ from surepick.simulation.sweep import job_of, sweep
 NAME = "many-arms"
 LIVE_SECONDS = 5.0
 """How long the live view may last on a terminal; the run itself takes milliseconds."""
-HEADERS = {"table_2": "Lazy\nTS 2*", "table_1": "Lazy\nTS 1*", "rage": "\nRAGE*", "oracle": "\nOracle*"}
 NEXT = "Next, with your own options: surepick run --arms arms.csv --noise-std 0.5 --pull './measure {arm}'"
 
 
@@ -54,19 +53,16 @@ def demonstrate(
     except KeyboardInterrupt:
         text = f"interrupted; finished runs are in {out / NAME}, the same command goes on from there"
         console.print(text, soft_wrap=True)
-    rows = read_rows(experiment, out / NAME, n_runs)
-    plots = _plots(rows, out, delta)
-    names = [spec.name for spec in experiment.algorithms]
-    tables = [table for table in PUBLISHED if any(figure.figures == table for figure in experiment.published)]
-    records = [as_record(row, names, tables) for row in rows]
+    records = read_records(experiment, out / NAME, n_runs)
+    plots = _plots(records, out, delta)
     if output is Format.JSON:
-        found: dict[str, Any] = {"problem": NAME, "algorithm": names[0], "delta": delta, "seed": seed}
+        found = {"problem": NAME, "algorithm": experiment.algorithms[0].name, "delta": delta, "seed": seed}
         found |= {"is_complete": is_complete, "one_run": live or None, "runs": records}
         sys.stdout.write(to_json(found | {"plots": [str(path) for path in plots]}) + "\n")
     elif output is Format.CSV:
         sys.stdout.write(to_csv(records))
-    elif rows:
-        _print_table(results(), experiment, rows, tables)
+    elif records:
+        _print_table(results(), records, delta)
     if plots:
         console.print(f"plot: {' and '.join(map(str, plots))}", soft_wrap=True)
     if output is Format.TABLE:
@@ -74,11 +70,11 @@ def demonstrate(
     return Code.OK if is_complete else Code.NOT_STOPPED
 
 
-def _plots(rows: list[Row], out: Path, delta: float) -> tuple[Path, ...]:
-    if not rows:
+def _plots(records: list[Record], out: Path, delta: float) -> tuple[Path, ...]:
+    if not records:
         return ()
     try:
-        return plot_rows(rows, out, delta=delta)
+        return plot_records(records, out, delta=delta)
     except ModuleNotFoundError as error:
         print_error(f"no plot: {error.name} is not installed; pip install 'surepick[bench]'")
         return ()
@@ -139,49 +135,60 @@ def _live_line(live: dict[str, Any], problem: Problem) -> str:
     )
 
 
-def _print_table(console: Console, experiment: Experiment, rows: list[Row], tables: list[str]) -> None:
+def _print_table(console: Console, records: list[Record], delta: float) -> None:
     """The table of mean pulls by number of arms."""
-    seeds, counts = [row.ours.seed for row in rows], sorted({runs.n_runs for row in rows for runs in row.runs.values()})
     console.print(
-        f"Mean pulls ± standard error until the answer is right with probability {1 - experiment.delta[0]:g}\n"
-        f"({' to '.join(str(n) for n in counts[:1] + counts[1:][-1:])} runs for each K, arms redrawn in every run, "
-        f"seeds {seeds[0]} to {seeds[-1]})",
+        f"Mean pulls ± standard error until the answer is right with probability {1 - delta:g}\n"
+        f"({max(record['n_runs'] for record in records)} runs for each K, arms redrawn in every run, "
+        f"seeds {records[0]['seed']} to {records[-1]['seed']})",
         style="bold",
     )
-    labels = [spec.label for spec in experiment.algorithms]
+    columns = shown_columns(records)
+    has_published = any(part.startswith("published") for part in columns)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))  # 80 columns are enough
-    for header in ("arms\nK", f"\n{labels[0]}", "lower\nbound", *(f"\n{label}" for label in labels[1:])):
-        table.add_column(header, justify="right", style="bold" if labels[0] in header else None)
-    for header in [HEADERS[name] for name in tables] or ["times\nbound", "\nmedian"]:
-        table.add_column(header, justify="right", style="dim" if tables else None)
-    for row in rows:
-        ours, *others = [f"{runs.mean:.0f} ± {runs.se:.0f}" for runs in row.runs.values()]
-        figures = [row.published.get(name) for name in tables]
-        rest = ["-" if figure is None else f"{figure.mean:.0f}" for figure in figures]
-        rest = rest or [f"{row.ours.ratio.mean():.2f}", f"{row.ours.median:g}"]
-        table.add_row(str(row.n_arms), ours, f"{row.bound:.1f}", *others, *rest)
+    table.add_column("arms\nK", justify="right")
+    for part, column in columns.items():
+        style = "bold" if not part else "dim" if part.startswith("published") else None
+        table.add_column(column.header, justify="right", style=style)
+        if not part:
+            table.add_column("lower\nbound", justify="right")
+    for header in () if has_published else ("times\nbound", "\nmedian"):
+        table.add_column(header, justify="right")
+    for record in records:
+        cells = [_mean(record, part) for part in columns]
+        cells[1:1] = [f"{record['lower_bound']:.1f}"]
+        cells += [] if has_published else [f"{record['ratio']:.2f}", f"{record['median']:g}"]
+        table.add_row(str(record["n_arms"]), *cells)
     console.print(table)
-    for line in _notes(rows, has_published=bool(tables)):
+    for line in _notes(records, has_published=has_published):
         console.print(line, soft_wrap=not console.is_terminal)
 
 
-def _notes(rows: list[Row], *, has_published: bool) -> list[str]:
-    lines, last = [], rows[-1]
-    if has_published:
-        lines.append(
-            "* published means, different stopping constants: Jedra and Proutiere (2020), tables 1 and 2 (Lazy TS 1 "
-            "and 2). surepick stops by its own rule; RAGE and the Oracle, which knows theta, were run here with their "
-            "published constants. Arms are drawn as in the public code for this problem (variant as-run), not as "
-            "printed there."
-        )
-    n_unfinished = sum(row.ours.n_unfinished for row in rows)
+def _mean(record: Record, part: str) -> str:
+    if record[f"{part}mean"] is None:
+        return "-"
+    spread = "" if part.startswith("published") else f" ± {record[f'{part}se']:.0f}"
+    return f"{record[f'{part}mean']:.0f}{spread}"
+
+
+def _notes(records: list[Record], *, has_published: bool) -> list[str]:
+    last = records[-1]
+    n_runs, n_errors, n_unfinished = (
+        sum(record[name] for record in records) for name in ("n_runs", "n_errors", "n_unfinished")
+    )
     unfinished = f", {n_unfinished} runs did not stop" if n_unfinished else ""
-    n_errors, n_runs = sum(row.ours.n_errors for row in rows), sum(row.ours.n_runs for row in rows)
-    lines.append(f"{n_errors} of {n_runs} answers were wrong{unfinished}.")
-    used, spent = f"{last.ours.support.mean():.1f}", f"{1e3 * last.ours.seconds.mean():.0f} ms CPU"
-    if has_published:
-        support, seconds = last.published.get("support"), last.published.get("seconds")
-        used += f" (published: {support.mean:.1f})" if support else ""
-        spent += f" (published: {seconds.mean:.0f} s, on a desktop of 2020)" if seconds else ""
-    lines.append(f"A run with {last.n_arms} arms pulled {used} of them on average and took {spent}.")
-    return lines
+    used, spent = f"{last['arms_pulled']:.1f}", f"{1e3 * last['seconds_per_run']:.0f} ms CPU"
+    if last.get("published_seconds_mean"):
+        used += f" (published: {last['published_support_mean']:.1f})"
+        spent += f" (published: {last['published_seconds_mean']:.0f} s, on a desktop of 2020)"
+    about = (
+        "* published means, different stopping constants: Jedra and Proutiere (2020), tables 1 and 2 (Lazy TS 1 "
+        "and 2). surepick stops by its own rule; RAGE and the Oracle, which knows theta, were run here with their "
+        "published constants. Arms are drawn as in the public code for this problem (variant as-run), not as "
+        "printed there."
+    )
+    return [
+        *([about] if has_published else []),
+        f"{n_errors} of {n_runs} answers were wrong{unfinished}.",
+        f"A run with {last['n_arms']} arms pulled {used} of them on average and took {spent}.",
+    ]

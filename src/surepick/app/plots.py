@@ -14,13 +14,13 @@ class Line(NamedTuple):
     """A line of a figure: means with two standard errors either way."""
 
     label: str
-    points: Sequence[tuple[float, float, float]]
-    """Place, mean and standard error."""
     color: str
     marker: str = ""
     width: float = 1.4
     dashes: str = "-"
     is_hollow: bool = False
+    points: Sequence[tuple[float, float, float]] = ()
+    """Place, mean and standard error."""
 
 
 def plot_lines(lines: Sequence[Line], title: str, note: str, folder: Path, name: str) -> tuple[Path, Path]:

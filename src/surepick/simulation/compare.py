@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 
 from surepick.errors import InvalidInput
-from surepick.simulation.store import columns_by_cell
+from surepick.simulation.table import columns_by_cell
 
 LEVEL = 0.05
 

@@ -79,11 +79,13 @@ def dispatch(
     # Here one by one: nothing that is finished waits for the rest of its batch.
     plan = _Plan(missing, largest=1 if is_here else LARGEST_BATCH)
     show(State(0, total, None))
+    if not total:
+        return
     tasks = ((work, jobs[batch.number], batch) for batch in plan.batches())
     if dask is not None:
         source = _on_dask(tasks, dask, n_jobs)
     else:
-        source = _here(tasks) if is_here else _in_processes(tasks, n_workers)
+        source = (_do(*task) for task in tasks) if is_here else _in_processes(tasks, n_workers)
     with closing(source):
         for done in source:
             plan.note(done)
@@ -161,11 +163,6 @@ def _deaf(*task: Any) -> Done:
     # Ctrl-C reaches every process of the terminal; the parent alone answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return _do(*task)
-
-
-def _here(tasks: Iterator[Any]) -> Generator[Done, None, None]:
-    for task in tasks:
-        yield _do(*task)
 
 
 def _in_processes(tasks: Iterator[Any], n_workers: int) -> Generator[Done, None, None]:

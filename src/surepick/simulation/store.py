@@ -25,7 +25,6 @@ import numpy as np
 from surepick.errors import InvalidInput, SurepickError
 from surepick.files import replacing
 from surepick.simulation.experiment import Cell, Experiment, canonical_json
-from surepick.simulation.runs import Runs
 
 GROUP = 8192
 """Rows that are read or written at once."""
@@ -189,10 +188,13 @@ def _checked(row: Row) -> tuple[Any, ...]:
 
 def _restored(row: tuple[Any, ...]) -> dict[str, Any]:
     """A run as it was."""
-    found = {
-        name: math.nan if value is None else kind(value)  # SQLite has no NaN
-        for (name, kind), value in zip(_COLUMNS.items(), row, strict=False)
-    }
+    try:
+        found = {
+            name: math.nan if value is None else kind(value)  # SQLite has no NaN
+            for (name, kind), value in zip(_COLUMNS.items(), row, strict=False)
+        }
+    except (TypeError, ValueError) as error:
+        raise sqlite3.DatabaseError from error
     if _checked(found)[-1] != row[-1]:
         raise sqlite3.DatabaseError
     return found
@@ -218,45 +220,11 @@ def check_table(path: Path) -> Any:
     except FileNotFoundError as error:
         raise SurepickError(f"there is no {path}; sweep the experiment first.") from error
     except (OSError, pa.ArrowException) as error:
-        raise _damaged(path) from error
+        raise damaged(path) from error
     if not file.schema_arrow.equals(schema()):
         file.close()
         raise SurepickError(f"{path} is no table of runs: its columns are {', '.join(file.schema_arrow.names)}.")
     return file
-
-
-def columns_by_cell(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the columns of a table as arrays, by the key of the cell, in the order of the table."""
-    with check_table(path) as file:
-        try:
-            table = file.read()
-        except (OSError, ValueError) as error:
-            raise _damaged(path) from error
-    columns = {name: table[name].to_numpy() for name in table.column_names}
-    keys, places, of_row = np.unique(columns["key"], return_index=True, return_inverse=True)
-    return {
-        str(keys[number]): {name: values[of_row == number] for name, values in columns.items()}
-        for number in np.argsort(places)
-    }
-
-
-def runs_of(cell: Cell, columns: Mapping[str, Any], n_runs: int) -> Runs:
-    """Return the runs of a cell below number n_runs."""
-    own = {name: values[columns["run"] < n_runs] for name, values in columns.items()}
-    bound = np.asarray(own["lower_bound"], dtype=np.float64)
-    return Runs(
-        problem=cell.problem.name,
-        is_redrawn=cell.problem.redraw,
-        algorithm=cell.algorithm.label,
-        options=cell.algorithm.options,
-        delta=cell.delta,
-        epsilon=cell.problem.slack(cell.arguments),
-        seed=cell.seed,
-        max_pulls=cell.max_pulls,
-        index=own["run"],
-        **{name: own[name] for name in ("n_pulls", "correct", "stopped", "seconds", "support")},
-        lower_bound=bound if np.isfinite(bound).all() else None,
-    )
 
 
 def _groups(path: Path) -> Iterator[Any]:
@@ -268,10 +236,11 @@ def _groups(path: Path) -> Iterator[Any]:
             for number in range(file.num_row_groups):
                 yield file.read_row_group(number, use_threads=False)
         except (OSError, _arrow().ArrowException) as error:
-            raise _damaged(path) from error
+            raise damaged(path) from error
 
 
-def _damaged(path: Path) -> SurepickError:
+def damaged(path: Path) -> SurepickError:
+    """The error for a file that cannot be read."""
     kind, other = ("SQLite", TABLE) if path.name == DATABASE else ("Parquet", DATABASE)
     return SurepickError(
         f"{path} is damaged or no {kind} file; move it away, and it is made again from {other} if that is there."
@@ -286,14 +255,15 @@ def _nobodys(folder: Path) -> InvalidInput:
 def _in_words(path: Path) -> Iterator[None]:
     try:
         yield
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise SurepickError(
-                f"another process writes to {path.parent}; wait for it or choose another folder."
-            ) from error
-        raise SurepickError(f"cannot write {path}: {error}; what was kept before is still there.") from error
     except sqlite3.DatabaseError as error:
-        raise _damaged(path) from error
+        text = str(error)
+        if "locked" in text:
+            text = f"another process writes to {path.parent}; wait for it or choose another folder."
+        elif isinstance(error, sqlite3.OperationalError) and "decode" not in text:
+            text = f"cannot write {path}: {text}; what was kept before is still there."
+        else:
+            raise damaged(path) from error
+        raise SurepickError(text) from error
 
 
 def _check_owner(folder: Path, experiment: Experiment) -> bool:
