@@ -137,6 +137,12 @@ def test_a_star_stands_for_algorithms_without_an_entry() -> None:
     assert sorted(spec.name for spec in again.algorithms) == algorithms()
 
 
+def test_bounds_can_be_left_out_for_an_algorithm() -> None:
+    """They are computed for those that do not say otherwise."""
+    text = ("max_pulls = 8", "max_pulls = 8\nbounds = true"), ('"uniform"\n\n', '"uniform"\nbounds = false\n\n')
+    assert [cell.bounds for cell in tiny(*text).cells()] == [False, True, False, True]
+
+
 def test_every_problem_can_have_a_seed_of_its_own() -> None:
     """Seed, seed + 1, ...: cells of one problem share it."""
     assert [cell.seed for cell in tiny().cells()] == [7, 7, 7, 7]

@@ -97,6 +97,7 @@ class AlgorithmSpec:
     only: Mapping[str, Any]
     plugin: Plugin | None
     baseline: str
+    bounds: bool
 
 
 @final
@@ -193,7 +194,7 @@ class Experiment:
                 delta=delta,
                 seed=self.seed + place * self.own_seeds,
                 max_pulls=self.max_pulls,
-                bounds=self.bounds,
+                bounds=self.bounds and algorithm.bounds,
             )
             for place, (problem, arguments) in enumerate(points)
             for delta in self.delta

@@ -24,6 +24,7 @@ A list as an argument spans the grid, so an argument that is itself a list stand
                                             the risk
     plugin = "own.py:Class"                 optional: an algorithm in a file, seen from this one; needs no `name`
     baseline = "other label"                optional: the report says how many times its pulls and its CPU time
+    bounds = false                          optional: no lower bounds for this one, to save their time
     [[published]]
     algorithm = "ours"                      a label
     note = "..."                            optional: why ours may differ
@@ -117,6 +118,7 @@ _ALGORITHM = {
         default="",
     ),
     "baseline": TEXT.or_(""),
+    "bounds": FLAG.or_(True),  # noqa: FBT003 (the default)
 }
 _FIGURE = {
     "algorithm": TEXT,
