@@ -1,5 +1,5 @@
-"""Benchmarks: every module here with a `main()` is one; `python -m benchmarks` runs them.
+"""Benchmarks: modules here with a `main()`, and experiments `<benchmark>-*.toml`; `python -m benchmarks` runs them.
 
-A benchmark prints ratios measured in one run on one BLAS thread: seconds do not travel between machines,
-ratios do.
+A module prints ratios measured in one run on one BLAS thread: seconds do not travel between machines, ratios do. An
+experiment is run in full by the same code as `surepick bench run`, with its report in out/<benchmark>/.
 """

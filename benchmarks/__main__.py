@@ -6,23 +6,35 @@ import pkgutil
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 import benchmarks
+from surepick.app.bench import run_files
+from surepick.app.reproduce import How
 
 
-def discover() -> dict[str, Callable[[], object]]:
-    """Name and `main` of every module of this package that has one, in alphabetical order."""
-    found: dict[str, Callable[[], object]] = {}
-    for info in sorted(pkgutil.iter_modules(benchmarks.__path__), key=lambda info: info.name):
-        if info.name.startswith("_"):
-            continue
-        main = getattr(importlib.import_module(f"benchmarks.{info.name}"), "main", None)
-        if callable(main):
-            found[info.name] = main
-    return found
+def discover() -> dict[str, list[Callable[[], object]]]:
+    """By name: `main` of the module if it has one, and the experiments `<name>-*.toml`; in alphabetical order."""
+    found: dict[str, list[Callable[[], object]]] = {}
+    for info in pkgutil.iter_modules(benchmarks.__path__):
+        main = None if info.name.startswith("_") else importlib.import_module(f"benchmarks.{info.name}")
+        if callable(getattr(main, "main", None)):
+            found[info.name] = [main.main]  # type: ignore[union-attr]
+    files: dict[str, list[Path]] = {}
+    for file in sorted(Path(__file__).parent.glob("*.toml")):
+        files.setdefault(file.stem.partition("-")[0], []).append(file)
+    for name, own in files.items():
+        found.setdefault(name, []).append(partial(sweep, own, name))
+    return dict(sorted(found.items()))
+
+
+def sweep(files: Sequence[Path], name: str) -> None:
+    """Run experiments in full; runs and report go to out/<name>, and what is there is not done again."""
+    run_files(files, How(full=True, runs=None, jobs=None, dask=None, out=Path("out") / name))
 
 
 def run(names: list[str]) -> int:
@@ -38,7 +50,8 @@ def run(names: list[str]) -> int:
     for name in names or available:
         print(f"\n== {name} ==", flush=True)
         start = time.perf_counter()
-        available[name]()
+        for part in available[name]:
+            part()
         print(f"({time.perf_counter() - start:.1f} s)", flush=True)
     return 0
 

@@ -1,155 +1,21 @@
-"""Whole identifications: the paper's tables repeated, our defaults against the lower bound, errors, and speed.
+"""Whole identifications: how long they take, and how long a large table should wait for its first design.
 
-All runs are seeded; figures are mean +- standard error over `N_RUNS` runs, delta = .05, noise_std = 1 unless said.
-The published figures are those of Jedra and Proutiere (2020), Tables 1, 2 and 4, whose spread is a standard error.
+The sweeps of this benchmark are the experiments `identification-*.toml`.
 """
 
 import importlib
-import itertools
 import math
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom
 
 import surepick as sp
-from benchmarks._instances import Source, many, unit_sphere
 from examples import tiny
 from surepick.core.linalg import Array
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
-from surepick.simulation.published import (
-    N_ARMS,
-    TABLE_1,
-    TABLE_1_NO_AVERAGING,
-    TABLE_2,
-    TABLE_2_NO_AVERAGING,
-    Mean,
-)
-
-N_RUNS = 200
-N_GATE = 2000
-N_JOBS = 2
-
-
-def paper_tables() -> None:
-    """Print our runs of the paper's own settings beside its figures."""
-    print(f"\nthe paper's settings, instance as run (random A0, doubling schedule), {N_RUNS} runs, seed 100, 101, ..")
-    print(f"{'rule':15s} {'tracking':9s} {'K':>6s} {'ours':>14s} {'published':>14s} {'z':>6s} {'arms pulled':>12s}")
-    tables: dict[tuple[str, str], dict[int, Mean]] = {
-        ("paper-main", "averaged"): TABLE_1,
-        ("paper-main", "current"): TABLE_1_NO_AVERAGING,
-        ("paper-appendix", "averaged"): TABLE_2,
-        ("paper-appendix", "current"): TABLE_2_NO_AVERAGING,
-    }
-    # A seed for each row: with one seed all numbers of arms would meet the same noise and look like one result.
-    seed = itertools.count(100)
-    for (stopping, tracking), published in tables.items():
-        for n_arms, figure in published.items():
-            runs = sp.simulate(
-                many(n_arms),
-                n_runs=N_RUNS,
-                seed=next(seed),
-                n_jobs=N_JOBS,
-                variant="paper",
-                stopping=stopping,
-                tracking=tracking,
-            )
-            z = (runs.mean - figure.mean) / math.hypot(runs.se, figure.se)
-            print(
-                f"{stopping:15s} {tracking:9s} {n_arms:6d} {runs.mean:8.0f} +-{runs.se:4.0f} "
-                f"{figure.mean:8.0f} +-{figure.se:4.0f} {z:6.1f} {runs.support.mean():12.1f}",
-                flush=True,
-            )
-
-
-def defaults() -> None:
-    """Print the default settings against the lower bound and against what was aimed for."""
-    cases: list[tuple[str, Source, float, str]] = [
-        *((f"many arms K={n_arms}", many(n_arms), 0.05, "<= 150 pulls") for n_arms in N_ARMS),
-        ("many arms K=1000, delta 1e-10", many(1000), 1e-10, "<= 1.2 x"),
-        ("unit basis 1, .75, .., 0", problems.unit_basis([1, 0.75, 0.5, 0.25, 0]), 0.05, "<= 1150 pulls"),
-        ("Soare d=2, angle .1", problems.soare(2, angle=0.1, scale=2.0), 0.05, "<= 1200 pulls"),
-        ("Soare d=6, angle .1", problems.soare(6, angle=0.1, scale=2.0), 0.05, "<= 1300 pulls"),
-        ("unit sphere d=5 K=50", partial(unit_sphere, 5, 50), 0.05, "<= 3.4 x"),
-        ("unit sphere d=10 K=100", partial(unit_sphere, 10, 100), 0.05, "<= 3.8 x"),
-    ]
-    print(
-        f"\ndefault settings, {N_RUNS} runs, seed 20, 21, ..; ratio = mean of pulls / lower bound of the run's instance"
-    )
-    print(f"{'problem':30s} {'pulls':>14s} {'bound':>7s} {'ratio':>13s} {'90 %':>6s} {'max':>6s} {'wrong':>6s}  aim")
-    for seed, (name, problem, delta, aim) in enumerate(cases, start=20):
-        runs = sp.simulate(problem, delta=delta, n_runs=N_RUNS, seed=seed, n_jobs=N_JOBS, bounds=True)
-        assert runs.lower_bound is not None
-        spread = float(runs.ratio.std(ddof=1)) / math.sqrt(N_RUNS)
-        print(
-            f"{name:30s} {runs.mean:8.0f} +-{runs.se:4.0f} {runs.lower_bound.mean():7.0f} "
-            f"{runs.ratio.mean():6.2f} +-{spread:4.2f} {runs.quantiles([0.9])[0]:6.0f} {runs.n_pulls.max():6d} "
-            f"{runs.n_errors:6d}  {aim}",
-            flush=True,
-        )
-    runs = sp.simulate(many(1000), n_runs=1000, seed=3, n_jobs=N_JOBS)
-    print(
-        f"1000 default runs at K=1000, seed 3: {runs.mean:.1f} +- {runs.se:.1f} pulls, median {runs.median:.0f}, "
-        f"largest {runs.n_pulls.max()} ({runs.n_pulls.max() / runs.median:.1f} x the median), {runs.n_errors} wrong, "
-        f"{runs.seconds.sum():.0f} s of CPU"
-    )
-
-
-def variants() -> None:
-    """Print what each departure from the default costs or saves, on the same runs."""
-    options: list[dict[str, object]] = [
-        {},
-        {"schedule": "geometric:1.1"},
-        {"schedule": "geometric:1.3"},
-        {"schedule": "doubling"},
-        {"g_mix": 0.05},
-        {"g_mix": 0.2},
-        {"tracking": "current"},
-        {"exploration": 0.0},
-        {"stopping": "evidence"},
-        {"stopping": "evidence", "elimination": False, "g_mix": 0.1},
-        {"stopping": "heuristic"},
-    ]
-    cases: dict[str, Source] = {
-        "many": many(1000),
-        "basis": problems.unit_basis([1, 0.75, 0.5, 0.25, 0]),
-        "Soare d=6": problems.soare(6, angle=0.1, scale=2.0),
-        "sphere d=5": partial(unit_sphere, 5, 50),
-    }
-    print("\nvariants of the default, 50 runs each, seed 4: mean pulls / lower bound (s.e.); runs capped at 10^5 pulls")
-    print(f"{'variant':28s} " + " ".join(f"{name:>14s}" for name in cases))
-    for option in options:
-        cells = []
-        for problem in cases.values():
-            runs = sp.simulate(problem, n_runs=50, seed=4, n_jobs=N_JOBS, bounds=True, max_pulls=10**5, **option)  # type: ignore[arg-type]
-            cells.append(f"{runs.ratio.mean():6.2f} ({runs.ratio.std(ddof=1) / math.sqrt(50):4.2f})")
-        label = ", ".join(f"{key}={value}" for key, value in option.items()) or "default"
-        print(f"{label:28s} " + " ".join(f"{cell:>14s}" for cell in cells), flush=True)
-
-
-def correctness() -> None:
-    """Print errors of whole identifications on near-ties at delta = .3 against the exact binomial limit."""
-    limit = int(binom.isf(1e-6, N_GATE, 0.3))
-    near = {
-        "near-tie d=2": problems.unit_basis([0.02, 0.0]),
-        "near-tie d=3": problems.unit_basis([0.02, 0.0, -2.0]),
-        "near-tie d=5": problems.unit_basis([0.02, 0.0, -2.0, -2.0, -2.0]),
-    }
-    print(
-        f"\nwrong answers in {N_GATE} runs at delta = .3, horizon 300 pulls, seed 5; limit {limit} (false alarm 1e-6)"
-    )
-    for stopping in ("betting", "evidence"):
-        for name, problem in near.items():
-            runs = sp.simulate(
-                problem, delta=0.3, n_runs=N_GATE, seed=5, n_jobs=N_JOBS, max_pulls=300, stopping=stopping
-            )
-            print(
-                f"  {stopping:9s} {name:14s} {runs.n_errors:5d} wrong, {int(runs.stopped.sum())} answered", flush=True
-            )
 
 
 def _cpu(function: Callable[[], object]) -> float:
@@ -236,10 +102,6 @@ def speed() -> None:
 
 
 def main() -> None:
-    """Print everything; about half an hour on two cores."""
+    """Print everything; a few minutes on two cores."""
     speed()
     first_design()
-    defaults()
-    paper_tables()
-    correctness()
-    variants()

@@ -1,31 +1,29 @@
 import struct
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from surepick.app.many_arms import COMPARED, Row
-from surepick.app.plots import plot_many_arms
-from surepick.simulation import problems, simulate
+from surepick.app.many_arms import Record, plot_records, read_records
+from surepick.simulation.experiment_file import named_experiment
+from surepick.simulation.sweep import sweep
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Row]:
-    """A few runs at two numbers of arms, one of them in the published tables."""
-
-    def row(n_arms: int) -> Row:
-        def draw(seed: int) -> problems.Problem:
-            return problems.many_arms(n_arms, seed=seed)
-
-        runs = simulate(draw, n_runs=3, bounds=True)
-        return Row(n_arms, runs, {name: simulate(draw, name, n_runs=3, **COMPARED[name]) for name in COMPARED})
-
-    return [row(100), row(1000)]
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    """A few runs at two numbers of arms, both in the published tables."""
+    experiment = named_experiment("many-arms")
+    problem = replace(experiment.problems[0], arguments={"n_arms": [1000, 2500]})
+    experiment = replace(experiment, problems=(problem,))
+    folder = tmp_path_factory.mktemp("runs")
+    sweep(experiment, folder, n_runs=3)
+    return read_records(experiment, folder, 3)
 
 
-def test_plot_is_a_png_and_an_svg_with_its_words(rows: list[Row], tmp_path: Path) -> None:
+def test_plot_is_a_png_and_an_svg_with_its_words(rows: list[Record], tmp_path: Path) -> None:
     """Both files can be read, are not empty, and the figure says what it shows."""
-    png, svg = plot_many_arms(rows, tmp_path / "new" / "folder", delta=0.05)
+    png, svg = plot_records(rows, tmp_path / "new" / "folder", delta=0.05)
     data = png.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", data[16:24])
@@ -47,14 +45,15 @@ def test_plot_is_a_png_and_an_svg_with_its_words(rows: list[Row], tmp_path: Path
         assert f"<!-- {label}" in words or label in words
 
 
-def test_same_numbers_give_the_same_svg(rows: list[Row], tmp_path: Path) -> None:
+def test_same_numbers_give_the_same_svg(rows: list[Record], tmp_path: Path) -> None:
     """Neither date nor random identifiers are written."""
-    first = plot_many_arms(rows, tmp_path / "a", delta=0.05)[1].read_bytes()
-    assert plot_many_arms(rows, tmp_path / "b", delta=0.05)[1].read_bytes() == first
+    first = plot_records(rows, tmp_path / "a", delta=0.05)[1].read_bytes()
+    assert plot_records(rows, tmp_path / "b", delta=0.05)[1].read_bytes() == first
 
 
-def test_published_figures_are_shown_for_their_delta_only(rows: list[Row], tmp_path: Path) -> None:
+def test_published_figures_are_shown_only_if_there_are_any(rows: list[Record], tmp_path: Path) -> None:
     """At another delta there is nothing published to compare with."""
-    svg = plot_many_arms(rows, tmp_path, delta=0.01)[1].read_text("utf-8")
+    other = [{name: row[name] for name in row if "published" not in name} for row in rows]
+    svg = plot_records(other, tmp_path, delta=0.01)[1].read_text("utf-8")
     assert "Table 1" not in svg
     assert "lower bound" in svg

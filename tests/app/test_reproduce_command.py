@@ -15,7 +15,8 @@ import pytest
 
 from surepick.app import cli
 from surepick.simulation.experiment_file import named_experiments
-from tests.simulation.tiny import tiny_text
+from surepick.simulation.store import Store
+from tests.simulation.tiny import tiny, tiny_text
 
 PLUGIN = """
 class Own:
@@ -68,12 +69,12 @@ def test_named_experiments_are_listed_and_run(folder: Path, capsys: pytest.Captu
 
 
 def test_a_report_is_made_of_what_a_killed_sweep_left(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of one folder of results or of a folder of such; rows in the journal are in it."""
+    """Of one folder of results or of a folder of such; runs that are not in the table yet are in it."""
     assert run_tiny() == 0
     results = folder / "out" / "tiny"
-    row = dict(zip(pq.read_table(results / "runs.parquet").column_names, [None] * 18, strict=True))
-    row |= pq.read_table(results / "runs.parquet").to_pylist()[0] | {"run": 77}
-    (results / "journal.jsonl").write_text(json.dumps(row) + '\n{"key": "torn')
+    left = Store(results, tiny())
+    left.append([pq.read_table(results / "runs.parquet").to_pylist()[0] | {"run": 77}])
+    left._db.close()
     for place in ("out", "out/tiny"):
         shutil.rmtree(folder / place / "report.html", ignore_errors=True)
         assert cli.main(["bench", "report", place]) == 0
@@ -137,14 +138,14 @@ def test_bad_experiments_are_one_sentence(
 
 
 def test_damage_is_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Journal or table damaged, or a folder of another experiment: nothing is overwritten."""
+    """Database or table damaged, or a folder of another experiment: nothing is overwritten."""
     assert run_tiny() == 0
     results = folder / "out" / "tiny"
-    (results / "journal.jsonl").write_text("nonsense\n")
+    (results / "runs.sqlite").write_text("nonsense\n")
     capsys.readouterr()
     assert run_tiny("--runs", "5") == 1
-    assert "line 1 of out/tiny/journal.jsonl is damaged; delete it" in capsys.readouterr().err
-    (results / "journal.jsonl").write_text("")
+    assert "out/tiny/runs.sqlite is damaged or no SQLite file; move it away, and it is made" in capsys.readouterr().err
+    (results / "runs.sqlite").unlink()
     table = (results / "runs.parquet").read_bytes()
     (results / "runs.parquet").write_bytes(table[:-9])
     for command in (
@@ -211,8 +212,8 @@ def test_ctrl_c_says_how_to_go_on(folder: Path) -> None:
     """One line and exit code 3; the next command does the rest."""
     command = [sys.executable, "-m", "surepick", "bench", "run", "tiny.toml", "--runs", "2000", "--jobs", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        journal = folder / "out" / "tiny" / "journal.jsonl"
-        while not (journal.exists() and journal.stat().st_size):
+        kept = folder / "out" / "tiny" / "runs.sqlite-wal"
+        while not (kept.exists() and kept.stat().st_size > 50_000):
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)

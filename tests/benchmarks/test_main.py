@@ -1,6 +1,11 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from benchmarks import __main__ as runner
+from surepick.simulation.experiment_file import read_experiment
+from surepick.simulation.sweep import check
 
 
 def test_unknown_name_is_misuse_and_lists_what_exists(capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,7 +22,25 @@ def test_named_benchmarks_run_in_the_order_given(
     """Only the named benchmarks run, in the order given."""
     ran: list[str] = []
     names = ["first", "second", "third"]
-    monkeypatch.setattr(runner, "discover", lambda: {name: lambda n=name: ran.append(n) for name in names})
+    monkeypatch.setattr(runner, "discover", lambda: {name: [lambda n=name: ran.append(n)] for name in names})
     assert runner.run(["third", "first"]) == 0
     assert ran == ["third", "first"]
     assert "== third ==" in capsys.readouterr().out
+
+
+def test_every_experiment_of_a_benchmark_can_be_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every problem is drawn and every algorithm composed; the benchmarks that the documents name are there."""
+    swept: list[str] = []
+    monkeypatch.setattr(runner, "run_files", lambda files, _how: swept.extend(file.name for file in files))
+    monkeypatch.chdir(tmp_path)
+    found = runner.discover()
+    for name in ("comparison", "published_figures", "vector_sets"):
+        assert runner.run([name]) == 0
+    files = sorted(Path(runner.__file__).parent.glob("*.toml"))
+    assert set(swept) == {file.name for file in files if not file.name.startswith("identification")}
+    for file in files:
+        check(read_experiment(file).cells())
+    root = Path(runner.__file__).parents[1]
+    documents = [root / "README.md", *(root / "docs").glob("*.md")]
+    named = {name for file in documents for name in re.findall(r"make bench ARGS=(\w+)", file.read_text("utf-8"))}
+    assert named <= set(found)

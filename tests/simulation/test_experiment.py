@@ -126,6 +126,43 @@ def test_knowledge_is_true_of_the_problem() -> None:
     assert FiniteArms(problem.X).n_arms == 2
 
 
+def test_a_star_stands_for_algorithms_without_an_entry() -> None:
+    """With the same options; labels follow, plug-ins of other packages too."""
+    uniform = 'label = "uniform"\nname = "uniform"'
+    star = tiny((uniform, 'label = "*, own"\nname = "*"'))
+    assert [spec.label for spec in star.algorithms] == [f"{name}, own" for name in algorithms()] + ["evidence"]
+    again = tiny(
+        ('label = "uniform"\nname = "uniform"', 'label = "*"\nname = "*"\noptions = { stopping = "evidence" }')
+    )
+    assert sorted(spec.name for spec in again.algorithms) == algorithms()
+
+
+def test_bounds_can_be_left_out_for_an_algorithm() -> None:
+    """They are computed for those that do not say otherwise."""
+    text = ("max_pulls = 8", "max_pulls = 8\nbounds = true"), ('"uniform"\n\n', '"uniform"\nbounds = false\n\n')
+    assert [cell.bounds for cell in tiny(*text).cells()] == [False, True, False, True]
+
+
+def test_every_problem_can_have_a_seed_of_its_own() -> None:
+    """Seed, seed + 1, ...: cells of one problem share it."""
+    assert [cell.seed for cell in tiny().cells()] == [7, 7, 7, 7]
+    assert [cell.seed for cell in tiny(("seed = 7", "seed = 7\nown_seeds = true")).cells()] == [7, 7, 8, 8]
+
+
+def test_published_tables_are_taken_as_far_as_they_fit() -> None:
+    """Figures for which there is a cell; a label that nobody has and a table that does not exist are refused."""
+    many = ("unit_basis", "many_arms"), ("means = [[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "n_arms = [1000, 10000]")
+    figures = '[[published]]\nalgorithm = "uniform"\nfigures = "table_1"\nnote = "n"\n'
+    found = tiny(*many, ("# end", figures), ("[0.1]", "[0.05]")).published
+    assert [(figure.problem, figure.mean, figure.se, figure.note) for figure in found] == [
+        ({"n_arms": 1000}, 1409.0, 57.0, "n")
+    ]
+    assert tiny(*many, ("# end", figures)).published == ()  # nothing is printed for that risk
+    for old, new, complaint in (("uniform", "x", "got 'x' with"), ("table_1", "table_9", "`figures` must be one of")):
+        with pytest.raises(InvalidInput, match=complaint):
+            tiny(*many, ("# end", figures.replace(old, new)))
+
+
 def test_published_figures_find_their_cells() -> None:
     """A figure is about the cells with its label, arguments and, if given, its delta."""
     figure = '[[published]]\nalgorithm = "uniform"\nproblem = { means = [[3.0, 0.0, 0.0]] }\nmean = 9\nsource = "me"\n'
@@ -141,10 +178,10 @@ def test_published_figures_find_their_cells() -> None:
     [
         (("title", "heading"), r"tiny.toml: `title` is missing; it must be a text"),
         (('title = "Tiny"', 'title = "Tiny"\ncolour = 1'), r"no key `colour` is known; the keys are .*title"),
-        (("[0.1]", "0.1"), r"`delta` must be a list of numbers such as \[0.05\], got 0.1"),
+        (("[0.1]", "0.1"), r"`delta` must be a list of one or more different numbers such as \[0.05\], got 0.1"),
         (("[0.1]", "[0.1, 0.1]"), r"`delta` must be a list of one or more different numbers"),
         (("[0.1]", "[1.5]"), r"tiny.toml: `delta` must be"),
-        (("[0.1]", "[true]"), r"`delta` must be a list of numbers"),
+        (("[0.1]", "[true]"), r"`delta` must be a list of one or more different numbers"),
         (("n_runs = 12", "n_runs = 0"), r"`n_runs` must be a whole number of at least 1, got 0"),
         (("seed = 7", "seed = 7.5"), r"`seed` must be a whole number"),
         (('name = "tiny"', 'name = "../tiny"'), r"`name` must be letters, digits"),

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from surepick.simulation.experiment_file import read_experiment
+from surepick.simulation.one_run import run_once
 from surepick.simulation.paths import evidence_path
-from surepick.simulation.runner import run_once
 from surepick.simulation.sweep import job_of
 from tests.simulation.report_folders import PAPER
 

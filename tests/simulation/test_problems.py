@@ -4,6 +4,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from surepick.arms.finite import FiniteArms
+from surepick.arms.hypercube import Hypercube
+from surepick.arms.top_k import TopK
+from surepick.core.design import characteristic_time
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem, VectorProblem
@@ -248,3 +252,31 @@ def test_a_problem_keeps_the_bits_of_its_arrays() -> None:
     assert problem.X.flags.f_contiguous
     assert np.signbit(problem.X[0, 1])
     assert np.signbit(problem.theta[1])
+
+
+def test_spheres_of_a_given_difficulty() -> None:
+    """The characteristic time lies between the two; without them the first draw is taken."""
+    values = [
+        characteristic_time(FiniteArms(problem.X), problem.theta).value
+        for problem in (problems.sphere(5, 50, seed=seed, times=(30.0, 400.0)) for seed in range(8))
+    ]
+    assert 30.0 < min(values) < max(values) < 400.0
+    for times in ((2.0, 1.0), (0.0, 1e-9), 5.0, ("a", 1.0)):
+        with pytest.raises(InvalidInput, match="`times`"):
+            problems.sphere(2, 3, times=times)  # type: ignore[arg-type]
+
+
+def test_sets_of_vectors_have_the_bounds_of_their_sets() -> None:
+    """Hypercube and choices have one without slack; an ellipsoid has none."""
+    cube, pairs = problems.hypercube_set([0.3, 1.0, 1.0]), problems.top_k_set([0.5, 0.5, 0.0], 2)
+    assert cube.lower_bound(0.05) == Hypercube(3).lower_bound([0.3, 1.0, 1.0], 0.05)
+    assert pairs.lower_bound(0.05) == TopK(3, 2).lower_bound([0.5, 0.5, 0.0], 0.05)
+    assert math.isnan(problems.ellipsoid_set([0.5, 0.0], [[1.0, 0.0], [0.3, 0.5]], [0.3, 0.1]).lower_bound(0.05))
+    assert pairs.loss(np.array([1.0, 0.0, 1.0])) == 0.5
+
+
+def test_listed_arms_are_as_given() -> None:
+    """The best row is found, the second loses a fiftieth."""
+    problem = problems.listed([[0.98, 0.6], [1.0, 0.0]], [1.0, 0.0])
+    assert problem.best == 1
+    assert problem.min_gap == pytest.approx(0.02)

@@ -1,6 +1,5 @@
 import json
 import math
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -45,28 +44,21 @@ def kept(folder: Path, of: Experiment = EXPERIMENT) -> list[tuple[int, int, int]
 
 
 def leave(folder: Path, *rows: dict[str, Any]) -> None:
-    """Leave rows in the journal as a killed process does."""
+    """Leave rows that are not in the table, as a killed process does."""
     left = Store(folder, EXPERIMENT)
     left.append(rows)
-    os.close(left._journal)
+    left._db.close()
 
 
-@pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Merge after every fifth row, into groups of four."""
-    monkeypatch.setattr(module, "MERGE_AT", 5)
+def test_rows_are_sorted_whatever_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By cell in the order of the experiment and by run, written in several pieces."""
     monkeypatch.setattr(module, "GROUP", 4)
-
-
-@pytest.mark.usefixtures("often")
-def test_rows_are_sorted_whatever_their_order(tmp_path: Path) -> None:
-    """By cell in the order of the experiment and by run, after many merges of pieces."""
     order = [(cell, run) for run in (3, 0, 7, 5, 1, 6, 2, 4) for cell in (2, 0, 3, 1)]
     with Store(tmp_path, EXPERIMENT) as store:
         for cell, run in order:
             store.append([row(cell, run)])
     assert kept(tmp_path) == [(cell, run, 5) for cell, run in sorted(order)]
-    assert (tmp_path / "journal.jsonl").read_bytes() == b""
+    assert {path.name for path in tmp_path.iterdir()} == {"experiment.toml", "runs.parquet", "runs.sqlite"}
     assert pq.ParquetFile(tmp_path / "runs.parquet").num_row_groups > 2
 
 
@@ -90,82 +82,69 @@ def test_columns_are_as_documented(tmp_path: Path) -> None:
     assert (found["delta"], found["seed"]) == (0.1, 7)
 
 
-def test_missing_runs_are_those_that_neither_table_nor_journal_has(tmp_path: Path) -> None:
-    """After a clean end, and after a kill that left the journal."""
+def test_missing_runs_are_those_that_were_never_kept(tmp_path: Path) -> None:
+    """After a clean end, and after a kill before the table was written; the next end writes it."""
     with Store(tmp_path, EXPERIMENT) as store:
         store.append([row(0, 0), row(0, 2)])
     leave(tmp_path, row(0, 3), row(1, 1))
+    assert kept(tmp_path) == [(0, 0, 5), (0, 2, 5)]
     with Store(tmp_path, EXPERIMENT) as store:
-        assert [list(store.missing(cell.key, 5)) for cell in CELLS[:3]] == [[1, 4], [0, 2, 3, 4], [0, 1, 2, 3, 4]]
-        assert store.n_missing(5) == 16
-        assert store.n_missing(1) == 3
+        missing = [store.missing(cell.key, 5).tolist() for cell in CELLS[:3]]
+        assert missing == [[1, 4], [0, 2, 3, 4], [0, 1, 2, 3, 4]]
     assert kept(tmp_path) == [(0, 0, 5), (0, 2, 5), (0, 3, 5), (1, 1, 5)]
 
 
-@pytest.mark.parametrize("torn", [1, 20, -1])
-def test_a_torn_last_line_is_cut(tmp_path: Path, torn: int) -> None:
-    """Whatever part of it was written, the run counts as not done and the next line starts afresh."""
-    leave(tmp_path, row(0, 0), row(0, 1))
-    journal = tmp_path / "journal.jsonl"
-    first, second = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(first + second[:torn])
-    with Store(tmp_path, EXPERIMENT) as store:
-        assert list(store.missing(CELLS[0].key, 2)) == [1]
-        store.append([row(0, 1, 6)])
-    assert kept(tmp_path) == [(0, 0, 5), (0, 1, 6)]
-
-
-@pytest.mark.usefixtures("often")
-def test_killed_between_table_and_journal(tmp_path: Path) -> None:
-    """Rows that are in both are kept once."""
-    leave(tmp_path, row(0, 0), row(1, 0), row(1, 1))
-    left = (tmp_path / "journal.jsonl").read_bytes()
-    settle(tmp_path, EXPERIMENT)
-    before = kept(tmp_path)
-    (tmp_path / "journal.jsonl").write_bytes(left)
+def test_a_run_is_kept_once(tmp_path: Path) -> None:
+    """The first of two; a table half written by a killed process is written over."""
+    leave(tmp_path, row(0, 0), row(1, 0), row(0, 0, 6))
+    leave(tmp_path, row(1, 0, 7))
     (tmp_path / ".runs.parquet.new").write_bytes(b"half a table")
     settle(tmp_path, EXPERIMENT)
-    assert kept(tmp_path) == before == [(0, 0, 5), (1, 0, 5), (1, 1, 5)]
+    assert kept(tmp_path) == [(0, 0, 5), (1, 0, 5)]
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [b"{}\n", b"nonsense\n", b"\x00\x00\n", b"\n", b"[1]\n", b'{"key": "a"}\n'],
-)
-def test_a_damaged_line_is_named_and_nothing_is_changed(tmp_path: Path, damage: bytes) -> None:
-    """The sentence says which line; both files stay as they are."""
+def test_a_batch_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A row that lacks a column takes its batch with it, and nothing else."""
     with Store(tmp_path, EXPERIMENT) as store:
-        store.append([row(2, 0)])
-    leave(tmp_path, row(0, 0), row(0, 1))
-    journal, table = tmp_path / "journal.jsonl", tmp_path / "runs.parquet"
-    first, second = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(first + damage + second)
-    before = journal.read_bytes(), table.read_bytes()
-    with pytest.raises(SurepickError, match=r"line 2 of .*journal.jsonl is damaged; delete it"):
-        Store(tmp_path, EXPERIMENT)
-    assert (journal.read_bytes(), table.read_bytes()) == before
-    journal.write_bytes(first + second)  # what the sentence says to do
+        store.append([row(0, 0)])
+        with pytest.raises(KeyError):
+            store.append([row(0, 1), {"key": CELLS[0].key, "run": 2}])
+    assert kept(tmp_path) == [(0, 0, 5)]
+
+
+@pytest.mark.parametrize("where", ["start", "page", "value", "cut"])
+def test_damage_is_named_and_the_table_stays(tmp_path: Path, where: str) -> None:
+    """Flipped bits in the head, in a page, in a number alone, and a file that was cut; the table makes good for it."""
+    with Store(tmp_path, EXPERIMENT) as store:
+        store.append([row(cell, run, n_pulls=10**6 + run) for cell in range(4) for run in range(50)])
+    table, database = tmp_path / "runs.parquet", tmp_path / "runs.sqlite"
+    before, data = table.read_bytes(), bytearray(database.read_bytes())
+    if where == "cut":
+        del data[len(data) // 2 :]
+    else:
+        value = data.index((10**6 + 7).to_bytes(3, "big"))
+        for i in {"start": range(16), "page": range(8192, 8292), "value": [value + 1]}[where]:
+            data[i] ^= 0x0F
+    database.write_bytes(data)
+    with (
+        pytest.raises(SurepickError, match=r"runs\.sqlite is damaged or no SQLite file"),
+        Store(tmp_path, EXPERIMENT) as store,
+    ):
+        store.append([row(0, 60)])
+    assert table.read_bytes() == before
+    assert not list(tmp_path.glob(".*"))
+    database.unlink()  # what the sentence says to do
     settle(tmp_path, EXPERIMENT)
-    assert kept(tmp_path) == [(0, 0, 5), (0, 1, 5), (2, 0, 5)]
-
-
-def test_values_of_the_wrong_kind_are_damage(tmp_path: Path) -> None:
-    """A number where a text belongs does not reach the table."""
-    leave(tmp_path, row(0, 0))
-    journal = tmp_path / "journal.jsonl"
-    journal.write_text(journal.read_text().replace('"run": 0', '"run": "0"'))
-    with pytest.raises(SurepickError, match="line 1 of"):
-        Store(tmp_path, EXPERIMENT)
+    assert len(kept(tmp_path)) == 200
 
 
 @pytest.mark.parametrize("where", ["start", "middle", "late", "end", "cut"])
-def test_a_damaged_table_is_named_and_nothing_is_changed(tmp_path: Path, where: str) -> None:
-    """Flipped bits anywhere, data pages included, and a table that was cut off."""
+def test_a_damaged_table_is_not_taken_over(tmp_path: Path, where: str) -> None:
+    """Flipped bits anywhere, data pages included, and a table that was cut off; with the database it is made again."""
     with Store(tmp_path, EXPERIMENT) as store:
         store.append([row(cell, run, n_pulls=run * run) for cell in range(4) for run in range(50)])
-    leave(tmp_path, row(0, 60))
-    table, journal = tmp_path / "runs.parquet", tmp_path / "journal.jsonl"
-    data = bytearray(table.read_bytes())
+    table, database = tmp_path / "runs.parquet", tmp_path / "runs.sqlite"
+    before, data = database.read_bytes(), bytearray(table.read_bytes())
     if where == "cut":
         del data[len(data) // 2 :]
     else:
@@ -174,17 +153,20 @@ def test_a_damaged_table_is_named_and_nothing_is_changed(tmp_path: Path, where: 
         for i in range(place, place + 20):
             data[i] ^= 0xFF
     table.write_bytes(data)
-    before = journal.read_bytes()
-    with pytest.raises(SurepickError, match=r"runs\.parquet is damaged"), Store(tmp_path, EXPERIMENT) as store:
-        store.merge()
+    database.unlink()
+    with pytest.raises(SurepickError, match=r"runs\.parquet is damaged or no Parquet file; move it away"):
+        Store(tmp_path, EXPERIMENT)
     assert table.read_bytes() == bytes(data)
-    assert journal.read_bytes() == before
-    assert not list(tmp_path.glob(".*"))
+    table.unlink()
+    database.write_bytes(before)
+    settle(tmp_path, EXPERIMENT)
+    assert len(kept(tmp_path)) == 200
 
 
 def test_another_table_is_refused(tmp_path: Path) -> None:
     """A Parquet file with other columns is no table of runs."""
     settle(tmp_path, EXPERIMENT)
+    (tmp_path / "runs.sqlite").unlink()
     pq.write_table(pa.table({"a": [1]}), tmp_path / "runs.parquet")
     with pytest.raises(SurepickError, match="is no table of runs: its columns are a"):
         Store(tmp_path, EXPERIMENT)
@@ -202,8 +184,11 @@ def test_a_folder_belongs_to_one_experiment(tmp_path: Path) -> None:
     with pytest.raises(SurepickError, match=r"experiment\.toml is damaged"):
         Store(tmp_path, EXPERIMENT)
     (tmp_path / "experiment.toml").unlink()
-    with pytest.raises(InvalidInput, match=r"has runs but no experiment\.toml"):
-        Store(tmp_path, EXPERIMENT)
+    for name in ("runs.parquet", "runs.sqlite"):
+        with pytest.raises(InvalidInput, match=r"has runs but no experiment\.toml"):
+            Store(tmp_path, EXPERIMENT)
+        (tmp_path / name).unlink()
+    settle(tmp_path, EXPERIMENT)
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
@@ -221,10 +206,10 @@ def test_a_changed_experiment_keeps_its_runs(tmp_path: Path) -> None:
         ("[[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "[[2.0, 1.0, 0.0], [5.0, 0.0, 0.0]]"), ('"evidence"\nname', '"e"\nname')
     )
     with Store(tmp_path, changed) as store:
-        assert store.n_missing(2) == 4
-        assert kept(tmp_path, changed) == [
-            (0, 0, 5), (0, 1, 5), (1, 0, 5), (1, 1, 5), (99, 0, 5), (99, 1, 5), (99, 0, 5), (99, 1, 5),
-        ]  # fmt: skip
+        assert sum(len(store.missing(cell.key, 2)) for cell in changed.cells()) == 4
+    assert kept(tmp_path, changed) == [
+        (0, 0, 5), (0, 1, 5), (1, 0, 5), (1, 1, 5), (99, 0, 5), (99, 1, 5), (99, 0, 5), (99, 1, 5),
+    ]  # fmt: skip
     labels = pq.read_table(tmp_path / "runs.parquet")["algorithm"].to_pylist()
     assert labels[:4] == ["uniform", "uniform", "e", "e"]
     assert (tmp_path / "experiment.toml").read_text() == changed.text
@@ -233,29 +218,23 @@ def test_a_changed_experiment_keeps_its_runs(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a line written in part nor a table that cannot be written harms what is there."""
+    """Neither runs that find no room nor a table that cannot be written harm what is there."""
     with Store(tmp_path, EXPERIMENT) as store:
         store.append([row(0, 0)])
-    write = os.write
-    short = iter([10, 0])
+        n_pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+        store._db.execute(f"PRAGMA max_page_count = {n_pages}")
+        with pytest.raises(SurepickError, match=r"cannot write .*runs\.sqlite: database or disk is full"):
+            store.append([row(0, run) for run in range(1, 999)])
+        store.append([row(0, 1)])
 
-    def full(handle: int, data: bytes) -> int:
-        n = next(short)
-        if not n:
+        def no_room(*_: object, **__: object) -> None:
             raise OSError(28, "No space left on device")
-        return write(handle, data[:n])
 
-    def no_table(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
-        patch.setattr(Store, "_write_table", no_table)
-        with pytest.raises(OSError, match="No space"), Store(tmp_path, EXPERIMENT) as store:
-            store.append([row(0, 1)])
-    with Store(tmp_path, EXPERIMENT) as store:
-        assert list(store.missing(CELLS[0].key, 3)) == [1, 2]
-    assert kept(tmp_path) == [(0, 0, 5)]
+        monkeypatch.setattr(pq, "ParquetWriter", no_room)
+        with pytest.raises(OSError, match="No space"):
+            store.export()
+        monkeypatch.undo()
+    assert kept(tmp_path) == [(0, 0, 5), (0, 1, 5)]
 
 
 def test_schema_needs_pyarrow_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,13 +16,14 @@ import pytest
 from examples.own_algorithm import HalfLeader
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.learner import Learner
-from surepick.simulation import simulate
+from surepick.simulation import dispatch, simulate
 from surepick.simulation import sweep as module
 from surepick.simulation.experiment import Experiment
 from surepick.simulation.experiment_file import read_experiment
+from surepick.simulation.one_run import AnyProblem, Instance, prepared
 from surepick.simulation.problems import unit_basis
-from surepick.simulation.runner import AnyProblem, Instance, Job, prepared
-from surepick.simulation.sweep import State, loaded, sweep
+from surepick.simulation.progress import State
+from surepick.simulation.sweep import loaded, sweep
 from tests.simulation.tiny import content, python, tiny, tiny_text
 
 N_RUNS = 12
@@ -100,7 +101,7 @@ from pathlib import Path
 from surepick.simulation import store
 from surepick.simulation.experiment_file import read_experiment
 from surepick.simulation.sweep import sweep
-store.MERGE_AT, store.GROUP, store.SYNC_SECONDS = 9, 16, 0.0
+store.GROUP = 16
 experiment = read_experiment(Path(sys.argv[1]))
 say = lambda state: print(state.done, state.total, flush=True)
 sweep(experiment, Path(sys.argv[2]), n_runs=int(sys.argv[3]), n_jobs=int(sys.argv[4]), progress=say)
@@ -213,7 +214,7 @@ def test_a_dask_cluster_of_its_own(own: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_no_cluster_is_said_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing listens there."""
-    monkeypatch.setattr(module, "DASK_SECONDS", 0.5)
+    monkeypatch.setattr(dispatch, "DASK_SECONDS", 0.5)
     address = "tcp://127.0.0.1:1"
     with pytest.raises(SurepickError, match=f"no Dask cluster with a worker answers at {address}") as caught:
         sweep(tiny(), tmp_path, n_runs=1, dask=address)
@@ -274,7 +275,7 @@ def test_a_process_that_dies_ends_the_sweep_in_one_sentence(own: Path) -> None:
         PLUGIN.replace('raise ZeroDivisionError("of my own\\nmaking")', "import os; os._exit(9)")
     )
     experiment = tiny((OWN[0], OWN[1] + "options = { fails_at = 1 }\n\n"), folder=own)
-    with pytest.raises(SurepickError, match="a process was killed; what is finished is kept"):
+    with pytest.raises(SurepickError, match=r"a process was killed, .* finished runs of an experiment are kept"):
         sweep(experiment, own / "out", n_runs=30, n_jobs=2)
     assert len(content(own / "out")) > 0
 
@@ -363,12 +364,12 @@ def test_instances_are_shared_between_cells_of_one_problem(tmp_path: Path, monke
     """A problem that is not redrawn is prepared once in a process, however many algorithms and runs use it."""
     calls: list[str] = []
 
-    def counted(problem: AnyProblem, job: Job) -> Instance:
+    def counted(problem: AnyProblem, **options: Any) -> Instance:
         calls.append(problem.name)
-        return prepared(problem, job)
+        return prepared(problem, **options)
 
     monkeypatch.setattr(module, "prepared", counted)
-    monkeypatch.setattr(module, "_ready", {})
+    module._instance.cache_clear()
     monkeypatch.setattr(module, "check", lambda _: None)
     sweep(tiny(), tmp_path, n_runs=4)
     assert len(calls) == 2

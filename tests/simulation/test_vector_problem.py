@@ -1,4 +1,6 @@
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,22 +9,10 @@ from surepick.arms.hypercube import Hypercube
 from surepick.arms.sphere import Sphere
 from surepick.errors import InvalidInput
 from surepick.simulation import simulate
+from surepick.simulation.one_run import Job, prepared, run_once
 from surepick.simulation.problems import VectorProblem, sphere_set
-from surepick.simulation.runner import Job, prepared, run_once
 
-
-def job(*, epsilon: float = 0.0, bounds: bool = False) -> Job:
-    """A job on the sphere."""
-    return Job(
-        problem=sphere_set(2, norm=2.0, epsilon=0.5),
-        algorithm="lazy-track-and-stop",
-        delta=0.1,
-        epsilon=epsilon,
-        seed=3,
-        max_pulls=500,
-        bounds=bounds,
-        options={},
-    )
+READY: dict[str, Any] = {"delta": 0.1, "epsilon": 0.0, "bounds": True}
 
 
 def test_loss_is_counted_from_the_best_unit_vector() -> None:
@@ -48,21 +38,21 @@ def test_runs_on_the_sphere_stop_with_an_answer_within_the_slack() -> None:
 
 def test_an_answer_beyond_the_slack_is_wrong() -> None:
     """Right on the problem the rewards came from, wrong on one whose best arm is elsewhere."""
-    fair = job()
-    instance = prepared(sphere_set(2, norm=2.0, epsilon=0.5), fair)
-    outcome = run_once(fair, 0, instance)
+    instance = prepared(sphere_set(2, norm=2.0, epsilon=0.5), **READY)
+    fair = Job(problem=instance, algorithm="lazy-track-and-stop", seed=3, max_pulls=500, options={}, **READY)
+    outcome = run_once(fair, 0)
     assert outcome.stopped
     assert outcome.correct
     assert outcome.evidence >= outcome.target
-    strict = prepared(VectorProblem(vectors=Sphere(2), theta=np.array([-2.0, 0.0]), epsilon=0.5, name="x"), fair)
+    strict = prepared(VectorProblem(vectors=Sphere(2), theta=np.array([-2.0, 0.0]), epsilon=0.5, name="x"), **READY)
     # Rewards of one problem, judged by another whose best arm is elsewhere.
-    assert not run_once(fair, 0, instance._replace(problem=strict.problem)).correct
+    assert not run_once(replace(fair, problem=instance._replace(problem=strict.problem)), 0).correct
 
 
 def test_sets_without_a_known_bound_have_none() -> None:
     """NaN, not an error: the runs are still worth having."""
     corners = VectorProblem(vectors=Hypercube(2), theta=np.array([1.0, 0.5]), epsilon=0.1, name="corners")
-    assert math.isnan(prepared(corners, job(bounds=True)).bound)
+    assert math.isnan(prepared(corners, **READY).bound)
 
 
 def test_slack_is_the_problems_own() -> None:

@@ -110,7 +110,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     save: Annotated[Path | None, typer.Option(help="Write the result to this .json file.")] = None,
     runs: Annotated[int | None, typer.Option(help="Demonstration: runs for each number of arms.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Demonstration: processes, -1 for one per core.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Demonstration: folder of the plots (default out).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Demonstration: folder of runs and plots (default out).")] = None,
     output: Annotated[Format, typer.Option("--format", help="How to write the result.")] = Format.TABLE,
 ) -> int:
     """Find the best of your arms; without any, show it on the paper's many-arms problem."""
@@ -131,7 +131,10 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         raise misuse(f"one set of arms is needed, got {' and '.join(named)}; leave out all but one.")
     if not named:
         _refuse(own, "needs your arms; add --arms FILE")
-        return _demonstrate(delta, seed, runs, jobs, max_pulls, out or Path("out"), output)
+        from surepick.app.demonstrate import demonstrate  # noqa: PLC0415 (`--help` stays quick)
+
+        out = out or Path("out")
+        return demonstrate(delta=delta, seed=seed, runs=runs, jobs=jobs, max_pulls=max_pulls, out=out, output=output)
     _refuse({"--runs": runs, "--jobs": jobs, "--out": out}, "belongs to the demonstration; leave out --arms to see it")
     from surepick.app.session import Request, run_session  # noqa: PLC0415 (`--help` stays quick)
     from surepick.app.vectorset import chosen_set  # noqa: PLC0415
@@ -231,24 +234,6 @@ def bench_compare(
     from surepick.app.bench import compare_tables  # noqa: PLC0415
 
     return compare_tables(first, second, output)
-
-
-def _demonstrate(
-    delta: float, seed: int, runs: int | None, jobs: int | None, max_pulls: int | None, out: Path, output: Format
-) -> int:
-    from surepick.app.demonstrate import demonstrate  # noqa: PLC0415
-    from surepick.app.many_arms import N_RUNS, Settings  # noqa: PLC0415
-    from surepick.simulation.published import N_ARMS  # noqa: PLC0415
-
-    settings = Settings(
-        delta=delta,
-        seed=seed,
-        n_runs=N_RUNS if runs is None else runs,
-        n_jobs=-1 if jobs is None else jobs,
-        n_arms=N_ARMS,
-        max_pulls=10**6 if max_pulls is None else max_pulls,
-    )
-    return demonstrate(settings, out, output)
 
 
 def _refuse(options: dict[str, Any], why: str) -> None:

@@ -1,7 +1,9 @@
-"""The demonstration: the many-arms problem from the live run to table and plot, kept whole if interrupted."""
+"""The demonstration: the experiment `many-arms` from a live run to table and plot; interrupted, it goes on later."""
 
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -9,128 +11,184 @@ from rich.table import Table
 
 from surepick.app.console import Code, Format, check_out, print_error, results, stages
 from surepick.app.formats import to_csv, to_json
-from surepick.app.many_arms import PUBLISHED, Report, Settings, as_records, run_live, run_many
+from surepick.app.live import arm_label, live_view
+from surepick.app.many_arms import Record, plot_records, read_records, shown_columns
+from surepick.app.reproduce import say
 from surepick.core.checks import check_count, check_delta
-from surepick.simulation import published
+from surepick.learning.learner import Learner
+from surepick.simulation.experiment import Cell
+from surepick.simulation.experiment_file import named_experiment
+from surepick.simulation.one_run import run_once, run_seeds
+from surepick.simulation.problems import Problem
+from surepick.simulation.progress import shown
+from surepick.simulation.sweep import job_of, sweep
 
+NAME = "many-arms"
+LIVE_SECONDS = 5.0
+"""How long the live view may last on a terminal; the run itself takes milliseconds."""
 NEXT = "Next, with your own options: surepick run --arms arms.csv --noise-std 0.5 --pull './measure {arm}'"
 
 
-def demonstrate(settings: Settings, folder: Path, output: Format) -> Code:
-    """Run the job and print what it found; Ctrl-C prints what there is."""
-    check_delta(settings.delta)
-    check_count("seed", settings.seed, least=0)
-    check_count("runs", settings.n_runs, least=2)
-    check_out(folder)
+def demonstrate(
+    *, delta: float, seed: int, runs: int | None, jobs: int | None, max_pulls: int | None, out: Path, output: Format
+) -> Code:
+    """Run the experiment and print what it found; Ctrl-C prints what there is."""
+    check_delta(delta)
+    check_count("seed", seed, least=0)
+    changes = {} if max_pulls is None else {"max_pulls": check_count("max_pulls", max_pulls, least=1)}
+    experiment = named_experiment(NAME, delta=[delta], seed=seed, **changes)
+    n_runs = experiment.quick_runs if runs is None else check_count("runs", runs, least=2)
+    check_out(out)
     console = stages(output)
-    report = Report(settings)
+    live: dict[str, Any] = {}
+    is_complete = False
     try:
-        run_live(console, report)
-        run_many(console, report)
-        report.is_complete = report.live is not None and report.live["stopped"]
+        _run_live(console, experiment.cells()[0], live)
+        start = time.monotonic()
+        with shown(NAME) as progress:
+            n_jobs = -1 if jobs is None else jobs
+            summary = sweep(experiment, out / NAME, n_runs=n_runs, n_jobs=n_jobs, progress=progress)
+        say(console, experiment, summary, time.monotonic() - start)
+        is_complete = bool(live["stopped"]) and not summary.n_failed
     except KeyboardInterrupt:
-        console.print(f"interrupted; {len(report.rows or [])} of {len(settings.n_arms)} rows are complete")
-    _write(report, folder, output, console)
-    return report.code
-
-
-def _write(report: Report, folder: Path, output: Format, console: Console) -> None:
-    if report.rows:
-        try:
-            from surepick.app.plots import plot_many_arms  # noqa: PLC0415 (matplotlib is optional)
-
-            report.plots = plot_many_arms(report.rows, folder, delta=report.settings.delta)
-        except ModuleNotFoundError as error:
-            print_error(f"no plot: {error.name} is not installed; pip install 'surepick[bench]'")
+        text = f"interrupted; finished runs are in {out / NAME}, the same command goes on from there"
+        console.print(text, soft_wrap=True)
+    records = read_records(experiment, out / NAME, n_runs)
+    plots = _plots(records, out, delta)
     if output is Format.JSON:
-        sys.stdout.write(_as_json(report) + "\n")
+        found = {"problem": NAME, "algorithm": experiment.algorithms[0].name, "delta": delta, "seed": seed}
+        found |= {"is_complete": is_complete, "one_run": live or None, "runs": records}
+        sys.stdout.write(to_json(found | {"plots": [str(path) for path in plots]}) + "\n")
     elif output is Format.CSV:
-        sys.stdout.write(to_csv(as_records(report)))
-    elif report.rows:
-        _print_table(results(), report)
-    if report.plots:
-        console.print(f"plot: {' and '.join(str(path) for path in report.plots)}", soft_wrap=True)
+        sys.stdout.write(to_csv(records))
+    elif records:
+        _print_table(results(), records, delta)
+    if plots:
+        console.print(f"plot: {' and '.join(map(str, plots))}", soft_wrap=True)
     if output is Format.TABLE:
         console.print(NEXT, soft_wrap=True)
+    return Code.OK if is_complete else Code.NOT_STOPPED
 
 
-def _print_table(console: Console, report: Report) -> None:
-    """The table of mean pulls by number of arms."""
-    settings = report.settings
-    with_published = settings.delta == published.DELTA
-    seeds = f"seeds {settings.seed} to {settings.last_seed}"
+def _plots(records: list[Record], out: Path, delta: float) -> tuple[Path, ...]:
+    if not records:
+        return ()
+    try:
+        return plot_records(records, out, delta=delta)
+    except ModuleNotFoundError as error:
+        print_error(f"no plot: {error.name} is not installed; pip install 'surepick[bench]'")
+        return ()
+
+
+def _run_live(console: Console, cell: Cell, live: dict[str, Any]) -> None:
+    """Run 0 of the first cell in front of the user's eyes."""
+    problem = cell.problem.draw(cell.arguments, run_seeds(cell.seed, 0).instance)
+    assert isinstance(problem, Problem)
     console.print(
-        f"Mean pulls ± standard error until the answer is right with probability {1 - settings.delta:g}\n"
-        f"({settings.n_runs} runs for each K, arms redrawn in every run, {seeds})",
+        f"problem: many arms (variant {cell.arguments['variant']}), {problem.n_arms} arms with {problem.dim} features, "
+        f"noise of standard deviation {problem.noise_std:g}, delta {cell.delta:g}, seed {cell.seed}",
+        soft_wrap=True,
+    )
+    start, at_work = time.monotonic(), list[Learner]()
+
+    def watch(learner: Learner, arm: Any) -> None:
+        at_work[:] = [learner]
+        if console.is_terminal:
+            show(learner.decision, arm=arm, remaining=learner.expected_remaining())
+            if time.monotonic() - start < LIVE_SECONDS:
+                time.sleep(0.03)
+
+    seconds = float("nan")
+    try:
+        with live_view(console, f"Lazy Track-and-Stop, {problem.n_arms} arms") as show:
+            seconds = run_once(job_of(cell), 0, watch).seconds
+    finally:
+        for learner in at_work:
+            live |= _live_result(learner, problem, seconds)
+            console.print(_live_line(live, problem), soft_wrap=True)
+
+
+def _live_result(learner: Learner, problem: Problem, seconds: float) -> dict[str, Any]:
+    decision = learner.decision
+    return {
+        "n_arms": problem.n_arms,
+        "n_pulls": decision.n_pulls,
+        "stopped": bool(decision.stopped),
+        "best": decision.best,
+        "is_right": decision.best == problem.best,
+        "evidence": float(decision.evidence),
+        "target": float(decision.target),
+        "rule": decision.rule,
+        "guarantee": decision.guarantee,
+        "arms_pulled": len(learner.counts),
+        "seconds": seconds,
+    }
+
+
+def _live_line(live: dict[str, Any], problem: Problem) -> str:
+    truth = "which is right" if live["is_right"] else f"the truth is {problem.best}"
+    state = "stopped" if live["stopped"] else "not stopped yet"
+    return (
+        f"one run: {state} after {live['n_pulls']} pulls of {live['arms_pulled']} different arms, best arm "
+        f"{arm_label(live['best'])} ({truth}), evidence {live['evidence']:.2f} of {live['target']:.2f} by the "
+        f"{live['rule']} rule ({live['guarantee']}), {1e3 * live['seconds']:.0f} ms CPU"
+    )
+
+
+def _print_table(console: Console, records: list[Record], delta: float) -> None:
+    """The table of mean pulls by number of arms."""
+    console.print(
+        f"Mean pulls ± standard error until the answer is right with probability {1 - delta:g}\n"
+        f"({max(record['n_runs'] for record in records)} runs for each K, arms redrawn in every run, "
+        f"seeds {records[0]['seed']} to {records[-1]['seed']})",
         style="bold",
     )
+    columns = shown_columns(records)
+    has_published = any(part.startswith("published") for part in columns)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))  # 80 columns are enough
     table.add_column("arms\nK", justify="right")
-    table.add_column("\nsurepick", justify="right", style="bold")
-    table.add_column("lower\nbound", justify="right")
-    for title in ("\nRAGE", "\nOracle"):
-        table.add_column(title, justify="right")
-    if with_published:
-        for title in ("Lazy\nTS 2*", "Lazy\nTS 1*", "\nRAGE*", "\nOracle*"):
-            table.add_column(title, justify="right", style="dim")
-    else:
-        table.add_column("times\nbound", justify="right")
-        table.add_column("\nmedian", justify="right")
-    for row in report.rows or []:
-        cells = [str(row.n_arms), f"{row.runs.mean:.0f} ± {row.runs.se:.0f}", f"{row.bound:.1f}"]
-        cells += [f"{runs.mean:.0f} ± {runs.se:.0f}" for runs in row.compared.values()]
-        if with_published:
-            cells += [_published(table.get(row.n_arms)) for table in PUBLISHED.values()]
-        else:
-            cells += [f"{row.runs.ratio.mean():.2f}", f"{row.runs.median:g}"]
-        table.add_row(*cells)
+    for part, column in columns.items():
+        style = "bold" if not part else "dim" if part.startswith("published") else None
+        table.add_column(column.header, justify="right", style=style)
+        if not part:
+            table.add_column("lower\nbound", justify="right")
+    for header in () if has_published else ("times\nbound", "\nmedian"):
+        table.add_column(header, justify="right")
+    for record in records:
+        cells = [_mean(record, part) for part in columns]
+        cells[1:1] = [f"{record['lower_bound']:.1f}"]
+        cells += [] if has_published else [f"{record['ratio']:.2f}", f"{record['median']:g}"]
+        table.add_row(str(record["n_arms"]), *cells)
     console.print(table)
-    for line in _notes(report, with_published=with_published):
+    for line in _notes(records, has_published=has_published):
         console.print(line, soft_wrap=not console.is_terminal)
 
 
-def _notes(report: Report, *, with_published: bool) -> list[str]:
-    rows = report.rows or []
-    if not rows:
-        return []
-    n_runs = sum(row.runs.n_runs for row in rows)
-    n_errors = sum(row.runs.n_errors for row in rows)
-    n_unfinished = sum(row.runs.n_unfinished for row in rows)
-    last = rows[-1]
-    lines = []
-    if with_published:
-        lines.append(
-            "* published means, different stopping constants: Jedra and Proutiere (2020), tables 1 and 2 (Lazy TS 1 "
-            "and 2). surepick stops by its own rule; RAGE and the Oracle, which knows theta, were run here with their "
-            "published constants. Arms are drawn as in the public code for this problem (variant as-run), not as "
-            "printed there."
-        )
-    unfinished = f", {n_unfinished} runs did not stop" if n_unfinished else ""
-    lines.append(f"{n_errors} of {n_runs} answers were wrong{unfinished}.")
-    used, spent = f"{last.runs.support.mean():.1f}", f"{1e3 * last.runs.seconds.mean():.0f} ms CPU"
-    if with_published and last.n_arms in published.SECONDS:
-        used += f" (published: {published.SUPPORT[last.n_arms].mean:.1f})"
-        spent += f" (published: {published.SECONDS[last.n_arms].mean:.0f} s, on a desktop of 2020)"
-    lines.append(f"A run with {last.n_arms} arms pulled {used} of them on average and took {spent}.")
-    return lines
+def _mean(record: Record, part: str) -> str:
+    if record[f"{part}mean"] is None:
+        return "-"
+    spread = "" if part.startswith("published") else f" ± {record[f'{part}se']:.0f}"
+    return f"{record[f'{part}mean']:.0f}{spread}"
 
 
-def _as_json(report: Report) -> str:
-    """The whole report for programs."""
-    settings = report.settings
-    return to_json(
-        {
-            "problem": "many-arms",
-            "algorithm": "lazy-track-and-stop",
-            "delta": settings.delta,
-            "seed": settings.seed,
-            "is_complete": report.is_complete,
-            "one_run": report.live,
-            "runs": as_records(report),
-            "plots": [str(path) for path in report.plots],
-        }
+def _notes(records: list[Record], *, has_published: bool) -> list[str]:
+    last = records[-1]
+    n_runs, n_errors, n_unfinished = (
+        sum(record[name] for record in records) for name in ("n_runs", "n_errors", "n_unfinished")
     )
-
-
-def _published(value: published.Mean | None) -> str:
-    return "-" if value is None else f"{value.mean:.0f}"
+    unfinished = f", {n_unfinished} runs did not stop" if n_unfinished else ""
+    used, spent = f"{last['arms_pulled']:.1f}", f"{1e3 * last['seconds_per_run']:.0f} ms CPU"
+    if last.get("published_seconds_mean"):
+        used += f" (published: {last['published_support_mean']:.1f})"
+        spent += f" (published: {last['published_seconds_mean']:.0f} s, on a desktop of 2020)"
+    about = (
+        "* published means, different stopping constants: Jedra and Proutiere (2020), tables 1 and 2 (Lazy TS 1 "
+        "and 2). surepick stops by its own rule; RAGE and the Oracle, which knows theta, were run here with their "
+        "published constants. Arms are drawn as in the public code for this problem (variant as-run), not as "
+        "printed there."
+    )
+    return [
+        *([about] if has_published else []),
+        f"{n_errors} of {n_runs} answers were wrong{unfinished}.",
+        f"A run with {last['n_arms']} arms pulled {used} of them on average and took {spent}.",
+    ]

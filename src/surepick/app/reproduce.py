@@ -1,24 +1,20 @@
 """Experiments on the command line: sweep them one after the other, say how far it is, and write the report."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from surepick.app.console import Code, Format, check_out, misuse, print_error, results, stages
 from surepick.simulation.experiment import Experiment
 from surepick.simulation.experiment_file import named_experiment, named_experiments
-from surepick.simulation.sweep import State, Summary, sweep
-
-LINE_SECONDS = 30.0
-"""How often a line says how far it is, where there is no terminal."""
+from surepick.simulation.progress import shown
+from surepick.simulation.sweep import Summary, sweep
 
 
 @final
@@ -79,7 +75,7 @@ def run_experiments(experiments: Sequence[Experiment], how: How) -> Code:
     for experiment in experiments:
         folder = how.out / experiment.name
         try:
-            with _reporting(console, experiment.name) as progress:
+            with shown(experiment.name) as progress:
                 start = time.monotonic()
                 summary = sweep(
                     experiment,
@@ -93,7 +89,7 @@ def run_experiments(experiments: Sequence[Experiment], how: How) -> Code:
             print_error(f"interrupted; finished runs are in {folder}, the same command goes on from there")
             return Code.NOT_STOPPED
         has_failed |= summary.n_failed > 0
-        _say(console, experiment, summary, time.monotonic() - start)
+        say(console, experiment, summary, time.monotonic() - start)
     write([how.out / name for name in names], how.out, console)
     return Code.FAILURE if has_failed else Code.OK
 
@@ -108,47 +104,11 @@ def write(folders: Sequence[Path], out: Path, console: Console) -> None:
     )
 
 
-def _say(console: Console, experiment: Experiment, summary: Summary, seconds: float) -> None:
+def say(console: Console, experiment: Experiment, summary: Summary, seconds: float) -> None:
+    """Say what a sweep did."""
     before = f", {summary.n_before} were there" if summary.n_before else ""
     console.print(f"{experiment.name}: {summary.n_done} runs in {seconds:.1f} s{before}", soft_wrap=True)
     for failure in summary.failures:
         print_error(f"{failure.cell}, run {failure.run}: {failure.error}")
     if summary.n_failed:
         print_error(f"{experiment.name}: {summary.n_failed} runs failed, the first of each cell is above")
-
-
-@contextmanager
-def _reporting(console: Console, label: str) -> Iterator[Callable[[State], None]]:
-    """A bar on a terminal, a line now and then elsewhere."""
-    if not console.is_terminal:
-        yield _lines(console, label)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TextColumn("runs{task.fields[left]}"),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(label, total=None, left="")
-        yield lambda state: progress.update(task, completed=state.done, total=state.total, left=_left(state))
-
-
-def _lines(console: Console, label: str) -> Callable[[State], None]:
-    last = time.monotonic()
-
-    def on_progress(state: State) -> None:
-        nonlocal last
-        if time.monotonic() - last > LINE_SECONDS:
-            last = time.monotonic()
-            console.print(f"{label}: {state.done} of {state.total} runs{_left(state)}", soft_wrap=True)
-
-    return on_progress
-
-
-def _left(state: State) -> str:
-    if state.seconds_left is None:
-        return ""
-    minutes, seconds = divmod(round(state.seconds_left), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f", about {hours}:{minutes:02d}:{seconds:02d} left"

@@ -9,21 +9,22 @@ is called changed although nothing did is at most the level, as far as means of 
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-from surepick.errors import InvalidInput, SurepickError
-from surepick.simulation.store import check_table
+from surepick.errors import InvalidInput
+from surepick.simulation.table import columns_by_cell
 
 LEVEL = 0.05
 
 Verdict = Literal["identical", "noise", "changed", "too few runs"]
 Identity = tuple[str, str, str, float]
+IDENTITY = ("problem", "arguments", "algorithm", "delta")
 
 
 class Side(NamedTuple):
@@ -73,19 +74,8 @@ class Comparison:
         return sum(cell.verdict == "changed" for cell in self.cells)
 
 
-class _Cell(NamedTuple):
-    seed: int
-    run: NDArray[np.int64]
-    n_pulls: NDArray[np.float64]
-    wrong: NDArray[np.bool_]
-    stopped: NDArray[np.bool_]
-    seconds: NDArray[np.float64]
-
-    def taken(self, rows: NDArray[np.int64]) -> "_Cell":
-        """Some of the runs."""
-        return _Cell(
-            self.seed, self.run[rows], self.n_pulls[rows], self.wrong[rows], self.stopped[rows], self.seconds[rows]
-        )
+_Cell = Mapping[str, Any]
+"""The columns of a cell, and `wrong`."""
 
 
 def compare(first: Path, second: Path, *, level: float = LEVEL) -> Comparison:
@@ -110,13 +100,9 @@ def compare(first: Path, second: Path, *, level: float = LEVEL) -> Comparison:
             verdict = "identical" if is_paired and _is_identical(a, b) else "too few runs"
         elif min(p_pulls, p_errors) < level:
             verdict = "changed"
-        problem, arguments, algorithm, delta = identity
         cells.append(
             CellChange(
-                problem=problem,
-                arguments=arguments,
-                algorithm=algorithm,
-                delta=delta,
+                **dict(zip(IDENTITY, identity, strict=True)),  # type: ignore[arg-type]
                 first=_side(a),
                 second=_side(b),
                 is_paired=is_paired,
@@ -136,73 +122,56 @@ def compare(first: Path, second: Path, *, level: float = LEVEL) -> Comparison:
 
 def _cells(path: Path) -> dict[Identity, _Cell]:
     """The cells of a table, in its order."""
-    columns = ["key", "run", "problem", "arguments", "algorithm", "delta", "seed", "n_pulls", "stopped", "correct"]
-    with check_table(path) as file:
-        try:
-            table = file.read(columns=[*columns, "seconds"])
-        except (OSError, ValueError) as error:
-            raise SurepickError(f"{path} is damaged; make it again.") from error
-    column = {name: table[name].to_numpy() for name in table.column_names}
-    _, places, of_row = np.unique(column["key"], return_index=True, return_inverse=True)
     cells: dict[Identity, _Cell] = {}
-    for number in np.argsort(places):
-        rows, place = of_row == number, places[number]
-        problem, arguments, algorithm = (str(column[name][place]) for name in ("problem", "arguments", "algorithm"))
-        identity = (problem, arguments, algorithm, float(column["delta"][place]))
+    for columns in columns_by_cell(path).values():
+        problem, arguments, algorithm, delta = (columns[name][0] for name in IDENTITY)
+        identity = (str(problem), str(arguments), str(algorithm), float(delta))
         if identity in cells:
             raise InvalidInput(f"{path} has two kinds of runs of {_name(identity)}; make it again in a new folder.")
-        stopped = column["stopped"][rows]
-        cells[identity] = _Cell(
-            seed=int(column["seed"][place]),
-            run=column["run"][rows],
-            n_pulls=column["n_pulls"][rows].astype(np.float64),
-            wrong=stopped & ~column["correct"][rows],
-            stopped=stopped,
-            seconds=column["seconds"][rows],
-        )
+        cells[identity] = {**columns, "wrong": columns["stopped"] & ~columns["correct"]}
     return cells
 
 
 def _aligned(a: _Cell, b: _Cell) -> tuple[_Cell, _Cell, bool]:
     """The runs to compare, and whether they are pairs."""
-    _, in_a, in_b = np.intersect1d(a.run, b.run, return_indices=True)
-    if a.seed != b.seed or not len(in_a):
+    _, in_a, in_b = np.intersect1d(a["run"], b["run"], return_indices=True)
+    if a["seed"][0] != b["seed"][0] or not len(in_a):
         return a, b, False
-    return a.taken(in_a), b.taken(in_b), True
+    return {name: a[name][in_a] for name in a}, {name: b[name][in_b] for name in b}, True
 
 
 def _tests(a: _Cell, b: _Cell, is_paired: bool) -> tuple[float, float]:  # noqa: FBT001 (of `_aligned`)
     """p-values of pulls and of wrong answers; NaN if there is nothing to test, or nothing to test it with."""
-    n, m = len(a.run), len(b.run)
+    n, m = len(a["run"]), len(b["run"])
     if min(n, m) < 2 or (is_paired and _is_identical(a, b)):
         return math.nan, math.nan
     if is_paired:
-        difference = b.n_pulls - a.n_pulls
-        only_a, only_b = int((a.wrong & ~b.wrong).sum()), int((b.wrong & ~a.wrong).sum())
+        difference = b["n_pulls"] - a["n_pulls"]
+        only_a, only_b = int((a["wrong"] & ~b["wrong"]).sum()), int((b["wrong"] & ~a["wrong"]).sum())
         p_errors = float(scipy.stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
         if np.ptp(difference) > 0.0:
             return float(scipy.stats.ttest_1samp(difference, 0.0).pvalue), p_errors
         # All alike: signs that are chance agree that often.
         return 2.0 ** (1 - n) if difference[0] else 1.0, p_errors
-    wrong_a, wrong_b = int(a.wrong.sum()), int(b.wrong.sum())
+    wrong_a, wrong_b = int(a["wrong"].sum()), int(b["wrong"].sum())
     p_errors = float(scipy.stats.fisher_exact(np.array([[wrong_a, n - wrong_a], [wrong_b, m - wrong_b]])).pvalue)
-    if np.ptp(a.n_pulls) > 0.0 or np.ptp(b.n_pulls) > 0.0:
-        return float(scipy.stats.ttest_ind(a.n_pulls, b.n_pulls, equal_var=False).pvalue), p_errors
+    if np.ptp(a["n_pulls"]) > 0.0 or np.ptp(b["n_pulls"]) > 0.0:
+        return float(scipy.stats.ttest_ind(a["n_pulls"], b["n_pulls"], equal_var=False).pvalue), p_errors
     # Both constant: so many of the ways to deal the runs to the tables separate them.
-    return 1.0 if a.n_pulls[0] == b.n_pulls[0] else 2.0 / math.comb(n + m, n), p_errors
+    return 1.0 if a["n_pulls"][0] == b["n_pulls"][0] else 2.0 / math.comb(n + m, n), p_errors
 
 
 def _is_identical(a: _Cell, b: _Cell) -> bool:
-    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("n_pulls", "wrong", "stopped"))
+    return all(np.array_equal(a[name], b[name]) for name in ("n_pulls", "wrong", "stopped"))
 
 
 def _side(cell: _Cell) -> Side:
     return Side(
-        n_runs=len(cell.run),
-        mean=float(cell.n_pulls.mean()),
-        n_errors=int(cell.wrong.sum()),
-        n_unfinished=int((~cell.stopped).sum()),
-        seconds=float(cell.seconds.mean()),
+        n_runs=len(cell["run"]),
+        mean=float(cell["n_pulls"].mean()),
+        n_errors=int(cell["wrong"].sum()),
+        n_unfinished=int((~cell["stopped"]).sum()),
+        seconds=float(cell["seconds"].mean()),
     )
 
 

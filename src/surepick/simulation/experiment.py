@@ -1,7 +1,7 @@
 """Experiments: which problems, which algorithms, how many runs, and what others have published.
 
 An experiment is a grid of *cells*: a problem with its arguments, a risk and an algorithm. Run i of a cell is a
-function of the cell's key and i alone, see `runner`. The key covers all that determines a run and no text: whoever
+function of the cell's key and i alone, see `one_run`. The key covers all that determines a run and no text: whoever
 changes a label keeps the runs, whoever changes an option gets new ones. `experiment_file` reads them from TOML.
 """
 
@@ -11,6 +11,7 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any, final
 
@@ -18,23 +19,15 @@ import numpy as np
 
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
-from surepick.simulation.runner import AnyProblem
+from surepick.simulation.one_run import AnyProblem
 
 FORMAT = 1
 """Enters every key: raised when runs of the same description come out differently on purpose."""
 
 GENERATORS = {
-    name: getattr(problems, name)
-    for name in (
-        "many_arms",
-        "soare",
-        "unit_basis",
-        "transductive",
-        "sphere",
-        "sphere_set",
-        "random_linear",
-        "multivariate",
-    )
+    name: function
+    for name, function in vars(problems).items()
+    if inspect.isfunction(function) and function.__module__ == problems.__name__ and not name.startswith("_")
 }
 """Problems by name."""
 
@@ -44,6 +37,9 @@ KNOWLEDGE = {
     "reward_bound": lambda problem: float(np.abs(problem.X @ problem.theta).max()),
 }
 """What an algorithm may be told about the problem: theta itself, its norm, or the largest size of a mean reward."""
+
+EXPERIMENTS: Any = resources.files("surepick.simulation") / "experiments"
+"""Folder of the experiments that come with the package, and of published.csv."""
 
 QUANTITIES = ("n_pulls", "seconds", "support")
 """Columns of the runs that published figures can be about."""
@@ -101,6 +97,7 @@ class AlgorithmSpec:
     only: Mapping[str, Any]
     plugin: Plugin | None
     baseline: str
+    bounds: bool
 
 
 @final
@@ -116,13 +113,13 @@ class Published:
     delta: float | None
     source: str
     note: str
+    figures: str = ""
+    """Name of the published table it is from, if from one."""
 
     def is_about(self, cell: "Cell") -> bool:
         """Whether the figure belongs to this cell."""
-        is_risk = self.delta is None or self.delta == cell.delta
-        return (
-            is_risk and self.algorithm == cell.algorithm.label and matches(self.problem, cell.problem, cell.arguments)
-        )
+        wanted = self.problem if self.delta is None else {**self.problem, "delta": self.delta}
+        return self.algorithm == cell.algorithm.label and matches(wanted, cell.problem, cell.arguments, cell.delta)
 
 
 @final
@@ -176,6 +173,7 @@ class Experiment:
     n_runs: int
     quick_runs: int
     seed: int
+    own_seeds: bool
     max_pulls: int
     bounds: bool
     problems: tuple[ProblemSpec, ...]
@@ -186,6 +184,7 @@ class Experiment:
 
     def cells(self) -> list[Cell]:
         """The grid: by problem, its arguments, delta and algorithm, each in the order of the file."""
+        points = [(problem, arguments) for problem in self.problems for arguments in problem.grid()]
         return [
             Cell(
                 experiment=self.name,
@@ -193,21 +192,20 @@ class Experiment:
                 arguments=arguments,
                 algorithm=algorithm,
                 delta=delta,
-                seed=self.seed,
+                seed=self.seed + place * self.own_seeds,
                 max_pulls=self.max_pulls,
-                bounds=self.bounds,
+                bounds=self.bounds and algorithm.bounds,
             )
-            for problem in self.problems
-            for arguments in problem.grid()
+            for place, (problem, arguments) in enumerate(points)
             for delta in self.delta
             for algorithm in self.algorithms
-            if matches(algorithm.only, problem, arguments)
+            if matches(algorithm.only, problem, arguments, delta)
         ]
 
 
-def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[str, Any]) -> bool:
-    """Whether a problem has the wanted arguments, each a value or a list of values; `name` stands for its name."""
-    own = {**arguments, "name": problem.name}
+def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[str, Any], delta: float) -> bool:
+    """Whether a problem has the wanted arguments, each a value or a list; `name` and `delta` count as such."""
+    own = {**arguments, "name": problem.name, "delta": delta}
     return all(name in own and own[name] in values_of(value) for name, value in wanted.items())
 
 

@@ -1,4 +1,4 @@
-"""Experiments in TOML files, read and checked.
+"""Experiments in TOML files, read and checked: what cannot be used is refused in one sentence.
 
 A list as an argument spans the grid, so an argument that is itself a list stands in another one:
 `means = [[1.0, 0.5, 0.0]]`.
@@ -8,6 +8,7 @@ A list as an argument spans the grid, so an argument that is itself a list stand
     delta = [0.05]                          risks
     n_runs = 200, quick_runs = 20           runs of each cell: in full, and by default
     seed = 100, max_pulls = 1000000
+    own_seeds = false                       optional: every problem of the grid has its own: seed, seed + 1, ...
     bounds = false                          optional: also the lower bound of each run's instance
     [[problems]]
     name = "many_arms"                      a function of `surepick.problems`
@@ -15,26 +16,31 @@ A list as an argument spans the grid, so an argument that is itself a list stand
     arguments = { n_arms = [1000, 2500] }   besides the function's own, every problem takes noise_std and epsilon
     [[algorithms]]
     label = "ours"                          unique
-    name = "lazy-track-and-stop"            see `surepick.algorithms`
+    name = "lazy-track-and-stop"            see `surepick.algorithms`; "*" stands, in the label too, for each that has
+                                            no entry of its own with the same options
     options = { stopping = "betting" }      optional
     knows = ["theta"]                       optional: options with the problem's own value, see `KNOWLEDGE`
-    only = { n_arms = 1000 }                optional: problems with such arguments; `name` is the problem's own
+    only = { n_arms = 1000 }                optional: problems with such arguments; `name` is the problem's own, `delta`
+                                            the risk
     plugin = "own.py:Class"                 optional: an algorithm in a file, seen from this one; needs no `name`
     baseline = "other label"                optional: the report says how many times its pulls and its CPU time
+    bounds = false                          optional: no lower bounds for this one, to save their time
     [[published]]
     algorithm = "ours"                      a label
+    note = "..."                            optional: why ours may differ
+    figures = "table_2"                     of experiments/published.csv, as far as they fit; or a figure of your own:
     problem = { n_arms = 1000 }             as in `only`
     mean = 1206.0, se = 30.0                `se` is optional
     quantity = "n_pulls"                    optional: or "seconds", "support"
     delta = 0.05                            optional: for all risks if left out
-    source = "...", note = "..."            `note` is optional
+    source = "..."
 """
 
 import inspect
 import re
 import tomllib
-from collections.abc import Sequence
-from importlib import resources
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +48,7 @@ from surepick.algorithms import names as algorithms
 from surepick.core.checks import check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput
 from surepick.simulation.experiment import (
+    EXPERIMENTS,
     GENERATORS,
     KNOWLEDGE,
     QUANTITIES,
@@ -53,22 +60,94 @@ from surepick.simulation.experiment import (
     Published,
     values_of,
 )
-from surepick.simulation.toml_table import TomlTable
+from surepick.simulation.published import published_tables
+from surepick.simulation.toml_table import (
+    FLAG,
+    NUMBER,
+    TABLE,
+    TEXT,
+    Kind,
+    count,
+    is_list,
+    is_number,
+    one_of,
+    read_table,
+    refused,
+    saying,
+    tables,
+)
+
+_RISKS = Kind(
+    "a list of one or more different numbers such as [0.05]",
+    lambda value: is_list(value, is_number) and len(set(value)) == len(value) > 0,
+)
+_EXPERIMENT = {
+    "name": Kind(
+        "letters, digits, dots and dashes: it becomes the name of a folder",
+        lambda value: isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value) is not None,
+    ),
+    "title": TEXT,
+    "about": TEXT.or_(""),
+    "delta": _RISKS,
+    "n_runs": count(1),
+    "quick_runs": count(1),
+    "seed": count(0),
+    "own_seeds": FLAG,
+    "max_pulls": count(1),
+    "bounds": FLAG,
+    "problems": tables("problems"),
+    "algorithms": tables("algorithms"),
+    "published": tables("published").or_([]),
+}
+_PROBLEM = {
+    "name": one_of(GENERATORS),
+    "redraw": FLAG,
+    "arguments": TABLE,
+}
+_ALGORITHM = {
+    "label": TEXT,
+    "name": TEXT.or_(""),
+    "options": TABLE,
+    "knows": Kind(
+        f"some of {', '.join(KNOWLEDGE)}", lambda value: is_list(value, [*KNOWLEDGE].__contains__), default=[]
+    ),
+    "only": TABLE,
+    "plugin": Kind(
+        'a file and a class such as "own.py:Class"',
+        lambda value: isinstance(value, str) and re.fullmatch(r".+\.py:[^\W\d]\w*", value) is not None,
+        default="",
+    ),
+    "baseline": TEXT.or_(""),
+    "bounds": FLAG.or_(True),  # noqa: FBT003 (the default)
+}
+_FIGURE = {
+    "algorithm": TEXT,
+    "problem": TABLE,
+    "mean": NUMBER,
+    "se": NUMBER.or_(None),
+    "quantity": one_of(QUANTITIES).or_(QUANTITIES[0]),
+    "delta": NUMBER.or_(None),
+    "source": TEXT,
+    "note": TEXT.or_(""),
+}
+_FIGURES = {"algorithm": TEXT, "figures": TEXT, "note": TEXT.or_("")}
 
 
 def named_experiments() -> list[str]:
     """Names of the experiments that come with the package."""
-    return sorted(file.name.removesuffix(".toml") for file in _shipped().iterdir() if file.name.endswith(".toml"))
+    return sorted(file.name.removesuffix(".toml") for file in EXPERIMENTS.iterdir() if file.name.endswith(".toml"))
 
 
-def named_experiment(name: str) -> Experiment:
-    """Read an experiment that comes with the package."""
+def named_experiment(name: str, **changes: object) -> Experiment:
+    """Read an experiment that comes with the package, with other values for some of its numbers."""
     known = named_experiments()
     if name not in known:
         raise InvalidInput(f"an experiment must be one of {', '.join(known)}, got {name!r}.")
+    text = (EXPERIMENTS / f"{name}.toml").read_text("utf-8")
+    for key, value in changes.items():
+        text = re.sub(rf"^{key} = .*$", f"{key} = {value}", text, count=1, flags=re.MULTILINE)
     # A plug-in lies beside the file in an installed package, or where its path says in a copy of the repository.
-    folders = Path(str(_shipped())), Path(__file__).parents[3]
-    return parse_experiment((_shipped() / f"{name}.toml").read_text("utf-8"), name, *folders)
+    return parse_experiment(text, name, Path(str(EXPERIMENTS)), Path(__file__).parents[3])
 
 
 def read_experiment(path: Path) -> Experiment:
@@ -77,159 +156,133 @@ def read_experiment(path: Path) -> Experiment:
     Raises:
         InvalidInput: what the file lacks, or what in it cannot be used. A plug-in is read, not run.
     """
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
-    return parse_experiment(text, str(path), path.parent)
+    return parse_experiment(_text(path, f"cannot read {path}"), str(path), path.parent)
 
 
 def parse_experiment(text: str, origin: str, *folders: Path) -> Experiment:
     """Check the text of a file; `origin` names it in errors, plug-ins are looked for in the folders."""
     try:
-        top, known = TomlTable(tomllib.loads(text), origin), algorithms()
+        top = read_table(tomllib.loads(text), origin, _EXPERIMENT)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{origin} must be TOML: {error}.") from error
-    experiment = Experiment(
-        name=_checked_name(top),
-        title=top.text("title"),
-        about=top.text("about", ""),
-        delta=tuple(top.apply(value, check_delta) for value in top.numbers("delta")),
-        n_runs=top.count("n_runs", least=1),
-        quick_runs=top.count("quick_runs", least=1),
-        seed=top.count("seed", least=0),
-        max_pulls=top.count("max_pulls", least=1),
-        bounds=top.boolean("bounds", default=False),
-        problems=tuple(_problem(entry) for entry in top.tables("problems")),
-        algorithms=tuple(_algorithm(entry, known, folders) for entry in top.tables("algorithms")),
-        published=tuple(_published(entry) for entry in top.tables("published", needed=False)),
-        text=text,
-    )
-    top.finish()
-    _check_whole(experiment, origin)
-    return experiment
+
+    def entries(key: str) -> Iterator[tuple[dict[str, Any], str]]:
+        return ((entry, f"{origin}, [[{key}]] {i}") for i, entry in enumerate(top[key], start=1))
+
+    with saying(origin):
+        top["delta"] = tuple(check_delta(float(value)) for value in top["delta"])
+    top["problems"] = tuple(_problem(*entry) for entry in entries("problems"))
+    top["algorithms"] = _expanded([_algorithm(*entry, folders) for entry in entries("algorithms")])
+    top["published"] = tuple(figure for entry in entries("published") for figure in _published(*entry))
+    experiment = Experiment(**top, text=text)
+    cells = experiment.cells()
+    with saying(origin):
+        _check_algorithms(experiment, cells)
+        fitting = [figure for figure in experiment.published if any(map(figure.is_about, cells))]
+        _check_published(experiment, fitting)
+    return replace(experiment, published=tuple(fitting))
 
 
-def _checked_name(top: TomlTable) -> str:
-    name = top.text("name")
-    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) is None:
-        raise top.refuse("name", "letters, digits, dots and dashes: it becomes the name of a folder", name)
-    return name
-
-
-def _problem(entry: TomlTable) -> ProblemSpec:
-    name, redraw = entry.text("name"), entry.boolean("redraw", default=False)
-    if name not in GENERATORS:
-        raise entry.refuse("name", f"one of {', '.join(GENERATORS)}", name)
-    arguments = {key: values_of(value) for key, value in entry.table("arguments").items()}
-    entry.finish()
+def _problem(entry: dict[str, Any], where: str) -> ProblemSpec:
+    name, redraw, given = read_table(entry, where, _PROBLEM).values()
+    arguments = {key: values_of(value) for key, value in given.items()}
     own = inspect.signature(GENERATORS[name]).parameters
     if redraw and ("seed" not in own or "seed" in arguments):
         why = "has no seed to redraw it from" if "seed" not in own else "has a fixed seed in its arguments"
-        raise InvalidInput(f"{entry.where}: `redraw` must be false, since {name} {why}.")
+        raise InvalidInput(f"{where}: `redraw` must be false, since {name} {why}.")
     needed = [key for key, parameter in own.items() if parameter.default is parameter.empty and key not in arguments]
     unknown = sorted(set(arguments) - {*own, "noise_std", "epsilon"})
     if needed or unknown:
         wrong = f"no {unknown[0]!r}" if unknown else f"{needed[0]!r}"
-        raise InvalidInput(f"{entry.where}: {name} takes {wrong}; its arguments are {', '.join(own)}.")
+        raise InvalidInput(f"{where}: {name} takes {wrong}; its arguments are {', '.join(own)}.")
     for key, values in arguments.items():
         if not values:
-            raise entry.refuse("arguments", f"at least one value for {key}", values)
-    for value in arguments.get("noise_std", ()):
-        entry.apply(value, check_noise_std)
-    for value in arguments.get("epsilon", ()):
-        entry.apply(value, check_epsilon)
+            raise refused(where, "arguments", f"at least one value for {key}", values)
+    with saying(where):
+        for key, check in (("noise_std", check_noise_std), ("epsilon", check_epsilon)):
+            for value in arguments.get(key, ()):
+                check(value)
     return ProblemSpec(name=name, redraw=redraw, arguments=arguments)
 
 
-def _algorithm(entry: TomlTable, known: Sequence[str], folders: Sequence[Path]) -> AlgorithmSpec:
-    place = entry.text("plugin", "")
-    plugin = _plugin(entry, place, folders) if place else None
-    label, name = entry.text("label"), entry.text("name", "" if plugin is None else plugin.class_name)
-    if not name or (plugin is None and name not in known):
-        raise entry.refuse("name", f"one of {', '.join(known)}", name)
-    knows = tuple(entry.texts("knows"))
-    options = entry.table("options")
-    for option in knows:
-        if option not in KNOWLEDGE or option in options:
-            raise entry.refuse("knows", f"some of {', '.join(KNOWLEDGE)}, none of them among the options", list(knows))
-    only = entry.table("only")
-    baseline = entry.text("baseline", "")
-    entry.finish()
-    return AlgorithmSpec(
-        label=label, name=name, options=options, knows=knows, only=only, plugin=plugin, baseline=baseline
-    )
+def _algorithm(entry: dict[str, Any], where: str, folders: Sequence[Path]) -> AlgorithmSpec:
+    values, known = read_table(entry, where, _ALGORITHM), algorithms()
+    place = values.pop("plugin")
+    plugin = _plugin(place, where, folders) if place else None
+    values["name"] = values["name"] or ("" if plugin is None else plugin.class_name)
+    if plugin is None and values["name"] not in (*known, "*"):
+        raise refused(where, "name", f"one of {', '.join(known)}", values["name"])
+    if set(values["knows"]) & set(values["options"]):
+        raise refused(where, "knows", f"some of {', '.join(KNOWLEDGE)}, none among the options", values["knows"])
+    return AlgorithmSpec(**values | {"knows": tuple(values["knows"])}, plugin=plugin)
 
 
-def _plugin(entry: TomlTable, place: str, folders: Sequence[Path]) -> Plugin:
+def _expanded(specs: Sequence[AlgorithmSpec]) -> tuple[AlgorithmSpec, ...]:
+    """Every "*" replaced by the algorithms it stands for."""
+    expanded: list[AlgorithmSpec] = []
+    for spec in specs:
+        own = {other.name for other in specs if other.options == spec.options}
+        names = [name for name in algorithms() if name not in own]
+        stands_for = [replace(spec, name=name, label=spec.label.replace("*", name)) for name in names]
+        expanded += stands_for if spec.name == "*" else [spec]
+    return tuple(expanded)
+
+
+def _plugin(place: str, where: str, folders: Sequence[Path]) -> Plugin:
     file_name, _, class_name = place.rpartition(":")
-    if not file_name.endswith(".py") or not class_name.isidentifier():
-        raise entry.refuse("plugin", 'a file and a class such as "own.py:Class"', place)
     # In a folder of results the file lies beside the experiment, wherever it was before.
     places = [folder / file for folder in folders for file in (file_name, Path(file_name).name)]
     file = next((file for file in places if file.exists()), places[0])
+    return Plugin(file=file, class_name=class_name, source=_text(file, f"{where}: cannot read the plug-in {file}"))
+
+
+def _text(path: Path, complaint: str) -> str:
     try:
-        source = file.read_text("utf-8")
+        return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InvalidInput(f"{entry.where}: cannot read the plug-in {file}: {reason}.") from error
-    return Plugin(file=file, class_name=class_name, source=source)
+        raise InvalidInput(f"{complaint}: {getattr(error, 'strerror', None) or error}.") from error
 
 
-def _published(entry: TomlTable) -> Published:
-    delta, se = entry.number("delta", None), entry.number("se", None)
-    figure = Published(
-        algorithm=entry.text("algorithm"),
-        problem=entry.table("problem"),
-        mean=entry.number("mean"),
-        se=se,
-        quantity=entry.text("quantity", QUANTITIES[0]),
-        delta=None if delta is None else entry.apply(delta, check_delta),
-        source=entry.text("source"),
-        note=entry.text("note", ""),
-    )
-    if figure.quantity not in QUANTITIES:
-        raise entry.refuse("quantity", f"one of {', '.join(QUANTITIES)}", figure.quantity)
-    entry.finish()
-    return figure
+def _published(entry: dict[str, Any], where: str) -> list[Published]:
+    if "figures" not in entry:
+        values = read_table(entry, where, _FIGURE)
+        with saying(where):
+            delta = None if values["delta"] is None else check_delta(values["delta"])
+        return [Published(**values | {"delta": delta})]
+    values, tables = read_table(entry, where, _FIGURES), published_tables()
+    if values["figures"] not in tables:
+        raise refused(where, "figures", f"one of {', '.join(tables)}", values["figures"])
+    return [replace(figure, **values) for figure in tables[values["figures"]]]
 
 
-def _check_whole(experiment: Experiment, origin: str) -> None:
+def _check_algorithms(experiment: Experiment, cells: Sequence[Cell]) -> None:
     """What no entry can know alone."""
-    labels = [algorithm.label for algorithm in experiment.algorithms]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise InvalidInput(f"{origin}: every algorithm needs a label of its own, got {label!r} twice.")
-    cells = experiment.cells()
-    for algorithm in experiment.algorithms:
-        if not any(cell.algorithm is algorithm for cell in cells):
-            raise InvalidInput(
-                f"{origin}: `only` of {algorithm.label!r} must fit a problem, got {dict(algorithm.only)}."
-            )
-    for figure in experiment.published:
-        if not any(figure.is_about(cell) for cell in cells):
-            raise InvalidInput(
-                f"{origin}: a published figure needs a cell to stand beside, got {figure.algorithm!r} with "
-                f"{dict(figure.problem)}; look at the labels and arguments."
-            )
+    specs = experiment.algorithms
+    labels = [spec.label for spec in specs]
+    files = {spec.plugin.file.name: spec.plugin.file for spec in specs if spec.plugin is not None}
+    for spec in specs:
+        if labels.count(spec.label) > 1:
+            raise InvalidInput(f"every algorithm needs a label of its own, got {spec.label!r} twice.")
+        if not any(cell.algorithm is spec for cell in cells):
+            raise InvalidInput(f"`only` of {spec.label!r} must fit a problem, got {dict(spec.only)}.")
+        if spec.baseline not in ("", *labels):
+            known = ", ".join(labels)
+            raise InvalidInput(f"`baseline` of {spec.label!r} must be one of {known}, got {spec.baseline!r}.")
+        if spec.plugin is not None and files[spec.plugin.file.name] != spec.plugin.file:
+            raise InvalidInput(f"files of plug-ins need different names, got {spec.plugin.file.name} twice.")
     seen: dict[str, Cell] = {}
     for cell in cells:
         other = seen.setdefault(cell.key, cell)
         if other is not cell:
-            raise InvalidInput(
-                f"{origin}: the cells of an experiment must differ, got the same runs twice: {other}; {cell}."
-            )
+            raise InvalidInput(f"the cells of an experiment must differ, got the same runs twice: {other}; {cell}.")
+
+
+def _check_published(experiment: Experiment, fitting: Sequence[Published]) -> None:
     labels = [spec.label for spec in experiment.algorithms]
-    for spec in experiment.algorithms:
-        if spec.baseline and spec.baseline not in labels:
+    for figure in experiment.published:
+        # Of a whole table it is enough that its algorithm is there.
+        if figure not in fitting and not (figure.figures and figure.algorithm in labels):
             raise InvalidInput(
-                f"{origin}: `baseline` of {spec.label!r} must be one of {', '.join(labels)}, got {spec.baseline!r}."
+                f"a published figure needs a cell to stand beside, got {figure.algorithm!r} with "
+                f"{dict(figure.problem)}; look at the labels and arguments."
             )
-    files = {plugin.file.name: plugin for spec in experiment.algorithms if (plugin := spec.plugin) is not None}
-    for spec in experiment.algorithms:
-        if spec.plugin is not None and files[spec.plugin.file.name].file != spec.plugin.file:
-            raise InvalidInput(f"{origin}: files of plug-ins need different names, got {spec.plugin.file.name} twice.")
-
-
-def _shipped() -> Any:
-    return resources.files("surepick.simulation") / "experiments"

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from surepick.learning.learner import Learner
 from surepick.simulation.experiment import Cell
-from surepick.simulation.runner import run_once
-from surepick.simulation.sweep import instance_of, job_of
+from surepick.simulation.one_run import run_once
+from surepick.simulation.sweep import job_of
 
 GROWTH = 1.05
 """A look whenever the pulls have grown by this factor: looks cost a pass over the arms."""
@@ -25,7 +25,7 @@ def evidence_path(cell: Cell, run: int = 0) -> list[Look]:
     looks: list[Look] = []
     due = 1.0
 
-    def watch(learner: Learner) -> None:
+    def watch(learner: Learner, _arm: object) -> None:
         nonlocal due
         n_pulls = learner.estimate.n_pulls
         if n_pulls < due and not learner.stopped:
@@ -36,6 +36,5 @@ def evidence_path(cell: Cell, run: int = 0) -> list[Look]:
         if math.isfinite(share):
             looks.append(Look(n_pulls, share))
 
-    job = job_of(cell)
-    run_once(job, run, None if cell.problem.redraw else instance_of(cell, job), watch)
+    run_once(job_of(cell), run, watch)
     return looks

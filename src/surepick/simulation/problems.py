@@ -17,7 +17,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from surepick.arms.ellipsoid import Ellipsoid
+from surepick.arms.finite import FiniteArms
+from surepick.arms.hypercube import Hypercube
 from surepick.arms.sphere import Sphere
+from surepick.arms.top_k import TopK
 from surepick.arms.vectors import VectorSet
 from surepick.core.checks import (
     check_count,
@@ -28,10 +32,14 @@ from surepick.core.checks import (
     check_seed,
     check_vector,
 )
+from surepick.core.design import characteristic_time
 from surepick.core.sizes import check_rewards
 from surepick.errors import InvalidInput
 
 Array = NDArray[np.float64]
+
+N_DRAWS = 1000
+"""After so many instances of the wrong difficulty nobody expects one of the right."""
 
 ManyArmsVariant = Literal["as-run", "normal-std-0.09", "normal-var-0.09"]
 
@@ -148,6 +156,8 @@ class VectorProblem:
 
     def lower_bound(self, delta: float) -> float:
         """Pulls that no method can be below in expectation; NaN for a set without a known bound."""
+        if isinstance(self.vectors, Hypercube | TopK) and not self.epsilon:
+            return self.vectors.lower_bound(self.theta, delta, self.noise_std)
         if not isinstance(self.vectors, Sphere):
             return math.nan
         return self.vectors.lower_bound(self.theta, epsilon=self.epsilon, delta=delta, noise_std=self.noise_std)
@@ -235,7 +245,14 @@ def transductive(dim: int) -> Problem:
     return Problem(X=basis, theta=basis[0], candidates=np.vstack([basis[:dim], tilted]), name=f"transductive d={dim}")
 
 
-def sphere(dim: int, n_arms: int, *, seed: int = 0, closest_pair: float | None = None) -> Problem:
+def sphere(
+    dim: int,
+    n_arms: int,
+    *,
+    seed: int = 0,
+    closest_pair: float | None = None,
+    times: tuple[float, float] | None = None,
+) -> Problem:
     """Arms drawn uniformly on the unit sphere.
 
     Args:
@@ -245,6 +262,8 @@ def sphere(dim: int, n_arms: int, *, seed: int = 0, closest_pair: float | None =
         closest_pair: None draws theta uniformly on the sphere of radius 2. A number s in [0, 1) takes the two
             closest arms x, y and theta = x + s (y - x), the hard version of the literature (s = .01 there).
             Finding the pair compares all of them in O(K^2 d) time and O(K d) memory.
+        times: draw again until the characteristic time lies between these two; which of random instances are neither
+            trivial nor hopeless.
 
     Reference: Tao, Blanco and Zhou (2018).
     """
@@ -257,12 +276,18 @@ def sphere(dim: int, n_arms: int, *, seed: int = 0, closest_pair: float | None =
         if not 0.0 <= closest_pair < 1.0:
             raise InvalidInput(f"`closest_pair` must be {needed}, got {closest_pair}; 0.01 is usual.")
     rng = np.random.default_rng(seed)
-    arms = _unit_rows(rng.standard_normal((n_arms, dim)))
-    if closest_pair is None:
-        theta = 2.0 * _unit_rows(rng.standard_normal((1, dim)))[0]
+    low, high = (0.0, math.inf) if times is None else check_vector("times", times, 2)
+    for _ in range(N_DRAWS):
+        arms = _unit_rows(rng.standard_normal((n_arms, dim)))
+        if closest_pair is None:
+            theta = 2.0 * _unit_rows(rng.standard_normal((1, dim)))[0]
+        else:
+            first, second = _closest_pair(arms)
+            theta = arms[first] + closest_pair * (arms[second] - arms[first])
+        if times is None or low < characteristic_time(FiniteArms(arms), theta, tol=1e-2).value < high:
+            break
     else:
-        first, second = _closest_pair(arms)
-        theta = arms[first] + closest_pair * (arms[second] - arms[first])
+        raise InvalidInput(f"`times` must be two numbers between which instances lie, got {times}; none did so.")
     rule = "" if closest_pair is None else f" closest-pair={closest_pair:g}"
     return Problem(X=arms, theta=theta, name=f"sphere d={dim} K={n_arms}{rule} seed={seed}")
 
@@ -282,6 +307,30 @@ def sphere_set(dim: int, *, norm: float = 1.0, epsilon: float = 0.1) -> VectorPr
     return VectorProblem(
         vectors=arms, theta=theta, epsilon=epsilon, name=f"sphere-set d={dim} norm={norm:g} epsilon={epsilon:g}"
     )
+
+
+def hypercube_set(theta: ArrayLike, *, epsilon: float = 0.0) -> VectorProblem:
+    """All vectors of signs as arms: theta has the effect of each feature, set low or high."""
+    return _on_set(Hypercube(np.size(theta)), theta, epsilon)
+
+
+def top_k_set(theta: ArrayLike, k: int, *, epsilon: float = 0.0) -> VectorProblem:
+    """All choices of k elements as arms: theta has what each element pays."""
+    return _on_set(TopK(np.size(theta), k), theta, epsilon)
+
+
+def ellipsoid_set(center: ArrayLike, axes: ArrayLike, theta: ArrayLike, *, epsilon: float = 0.1) -> VectorProblem:
+    """All vectors center + axes u with |u| <= 1 as arms."""
+    return _on_set(Ellipsoid(center, axes), theta, epsilon)
+
+
+def _on_set(vectors: VectorSet, theta: ArrayLike, epsilon: float) -> VectorProblem:
+    return VectorProblem(vectors=vectors, theta=np.asarray(theta), epsilon=epsilon, name=vectors.description)
+
+
+def listed(arms: ArrayLike, theta: ArrayLike) -> Problem:
+    """Arms and theta as given."""
+    return Problem(X=np.asarray(arms), theta=np.asarray(theta), name="listed")
 
 
 def random_linear(n_arms: int = 50, dim: int = 20, *, seed: int = 0) -> Problem:

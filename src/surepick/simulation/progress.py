@@ -1,60 +1,58 @@
-"""Progress of many runs: a bar on a terminal, a line per quarter elsewhere, or whatever the caller does with it."""
+"""Progress of many runs: a bar on a terminal, a line now and then elsewhere; always on standard error."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import NamedTuple
 
-OnProgress = Callable[[int, int], None]
-"""Called with (runs done, runs in all)."""
+LINE_SECONDS = 30.0
+"""How often a line says how far it is, where there is no terminal."""
+
+
+class State(NamedTuple):
+    """How far it is."""
+
+    done: int
+    total: int
+    """Runs to do; those that were there before are in neither."""
+    seconds_left: float | None
+    """An estimate from what the runs of each job took so far; None at first."""
+
+    def __str__(self) -> str:
+        if self.seconds_left is None or self.done == self.total:
+            return f"{self.done} of {self.total} runs"
+        minutes, seconds = divmod(round(self.seconds_left), 60)
+        return f"{self.done} of {self.total} runs, about {minutes // 60}:{minutes % 60:02d}:{seconds:02d} left"
+
+
+Show = Callable[[State], None]
 
 
 @contextmanager
-def reporting(progress: bool | OnProgress, label: str) -> Iterator[OnProgress]:  # noqa: FBT001 (the public argument)
-    """Yield what to call after each batch of runs; it writes to standard error, never to standard output."""
-    if callable(progress):
-        yield progress
-    elif not progress:
-        yield lambda _done, _total: None
-    elif sys.stderr.isatty() and (bar := _bar(label)) is not None:
-        with bar as on_progress:
-            yield on_progress
-    else:
-        yield _lines(label)
+def shown(label: str, *, each_quarter: bool = False) -> Iterator[Show]:
+    """Yield what to call after each batch; without a terminal also at every quarter if asked for."""
+    if not sys.stderr.isatty() or find_spec("rich") is None:
+        yield _lines(label, each_quarter=each_quarter)
+        return
+    from rich.console import Console  # noqa: PLC0415 (optional)
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+
+    columns = TextColumn("{task.description}"), BarColumn(bar_width=30), TextColumn("{task.fields[state]}")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None, state="")
+        yield lambda state: bar.update(task, completed=state.done, total=state.total, state=str(state))
 
 
-def _bar(label: str) -> "_Bar | None":
-    try:
-        return _Bar(label)
-    except ImportError:  # rich is optional: fall back to lines
-        return None
+def _lines(label: str, *, each_quarter: bool) -> Show:
+    said, quarter = time.monotonic(), 0
 
+    def show(state: State) -> None:
+        nonlocal said, quarter
+        reached = 4 * state.done // max(state.total, 1)
+        if time.monotonic() - said > LINE_SECONDS or (each_quarter and reached > quarter):
+            said, quarter = time.monotonic(), reached
+            sys.stderr.write(f"{label}: {state}\n")
 
-class _Bar:
-    """A bar of rich as a context manager that yields an `OnProgress`."""
-
-    def __init__(self, label: str) -> None:
-        from rich.console import Console  # noqa: PLC0415 (optional)
-        from rich.progress import Progress  # noqa: PLC0415
-
-        self._progress = Progress(console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task(label, total=None)
-
-    def __enter__(self) -> OnProgress:
-        self._progress.start()
-        return lambda done, total: self._progress.update(self._task, completed=done, total=total)
-
-    def __exit__(self, *exception: object) -> None:
-        self._progress.stop()
-
-
-def _lines(label: str) -> OnProgress:
-    shown = 0
-
-    def on_progress(done: int, total: int) -> None:
-        nonlocal shown
-        quarter = 4 * done // total
-        if quarter > shown:
-            shown = quarter
-            sys.stderr.write(f"{label}: {done} of {total} runs\n")
-
-    return on_progress
+    return show

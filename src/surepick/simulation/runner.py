@@ -6,33 +6,23 @@ those of a call with 50, and two algorithms meet the same instances and the same
 """
 
 import reprlib
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from surepick.arms.finite import FiniteArms
-from surepick.arms.vectors import VectorSet
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
-from surepick.core.design import lower_bound
-from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
-from surepick.learning.learner import Algorithm, Learner, create_learner
-from surepick.simulation.problems import Problem, VectorProblem
-from surepick.simulation.processes import in_processes
-from surepick.simulation.progress import OnProgress, reporting
-from surepick.simulation.runs import Array, Runs
-
-AnyProblem = Problem | VectorProblem
-ProblemSource = AnyProblem | Callable[[int], AnyProblem]
-"""A problem, or a function that draws one from a seed."""
+from surepick.simulation.dispatch import dispatch
+from surepick.simulation.one_run import AnyProblem, Job, Outcome, prepared, run_once
+from surepick.simulation.progress import State, shown
+from surepick.simulation.runs import Runs
 
 
 def simulate(  # noqa: PLR0913 (every argument is an option of its own)
-    problem: ProblemSource,
+    problem: AnyProblem | Callable[[int], AnyProblem],
     algorithm: str = "lazy-track-and-stop",
     *,
     delta: float = 0.05,
@@ -43,7 +33,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     max_pulls: int = 10**6,
     bounds: bool = False,
     only: Sequence[int] | None = None,
-    progress: bool | OnProgress = False,
+    progress: bool | Callable[[int, int], None] = False,
     **options: Any,
 ) -> Runs:
     """Run the algorithm `n_runs` times until it stops.
@@ -67,8 +57,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     Raises:
         InvalidInput: an argument cannot be used. An error inside a run carries a note with the run's number.
     """
-    _check_kinds(problem, algorithm, bounds, progress)
-    _check_options(options)
+    _check_kinds(problem, algorithm, bounds, progress, options)
     index = range(check_count("n_runs", n_runs, least=1)) if only is None else _checked_only(only)
     epsilon = check_epsilon(epsilon)
     if bounds and epsilon > 0:
@@ -85,12 +74,20 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         bounds=bounds,
         options=options,
     )
+    if isinstance(problem, AnyProblem):
+        job = replace(job, problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds))
+
+    def tell(state: State) -> None:
+        if callable(progress) and state.done:
+            progress(state.done, state.total)
+
     outcomes: dict[int, Outcome] = {}
-    with reporting(progress, algorithm) as on_progress:
-        for batch in _batches(job, index, n_processes(n_jobs, len(index))):
-            outcomes |= batch
-            on_progress(len(outcomes), len(index))
+    display = nullcontext(tell) if callable(progress) or not progress else shown(algorithm, each_quarter=True)
+    with display as show, closing(dispatch(_batch, [job], [index], show, n_jobs=n_jobs)) as results:
+        for done in results:
+            outcomes |= done.result
     rows = [outcomes[i] for i in index]
+    columns = {name: [getattr(row, name) for row in rows] for name in Outcome._fields}
     return Runs(
         problem=rows[0].problem,
         is_redrawn=not isinstance(problem, AnyProblem),
@@ -101,35 +98,42 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         seed=job.seed,
         max_pulls=job.max_pulls,
         index=np.array(index, dtype=np.int64),
-        n_pulls=np.array([row.n_pulls for row in rows], dtype=np.int64),
-        correct=np.array([row.correct for row in rows]),
-        stopped=np.array([row.stopped for row in rows]),
-        seconds=np.array([row.seconds for row in rows]),
-        support=np.array([row.support for row in rows], dtype=np.int64),
-        lower_bound=np.array([row.bound for row in rows]) if bounds else None,
+        n_pulls=np.array(columns["n_pulls"], dtype=np.int64),
+        correct=np.array(columns["correct"]),
+        stopped=np.array(columns["stopped"]),
+        seconds=np.array(columns["seconds"]),
+        support=np.array(columns["support"], dtype=np.int64),
+        lower_bound=np.array(columns["lower_bound"]) if bounds else None,
     )
 
 
-def _check_kinds(problem: object, algorithm: object, bounds: object, progress: object) -> None:
+def _batch(job: Job, runs: list[int]) -> dict[int, Outcome]:
+    outcomes = {}
+    for run in runs:
+        try:
+            outcomes[run] = run_once(job, run)
+        except Exception as error:
+            error.add_note(f"in run {run} of simulate(seed={job.seed}); simulate(..., only=[{run}]) repeats it")
+            raise
+    return outcomes
+
+
+def _check_kinds(
+    problem: object, algorithm: object, bounds: object, progress: object, options: Mapping[str, Any]
+) -> None:
     if not (isinstance(problem, AnyProblem) or callable(problem)):
         raise InvalidInput(
             f"`problem` must be a problem or a function that draws one from a seed, got a {type(problem).__name__}; "
             "`surepick.problems` has many, `surepick.problems.Problem(X=..., theta=..., name=...)` makes your own."
         )
-    if not isinstance(algorithm, str):
-        raise InvalidInput(
-            f"`algorithm` must be a name, got {reprlib.repr(algorithm)}; `surepick.algorithms()` lists them."
-        )
-    if not isinstance(bounds, bool | np.bool_):
-        raise InvalidInput(f"`bounds` must be True or False, got {reprlib.repr(bounds)}; pass one of them.")
-    if not (isinstance(progress, bool | np.bool_) or callable(progress)):
-        raise InvalidInput(
-            f"`progress` must be True, False or a function of (runs done, runs in all), got {reprlib.repr(progress)}; "
-            "pass one of them."
-        )
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
+    is_flag = isinstance(progress, bool | np.bool_)
+    for name, value, is_right, needed in (
+        ("algorithm", algorithm, isinstance(algorithm, str), "a name; `surepick.algorithms()` lists them"),
+        ("bounds", bounds, isinstance(bounds, bool | np.bool_), "True or False"),
+        ("progress", progress, is_flag or callable(progress), "True, False or a function of (runs done, runs in all)"),
+    ):
+        if not is_right:
+            raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(value)}.")
     for name in ("arms", "candidates", "noise_std"):
         if name in options:
             raise InvalidInput(
@@ -139,208 +143,12 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 
 def _checked_only(only: Any) -> list[int]:
-    needed = "a list of different runs by numbers of at least 0"
     try:
-        listed = None if isinstance(only, str | bytes | Mapping) else list(only)
+        listed = [] if isinstance(only, str | bytes | Mapping) else list(only)
     except TypeError:
-        listed = None
-    if listed is None:
-        raise InvalidInput(f"`only` must be {needed}, got {reprlib.repr(only)}; pass a list such as [3, 7].")
+        listed = []
     index = [check_count(f"only[{place}]", run, least=0) for place, run in enumerate(listed)]
     if not index or len(set(index)) < len(index):
-        raise InvalidInput(f"`only` must be {needed}, got {reprlib.repr(index)}; name each run once and at least one.")
+        needed = "a list of one or more different runs by numbers of at least 0, such as [3, 7]"
+        raise InvalidInput(f"`only` must be {needed}, got {reprlib.repr(only)}.")
     return index
-
-
-class Seeds(NamedTuple):
-    """What one run draws from."""
-
-    instance: int
-    noise: np.random.SeedSequence
-    learner: int
-
-
-def run_seeds(seed: int, run: int) -> Seeds:
-    """Return the seeds of run number `run`; a function of its arguments alone."""
-    instance, noise, learner = np.random.SeedSequence(seed, spawn_key=(run,)).spawn(3)
-    return Seeds(int(instance.generate_state(1)[0]), noise, int(learner.generate_state(1)[0]))
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """Everything the runs share; sent to the processes once per batch."""
-
-    problem: ProblemSource
-    algorithm: str | Callable[..., Algorithm]
-    """A name, or a class with the algorithm's options as arguments."""
-    delta: float
-    epsilon: float
-    seed: int
-    max_pulls: int
-    bounds: bool
-    options: Mapping[str, Any]
-
-
-class Outcome(NamedTuple):
-    """What is kept of one run."""
-
-    problem: str
-    epsilon: float
-    n_pulls: int
-    correct: bool
-    stopped: bool
-    seconds: float
-    support: int
-    evidence: float
-    target: float
-    bound: float
-
-
-class Instance(NamedTuple):
-    """A problem made ready for runs."""
-
-    problem: AnyProblem
-    arms: FiniteArms | VectorSet
-    mean: Callable[[Any], float]
-    """Mean reward of an arm."""
-    epsilon: float
-    bound: float
-
-
-def n_processes(n_jobs: int, n_runs: int) -> int:
-    """Processes for n_runs runs; -1 asks for one per core."""
-    if n_jobs == -1:
-        import os  # noqa: PLC0415
-
-        n_jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(check_count("n_jobs", n_jobs, least=1), n_runs)
-
-
-def _batches(job: Job, index: Sequence[int], n_processes: int) -> Iterator[dict[int, Outcome]]:
-    """Yield outcomes as they come, in any order."""
-    if n_processes == 1:
-        cache: dict[str, Instance] = {}
-        for i in index:
-            yield {i: _run(job, i, cache)}
-        return
-    # Runs differ in length, so many small batches; yet a batch shares the problem's set-up.
-    size = max(1, len(index) // (8 * n_processes))
-    batches = ((job, index[start : start + size]) for start in range(0, len(index), size))
-    with closing(in_processes(_batch, batches, n_processes)) as results:
-        yield from results
-
-
-def _batch(job: Job, index: Sequence[int]) -> dict[int, Outcome]:
-    cache: dict[str, Instance] = {}
-    return {i: _run(job, i, cache) for i in index}
-
-
-def _run(job: Job, run: int, cache: dict[str, Instance]) -> Outcome:
-    try:
-        if isinstance(job.problem, AnyProblem) and "problem" not in cache:
-            cache["problem"] = prepared(job.problem, job)
-        return run_once(job, run, cache.get("problem"))
-    except Exception as error:
-        error.add_note(f"in run {run} of simulate(seed={job.seed}); simulate(..., only=[{run}]) repeats it")
-        raise
-
-
-# One BLAS thread here too: sums are then added in the same order in every process.
-@one_blas_thread
-def run_once(
-    job: Job, run: int, instance: Instance | None = None, watch: Callable[[Learner], object] | None = None
-) -> Outcome:
-    """Do one run, a function of the job and the run's number.
-
-    Args:
-        job: what all runs share.
-        run: its number.
-        instance: the job's problem if already prepared.
-        watch: called with the learner after every pull; looking changes nothing but the time.
-    """
-    seeds = run_seeds(job.seed, run)
-    if instance is None:
-        problem = job.problem if isinstance(job.problem, AnyProblem) else job.problem(seeds.instance)
-        if not isinstance(problem, AnyProblem):
-            raise InvalidInput(
-                f"`problem` must be a function that returns a problem, got one that returned a "
-                f"{type(problem).__name__}; let it return what `surepick.problems` makes."
-            )
-        instance = prepared(problem, job)
-    start = time.thread_time()
-    learner = new_learner(job, instance, seeds.learner)
-    noise = _noise(instance.problem.noise_std, seeds.noise)
-    n_pulls = 0
-    while not learner.stopped and n_pulls < job.max_pulls:
-        for arm in learner.next_arms():
-            learner.tell(arm, instance.mean(arm) + next(noise))
-            n_pulls += 1
-            if watch is not None:
-                watch(learner)
-    seconds = time.thread_time() - start
-    decision = learner.decision
-    return Outcome(
-        problem=instance.problem.name,
-        epsilon=instance.epsilon,
-        n_pulls=decision.n_pulls,
-        correct=bool(decision.stopped) and _is_right(instance.problem, decision.best, instance.epsilon),
-        stopped=bool(decision.stopped),
-        seconds=seconds,
-        support=sum(1 for count in learner.counts.values() if count),
-        evidence=float(decision.evidence),
-        target=float(decision.target),
-        bound=instance.bound,
-    )
-
-
-def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
-    """Return a learner at its start."""
-    problem = instance.problem
-    options = {name: value(problem) if callable(value) else value for name, value in job.options.items()}
-    arguments: dict[str, Any] = {
-        "delta": job.delta,
-        "noise_std": problem.noise_std,
-        "epsilon": instance.epsilon,
-        "candidates": problem.candidates if isinstance(problem, Problem) else None,
-        "seed": seed,
-    }
-    if isinstance(job.algorithm, str):
-        return create_learner(job.algorithm, instance.arms, **arguments, **options)
-    name = getattr(job.algorithm, "__name__", "")
-    return Learner(job.algorithm(**options), instance.arms, **arguments, name=name)
-
-
-@one_blas_thread
-def prepared(problem: AnyProblem, job: Job) -> Instance:
-    """Make a problem ready, its lower bound included if the job asks for it."""
-    if isinstance(problem, VectorProblem):
-        if job.epsilon:
-            raise InvalidInput(f"`epsilon` belongs to {problem.name}, which has {problem.epsilon:g}; leave it out.")
-        bound = problem.lower_bound(job.delta) if job.bounds else np.nan
-        return Instance(problem, problem.vectors, problem.mean, problem.epsilon, bound)
-    arms = FiniteArms(problem.X)
-    bound = np.nan
-    if job.bounds and not job.epsilon:  # with slack fewer pulls suffice, and no bound is known here
-        bound = lower_bound(arms, problem.theta, job.delta, problem.noise_std, problem.candidates)
-    return Instance(problem, arms, (problem.X @ problem.theta).tolist().__getitem__, job.epsilon, bound)
-
-
-def _noise(noise_std: float, seeds: np.random.SeedSequence) -> Iterator[float]:
-    """The noise of pull 1, 2, ...; drawn in growing chunks, which does not change the numbers."""
-    rng = np.random.default_rng(seeds)
-    size = 256
-    while True:
-        chunk: Array = noise_std * rng.standard_normal(size)
-        yield from chunk.tolist()
-        size = min(2 * size, 2**16)
-
-
-def _is_right(problem: AnyProblem, answer: Any, epsilon: float) -> bool:
-    if answer is None:
-        return False
-    if isinstance(problem, VectorProblem):
-        return problem.loss(answer) <= epsilon
-    # A copy of the best row is as good, whatever rounding says about its gap.
-    is_copy = np.array_equal(problem.answers[answer], problem.answers[problem.best])
-    return is_copy or bool(problem.gaps[answer] <= epsilon)

@@ -1,98 +1,85 @@
-"""A table of a TOML file, read key by key: what is missing, of the wrong kind or unknown is refused in one sentence."""
+"""A table of a TOML file, checked key by key: what is missing, wrong or unknown is refused in one sentence."""
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from surepick.errors import InvalidInput
 
-T = TypeVar("T")
-_NEEDED: Any = object()
+
+class Kind(NamedTuple):
+    """What a key must be."""
+
+    needed: str
+    is_right: Callable[[Any], bool]
+    default: Any = ...
+    """Must be there if left as it is."""
+
+    def or_(self, default: Any) -> "Kind":
+        """The same with another default."""
+        return self._replace(default=default)
 
 
-@final
-class TomlTable:
-    """One table; `where` says in errors which."""
-
-    def __init__(self, content: dict[str, Any], where: str) -> None:
-        self.where = where
-        self._content, self._known = content, set[str]()
-
-    def refuse(self, key: str, needed: str, came: object) -> InvalidInput:
-        """The error for a value that cannot be used."""
-        return InvalidInput(f"{self.where}: `{key}` must be {needed}, got {came!r}.")
-
-    def text(self, key: str, default: str = _NEEDED) -> str:
-        """A text that is not empty, unless that is the default."""
-        return self._get(key, default, lambda value: isinstance(value, str) and value.strip() != "", "a text")
-
-    def texts(self, key: str) -> list[str]:
-        """A list of texts; empty if left out."""
-        return self._get(key, [], _list_of(lambda value: isinstance(value, str)), "a list of texts")
-
-    def boolean(self, key: str, *, default: bool) -> bool:
-        """True or false."""
-        return self._get(key, default, lambda value: isinstance(value, bool), "true or false")
-
-    def count(self, key: str, *, least: int) -> int:
-        """A whole number."""
-        needed = f"a whole number of at least {least}"
-        value: int = self._get(key, _NEEDED, lambda value: type(value) is int and value >= least, needed)
-        return value
-
-    def number(self, key: str, default: Any = _NEEDED) -> Any:
-        """A number."""
-        return self._get(key, default, _is_number, "a number")
-
-    def numbers(self, key: str) -> list[float]:
-        """A list of numbers, all different."""
-        values = self._get(key, _NEEDED, _list_of(_is_number), "a list of numbers such as [0.05]")
-        if not values or len(set(values)) < len(values):
-            raise self.refuse(key, "a list of one or more different numbers", values)
-        return [float(value) for value in values]
-
-    def table(self, key: str) -> dict[str, Any]:
-        """A table in braces; empty if left out."""
-        return self._get(key, {}, lambda value: isinstance(value, dict), "a table such as { n_arms = 1000 }")
-
-    def tables(self, key: str, *, needed: bool = True) -> list["TomlTable"]:
-        """The entries of a list of tables."""
-        is_list = _list_of(lambda value: isinstance(value, dict))
-        entries = self._get(key, _NEEDED if needed else [], is_list, f"a list of tables, each headed [[{key}]]")
-        if needed and not entries:
-            raise self.refuse(key, "a list of one or more tables", entries)
-        return [TomlTable(entry, f"{self.where}, [[{key}]] {i}") for i, entry in enumerate(entries, start=1)]
-
-    def apply(self, value: Any, check: Callable[[Any], T]) -> T:
-        """The checked value; what the check says is prefixed with the table."""
-        try:
-            return check(value)
-        except InvalidInput as error:
-            raise InvalidInput(f"{self.where}: {error}") from error
-
-    def finish(self) -> None:
-        """Refuse keys that nobody has asked for."""
-        unknown = sorted(set(self._content) - self._known)
-        if unknown:
-            raise InvalidInput(
-                f"{self.where}: no key `{unknown[0]}` is known; the keys are {', '.join(sorted(self._known))}."
-            )
-
-    def _get(self, key: str, default: T, is_right: Callable[[Any], bool], needed: str) -> T:
-        self._known.add(key)
-        if key not in self._content:
-            if default is _NEEDED:
-                raise InvalidInput(f"{self.where}: `{key}` is missing; it must be {needed}.")
-            return default
-        value: T = self._content[key]
-        if not is_right(value):
-            raise self.refuse(key, needed, value)
-        return value
-
-
-def _list_of(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(map(is_right, value))
-
-
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether this is a finite number."""
     return type(value) in (int, float) and math.isfinite(value)
+
+
+def is_list(value: Any, kind: Callable[[Any], bool]) -> bool:
+    """Whether this is a list of such values."""
+    return isinstance(value, list) and all(map(kind, value))
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def count(least: int) -> Kind:
+    """A whole number."""
+    return Kind(f"a whole number of at least {least}", lambda value: type(value) is int and value >= least)
+
+
+def tables(key: str) -> Kind:
+    """The entries of a list of tables."""
+    needed = f"a list of tables, each headed [[{key}]]"
+    return Kind(needed, lambda value: is_list(value, _is_table) and bool(value))
+
+
+def one_of(names: Iterable[str]) -> Kind:
+    """One of these texts."""
+    known = list(names)  # whatever came can be looked for in a list
+    return Kind(f"one of {', '.join(known)}", lambda value: value in known)
+
+
+TEXT = Kind("a text", lambda value: isinstance(value, str) and value.strip() != "")
+FLAG = Kind("true or false", lambda value: isinstance(value, bool), default=False)
+NUMBER = Kind("a number", is_number)
+TABLE = Kind("a table such as { n_arms = 1000 }", _is_table, default={})
+
+
+def read_table(content: Mapping[str, Any], where: str, keys: Mapping[str, Kind]) -> dict[str, Any]:
+    """The values of a table, those left out by their default."""
+    for key, kind in keys.items():
+        if key not in content and kind.default is ...:
+            raise InvalidInput(f"{where}: `{key}` is missing; it must be {kind.needed}.")
+        if key in content and not kind.is_right(content[key]):
+            raise refused(where, key, kind.needed, content[key])
+    unknown = sorted(set(content) - set(keys))
+    if unknown:
+        raise InvalidInput(f"{where}: no key `{unknown[0]}` is known; the keys are {', '.join(sorted(keys))}.")
+    return {key: content.get(key, kind.default) for key, kind in keys.items()}
+
+
+def refused(where: str, key: str, needed: str, came: object) -> InvalidInput:
+    """The error for a value that cannot be used."""
+    return InvalidInput(f"{where}: `{key}` must be {needed}, got {came!r}.")
+
+
+@contextmanager
+def saying(where: str) -> Iterator[None]:
+    """Errors inside say where."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from error
