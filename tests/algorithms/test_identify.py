@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from surepick.learning.identify import Progress, identify
-from surepick.learning.result import Result
 from surepick.arms.finite import FiniteArms
 from surepick.errors import ArmsDoNotSpan, InvalidInput, Skipped
+from surepick.learning.identify import Progress, identify
+from surepick.learning.result import Result
 from tests.algorithms.lab import NAMES, THETA, Lab, X, never
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from surepick.algorithms import names as algorithms
-from surepick.learning.learner import Learner, create_learner
 from surepick.errors import InvalidInput, NotEnoughData
+from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 

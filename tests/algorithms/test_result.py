@@ -16,9 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from surepick.learning.estimates import Estimates, estimates_of
-from surepick.learning.history import History
-from surepick.learning.result import Result
 from surepick.arms.finite import FiniteArms
 from surepick.arms.whitening import WhitenedArms, whiten
 from surepick.core.design import optimal_design
@@ -26,6 +23,9 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput, SurepickError
+from surepick.learning.estimates import Estimates, estimates_of
+from surepick.learning.history import History
+from surepick.learning.result import Result
 
 
 def fitted(white: WhitenedArms, pulls: list[int], rewards: Array) -> LeastSquares:
