@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 import surepick
-from surepick.learning.result import Result
 from surepick.app import cli
+from surepick.learning.result import Result
 
 ARMS = "paint,gloss,drying\nA,1.0,0.2\nB,0.1,1.0\nC,0.7,0.7\nD,0.3,0.4\nE,0.9,0.9\n"
 MEANS = {"A": 0.6, "B": 0.55, "C": 0.7, "D": 0.35, "E": 0.9}

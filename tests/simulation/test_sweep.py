@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from examples.own_algorithm import HalfLeader
-from surepick.learning.learner import Learner
+from surepick import algorithms
 from surepick.errors import InvalidInput, SurepickError
 from surepick.simulation import simulate
 from surepick.simulation import sweep as module
@@ -29,16 +29,16 @@ N_RUNS = 12
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_experiment.toml"
 PLUGIN = """
 from dataclasses import dataclass
-from surepick.algorithms.uniform import Uniform
+from surepick.algorithms import Uniform
 
 @dataclass(frozen=True, kw_only=True)
 class Own:
     fails_at: int = -1
 
-    def compose(self, ground):
-        if ground.seed % 5 == self.fails_at:
+    def compose(self, task):
+        if task.seed % 5 == self.fails_at:
             raise ZeroDivisionError("of my own\\nmaking")
-        return Uniform().compose(ground)
+        return Uniform().compose(task)
 """
 OWN = ('name = "uniform"\n\n', 'plugin = "own.py:Own"\n\n')
 
@@ -333,7 +333,7 @@ def test_an_entry_point_is_an_algorithm_like_others(tmp_path: Path, monkeypatch:
     points = EntryPoints(
         [EntryPoint(name="half", value="examples.own_algorithm:HalfLeader", group="surepick.algorithms")]
     )
-    monkeypatch.setattr(sys.modules[Learner.__module__.rpartition(".")[0]], "_plug_ins", lambda: points)
+    monkeypatch.setattr(algorithms, "_plug_ins", lambda: points)
     experiment = tiny(('name = "uniform"\n\n', 'name = "half"\noptions = { share = 0.3 }\n\n'))
     assert sweep(experiment, tmp_path, n_runs=3).n_done == 12
 

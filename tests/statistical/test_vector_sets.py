@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from surepick.learning.learner import create_learner
 from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.hypercube import Hypercube, coordinate_threshold
 from surepick.arms.numbered import NumberedVectors
@@ -26,6 +25,7 @@ from surepick.arms.vectors import VectorSet
 from surepick.core.evidence import Mixture, glr, log_sum_exp
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
+from surepick.learning.learner import create_learner
 
 pytestmark = pytest.mark.statistical
 
