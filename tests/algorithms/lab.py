@@ -1,4 +1,4 @@
-"""A small experiment that tests can run: four arms, measurements with seeded noise, and ways for them to fail."""
+"""A small experiment that tests can run, with ways for it to fail; runs of a learner; and the chooser inside one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from surepick.core.linalg import Array
+from surepick.core.linalg import Array, one_blas_thread
+from surepick.learning.learner import Learner
+from surepick.simulation.problems import Problem
 
 # Means 0.7, 0.6, 0.98 and 0.19: the third arm is best.
 X = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.7], [-0.5, 0.9]])
@@ -26,6 +28,27 @@ class Lab:
         """Measure one arm."""
         self.pulled.append(arm)
         return float(self.rows[arm] @ self.theta + self.noise_std * self.rng.standard_normal())
+
+
+@one_blas_thread
+def run(
+    learner: Learner, problem: Problem, *, seed: Any, most: int = 20_000, batch: int = 1, is_endless: bool = False
+) -> list[int]:
+    """Pull with seeded noise until the learner stops, unless it is endless, at most so often; return the arms."""
+    rng, means = np.random.default_rng(seed), problem.X @ problem.theta
+    pulled: list[int] = []
+    while (is_endless or not learner.stopped) and len(pulled) < most:
+        for arm in learner.next_arms(batch):
+            learner.tell(arm, float(means[arm] + problem.noise_std * rng.standard_normal()))
+            pulled.append(arm)
+    return pulled
+
+
+def chooser_of(learner: Learner, *, looks: bool = True) -> Any:
+    """Return the chooser inside, which has just looked at the results unless told not to."""
+    if looks:
+        learner._open()
+    return learner._sampler._chooser  # type: ignore[attr-defined]
 
 
 def after(n: int, then: Callable[[], object], lab: Lab) -> Callable[[int], float]:

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.algorithms import names as algorithms
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
+from tests.algorithms.lab import run
 from tests.knowledge import knowledge
 
-NAMES = algorithms()
+NAMES = sp.algorithms.names()
 BASIS_ONLY = {"track-and-stop"}
 OWN_ARMS_ONLY = {"track-and-stop"}
 LINEAR = [name for name in NAMES if name not in BASIS_ONLY]
@@ -42,18 +42,6 @@ def learner_on(name: str, problem: Problem, **options: Any) -> Learner:
     settings.setdefault("noise_std", problem.noise_std)
     settings.setdefault("candidates", problem.candidates)
     return create_learner(name, problem.X, **settings)
-
-
-def run(learner: Learner, problem: Problem, *, seed: int, most: int = 20_000, batch: int = 1) -> list[int]:
-    """Pull until the learner stops, at most so often; return the arms pulled."""
-    rng = np.random.default_rng(seed)
-    pulled: list[int] = []
-    means = problem.X @ problem.theta
-    while not learner.stopped and len(pulled) < most:
-        for arm in learner.next_arms(batch):
-            learner.tell(arm, float(means[arm] + problem.noise_std * rng.standard_normal()))
-            pulled.append(arm)
-    return pulled
 
 
 def easy_for(name: str) -> Problem:

@@ -1,17 +1,15 @@
 """Frank-Wolfe Sampling: the matrix game, the gradient, the schedules, and a published number."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from surepick.algorithms.frank_wolfe import FrankWolfeChooser, Game, is_square, play
+from surepick.algorithms.frank_wolfe import Game, is_square, play
 from surepick.arms.finite import FiniteArms
-from surepick.learning.learner import Learner, create_learner
+from surepick.learning.learner import create_learner
 from surepick.sampling.alternatives import Rows
 from surepick.simulation import problems, simulate
-from surepick.simulation.problems import Problem
+from tests.algorithms.lab import chooser_of, run
 
 
 def value_of(payoffs: np.ndarray) -> float:
@@ -27,21 +25,6 @@ def value_of(payoffs: np.ndarray) -> float:
     )
     assert found.fun is not None
     return -float(found.fun)
-
-
-def advance(learner: Learner, problem: Problem, n: int, seed: int) -> None:
-    """Pull n times with seeded noise."""
-    rng, means = np.random.default_rng(seed), problem.X @ problem.theta
-    for _ in range(n):
-        arm = learner.next_arms()[0]
-        learner.tell(arm, float(means[arm] + rng.standard_normal()))
-
-
-def chooser_of(learner: Learner) -> FrankWolfeChooser:
-    """The chooser inside."""
-    chooser: Any = learner._sampler._chooser  # type: ignore[attr-defined]
-    assert isinstance(chooser, FrankWolfeChooser)
-    return chooser
 
 
 @pytest.mark.parametrize("shape", [(1, 4), (4, 1), (2, 2), (2, 5), (3, 3), (5, 4), (4, 7)])
@@ -71,11 +54,8 @@ def test_a_step_is_the_printed_one(n_pulls: int) -> None:
     """One step against the definitions: J from f and r_t, gradients by finite differences, the program over all."""
     problem = problems.sphere(3, 12, seed=4)
     learner = create_learner("frank-wolfe", problem.X, seed=1, variant="paper", delta=1e-12)
-    advance(learner, problem, n_pulls, seed=82)
+    run(learner, problem, seed=82, most=n_pulls)
     chooser = chooser_of(learner)
-    learner._interval = None
-    learner._open()
-    assert chooser._mass is not None
     total, K = chooser._mass.sum(), problem.n_arms
     x, t = chooser._mass / total, chooser._t + 1
     assert total == pytest.approx(n_pulls)
@@ -104,10 +84,9 @@ def test_rank_one_updates_keep_the_inverse() -> None:
     """After many steps the inverse is still that of the target's information."""
     problem = problems.sphere(4, 20, seed=2)
     learner = create_learner("frank-wolfe", problem.X, delta=1e-200)
-    advance(learner, problem, 600, seed=83)
-    chooser = chooser_of(learner)
+    run(learner, problem, seed=83, most=600)
+    chooser = chooser_of(learner, looks=False)
     rows = learner.white.gather(np.arange(20))
-    assert chooser._mass is not None
     A = (rows.T * chooser._mass) @ rows
     np.testing.assert_allclose(chooser._V, A, rtol=1e-9, atol=1e-9 * np.abs(A).max())
     np.testing.assert_allclose(chooser._V_inv @ A, np.eye(4), atol=1e-8)
@@ -125,14 +104,14 @@ def test_many_arms_stay_unpulled() -> None:
     """Practical: exploration goes through d arms, so of a thousand arms a handful is pulled."""
     problem = problems.many_arms(1000, seed=1)
     learner = create_learner("frank-wolfe", problem.X)
-    advance(learner, problem, 60, seed=84)
+    run(learner, problem, seed=84, most=60)
     assert len(learner.counts) <= 15
 
 
 def test_a_batch_is_not_one_arm_over_and_over() -> None:
     """Within a batch the target moves on."""
     learner = create_learner("frank-wolfe", np.eye(4), delta=1e-9)
-    advance(learner, problems.unit_basis([1.0, 0.5, 0.0, 0.0]), 40, seed=85)
+    run(learner, problems.unit_basis([1.0, 0.5, 0.0, 0.0]), seed=85, most=40)
     assert len(set(learner.next_arms(20))) >= 2
 
 

@@ -17,8 +17,9 @@ from surepick.arms.files import MappedArms
 from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
 from surepick.errors import NoiseWarning, PullFailed, Skipped, SurepickError
-from surepick.learning.identify import Progress, identify, noise_evidence
+from surepick.learning.identify import Progress, identify
 from surepick.learning.learner import Learner
+from surepick.learning.noise import noise_evidence
 from surepick.learning.result import Result
 from tests.algorithms.lab import NAMES, THETA, Lab, X, after, never, raising
 

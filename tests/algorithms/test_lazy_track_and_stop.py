@@ -10,15 +10,13 @@ from surepick.core.design.solve import separating_design
 from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
+from tests.algorithms.lab import run
 
 
-def run(problem: Problem, *, seed: int, most: int = 20_000, **options: object) -> Learner:
+def ended(problem: Problem, *, seed: int, most: int = 20_000, **options: object) -> Learner:
     """Identify with seeded noise."""
     learner = create_learner("lazy-track-and-stop", problem.X, seed=seed, **options)  # type: ignore[arg-type]
-    rng, means = np.random.default_rng([70, seed]), problem.X @ problem.theta
-    while not learner.stopped and learner.estimate.n_pulls < most:
-        arm = learner.next_arms()[0]
-        learner.tell(arm, float(means[arm] + rng.standard_normal()))
+    run(learner, problem, seed=[70, seed], most=most)
     return learner
 
 
@@ -52,7 +50,7 @@ def test_the_papers_settings_agree_with_the_algorithm_written_out(seed: int) -> 
 
 def test_many_arms_stay_unpulled() -> None:
     """Of a thousand arms a handful is pulled: the few that tell the others apart."""
-    learner = run(problems.many_arms(1000, seed=1), seed=1)
+    learner = ended(problems.many_arms(1000, seed=1), seed=1)
     assert learner.decision.stopped
     assert len(learner.counts) <= 12
 
@@ -67,7 +65,7 @@ def test_the_g_optimal_share_falls_unless_told_or_betting() -> None:
         "falling": {"stopping": "evidence"},
     }
     for name, options in cases.items():
-        counts = run(problem, seed=3, most=8000, delta=1e-12, **options).counts
+        counts = ended(problem, seed=3, most=8000, delta=1e-12, **options).counts
         assert sum(counts.values()) == 8000
         spare[name] = counts[2] + counts[3]
     assert 300 < spare["told"] < 600
@@ -91,7 +89,7 @@ def test_every_variant_of_sampling_finds_the_best_arm() -> None:
         {"stopping": "evidence", "regularizer": np.eye(3)},
     ]
     for option in options:
-        learner = run(problem, seed=2, **option)  # type: ignore[arg-type]
+        learner = ended(problem, seed=2, **option)  # type: ignore[arg-type]
         assert learner.decision.best == problem.best, option
         assert learner.stopped, option
 
@@ -106,11 +104,11 @@ def test_lazier_planning_on_large_tables_changes_plans_not_validity(monkeypatch:
         return separating_design(*args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(lazy_track_and_stop, "separating_design", counted)
-    assert run(problem, seed=5).decision.best == problem.best
+    assert ended(problem, seed=5).decision.best == problem.best
     usual = len(solves)
     monkeypatch.setattr(lazy_track_and_stop, "LARGE", 0)
     solves.clear()
-    learner = run(problem, seed=5)
+    learner = ended(problem, seed=5)
     assert learner.decision.best == problem.best
     assert len(solves) < usual
     again = create_learner("lazy-track-and-stop", problem.X, seed=5)

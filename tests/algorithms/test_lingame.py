@@ -8,27 +8,13 @@ import pytest
 from scipy.optimize import minimize
 
 from surepick.errors import InvalidInput
-from surepick.learning.learner import Learner, create_learner
+from surepick.learning.learner import create_learner
 from surepick.sampling.games import Optimism
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
+from tests.algorithms.lab import chooser_of, run
 
 SOARE = problems.soare(6, angle=0.1, scale=2.0)
-
-
-def advance(learner: Learner, problem: Problem, n: int, seed: int) -> None:
-    """Pull n times with seeded noise."""
-    rng, means = np.random.default_rng(seed), problem.X @ problem.theta
-    for _ in range(n):
-        arm = learner.next_arms()[0]
-        learner.tell(arm, float(means[arm] + problem.noise_std * rng.standard_normal()))
-
-
-def looked(learner: Learner) -> Any:
-    """The chooser inside, after a look at the results."""
-    learner._interval = None
-    learner._open()
-    return learner._sampler._chooser  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -36,8 +22,8 @@ def test_gains_are_the_distances_to_natures_answer(seed: int) -> None:
     """Nature by numerical minimisation over every half-space, then ((theta - lambda)'a)^2, as the user sees it."""
     problem = problems.sphere(3, 7, seed=seed)
     learner = create_learner("lingame", problem.X, delta=1e-9, noise_std=1.0)
-    advance(learner, problem, 40, seed=seed)
-    chooser = looked(learner)
+    run(learner, problem, seed=seed, most=40)
+    chooser = chooser_of(learner)
     w = np.random.default_rng(seed).dirichlet(np.ones(7))
     X, theta = problem.X, learner.theta
     A, leader = (X.T * w) @ X, int(np.argmax(X @ theta))
@@ -53,7 +39,7 @@ def test_gains_are_the_distances_to_natures_answer(seed: int) -> None:
                 options={"ftol": 1e-15},
             )
             best = min(best, (float(found.fun), found.x), key=lambda pair: pair[0])
-    np.testing.assert_allclose(chooser._gains(w), (X @ (theta - best[1])) ** 2, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(chooser.gains(chooser.along(w)), (X @ (theta - best[1])) ** 2, rtol=1e-3, atol=1e-6)
 
 
 def test_optimism_by_the_formulas() -> None:
@@ -66,7 +52,7 @@ def test_optimism_by_the_formulas() -> None:
     none = Optimism(kind="none", noise_std=2.0)
     np.testing.assert_allclose(none.gains(along, width, 50, 3), along**2)
     learner = create_learner("lingame", SOARE.X, variant="paper", norm_bound=2.5, ridge=0.5)
-    optimism = learner._sampler._chooser._optimism  # type: ignore[attr-defined]
+    optimism = chooser_of(learner, looks=False)._optimism
     beta = (math.sqrt(3 * math.log(50) + 3 * math.log(1 + 50 / (0.5 * 6))) + math.sqrt(0.25) * 2.5) ** 2
     assert optimism.exploration_rate(50, 6) == pytest.approx(beta)
     assert optimism.limit(50) == pytest.approx(4 * 2.5**2)
@@ -123,8 +109,8 @@ def test_pulls_follow_the_proportions_played() -> None:
     """C-tracking: counts differ from the sum of all proportions by less than the number of arms."""
     problem = problems.sphere(3, 10, seed=1)
     learner = create_learner("lingame", problem.X, delta=1e-200, exploration=0.0)
-    advance(learner, problem, 500, seed=87)
-    chooser = learner._sampler._chooser  # type: ignore[attr-defined]
+    run(learner, problem, seed=87, most=500)
+    chooser = chooser_of(learner, looks=False)
     counts = np.array([learner.counts.get(k, 0) for k in range(10)])
     assert chooser._wanted.sum() == pytest.approx(500)
     assert np.abs(counts - chooser._wanted).max() <= 10
@@ -134,17 +120,17 @@ def test_each_answer_has_a_learner_of_its_own() -> None:
     """Learners appear when an answer first leads."""
     problem = problems.unit_basis([0.1, 0.0, 0.05])
     learner = create_learner("lingame", problem.X, delta=1e-9)
-    advance(learner, problem, 200, seed=88)
-    chooser = learner._sampler._chooser  # type: ignore[attr-defined]
+    run(learner, problem, seed=88, most=200)
+    chooser = chooser_of(learner, looks=False)
     assert 2 <= len(chooser._learners) <= 3
 
 
 def test_only_the_leaders_pairs_gain_more_than_their_bonus() -> None:
     """LinGame-C: for other answers nature says theta itself."""
     learner = create_learner("lingame-c", SOARE.X, delta=1e-9, optimism="log-t")
-    advance(learner, SOARE, 60, seed=89)
-    chooser = looked(learner)
-    gains = chooser._gains(np.full((7, 7), 1 / 49))
+    run(learner, SOARE, seed=89, most=60)
+    chooser = chooser_of(learner)
+    gains = chooser._pair_gains(np.full((7, 7), 1 / 49))
     others = np.delete(gains, chooser._leader, axis=0)
     assert np.array_equal(others, np.tile(others[0], (6, 1)))
     assert (gains[chooser._leader] >= others[0]).all()
@@ -155,7 +141,7 @@ def test_only_the_leaders_pairs_gain_more_than_their_bonus() -> None:
 def test_a_batch_is_not_one_arm_over_and_over(name: str) -> None:
     """Within a batch the learners move on."""
     learner = create_learner(name, np.eye(4), delta=1e-9)
-    advance(learner, problems.unit_basis([1.0, 0.5, 0.0, 0.0]), 40, seed=90)
+    run(learner, problems.unit_basis([1.0, 0.5, 0.0, 0.0]), seed=90, most=40)
     assert len(set(learner.next_arms(20))) >= 2
 
 

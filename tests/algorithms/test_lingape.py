@@ -5,37 +5,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from surepick.rules.challenger import largest_loss_bound
 
-from surepick.arms.finite import as_arms
-from surepick.arms.whitening import whiten
+from surepick.arms.loss import largest_loss_bound
 from surepick.core.evidence import Mixture, loss_bound
+from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
+from tests.algorithms.lab import chooser_of, run
 
 SPHERE = problems.sphere(3, 9, seed=3)
 
 
-def advance(learner: Learner, problem: Problem, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pull n times with seeded noise; return sum x x' and sum r x in the user's coordinates."""
-    rng, means = np.random.default_rng(seed), problem.X @ problem.theta
-    A, b = np.zeros((problem.dim, problem.dim)), np.zeros(problem.dim)
-    for _ in range(n):
-        arm = learner.next_arms()[0]
-        reward = float(means[arm] + problem.noise_std * rng.standard_normal())
-        learner.tell(arm, reward)
-        A += np.outer(problem.X[arm], problem.X[arm])
-        b += reward * problem.X[arm]
-    return A, b
-
-
-def looked(learner: Learner) -> Any:
-    """The chooser inside, after a look at the results."""
-    learner._interval = None
-    learner._open()
-    return learner._sampler._chooser  # type: ignore[attr-defined]
+def sums(learner: Learner, X: Array) -> tuple[Array, Array]:
+    """Return sum x x' and sum r x of all results in the user's coordinates."""
+    rows = X[[arm for arm, _ in learner.history]]
+    return rows.T @ rows, rows.T @ np.array([reward for _, reward in learner.history])
 
 
 @pytest.mark.parametrize("width", ["determinant", "largest-norm"])
@@ -46,7 +32,8 @@ def test_the_papers_index_and_arm_by_brute_force(seed: int, width: str) -> None:
     problem = Problem(X=X, theta=SPHERE.theta, name="sphere", noise_std=noise)
     options: dict[str, Any] = {"norm_bound": bound, "ridge": ridge, "width": width}
     learner = create_learner("lingape", X, variant="paper", noise_std=noise, delta=1e-6, **options)
-    A, b = advance(learner, problem, 30, seed)
+    run(learner, problem, seed=seed, most=30)
+    A, b = sums(learner, X)
     V = A + ridge * np.eye(3)
     theta, inverse = np.linalg.solve(V, b), np.linalg.inv(V)
     leader = int(np.argmax(X @ theta))
@@ -61,20 +48,20 @@ def test_the_papers_index_and_arm_by_brute_force(seed: int, width: str) -> None:
     challenger = int(np.argmax(index))
     decision = learner.decision
     assert decision.best == leader
-    # The rule is "no index above 0" written as a likelihood ratio: statistic = min gap^2/(2 q), limit = C^2/2.
-    assert decision.target == pytest.approx(C**2 / 2)
+    # The rule is "no index above 0" written as a likelihood ratio: statistic = min gap^2/(2 q), limit = C^2/2, in nats.
+    assert decision.target == pytest.approx(C**2 / (2 * noise**2))
     assert decision.guarantee == "proved"
     assert (index.max() <= 0) == (decision.evidence > decision.target)
     y = X[leader] - X[challenger]
     gains = [(x @ inverse @ y) ** 2 / (1 + x @ inverse @ x) for x in X]
-    assert looked(learner).choose() == int(np.argmax(gains))
+    assert chooser_of(learner).choose() == int(np.argmax(gains))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_practical_challenger_has_the_largest_loss_bound(seed: int) -> None:
     """Against the bounds of all rivals; few of them are computed exactly on the way."""
     learner = create_learner("lingape", SPHERE.X, delta=1e-6)
-    advance(learner, SPHERE, 25, seed)
+    run(learner, SPHERE, seed=seed, most=25)
     estimate, mixture = learner.estimate, Mixture.default()
     rows = learner.white.gather(np.arange(9))
     leader = int(np.argmax(rows @ estimate.theta))
@@ -89,9 +76,7 @@ def test_the_practical_challenger_has_the_largest_loss_bound(seed: int) -> None:
         noise_std=1.0,
         delta=1e-6,
     )
-    rival, bound = largest_loss_bound(
-        whiten(as_arms(SPHERE.X)), leader, estimate.theta, estimate.A, delta=1e-6, noise_std=1.0
-    )
+    rival, bound = largest_loss_bound(learner.task.rows, leader, estimate.theta, estimate.A, delta=1e-6, noise_std=1.0)
     assert rival == np.delete(np.arange(9), leader)[int(np.argmax(bounds))]
     assert bound == pytest.approx(bounds.max(), rel=1e-9)
     # "No bound above 0" and the evidence rule are the same thing.
@@ -104,7 +89,7 @@ def test_bounds_of_very_many_near_ties_are_exact_too() -> None:
     angles = 0.8 + 1e-3 * rng.random(500)
     X = np.vstack([np.column_stack([np.cos(angles), np.sin(angles)]), [1.0, 0.0], [-0.7, 0.7]])
     learner = create_learner("lingape", X, delta=1e-6)
-    advance(learner, Problem(X=X, theta=np.array([1.0, 0.0]), name="cluster"), 20, 0)
+    run(learner, Problem(X=X, theta=np.array([1.0, 0.0]), name="cluster"), seed=0, most=20)
     estimate, mixture = learner.estimate, Mixture.default()
     leader = learner.candidates.best(estimate.theta)
     rows = learner.white.gather(np.arange(len(X)))
@@ -113,7 +98,7 @@ def test_bounds_of_very_many_near_ties_are_exact_too() -> None:
     logdets = np.log1p(np.linalg.eigvalsh(estimate.A) / mixture.scales[:, None]).sum(axis=1)
     forms = y @ estimate.theta, np.einsum("ij,ij->i", y, u), np.einsum("ij,ij->i", u, u)
     bounds = loss_bound(*forms, logdets, mixture=mixture, noise_std=1.0, delta=1e-6)
-    _, bound = largest_loss_bound(whiten(as_arms(X)), leader, estimate.theta, estimate.A, delta=1e-6, noise_std=1.0)
+    _, bound = largest_loss_bound(learner.task.rows, leader, estimate.theta, estimate.A, delta=1e-6, noise_std=1.0)
     assert bound == pytest.approx(bounds.max(), rel=1e-9)
 
 
@@ -124,7 +109,7 @@ def test_the_ratio_rule_keeps_the_l1_proportions() -> None:
     """
     problem = problems.soare(2, angle=0.3, scale=200.0)
     learner = create_learner("lingape", problem.X, selection="ratio", delta=1e-300)
-    advance(learner, problem, 250, 1)
+    run(learner, problem, seed=1, most=250, is_endless=True)
     expected = (1 - math.cos(0.3)) / (1 - math.cos(0.3) + math.sin(0.3))
     assert learner.counts[0] / 250 == pytest.approx(expected, abs=2 / 250)
     assert learner.counts.get(2, 0) <= 1
@@ -154,5 +139,5 @@ def test_the_published_variant_pulls_every_arm_first_and_is_right() -> None:
 def test_a_batch_is_not_one_arm_over_and_over() -> None:
     """Within a batch the information grows."""
     learner = create_learner("lingape", np.eye(4), delta=1e-9)
-    advance(learner, problems.unit_basis([1.0, 0.5, 0.0, 0.0]), 40, 2)
+    run(learner, problems.unit_basis([1.0, 0.5, 0.0, 0.0]), seed=2, most=40)
     assert len(set(learner.next_arms(20))) >= 2

@@ -1,11 +1,9 @@
 """XY-adaptive, ALBA and explore-verify: phases, estimators and decisions against what they are said to be."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
-from surepick.rules.parts import Ground, Situation
 
 from surepick.algorithms.alba import AlbaPhases, next_level
 from surepick.algorithms.explore_verify import scaled_directions
@@ -17,30 +15,16 @@ from surepick.core.design.pairs import pairwise_design
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
-from surepick.learning.learner import Learner, create_learner
+from surepick.learning.learner import create_learner
 from surepick.sampling.phases import EvenlySpread, Proportions, without_idle_arms
+from surepick.sampling.protocol import Situation
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from surepick.simulation.runner import simulate
 from surepick.stopping.verification import Course
+from tests.algorithms.lab import run
 from tests.blocks import block_of
-
-
-def pull(learner: Learner, problem: Problem, n: int, rng: np.random.Generator) -> None:
-    """Up to n pulls, one at a time."""
-    means = problem.X @ problem.theta
-    for _ in range(n):
-        if learner.stopped:
-            return
-        arm = learner.next_arms()[0]
-        learner.tell(arm, float(means[arm] + problem.noise_std * rng.standard_normal()))
-
-
-def phase_of(learner: Learner) -> list[int]:
-    """Ask for all of the interval that is about to open."""
-    arms = learner.next_arms(1)
-    assert learner._interval is not None
-    return arms + (learner.next_arms(learner._interval.left) if learner._interval.left else [])
+from tests.tasks import interval_of, task_of
 
 
 def worst_pair(X: Array, arms: list[int]) -> float:
@@ -48,12 +32,6 @@ def worst_pair(X: Array, arms: list[int]) -> float:
     first, second = np.triu_indices(len(X), 1)
     Y, A = X[first] - X[second], X[arms].T @ X[arms]
     return float(np.einsum("ij,ij->i", Y, np.linalg.solve(A, Y.T).T).max())
-
-
-def ground_of(problem: Problem, delta: float = 0.1) -> Ground:
-    """What an algorithm is composed for."""
-    white = whiten(FiniteArms(problem.X))
-    return Ground(arms=white, candidates=white, delta=delta, noise_std=problem.noise_std, epsilon=0.0, seed=0)
 
 
 class TestPlans:
@@ -120,18 +98,18 @@ class TestXYAdaptive:
         """Phase 1 at alpha/(d(d+1)+1) and not much below; phase 2, nobody gone, 1/alpha times as long."""
         problem = Problem(X=problems.sphere(3, 6, seed=1).X, theta=np.zeros(3), name="all tied")
         learner = create_learner("xy-adaptive", problem.X, variant="paper", alpha=0.5, delta=1e-9)
-        first = phase_of(learner)
+        first = interval_of(learner)
         assert 0.9 * 0.5 / 13 <= worst_pair(problem.X, first) <= 0.5 / 13
         for arm in first:
             learner.tell(arm, 0.0)
-        second = phase_of(learner)
+        second = interval_of(learner)
         assert len(second) == pytest.approx(2 * len(first), rel=0.1)
 
     def test_many_differences_are_left_to_the_certified_design(self) -> None:
         """The target is reached there as well."""
         problem = problems.sphere(3, 80, seed=2)
         learner = create_learner("xy-adaptive", problem.X, variant="paper")
-        assert worst_pair(problem.X, phase_of(learner)) <= 0.1 / 13 * (1 + 1e-9)
+        assert worst_pair(problem.X, interval_of(learner)) <= 0.1 / 13 * (1 + 1e-9)
 
     def test_a_long_phase_is_planned_quickly_and_reaches_its_target(self) -> None:
         """Beyond the greedy pulls proportions go on: a target of 1e-7 takes 10^8 pulls and no time."""
@@ -145,7 +123,7 @@ class TestXYAdaptive:
         """The paper's rule is named, proved and right; alpha is checked."""
         problem = problems.unit_basis([1.5, 0.0, 0.5])
         learner = create_learner("xy-adaptive", problem.X, variant="paper", delta=0.1)
-        pull(learner, problem, 5000, np.random.default_rng(3))
+        run(learner, problem, seed=3, most=5000)
         decision = learner.decision
         assert (decision.best, decision.rule, decision.guarantee) == (0, "xy-adaptive", "proved")
         assert decision.target == pytest.approx(math.log(math.pi**2 * 9 / (3 * 0.1)))
@@ -164,8 +142,7 @@ class TestAlba:
     def test_lengths_and_risks_are_those_of_the_specification(self) -> None:
         """First phases of the first level, by hand, for two noise levels."""
         for noise_std in (1.0, 0.5):
-            problem = Problem(X=np.eye(3), theta=np.zeros(3), noise_std=noise_std, name="zero")
-            phases = AlbaPhases(ground_of(problem), bound=1.5)
+            phases = AlbaPhases(task_of(np.eye(3), delta=0.1, noise_std=noise_std), bound=1.5)
             for s in (1, 2):
                 phases.begin(np.eye(3) * 3**0.5, np.arange(3))
                 risk = 36 * 0.1 / (math.pi**4 * 4 * s**2)  # three arms are at most d: level 1 at once
@@ -178,10 +155,9 @@ class TestAlba:
 
     def test_estimate_and_widths_against_the_formulas(self) -> None:
         """One phase, everything recomputed from the list of draws."""
-        problem = problems.sphere(3, 10, seed=4)
-        ground = ground_of(problem)
-        phases, rng = AlbaPhases(ground, bound=2.0), np.random.default_rng(5)
-        rows = ground.arms.gather(np.arange(10))
+        task = task_of(whiten(FiniteArms(problems.sphere(3, 10, seed=4).X)), delta=0.1)
+        phases, rng = AlbaPhases(task, bound=2.0), np.random.default_rng(5)
+        rows = task.arms.gather(np.arange(10))
         phases.begin(rows, np.arange(10))
         drawn = rng.choice(phases.support, size=50, p=phases.weights)
         rewards = rng.standard_normal(50)
@@ -204,13 +180,12 @@ class TestAlba:
 
     def test_arms_left_in_a_plane_are_designed_for_there(self) -> None:
         """Two arms of R^4 span two dimensions: half of the draws each, and nothing outside is needed."""
-        ground = ground_of(problems.unit_basis([0.0, 0.0, 0.0, 0.0]))
-        phases = AlbaPhases(ground, bound=1.0)
-        phases.begin(ground.arms.gather([1, 3]), np.array([1, 3]))
+        phases = AlbaPhases(task_of(np.eye(4), delta=0.1), bound=1.0)
+        phases.begin(np.eye(4)[[1, 3]], np.array([1, 3]))
         assert phases.basis.shape == (4, 2)
         assert phases.support.tolist() == [1, 3]
         np.testing.assert_allclose(phases.weights, 0.5, atol=1e-3)
-        phases.begin(ground.arms.gather([2]), np.array([2]))
+        phases.begin(np.eye(4)[[2]], np.array([2]))
         assert phases.support.tolist() == [2]
 
     @pytest.mark.parametrize("share_failing", [0.0, 0.3])
@@ -232,13 +207,12 @@ class TestAlba:
         """After a replay both see the same draws, and the run goes on as it did."""
         problem = problems.unit_basis([1.0, 0.0])
         learner = create_learner("alba", problem.X, variant="paper", reward_bound=1.0, seed=2)
-        pull(learner, problem, 100, np.random.default_rng(7))
+        run(learner, problem, seed=7, most=100)
         log = learner.log
-        pull(learner, problem, 5000, np.random.default_rng(8))
+        run(learner, problem, seed=8, most=5000)
         ended = (learner.decision, dict(learner.counts))
         learner.replay(log)
-        assert learner._sampler._phases is learner._at_work._phases  # type: ignore[attr-defined]
-        pull(learner, problem, 5000, np.random.default_rng(8))
+        run(learner, problem, seed=8, most=5000)
         assert (learner.decision, dict(learner.counts)) == ended
 
     def test_what_it_cannot_know_must_be_given(self) -> None:
@@ -253,10 +227,9 @@ class TestAlba:
 class TestExploreVerify:
     """The state machine, the test of the verification, and its designs."""
 
-    def course(self, **options: Any) -> Course:
+    def course(self, *, noise_std: float = 1.0, epsilon: float = 0.0) -> Course:
         """On the basis of R^3."""
-        settings: dict[str, Any] = {"delta": 0.1, "exploration_risk": 0.1, "noise_std": 1.0, "epsilon": 0.0}
-        return Course(FiniteArms(np.eye(3)), **(settings | options))
+        return Course(task_of(np.eye(3), delta=0.1, noise_std=noise_std, epsilon=epsilon), exploration_risk=0.1)
 
     def test_the_course_of_a_round(self) -> None:
         """Explore until one is left, verify, fail, explore again from scratch with the next risk, accept."""
@@ -299,34 +272,31 @@ class TestExploreVerify:
 
     def test_gaps_are_cautious_and_never_near_zero(self) -> None:
         """Scaled by max(gap/2, gap - caution s, s), by hand on the basis; copies of the leader are left out."""
-        X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-        ground = ground_of(Problem(X=X, theta=np.zeros(2), name="copies"))
+        view = whiten(FiniteArms([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
         estimate = LeastSquares(2)
-        for x in ground.arms.gather([0, 1] * 8):
+        for x in view.gather([0, 1] * 8):
             estimate.update(x, 0.0)
         error = 0.5  # sqrt(1/8 + 1/8)
         for gap, caution, g in ((4.0, 2.0, 3.0), (4.0, 6.0, 2.0), (0.1, 2.0, error), (-3.0, 0.0, error)):
-            theta = ground.arms.theta_from_user(np.array([gap, 0.0]))
+            theta = view.theta_from_user(np.array([gap, 0.0]))
             situation = Situation(n_pulls=16, theta=theta, leader=0, alive=None, estimate=estimate, pending={})
-            rows = scaled_directions(ground, 0, situation, None, caution)
-            np.testing.assert_allclose(rows @ ground.arms.back, [np.array([1.0, -1.0]) / g], atol=1e-9)
+            rows = scaled_directions(task_of(view), 0, situation, None, caution)
+            np.testing.assert_allclose(rows @ view.back, [np.array([1.0, -1.0]) / g], atol=1e-9)
 
     def test_a_verification_has_the_length_and_the_design_of_the_specification(self) -> None:
         """N = noise^2 rho (sqrt(2 log(1/delta_1)) + sqrt(2 log(K/kappa)))^2 and one more pull per arm for rounding."""
         problem = problems.unit_basis([2.0, 0.0, 0.5])
         learner = create_learner("explore-verify", problem.X, variant="paper", delta=0.05, seed=3)
         rng = np.random.default_rng(9)
-        while learner._sampler._course.stage == "explore":  # type: ignore[attr-defined]
-            pull(learner, problem, 1, rng)
+        while learner._rule.course.stage == "explore":  # type: ignore[attr-defined]
+            run(learner, problem, seed=rng, most=1)
         caution, estimate = math.sqrt(2 * math.log(3 / 0.1)), learner.estimate
         Y = np.array([[1.0, -1.0, 0.0], [1.0, 0.0, -1.0]])
-        gap, error = (
-            Y @ learner.theta,
-            np.sqrt(((Y @ learner.white.map) @ estimate.A_inv * (Y @ learner.white.map)).sum(1)),
-        )
+        white = Y @ learner.task.rows.map
+        gap, error = Y @ learner.theta, np.sqrt((white @ estimate.A_inv * white).sum(1))
         rows = Y / np.maximum(np.maximum(gap / 2, gap - caution * error), error)[:, None]
         rho = optimal_design(FiniteArms(problem.X), rows).value
-        n = len(phase_of(learner))
+        n = len(interval_of(learner))
         assert n == pytest.approx(rho * (math.sqrt(2 * math.log(2 / 0.05)) + caution) ** 2 + 3, rel=0.02, abs=2)
 
     def test_the_published_variant_errs_rarely_and_other_rules_may_decide(self) -> None:
@@ -337,7 +307,7 @@ class TestExploreVerify:
         assert (~runs.correct).sum() <= 12
         for stopping in ("betting", "evidence", "heuristic"):
             learner = create_learner("explore-verify", problem.X, variant="paper", stopping=stopping)
-            pull(learner, problem, 20_000, np.random.default_rng(11))
+            run(learner, problem, seed=11, most=20_000)
             assert learner.decision.rule == stopping
             assert learner.decision.best == 0
             assert learner.stopped
@@ -355,6 +325,6 @@ def test_practical_variants_compare_candidates_that_are_no_arms(name: str) -> No
     problem = Problem(X=np.eye(4), theta=np.array([2.0, 0.0, 0.0, 1.0]), candidates=candidates, name="apart")
     for stopping in ("betting", "evidence"):
         learner = create_learner(name, problem.X, candidates=candidates, stopping=stopping)
-        pull(learner, problem, 5000, np.random.default_rng(12))
+        run(learner, problem, seed=12, most=5000)
         assert learner.stopped
         assert learner.decision.best == 0

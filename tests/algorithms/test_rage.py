@@ -14,6 +14,7 @@ from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from surepick.simulation.runner import simulate
+from tests.tasks import interval_of
 
 BASIS = problems.unit_basis([1.0, 0.4, 0.0])
 
@@ -27,7 +28,7 @@ def phase_ends(problem: Problem, *, seed: int, most: int = 100_000, **options: A
     while not learner.stopped and learner.estimate.n_pulls < most:
         arm = learner.next_arms()[0]
         learner.tell(arm, float(means[arm] + problem.noise_std * rng.standard_normal()))
-        if learner._interval is None:
+        if learner.n_planned == 0:
             ends.append(learner.estimate.n_pulls)
     return learner, ends
 
@@ -61,9 +62,7 @@ def test_the_printed_length_makes_every_width_at_most_the_accuracy() -> None:
     """With N_t pulls noise_std |y| sqrt(2 log(|Z|^2/delta_t)) <= 2^-(t+2), so the lag alone decides."""
     problem = Problem(X=problems.sphere(3, 8, seed=2).X, theta=np.zeros(3), noise_std=0.7, name="widths")
     learner = create_learner("rage", problem.X, variant="paper", constants="printed", noise_std=0.7)
-    arms = learner.next_arms(1)
-    assert learner._interval is not None
-    arms += learner.next_arms(learner._interval.left)
+    arms = interval_of(learner)
     A = problem.X[arms].T @ problem.X[arms]
     first, second = np.triu_indices(8, 1)
     Y = problem.X[first] - problem.X[second]
@@ -75,8 +74,7 @@ def test_a_batch_beyond_the_phase_keeps_its_proportions() -> None:
     """Three times the phase in one ask: each arm three times as often, within one pull per arm and phase."""
     learner = create_learner("rage", problems.sphere(3, 12, seed=3).X, variant="paper")
     arms = learner.next_arms(1)
-    assert learner._interval is not None
-    n = learner._interval.left + 1
+    n = learner.n_planned + 1
     arms += learner.next_arms(3 * n - 1)
     once, thrice = np.bincount(arms[:n], minlength=12), np.bincount(arms, minlength=12)
     assert np.abs(thrice - 3 * once).max() <= 3

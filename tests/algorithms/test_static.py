@@ -1,24 +1,25 @@
 """Algorithms whose arms depend on no reward: G- and XY-allocation, the oracle, uniform sampling."""
 
 import math
-from importlib import import_module
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
-from surepick.rules import fixed_design
 
 import surepick as sp
+from surepick.algorithms import static
 from surepick.algorithms.xy_oracle import BATCHES
 from surepick.arms.finite import FiniteArms
 from surepick.arms.whitening import whiten
-from surepick.core.linalg import Array, one_blas_thread
+from surepick.core.linalg import Array
 from surepick.errors import InvalidInput, TiedArms
 from surepick.learning.learner import Learner, create_learner
-from surepick.sampling.fixed import Drawn, FixedSampler, GreedyAllocation, Tracked, differences
+from surepick.sampling.fixed import LARGEST_TABLE, Drawn, FixedSampler, GreedyAllocation, Tracked, differences
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
+from surepick.stopping import Betting
+from tests.algorithms.lab import run
 
 STATIC = ("g-static", "xy-static", "uniform", "xy-oracle")
 
@@ -28,18 +29,6 @@ def learner_for(problem: Problem, name: str, **options: Any) -> Learner:
     if name == "xy-oracle":
         options.setdefault("theta", problem.theta)
     return create_learner(name, problem.X, candidates=problem.candidates, **options)
-
-
-@one_blas_thread
-def run(learner: Learner, problem: Problem, *, seed: int, most: int = 20_000) -> list[int]:
-    """Identify with seeded noise; returns the arms."""
-    rng, means = np.random.default_rng([80, seed]), problem.X @ problem.theta
-    pulled: list[int] = []
-    while not learner.stopped and len(pulled) < most:
-        arm = learner.next_arms()[0]
-        learner.tell(arm, float(means[arm] + rng.standard_normal()))
-        pulled.append(arm)
-    return pulled
 
 
 def asked(learner: Learner, sizes: list[int]) -> list[int]:
@@ -159,19 +148,18 @@ def test_large_sets_are_tracked_and_not_tabulated(monkeypatch: pytest.MonkeyPatc
     problem = problems.sphere(3, 15, seed=2)
     for name in ("g-static", "xy-static"):
         plain = learner_for(problem, name, delta=1e-300)
-        module = import_module(f"surepick.algorithms.{name.replace('-', '_')}")
-        monkeypatch.setattr(module, "LARGEST_TABLE", 10)
+        monkeypatch.setattr(static, "LARGEST_TABLE", 10)
         tracked = learner_for(problem, name, variant="paper", delta=1e-300)
         assert asked(tracked, [100]) == asked(plain, [100])
 
 
 def test_the_papers_threshold() -> None:
-    """GLR against 8 noise_std^2 / 2 log(6 n^2 K^2 / (pi^2 delta)); proved for these pulls."""
+    """GLR against 8/2 log(6 n^2 K^2 / (pi^2 delta)) nats, whatever the noise; proved for these pulls."""
     problem = problems.unit_basis([1.0, 0.0, 0.0])
     learner = learner_for(problem, "xy-static", variant="paper", delta=0.1, noise_std=2.0)
     asked(learner, [10])
     decision = learner.decision
-    assert decision.target == pytest.approx(4.0 * 4.0 * math.log(6.0 / math.pi**2 * 10**2 * 3**2 / 0.1))
+    assert decision.target == pytest.approx(4.0 * math.log(6.0 / math.pi**2 * 10**2 * 3**2 / 0.1))
     assert decision.guarantee == "proved"
     # What the docstring of the rule says about its risk at K = 2, the worst case.
     risk = sum((0.5 / (6.0 / math.pi**2 * n**2 * 4)) ** 4 for n in range(1, 50))
@@ -197,7 +185,7 @@ def test_tracking_counts_the_starting_set() -> None:
     """The pulls of the start are part of the proportions: after n pulls no arm is off by more than the support."""
     white = whiten(FiniteArms(problems.sphere(3, 15, seed=2).X))
     design = white.design
-    sampler = FixedSampler(design.support[:3], Tracked(design))
+    sampler = FixedSampler(design.support[:3], Tracked(design), rule=Betting(), dim=3)
     counts = np.bincount([sampler.next() for _ in range(500)], minlength=15)[design.support]
     assert np.abs(counts - 500 * design.weights).max() <= len(design.support)
 
@@ -316,8 +304,8 @@ def test_schedules_change_when_betting_decides_and_not_the_arms() -> None:
 
 def test_the_limit_is_the_one_that_is_documented() -> None:
     """200,000 pairs: up to 447 arms for the G-allocation, up to 74 for all differences."""
-    assert 447**2 <= fixed_design.LARGEST_TABLE < 448**2
-    assert 74 * (74 * 73 // 2) <= fixed_design.LARGEST_TABLE < 75 * (75 * 74 // 2)
+    assert 447**2 <= LARGEST_TABLE < 448**2
+    assert 74 * (74 * 73 // 2) <= LARGEST_TABLE < 75 * (75 * 74 // 2)
 
 
 @pytest.mark.parametrize("name", ["g-static", "xy-static"])

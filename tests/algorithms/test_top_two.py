@@ -1,39 +1,30 @@
 """Top-two rules: every part against brute force, the exploration that keeps them from getting stuck."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from surepick.arms.whitening import WhitenedArms
 from surepick.core.evidence import Mixture, log_evidence
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner, create_learner
 from surepick.sampling.alternatives import L1Allocation
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
+from tests.algorithms.lab import chooser_of, run
 
 SOARE = problems.soare(6, angle=0.1, scale=2.0)
 SPHERE = problems.sphere(3, 9, seed=3)
 EASY = Problem(X=np.eye(3), theta=np.array([1.5, 0.0, 0.4]), name="easy")
 
 
-def advance(learner: Learner, problem: Problem, n: int, seed: int) -> None:
-    """Pull n times with seeded noise."""
-    rng, means = np.random.default_rng(seed), problem.X @ problem.theta
-    for _ in range(n):
-        arm = learner.next_arms()[0]
-        learner.tell(arm, float(means[arm] + problem.noise_std * rng.standard_normal()))
-
-
 def looked(problem: Problem, n: int, seed: int, **options: Any) -> tuple[Learner, Any]:
     """A learner after n pulls and the chooser inside, which has just looked at the results."""
     learner = create_learner("top-two", problem.X, delta=1e-30, **options)
-    advance(learner, problem, n, seed)
-    learner._interval = None
-    learner._open()
-    return learner, learner._sampler._chooser  # type: ignore[attr-defined]
+    run(learner, problem, seed=seed, most=n)
+    return learner, chooser_of(learner)
 
 
 def information(learner: Learner, problem: Problem) -> np.ndarray:
@@ -115,9 +106,8 @@ def test_the_ratio_rule_keeps_its_proportions() -> None:
     """The arm pulled is furthest behind the L1 allocation of the pair."""
     learner, chooser = looked(SPHERE, 40, 6, selection="ratio")
     leader, challenger = chooser._pair()
-    arms = learner.white
+    arms = learner.task.rows
     rows = arms.gather([leader, challenger])
-    assert isinstance(arms, WhitenedArms)
     support, share = L1Allocation(arms).of(rows[0] - rows[1])
     ratios = [learner.counts.get(int(k), 0) / p for k, p in zip(support, share, strict=True)]
     assert chooser._arm(leader, challenger) == support[int(np.argmin(ratios))]
@@ -167,9 +157,7 @@ def test_the_evidence_it_climbs_is_that_of_the_rule() -> None:
     alive = np.zeros(len(rows), dtype=bool)
     alive[near] = True
     G = chooser._gradient()
-    chooser._situation = type(chooser._situation)(
-        **{name: getattr(chooser._situation, name) for name in chooser._situation.__slots__} | {"alive": alive}
-    )
+    chooser._situation = replace(chooser._situation, alive=alive)
     np.testing.assert_allclose(chooser._gradient(), G, rtol=1e-9)
 
 
@@ -199,7 +187,7 @@ def test_the_published_variant() -> None:
     learner = create_learner("top-two", SOARE.X, variant="paper")
     assert [learner.next_arms()[0] for _ in range(7)] == list(range(7))
     assert learner.decision.guarantee == "heuristic"
-    chooser = learner._sampler._chooser  # type: ignore[attr-defined]
+    chooser = chooser_of(learner, looks=False)
     assert chooser._leader == "thompson"
     assert all(chooser._exploration.due(chooser._asked) is None for _ in range(50))
 

@@ -9,26 +9,14 @@ from scipy.special import zeta
 
 import surepick as sp
 from surepick.algorithms.track_and_stop import at_least, optimal_proportions
-from surepick.core.linalg import one_blas_thread
 from surepick.core.thresholds import PairsThreshold, gaussian_price
 from surepick.errors import InvalidInput
-from surepick.learning.learner import Learner, create_learner
+from surepick.learning.learner import create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
+from tests.algorithms.lab import run
 
 SKEW = np.array([[1.0, 0.2, 0.0], [0.0, 40.0, 0.3], [0.5, 0.0, 0.1]])
-
-
-@one_blas_thread
-def run(learner: Learner, problem: Problem, *, seed: int, most: int = 20_000) -> list[int]:
-    """Identify with seeded noise; returns the arms."""
-    rng, means = np.random.default_rng([90, seed]), problem.X @ problem.theta
-    pulled: list[int] = []
-    while not learner.stopped and len(pulled) < most:
-        arm = learner.next_arms()[0]
-        learner.tell(arm, float(means[arm] + rng.standard_normal()))
-        pulled.append(arm)
-    return pulled
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -164,7 +152,6 @@ def test_c_tracking_follows_the_sum_of_plans() -> None:
         {"stopping": "heuristic", "schedule": "geometric:1.2"},
     ],
 )
-@one_blas_thread
 def test_the_best_arm_is_found(options: dict[str, Any]) -> None:
     """All variants, and all of them again from the log, whole and in part."""
     problem = problems.unit_basis([2.0, 0.5, 1.0, 0.0])

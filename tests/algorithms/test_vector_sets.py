@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from surepick.rules import vector_evidence, vector_rule
-from surepick.rules.vector_rule import VectorState
 
 import surepick as sp
+from surepick.arms import loss
 from surepick.arms.vectors import VectorSet
-from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput, PullFailed, Skipped
 from surepick.learning.learner import Learner, create_learner
 from surepick.learning.result import Result
-from surepick.stopping.protocol import Verdict
+from surepick.stopping import vector_sets
+from surepick.stopping.vector_sets import VectorEvidenceState, VectorState
 
 NOISE = 0.3
 BALL = sp.Ellipsoid([1.0, 0.0], [[2.0, 0.0], [0.5, 1.0]])
@@ -197,6 +196,12 @@ def test_interruption_inside_an_update_leaves_a_sound_state(monkeypatch: pytest.
         (sp.Sphere(2), {"epsilon": 0.1, "stopping": "betting"}, "`stopping` must be one of 'evidence', .* 'betting'"),
         (sp.TopK(4, 2), {"stopping": "paper"}, "the rule printed for the unit sphere, got the choices of 2 out of 4"),
         (np.eye(3), {"design": "tangent"}, "`design` is for sets of vectors"),
+        (
+            np.eye(4),
+            {"candidates": sp.TopK(4, 2), "algorithm": "rage"},
+            "needs a list of candidates, got the choices of",
+        ),
+        (np.eye(4), {"candidates": sp.TopK(4, 2), "algorithm": "g-static"}, "one of 'evidence', .*, got 'betting'"),
         (sp.Sphere(2), {"epsilon": -0.1}, "`epsilon`"),
         (sp.Sphere(2), {"epsilon": 0.1, "history": [([2.0, 0.0], 0.3)]}, "`history` at position 0 must be an arm of"),
         (sp.Sphere(2), {"epsilon": 0.1, "history": [(4, 0.3)]}, "`history` at position 0 must be an arm of"),
@@ -405,21 +410,16 @@ def test_lazy_checks_decide_as_full_ones(
 ) -> None:
     """A check against the last rival alone saves looks at the set, and changes neither stop nor answer."""
     looks: list[int] = []
-    whole_look = vector_evidence.vector_evidence
+    whole_look = loss.vector_evidence
 
     def counted(*args: Any, **options: Any) -> tuple[float, bool, Array]:
         looks[-1] += 1
         return whole_look(*args, **options)
 
-    def full(self: VectorState, estimate: LeastSquares, block: Block) -> Verdict:
-        self._rival = None
-        return lazy(self, estimate, block)
-
-    monkeypatch.setattr(vector_rule, "vector_evidence", counted)
-    lazy = VectorState.after_interval
+    monkeypatch.setattr(vector_sets, "vector_evidence", counted)
     ends = []
-    for after_interval in (lazy, full):
-        monkeypatch.setattr(VectorState, "after_interval", after_interval)
+    for after_interval in (VectorEvidenceState.after_interval, VectorState.after_interval):
+        monkeypatch.setattr(VectorEvidenceState, "after_interval", after_interval)
         looks.append(0)
         learner, lab = learner_of(vectors, epsilon=epsilon, noise_std=3 * NOISE), Lab(theta, noise_std=3 * NOISE)
         finish(learner, lab, 4)

@@ -23,11 +23,11 @@ class Own:
     def __init__(self):
         pass
 
-    def compose(self, ground):
-        from surepick.algorithms.uniform import Uniform
-        if ground.seed % 5 == 1:
+    def compose(self, task):
+        from surepick.algorithms import Uniform
+        if task.seed % 5 == 1:
             raise ZeroDivisionError("mine")
-        return Uniform().compose(ground)
+        return Uniform().compose(task)
 """
 
 

@@ -13,7 +13,7 @@ from surepick.simulation.experiment_file import named_experiment, named_experime
 from surepick.simulation.problems import Problem
 from tests.simulation.tiny import tiny
 
-PLUGIN = "class Own:\n    def compose(self, ground):\n        raise NotImplementedError\n"
+PLUGIN = "class Own:\n    def compose(self, task):\n        raise NotImplementedError\n"
 
 
 def keys(experiment: Experiment) -> list[str]:

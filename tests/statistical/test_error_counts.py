@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from surepick.arms.finite import FiniteArms
-from surepick.core.betting import Betting
+from surepick.core.betting import Wealth
 from surepick.core.evidence import Mixture
 from surepick.core.thresholds import PAPER_APPENDIX, PAPER_MAIN, PAPER_REMARK
 from tests.blocks import block_of
@@ -127,7 +127,7 @@ def test_counted_paths_are_those_of_the_rule_itself(instance: Instance, epsilon:
     arms = FiniteArms(instance.X)
     n_stopped = 0
     for path in range(40):
-        wealth = Betting(delta=DELTA, epsilon=epsilon).start(arms)
+        wealth = Wealth(arms, delta=DELTA, epsilon=epsilon)
         for leader, theta, A_inv, A, b in blocks.log:
             if wealth.stopped:
                 break

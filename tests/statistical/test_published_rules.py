@@ -8,13 +8,13 @@ binomial).
 import numpy as np
 import pytest
 
-from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
 from surepick.core.thresholds import RidgeThreshold, Threshold, UnionThreshold
-from surepick.stopping.phases import PhaseRule
+from surepick.stopping.phases import Phases
 from tests.blocks import block_of
 from tests.statistical.paths import DELTA, N_PATHS, Instance, error_limit
+from tests.tasks import task_of
 
 pytestmark = pytest.mark.statistical
 
@@ -46,15 +46,13 @@ def test_the_union_rule_keeps_delta_for_fixed_pulls_and_needs_its_union_over_tim
     proved = UnionThreshold(name="union", n_tests=2)
     published = UnionThreshold(name="soare", n_tests=9, scale=4.0, factor=6.0 / np.pi**2)
 
-    class OneTime:
-        name, u, guarantee, needs_floor = "one time", None, "none", False
-
-        def __call__(self, **_: object) -> Array:
-            return np.asarray(np.log(1.0 / DELTA))
+    class OneTime(Threshold):
+        def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
+            return np.full_like(t, np.log(1.0 / delta))
 
     assert errors_in_turn(BETWEEN_TWO, proved, n_rounds=500, seed=71) <= error_limit()
     assert errors_in_turn(BETWEEN_TWO, published, n_rounds=500, seed=71) <= error_limit()
-    assert errors_in_turn(BETWEEN_TWO, OneTime(), n_rounds=500, seed=71) > error_limit()  # type: ignore[arg-type]
+    assert errors_in_turn(BETWEEN_TWO, OneTime(name="one time"), n_rounds=500, seed=71) > error_limit()
 
 
 @pytest.mark.parametrize("is_bounded", [True, False])
@@ -96,20 +94,19 @@ def test_the_ridge_rule_keeps_delta_and_needs_its_growth(is_bounded: bool) -> No
 def test_elimination_by_phases_keeps_delta_on_fresh_results() -> None:
     """Three phases of growing length judged by their own results; the best arm is rarely rejected."""
     instance, n_runs = Instance.arc(lead=0.05), 1500
-    arms, X = FiniteArms(instance.X), instance.X
+    task, X = task_of(instance.X, delta=DELTA), instance.X
     rng, wrong = np.random.default_rng(73), 0
     # Two arms can beat the best one in each of the phases whose risks are delta/(j (j+1)).
-    rule = PhaseRule(price=lambda j: float(np.log(2 * j * (j + 1) / DELTA)))
+    rule = Phases(price=lambda j: float(np.log(2 * j * (j + 1) / DELTA)))
     # Names the leader between phases and decides nothing, so that one estimate serves all runs.
     estimate = LeastSquares(X.shape[1])
     estimate.update_many(X, instance.means)
     for _ in range(n_runs):
-        state = rule.work_on(arms)
+        state = rule.start(task)
         for length in (6, 30, 150):
-            left = np.flatnonzero(state._alive)
-            chosen = np.resize(np.union1d(left, [0, 1]), length)
+            chosen = np.resize(np.union1d(state.left, [0, 1]), length)
             rewards = instance.means[chosen] + rng.standard_normal(length)
             if state.after_interval(estimate, block_of(X[chosen].T @ X[chosen], rewards @ X[chosen])).stopped:
                 break
-        wrong += not state._alive[instance.best]
+        wrong += instance.best not in state.left
     assert 0 < wrong <= error_limit(n_runs)

@@ -40,10 +40,8 @@ class Rounds(Options):
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
         rule = self.rule("paper" if self.is_paper and PrintedSphere.suits(task) else "evidence")
-        if self.design == "rounds":
-            return RoundSampler(task.vectors), rule
-        if not TangentSampler.suits(task):
+        if self.design not in ("rounds", "tangent") or (self.design == "tangent" and not TangentSampler.suits(task)):
             raise InvalidInput(
                 f'`design` must be "rounds", or "tangent" on a sphere, got {self.design!r} on {task.arms.description}.'
             )
-        return TangentSampler(task), rule
+        return RoundSampler(task.vectors) if self.design == "rounds" else TangentSampler(task), rule

@@ -18,7 +18,7 @@ Elimination can only serve the stopping rule.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -42,6 +42,8 @@ from surepick.stopping.protocol import Rule
 @dataclass(frozen=True, kw_only=True)
 class Uniform(Options):
     """Every arm in turn."""
+
+    takes_vector_candidates: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[FixedSampler, Rule]:
         """Return the sampling rule and the stopping rule."""
@@ -73,6 +75,8 @@ class _Static(Options, ABC):
 @dataclass(frozen=True, kw_only=True)
 class GStatic(_Static):
     """A fixed design that resolves every arm."""
+
+    takes_vector_candidates: ClassVar[bool] = True
 
     def source(self, task: Task) -> Source:
         """Return the sequence of arms after the start."""

@@ -5,7 +5,9 @@ how the user scaled or mixed the features, and A = n I after n pulls of the G-op
 the view maps the arguments of every oracle instead of the rows.
 """
 
+import reprlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TypeVar, final
 
@@ -59,12 +61,18 @@ class WhitenedArms:
             return arm
         if isinstance(arm, str) and self.names is not None:
             if arm not in self._numbers:
-                raise InvalidInput(f"`arm` must be a name or a row number of the arms, got {arm!r}.")
+                raise InvalidInput(
+                    f"`arm` must name an arm, got {arm!r}; use one of the arms' names, such as {self.names[0]!r}."
+                )
             return self._numbers[arm]
-        number = check_count("arm", arm, least=0)
-        if number >= self.n_arms:
-            raise InvalidInput(f"`arm` must be a row number between 0 and {self.n_arms - 1}, got {arm!r}.")
-        return number
+        with suppress(InvalidInput):
+            number = check_count("arm", arm, least=0)
+            if number < self.n_arms:
+                return number
+        why = " (the arms have no names)" if isinstance(arm, str) else ""
+        raise InvalidInput(
+            f"`arm` must be a row number between 0 and {self.n_arms - 1}{why}, got {reprlib.repr(arm)}; correct it."
+        )
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

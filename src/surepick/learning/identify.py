@@ -142,7 +142,8 @@ class _Session:
         pull: Callable[[Any], float],
         on_pull: Callable[[Progress], object] | None,
     ) -> None:
-        self._learner = learner
+        self._learner, self._identity = learner, learner.identity
+        """Read now: arms that can no longer be read later must not take the rewards with them."""
         self._pull, self._on_pull = pull, on_pull
         self._untold: tuple[Arm, float] | None = None
         """A reward on its way to the learner."""
@@ -319,8 +320,9 @@ def _checked_history(history: Any, learner: Learner) -> list[tuple[Any, float]]:
         try:
             key = learner.white.key_of(learner.white.number_of(arm))
         except InvalidInput as error:
+            is_one = "name one of" if learner.white.is_listed else "be an arm of"
             raise InvalidInput(
-                f"`history` at position {place} must name one of {learner.white.description}: {error}"
+                f"`history` at position {place} must {is_one} {learner.white.description}: {error}"
             ) from error
         pairs.append((key, check_number(f"history[{place}][1]", reward, needed="a finite reward")))
     return pairs

@@ -15,6 +15,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
+from surepick import stopping
 from surepick.algorithms import as_algorithm
 from surepick.arms.finite import as_arms
 from surepick.arms.numbered import NumberedVectors
@@ -45,7 +46,8 @@ MOST_ASKS = 10_000_000
 class Algorithm(Protocol):
     """A composition of rules: what a file of `surepick.algorithms` provides.
 
-    One that can do without a list of arms says so by `takes_vectors = True`.
+    One that can do without a list of arms says so by `takes_vectors = True`, one that can do without a list of
+    candidates beside listed arms by `takes_vector_candidates = True`.
     """
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
@@ -122,10 +124,21 @@ class Learner:
             raise InvalidInput(
                 f'{self.algorithm} needs a list of arms, got {self.white.description}; use "lazy-track-and-stop".'
             )
+        is_apart = self.candidates is not self.white
+        if is_apart and not (self.candidates.is_listed or getattr(algorithm, "takes_vector_candidates", False)):
+            raise InvalidInput(
+                f"{self.algorithm} needs a list of candidates, got {self.candidates.description}; use "
+                '"g-static" or "uniform", with stopping="evidence".'
+            )
         self._begin()
 
     def _begin(self) -> None:
         self._sampler, self._rule = self._composition.compose(self.task)
+        if not (self.candidates.is_listed or self._rule.takes_vectors):
+            suited = ", ".join(map(repr, stopping.names(vectors=True)))
+            raise InvalidInput(
+                f"`stopping` must be one of {suited} on {self.candidates.description}, got {self._rule.name!r}."
+            )
         self._state = self._rule.start(self.task)
         self.estimate = LeastSquares(self.white.dim, self._state.regularizers)
         self._ledger = Ledger()

@@ -46,9 +46,9 @@ _NAMED: Mapping[str, Callable[..., Rule]] = {
 }
 
 
-def names() -> list[str]:
-    """Return the names of all rules."""
-    return list(_NAMED)
+def names(*, vectors: bool = False) -> list[str]:
+    """Return the names of all rules; or of those that can do without a list of candidates."""
+    return [name for name in _NAMED if not vectors or _kind_of(name).takes_vectors]
 
 
 def as_rule(stopping: Stopping, **options: Any) -> Rule:

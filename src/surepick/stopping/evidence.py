@@ -7,7 +7,7 @@ Reference: `core.evidence` has the formula and why it is valid, `scan` how it is
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class Evidence(Rule):
     elimination: bool | None = None
     full_scan: bool = False
     spacing: float = 0.0
+    takes_vectors: ClassVar[bool] = True
     name: str = field(default="evidence", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
 

@@ -95,6 +95,8 @@ class Rule(ABC):
 
     always_eliminates: ClassVar[bool] = False
     """Whether a candidate once refuted stays refuted, whatever `elimination` says."""
+    takes_vectors: ClassVar[bool] = False
+    """Whether it can do without a list of candidates."""
 
     @property
     def is_fixed_design(self) -> bool:

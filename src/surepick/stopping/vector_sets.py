@@ -14,7 +14,7 @@ import math
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -94,6 +94,7 @@ class VectorEvidenceState(VectorState):
 class MixGrid(Rule):
     """Stop when Z' reaches the threshold of a grid of regularisers (Theorem 14). Guarantee: proved."""
 
+    takes_vectors: ClassVar[bool] = True
     name: str = field(default="mix-grid", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
 
@@ -136,6 +137,7 @@ class _MixGridState(_ConfusionState):
 class PerCoordinate(Rule):
     """The hypercube, sign by sign, under its own fixed design (Theorem 15). Guarantee: proved."""
 
+    takes_vectors: ClassVar[bool] = True
     name: str = field(default="per-coordinate", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
 
@@ -169,6 +171,7 @@ class _PerCoordinateState(_ConfusionState):
 class PrintedSphere(Rule):
     """The rule printed in the paper for the unit sphere."""
 
+    takes_vectors: ClassVar[bool] = True
     name: str = field(default="paper", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
 
