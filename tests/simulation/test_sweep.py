@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from examples.own_algorithm import HalfLeader
+from surepick import algorithms
 from surepick.errors import InvalidInput, SurepickError
-from surepick.learning.learner import Learner
 from surepick.simulation import dispatch, simulate
 from surepick.simulation import sweep as module
 from surepick.simulation.experiment import Experiment
@@ -30,7 +30,7 @@ N_RUNS = 12
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_experiment.toml"
 PLUGIN = """
 from dataclasses import dataclass
-from surepick.algorithms.uniform import Uniform
+from surepick.algorithms.static import Uniform
 
 @dataclass(frozen=True, kw_only=True)
 class Own:
@@ -334,7 +334,7 @@ def test_an_entry_point_is_an_algorithm_like_others(tmp_path: Path, monkeypatch:
     points = EntryPoints(
         [EntryPoint(name="half", value="examples.own_algorithm:HalfLeader", group="surepick.algorithms")]
     )
-    monkeypatch.setattr(sys.modules[Learner.__module__.rpartition(".")[0]], "_plug_ins", lambda: points)
+    monkeypatch.setattr(algorithms, "_plug_ins", lambda: points)
     experiment = tiny(('name = "uniform"\n\n', 'name = "half"\noptions = { share = 0.3 }\n\n'))
     assert sweep(experiment, tmp_path, n_runs=3).n_done == 12
 
