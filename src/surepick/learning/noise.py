@@ -1,4 +1,4 @@
-"""The noise watch: do the rewards scatter more than `noise_std` allows?
+"""The noise watch: whether the rewards scatter more than `noise_std` allows.
 
 With t rewards and residual sum of squares RSS around the least-squares fit, `noise_std` is called contradicted when
 
