@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import surepick as sp
 from surepick.arms.finite import FiniteArms
 from surepick.errors import ArmsDoNotSpan, InvalidInput, Skipped
 from surepick.learning.identify import Progress, identify
@@ -155,6 +156,23 @@ def test_arms_that_do_not_span_are_refused() -> None:
     """Features that are always zero are named, with the way out."""
     with pytest.raises(ArmsDoNotSpan, match="on_span"):
         identify([[1.0, 0.0], [2.0, 0.0]], never)
+
+
+@pytest.mark.parametrize(
+    ("name", "algorithm"),
+    [
+        ("rage", sp.algorithms.Rage(stopping=sp.stopping.Evidence())),
+        ("g-static", sp.algorithms.GStatic(stopping=sp.stopping.Evidence(elimination=False))),
+    ],
+)
+def test_an_algorithm_may_be_an_object(name: str, algorithm: Any) -> None:
+    """The run of an object is that of its name with options; its options are its own."""
+    named = identify(X, Lab(), noise_std=0.5, algorithm=name, stopping="evidence").to_dict()
+    made = identify(X, Lab(), noise_std=0.5, algorithm=algorithm).to_dict()
+    assert named.pop("log")[1:] == made.pop("log")[1:]  # but for how its options are written
+    assert named == made
+    with pytest.raises(InvalidInput, match="`schedule` is an option of the algorithm: pass it to"):
+        identify(X, never, algorithm=algorithm, schedule="doubling")
 
 
 def test_unknown_name_in_history_is_refused() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from surepick.algorithms import names as algorithms
+from surepick.arms.finite import FiniteArms
 from surepick.errors import InvalidInput, NotEnoughData
 from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
@@ -378,6 +379,22 @@ def test_what_is_no_name_is_refused_where_a_name_is_needed(name: str, option: st
     for value in values:
         with pytest.raises(InvalidInput, match=f"`{option}` must be one of"):
             create_learner(name, np.eye(3), **{option: value})
+
+
+def test_arms_may_be_told_and_given_up_by_name() -> None:
+    """As by row number, event for event; a name that is none is refused with one that is."""
+    by_row, by_name = (
+        create_learner("lazy-track-and-stop", FiniteArms(np.eye(3), names=["a", "b", "c"])) for _ in range(2)
+    )
+    for learner, called in ((by_row, int), (by_name, "abc".__getitem__)):
+        first, *others = learner.next_arms(6)
+        learner.fail(called(first))
+        for number, arm in enumerate(others):
+            learner.tell(called(arm), 0.1 * number)
+    assert by_name.log == by_row.log
+    for refused in (lambda: by_name.tell("d", 0.1), lambda: by_name.fail("d")):
+        with pytest.raises(InvalidInput, match="such as 'a'"):
+            refused()
 
 
 def test_an_algorithm_is_named_or_composed() -> None:

@@ -1,6 +1,7 @@
 """XY-adaptive, ALBA and explore-verify: phases, estimators and decisions against what they are said to be."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -201,7 +202,7 @@ class TestAlba:
             else:
                 learner.tell(arm, float(problem.theta[arm] + 0.5 * rng.standard_normal()))
         assert learner.stopped
-        assert learner.decision.best == 0
+        assert (learner.decision.best, learner.decision.unit) == (0, "widths")
 
     def test_a_replay_keeps_sampler_and_rule_together(self) -> None:
         """After a replay both see the same draws, and the run goes on as it did."""
@@ -298,6 +299,17 @@ class TestExploreVerify:
         rho = optimal_design(FiniteArms(problem.X), rows).value
         n = len(interval_of(learner))
         assert n == pytest.approx(rho * (math.sqrt(2 * math.log(2 / 0.05)) + caution) ** 2 + 3, rel=0.02, abs=2)
+
+    def test_a_forecast_is_of_the_size_of_the_run(self) -> None:
+        """Evidence is in nats whatever the noise: with noise_std 0.1 nobody announces a hundred times what is left."""
+        problem = replace(problems.sphere(4, 20, seed=1), noise_std=0.1)
+        learner = create_learner("explore-verify", problem.X, variant="paper", noise_std=0.1)
+        rng, announced = np.random.default_rng(0), []
+        while not learner.stopped:
+            run(learner, problem, seed=rng, most=20)
+            announced.append(learner.expected_remaining())
+        assert learner.estimate.n_pulls < 3000
+        assert 0.0 < max(filter(math.isfinite, announced)) < 3000
 
     def test_the_published_variant_errs_rarely_and_other_rules_may_decide(self) -> None:
         """At delta = 0.2 at most delta n = 12 errors of 60; and betting or evidence in place of the verification."""
