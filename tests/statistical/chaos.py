@@ -4,7 +4,7 @@ A lab asks for batches of any size, tells results late and in any order, loses s
 saw, measures arms on its own initiative, looks at any time, and goes on from the log in a new process. It keeps to the
 assumptions of docs/guarantee.md: no decision depends on a reward that is not yet told.
 
-`Ledger` is the second opinion: intervals, wealth and evidence from a log, in exact fractions, in the user's
+`Books` is the second opinion: intervals, wealth and evidence from a log, in exact fractions, in the user's
 coordinates, by the formulas of docs/guarantee.md. It shares no code with the package. What a log does not say, how long
 the sampler planned each interval, it is told by `Watched`.
 """
@@ -14,21 +14,26 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from importlib import import_module
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr
-from scipy.stats import binom
-from surepick.rules.parts import Ground, Rule, Sampler, Situation
+from scipy.stats import binom, norm
 
 import surepick as sp
+from surepick.algorithms import as_algorithm
+from surepick.arms.view import Task
+from surepick.core.block import Block as CoreBlock
+from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
 from surepick.errors import Skipped
 from surepick.learning.history import History
 from surepick.learning.learner import Algorithm, Learner
+from surepick.sampling.protocol import Sampler, Situation
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
+from surepick.stopping.protocol import Rule, RuleState, Verdict
 from tests.knowledge import knowledge
 
 FALSE_ALARM = 1e-6
@@ -37,6 +42,7 @@ DELTA = 0.3
 # The best arm e1 between two that lose a fiftieth: luck on either side misleads.
 ARC = Problem(X=np.array([[1.0, 0.0], [0.98, 0.6], [0.98, -0.6]]), theta=np.array([1.0, 0.0]), name="arc")
 NEAR_TIE = problems.unit_basis([0.02, 0.0])
+APART = replace(problems.unit_basis([0.6, 0.0]), noise_std=0.5)
 # Entries are sums of few powers of two, so that fractions stay short; blocks of few arms leave directions unmeasured.
 THREE = Problem(
     X=np.array([[1.0, 0.0, 0.0], [0.75, 0.5, 0.0], [0.75, 0.0, 0.5], [0.5, -0.5, 0.25], [-0.25, 0.5, 0.5]]),
@@ -142,8 +148,10 @@ class Lab:
         self.seed = run
         self.noise = np.random.default_rng([run, 1])
         self.rng = np.random.default_rng([run, 2])
+        self.eyes = np.random.default_rng([run, 3])  # so that looking leaves the other decisions as they are
         self.means = self.problem.X @ self.problem.theta
         self.best = int(np.argmax(self.problem.answers @ self.problem.theta))
+        self.is_plain = fresh is None
         self.fresh = fresh or (lambda: setting.learner(run))
         self.watch = watch
         self.learner = self.fresh()
@@ -156,26 +164,25 @@ class Lab:
         """Return True as often as that; no draw is spent on what never happens."""
         return probability > 0.0 and bool(self.rng.random() < probability)
 
-    @property
-    def is_going(self) -> bool:
-        """Whether the learner has not stopped and the horizon is not reached."""
+    def goes_on(self) -> bool:
+        """Return whether the learner has not stopped and the horizon is not reached."""
         return not self.learner.stopped and self.learner.estimate.n_pulls < self.setting.horizon
 
     def run(self) -> Learner:
         """Work until the rule stops or the horizon is reached; return the learner."""
         habits = self.habits
-        while self.is_going:
+        while self.goes_on():
             if self.chance(habits.quits):
                 self.quit_round()
             else:
                 self.ordinary_round()
-            if self.is_going and self.learner.estimate.has_theta and self.chance(habits.own):
+            if self.goes_on() and self.learner.estimate.has_theta and self.chance(habits.own):
                 self.own_pull()
-            if self.chance(habits.looks):
+            if self.eyes.random() < habits.looks:
                 self.learner.decision, self.learner.epsilon_bound(), self.learner.expected_remaining()
-            if self.is_going and self.chance(habits.replays):
+            if self.goes_on() and self.chance(habits.replays):
                 self.take_over(self.learner.log)
-            if self.is_going and self.chance(habits.identifies):
+            if self.goes_on() and self.chance(habits.identifies):
                 self.identify_for_a_while()
         return self.learner
 
@@ -202,7 +209,7 @@ class Lab:
         if self.chance(self.habits.late):
             waiting = waiting[: int(self.rng.integers(1, len(waiting) + 1))]
         for arm in waiting:
-            if not self.is_going:
+            if not self.goes_on():
                 return
             if self.chance(self.habits.lost):
                 self.fail(arm)
@@ -210,12 +217,12 @@ class Lab:
                 self.tell(arm)
 
     def quit_round(self) -> None:
-        """Ask for a block; measure its most frequent arm first, and give up the rest if that does not serve a wrong one.
+        """Ask for a block; measure its most frequent arm first, and give up the rest if that serves no wrong one.
 
         Whoever knows the best arm and wishes it to lose keeps the blocks that begin well for that and drops the others.
         """
         learner = self.learner
-        learner.next_arms(max(2 * self.problem.dim, int(0.25 * learner.estimate.n_pulls)))
+        learner.next_arms(2 * self.problem.dim)
         pending = Counter(learner.pending)
         first, n_first = pending.most_common(1)[0]
         known = (learner.theta, np.linalg.inv(self.information())) if learner.estimate.has_theta else None
@@ -225,7 +232,7 @@ class Lab:
             learner.tell(first, reward)
             if self.watch is not None:
                 self.watch(learner)
-            if not self.is_going:
+            if not self.goes_on():
                 return
             if known is not None:
                 total += reward - float(self.problem.X[first] @ known[0])
@@ -239,7 +246,7 @@ class Lab:
         rest = [arm for arm in pending.elements() if arm != first]
         self.rng.shuffle(rest)
         for arm in rest:
-            if not self.is_going:
+            if not self.goes_on():
                 return
             if is_bad:
                 self.fail(arm)
@@ -272,8 +279,10 @@ class Lab:
                 raise Skipped
             return self.measure(arm)
 
-        setting, plain = self.setting, self.setting.learner(self.seed)
-        history = History((("start", plain.identity), *self.learner.log[1:]))
+        setting = self.setting
+        # A watched learner has another name than the one that `identify` makes.
+        own = self.learner if self.is_plain else setting.learner(self.seed)
+        history = History((("start", own.identity), *self.learner.log[1:]))
         n = int(self.rng.integers(1, 3 * self.problem.dim + 1))
         result = sp.identify(
             self.problem.X,
@@ -299,86 +308,92 @@ class Tally:
         return Tally(self.wrong + other.wrong, self.stopped + other.stopped, self.runs + other.runs)
 
 
-def count(setting: Setting, habits: Habits, runs: Iterable[int]) -> Tally:
-    """Count answers and wrong answers of these runs."""
+def count(setting: Setting, habits: Habits, runs: Iterable[int], errors: list[float] | None = None) -> Tally:
+    """Count answers and wrong answers of these runs; `errors` takes up what `Spied` says of their blocks."""
     total = Tally()
     for run in runs:
-        learner = Lab(setting, habits, run).run()
+        fresh, found = None, list[float]()
+        if errors is not None:
+            fresh = partial(spied_learner, setting, run, found)
+        learner = Lab(setting, habits, run, fresh=fresh).run()
         total += Tally(setting.is_wrong(learner), learner.stopped, 1)
+        if errors is not None:
+            errors += found
     return total
 
 
-def common_settings(rule: str, *, horizon: int, **more: Any) -> list[Setting]:
-    """Return every algorithm under a common rule, on the arc where it is possible."""
-    return [
+def trials(rule: str, *, horizon: int) -> list[tuple[Setting, Habits]]:
+    """Return what the gate runs: every algorithm, in every kind of lab that its guarantee covers.
+
+    Args:
+        rule: "betting" or "evidence" on a near-tie; or "published", every published rule whose label is a proof, on two
+            arms apart enough that it stops (near-ties take these thousands of pulls).
+        horizon: of the runs.
+    """
+    is_published = rule == "published"
+    settings = [
         Setting(
             algorithm=name,
-            problem=NEAR_TIE if name == "track-and-stop" else ARC,
-            options={"stopping": rule},
+            problem=APART if is_published else NEAR_TIE if name == "track-and-stop" else ARC,
+            options={"variant": "paper"} if is_published else {"stopping": rule},
             horizon=horizon,
-            **more,
         )
         for name in sp.algorithms.names()
     ]
+    proved = [setting for setting in settings if setting.learner().decision.guarantee in ("proved", "published")]
+    return [_fitted(setting, habits) for setting in proved for habits in (STORM, QUITTER, MEDDLER)]
 
 
-def published_settings(*, horizon: int, noise_std: float = 0.3) -> list[Setting]:
-    """Return every published rule whose label is a proof, on two arms that nearly tie.
-
-    The noise is small because phases are long: their first has a hundred pulls per unit of its variance.
-    """
-    problem = replace(NEAR_TIE, noise_std=noise_std)
-    all_of_them = (
-        Setting(algorithm=name, problem=problem, options={"variant": "paper"}, horizon=horizon)
-        for name in sp.algorithms.names()
-    )
-    return [setting for setting in all_of_them if setting.learner().decision.guarantee in ("proved", "published")]
-
-
-def fitting(habits: Habits, setting: Setting) -> Habits:
-    """Return the habits that a setting's guarantee covers: a fixed design takes no unsolicited results."""
-    is_static = setting.options.get("variant") == "paper" and setting.algorithm in ("g-static", "xy-static")
-    return replace(habits, own=0.0) if is_static else habits
+def _fitted(setting: Setting, habits: Habits) -> tuple[Setting, Habits]:
+    if setting.options.get("variant") == "paper":
+        # A proof for a fixed design does not cover results that nobody asked for, and the label says so then.
+        is_static = setting.algorithm in ("g-static", "xy-static")
+        return setting, replace(habits, own=0.0) if is_static else habits
+    if habits is QUITTER:  # short blocks are the easiest to spoil
+        setting = replace(setting, options={**setting.options, "schedule": f"periodic:{2 * setting.problem.dim}"})
+    return setting, habits
 
 
 # ---- the second opinion -------------------------------------------------------------------------------------------
 
 
 class Watched:
-    """An algorithm whose sampler says, for everyone to read, how long each interval was planned.
+    """An algorithm whose sampler says, for everyone to read, how long each interval was planned and who led then.
 
     Args:
         setting: names the algorithm and its options.
         rule: puts another rule in the place of the algorithm's own.
     """
 
-    def __init__(self, setting: Setting, rule: Callable[[Ground, Rule], Rule] | None = None) -> None:
-        module = import_module(f"surepick.algorithms.{setting.algorithm.replace('-', '_')}")
-        own = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
-        (factory,) = [value for value in own if hasattr(value, "compose")]
+    def __init__(self, setting: Setting, rule: Callable[[Task, Rule], Rule] | None = None) -> None:
         known = {"delta", "noise_std", "epsilon", "candidates"}
-        self.inner: Algorithm = factory(**{key: value for key, value in setting.settings.items() if key not in known})
+        options = {key: value for key, value in setting.settings.items() if key not in known}
+        self.inner: Algorithm = as_algorithm(setting.algorithm, options)[0]
         self.rule = rule
         self.lengths: list[int] = []
+        self.leaders: list[int | None] = []
 
     def __repr__(self) -> str:
         return f"Watched({self.inner!r})"
 
-    def compose(self, ground: Ground) -> tuple[Sampler, Rule]:
+    def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the parts; the lengths begin anew, as a replay does."""
-        sampler, rule = self.inner.compose(ground)
+        sampler, rule = self.inner.compose(task)
         self.lengths.clear()
-        return _WatchedSampler(sampler, self.lengths), rule if self.rule is None else self.rule(ground, rule)
+        self.leaders.clear()
+        return _WatchedSampler(sampler, self), rule if self.rule is None else self.rule(task, rule)
 
 
 class _WatchedSampler:
-    def __init__(self, inner: Sampler, lengths: list[int]) -> None:
-        self.inner, self.lengths = inner, lengths
+    def __init__(self, inner: Sampler, watched: Watched) -> None:
+        self.inner, self.watched = inner, watched
         self.next, self.pulls_per_nat = inner.next, inner.pulls_per_nat
 
     def open(self, situation: Situation) -> int:
-        self.lengths.append(self.inner.open(situation))
-        return self.lengths[-1]
+        length = self.inner.open(situation)
+        self.watched.lengths.append(length)
+        self.watched.leaders.append(situation.leader)
+        return length
 
 
 def watched_learner(setting: Setting, watched: Watched, seed: int = 0) -> Learner:
@@ -393,6 +408,70 @@ def watched_learner(setting: Setting, watched: Watched, seed: int = 0) -> Learne
         seed=seed,
         name=setting.algorithm,
     )
+
+
+class Spied(Rule):
+    """A rule that compares, block by block, what the block says about leader - best with the truth.
+
+    Gaussian noise and arms fixed when the block opens make these errors, divided by their standard deviations,
+    independent standard normal numbers, whatever happened before and whoever leads. `errors` collects them.
+    """
+
+    def __init__(self, inner: Rule, problem: Problem, errors: list[float]) -> None:
+        self.inner, self.problem, self.errors = inner, problem, errors
+        self.name, self.guarantee = inner.name, inner.guarantee
+
+    @property
+    def is_fixed_design(self) -> bool:
+        """Return what the rule itself says."""
+        return self.inner.is_fixed_design
+
+    def start(self, task: Task) -> "_SpiedState":
+        """Return a fresh state."""
+        return _SpiedState(task, self)
+
+
+class _SpiedState(RuleState):
+    def __init__(self, task: Task, rule: Spied) -> None:
+        super().__init__(task)
+        self.inner, self.errors, problem = rule.inner.start(task), rule.errors, rule.problem
+        self.regularizers, self.decides_after_pulls = self.inner.regularizers, self.inner.decides_after_pulls
+        self.leader, self.alive = self.inner.leader, self.inner.alive  # type: ignore[method-assign]
+        self.after_pull = self.inner.after_pull  # type: ignore[method-assign]
+        self.theta = task.rows.theta_from_user(problem.theta)
+        self.best = int(np.argmax(problem.answers @ problem.theta))
+        self.leads: int | None = None
+        self.errors.clear()
+
+    def open(self, estimate: LeastSquares, leader: int) -> None:
+        self.leads = leader
+        self.inner.open(estimate, leader)
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        return self.inner.exact(estimate)
+
+    def after_interval(self, estimate: LeastSquares, block: CoreBlock) -> Verdict | None:
+        if self.leads is not None and self.leads != self.best:
+            rows = self.task.candidates.gather([self.leads, self.best])
+            y = rows[0] - rows[1]
+            inverse = np.linalg.pinv(block.A, rcond=1e-9, hermitian=True)
+            spread = float(y @ inverse @ y)
+            if np.allclose(block.A @ inverse @ y, y, rtol=0.0, atol=1e-9) and spread > 0.0:
+                said = float(y @ inverse @ block.moments)
+                self.errors.append((said - float(y @ self.theta)) / (self.task.noise_std * spread**0.5))
+        self.leads = None
+        return self.inner.after_interval(estimate, block)
+
+
+def spied_learner(setting: Setting, seed: int, errors: list[float]) -> Learner:
+    """Return a fresh learner; `errors` begins anew with it and takes up those of its blocks."""
+    spied = Watched(setting, lambda _, rule: Spied(rule, setting.problem, errors))
+    return watched_learner(setting, spied, seed)
+
+
+def normal_limit(n: int) -> float:
+    """Return what the sum of n independent standard normal numbers exceeds in size with probability 1e-6."""
+    return float(norm.isf(FALSE_ALARM / 2)) * math.sqrt(n)
 
 
 Exact = Any
@@ -455,7 +534,7 @@ class Sums:
 
 @dataclass
 class Block:
-    """An interval as the ledger sees it: what was fixed when it opened, and its own results."""
+    """An interval as the books see it: what was fixed when it opened, and its own results."""
 
     left: int
     own: Sums
@@ -488,35 +567,39 @@ class Block:
         return c @ answer[:, 0], c @ answer[:, 1]
 
 
-class Ledger:
+class Books:
     """Intervals, and either wealth or evidence, from the events of a log.
 
     Args:
         setting: whose log it is; its rule is "betting" or "evidence".
-        lengths: how long each interval was planned, known when it opens.
+        watched: how long each interval was planned.
         V: the regulariser of the evidence rule (d, d), in the user's coordinates.
+        followed: keep books on these candidates alone, and let others say who leads; for very many candidates.
     """
 
-    def __init__(self, setting: Setting, lengths: Sequence[int], V: Array) -> None:
+    def __init__(self, setting: Setting, watched: Watched, V: Array, followed: Sequence[int] | None = None) -> None:
         self.is_betting = setting.options["stopping"] == "betting"
         problem = setting.problem
-        self.X, self.Z = exact(problem.X), exact(problem.answers)
-        self.dim, self.K = problem.dim, len(self.Z)
+        self.x: Callable[[int], Exact] = cache(lambda arm: exact(problem.X[arm]))
+        self.z: Callable[[int], Exact] = cache(lambda b: exact(problem.answers[b]))
+        self.dim = problem.dim
+        self.followed = range(len(problem.answers)) if followed is None else followed
+        self.is_partial = followed is not None
         self.variance = Fraction(problem.noise_std) ** 2
         self.log_price, self.epsilon = -math.log(setting.delta), Fraction(setting.epsilon)
-        self.V, self.lengths = exact(V), lengths
+        self.V, self.watched = exact(V), watched
         self.all = self._nothing()
         self.block: Block | None = None
         self.n_opened = 0
         self.pending: dict[int, deque[Block | None]] = {}
         self.owed: deque[tuple[int, Block | None]] = deque()
-        self.books: dict[int, tuple[list[float], float]] = {}
-        """Per leader with slack, else under 0: log wealth (K,) and the price of a rejection."""
+        self.books: dict[int, tuple[dict[int, float], float]] = {}
+        """Per leader with slack, else under 0: log wealth of each candidate and the price of a rejection."""
         self.answer: int | None = None
         self.evidence = 0.0
         """Of the betting rule after the last block: the least log wealth against another than the leader. Of the
         evidence rule now."""
-        self.highest: dict[int, list[float]] = {}
+        self.highest: dict[int, dict[int, float]] = {}
         """Per leader: the largest evidence it ever had against each candidate while it led."""
 
     def _nothing(self) -> Sums:
@@ -555,34 +638,44 @@ class Ledger:
         return None if A_inv is None else (A_inv @ self.all.b, A_inv)
 
     def _opened(self) -> Block:
-        length = self.lengths[self.n_opened]
+        length, leader = self.watched.lengths[self.n_opened], self.watched.leaders[self.n_opened]
         self.n_opened += 1
         known = self._estimate()
         if known is None:
             return Block(length, self._nothing(), None, None, None)
-        leader = self._leading(known[0])
+        if not self.is_partial:
+            leader = self._leading(known[0])
+        assert leader is not None
         if self._key(leader) not in self.books:
-            j = len(self.books) + 1
-            share = math.log(j * (j + 1)) if self.epsilon else 0.0
-            self.books[self._key(leader)] = [0.0] * self.K, self.log_price + share
+            self.books[self._key(leader)] = self._new_book()
         return Block(length, self._nothing(), leader, *known)
 
     def _key(self, leader: int) -> int:
         return leader if self.epsilon else 0
 
+    def _new_book(self) -> tuple[dict[int, float], float]:
+        j = len(self.books) + 1
+        share = math.log(j * (j + 1)) if self.epsilon else 0.0
+        return dict.fromkeys(self.followed, 0.0), self.log_price + share
+
     def _leading(self, theta: Exact) -> int:
         """Return the best estimate, the first of equals; without slack, of those not rejected."""
         if self.answer is not None:
             return self.answer
-        wealth, price = self.books.get(0, ([0.0] * self.K, 1.0)) if not self.epsilon else ([0.0] * self.K, 1.0)
-        values = self.Z @ theta
-        return max((b for b in range(self.K) if wealth[b] < price), key=lambda b: (values[b], -b))
+        wealth, price = self._new_book() if self.epsilon else self.books.get(0, self._new_book())
+        return max((b for b in self.followed if wealth[b] < price), key=lambda b: (self.z(b) @ theta, -b))
 
     def _tell(self, arm: int, reward: float) -> None:
-        x = self.X[arm]
+        x = self.x(arm)
         self.all.add(x, reward)
         asks = self.pending.get(arm)
-        block = asks.popleft() if asks else None
+        failed = [ask for ask in self.owed if ask[0] == arm]
+        block = None
+        if asks:
+            block = asks.popleft()
+        elif failed:  # an ask given up and not made again yet takes the result
+            self.owed.remove(failed[0])
+            block = failed[0][1]
         if block is not None:
             block.open -= 1
             block.own.add(x, reward)
@@ -596,8 +689,8 @@ class Ledger:
     def _settle(self, block: Block) -> None:
         if block.leader is not None and self.answer is None:
             wealth, price = self.books[self._key(block.leader)]
-            for b in range(self.K):
-                y = self.Z[block.leader] - self.Z[b]
+            for b in self.followed:
+                y = self.z(block.leader) - self.z(b)
                 if b == block.leader or wealth[b] >= price:
                     continue
                 said = block.reads(y)
@@ -605,15 +698,13 @@ class Ledger:
                     m = max(y @ block.theta + self.epsilon, Fraction(0))
                     s2 = self.variance * (y @ block.A_inv @ y)
                     wealth[b] += own_log_bet(said[0] + self.epsilon, self.variance * said[1], m, s2)
-            if all(wealth[b] >= price for b in range(self.K) if b != block.leader):
+            if not self.is_partial and all(wealth[b] >= price for b in self.followed if b != block.leader):
                 self.answer = block.leader
         known = self._estimate()
-        if known is not None:
+        if known is not None and not self.is_partial:
             leader = self._leading(known[0])
-            j = len(self.books) + 1
-            new = self.log_price + (math.log(j * (j + 1)) if self.epsilon else 0.0)
-            wealth, price = self.books.get(self._key(leader), ([0.0] * self.K, new))
-            self.evidence = min(wealth[b] for b in range(self.K) if b != leader) - (price - self.log_price)
+            wealth, price = self.books.get(self._key(leader), self._new_book())
+            self.evidence = min(wealth[b] for b in self.followed if b != leader) - (price - self.log_price)
 
     def _weigh(self) -> None:
         """Compute the evidence of Theorem 1 with kappa = 4, ..., 4^6 and weights like 1/2, ..., 1/64."""
@@ -621,34 +712,35 @@ class Ledger:
         if known is None:
             return
         theta, A_inv = known
-        values = self.Z @ theta
-        leader = max(range(self.K), key=lambda b: (values[b], -b))
+        leader = max(self.followed, key=lambda b: (self.z(b) @ theta, -b))
         pushed = A_inv @ self.V @ A_inv
         prices = []
         for j in range(1, 7):
             ratio = determinant(4**j * self.V + self.all.A) / determinant(4**j * self.V)
             prices.append(math.log(2.0**-j / (1.0 - 2.0**-6)) - 0.5 * math.log(ratio))
-        highest = self.highest.setdefault(leader, [-math.inf] * self.K)
-        now = [math.inf] * self.K
-        for b in range(self.K):
+        highest = self.highest.setdefault(leader, dict.fromkeys(self.followed, -math.inf))
+        now = []
+        for b in self.followed:
             if b == leader:
                 continue
-            y = self.Z[leader] - self.Z[b]
+            y = self.z(leader) - self.z(b)
             top = (y @ theta + self.epsilon) ** 2 / (2 * self.variance)
             q1, q2 = y @ A_inv @ y, y @ pushed @ y
             terms = [price + float(top / (q1 + 4**j * q2)) for j, price in enumerate(prices, start=1)]
-            now[b] = max(terms) + math.log(math.fsum(math.exp(term - max(terms)) for term in terms))
-            highest[b] = max(highest[b], now[b])
-        self.evidence = min(now)
+            now.append(max(terms) + math.log(math.fsum(math.exp(term - max(terms)) for term in terms)))
+            highest[b] = max(highest[b], now[-1])
+        if self.answer is None:
+            self.evidence = min(now)
+            self.answer = leader if self.evidence >= self.log_price else None
 
     def most_evidence(self, leader: int) -> float:
         """Return the evidence with elimination: what each rival was refuted by at its weakest moment at most."""
-        return min(value for b, value in enumerate(self.highest[leader]) if b != leader)
+        return min(value for b, value in self.highest[leader].items() if b != leader)
 
 
 def design_information(learner: Learner) -> Array:
     """Return V of the evidence rule in the user's coordinates: the information of the learner's G-optimal design."""
-    design = learner.white.design  # type: ignore[union-attr]  # arms are rows here
-    rows = learner.arms.gather(design.support)  # type: ignore[union-attr]
-    information: Array = rows.T @ (design.weights[:, None] * rows)
+    view = learner.task.rows
+    rows = view.arms.gather(view.design.support)
+    information: Array = rows.T @ (view.design.weights[:, None] * rows)
     return information

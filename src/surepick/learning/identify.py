@@ -158,8 +158,7 @@ class _Session:
             self._go(earlier, limit)
         except KeyboardInterrupt:
             interrupted = True
-            if not self._is_outside:
-                self._recover()
+            self._recover()
         except PullFailed:
             raise
         except Exception as error:
@@ -220,7 +219,7 @@ class _Session:
     def _measure(self, arm: Arm) -> float | None:
         self._is_outside = True
         try:
-            value = self._pull(arm)
+            self._untold = arm, self._pull(arm)  # in one step: an interrupt right after it must not lose the reward
         except Skipped:
             self._is_outside = False
             return None
@@ -228,9 +227,11 @@ class _Session:
             raise self._failed(
                 f"`pull` must return a number but raised {_said(error)} for {self._label(arm)}", arm
             ) from error
+        value = self._untold[1]
         try:
             reward = check_number("reward", value, needed="one finite number")
         except InvalidInput as error:
+            self._untold = None
             raise self._failed(
                 f"`pull` must return one finite number but returned {reprlib.repr(value)} for {self._label(arm)}", arm
             ) from error
@@ -271,9 +272,13 @@ class _Session:
     def _recover(self) -> None:
         """Bring a learner that was cut off in the middle of a step back to where its log says it is."""
         log = self._learner.log
-        self._learner.replay(log)
+        if not self._is_outside:
+            self._learner.replay(log)
         if self._untold is not None and log[-1] != ("tell", _key(self._untold[0]), self._untold[1]):
-            self._learner.tell(*self._untold)
+            try:
+                self._learner.tell(*self._untold)
+            except InvalidInput:
+                self._untold = None  # what `pull` returned was no reward
 
     def _watch_noise(self, arm: Arm | None = None, *, depth: int = 5) -> None:
         """Warn, once, if the rewards scatter too much for `noise_std`; the user's call is `depth` frames up."""

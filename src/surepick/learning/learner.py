@@ -247,7 +247,7 @@ class Learner:
                 f"`reward` must be at most {LARGEST_REWARD:g} times noise_std = {self.noise_std:g} in size, got "
                 f"{reward:g}; beyond that the noise is lost in rounding. If it stands for a missing value, call `fail`."
             )
-        is_solicited = self._ledger.is_pending(number)
+        is_solicited = self._ledger.is_wanted(number)
         if not is_solicited and self._rule.is_fixed_design and not self.white.is_listed:
             raise InvalidInput(
                 f"stopping={self._rule.name!r} rests on its own fixed design and cannot use an unsolicited result, "

@@ -83,12 +83,25 @@ class Ledger:
         return arm
 
     def is_pending(self, arm: int) -> bool:
-        """Return whether the arm has an ask that could be told or fail."""
+        """Return whether the arm has an ask that could fail."""
         return arm in self._pending
 
+    def is_wanted(self, arm: int) -> bool:
+        """Return whether the arm has an ask that could be told: pending, or failed and not made again yet."""
+        return arm in self._pending or any(owed == arm for owed, _ in self._owed)
+
     def tell(self, arm: int, x: Array, reward: float) -> Block | None:
-        """Take in a result of the oldest pending ask of an arm, if there is one; the block, if that completes it."""
-        interval = self._answered(arm) if arm in self._pending else None
+        """Take in a result of the oldest ask of an arm, if there is one; the block, if that completes it.
+
+        An ask that failed and is not made again yet takes a result too: else giving it up would decide, after a look at
+        a result, whether the result gets bets.
+        """
+        interval = None
+        if arm in self._pending:
+            interval = self._answered(arm)
+        elif self._owed and (failed := next((ask for ask in self._owed if ask[0] == arm), None)) is not None:
+            self._owed.remove(failed)
+            interval = failed[1]
         if interval is None:
             return None
         interval.n_told += 1

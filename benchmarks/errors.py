@@ -1,0 +1,238 @@
+"""Wrong answers in badly organised labs and under attacks, counted in thousands of runs: the long form of the tests.
+
+Run `python -m benchmarks.errors [runs]`; with 2,000 runs per pair about an hour on two cores.
+
+First table: every algorithm under each rule whose label is a proof, at delta = .3, in the labs of
+`tests.statistical.chaos` (batches, disorder, failures, unsolicited results, resumption) in turn; on the arc, where
+nearly every answer is wrong, or, for published rules, on two arms at which these stop. Second table: attacks beside the
+same runs without them. Limits are exact binomial, false alarm 1e-6 each. The last column of the first table is the sum
+of the errors of blocks under the betting rule, over what it exceeds in size about once in a million (`chaos.Spied`).
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import surepick as sp
+from surepick.errors import Skipped
+from surepick.learning.result import Result
+from tests.statistical.chaos import ARC, Habits, Setting, Tally, count, error_limit, normal_limit, trials
+
+N_RUNS = 2000
+N_JOBS = 2
+BATCH = 25
+HORIZONS = {"betting": 60, "evidence": 60, "published": 400}
+N_STEERED, STEERED_HORIZON = 300, 1500  # a steered block gains little, so it takes many
+
+
+class Quitting:
+    """A `pull` on the arc that skips the rest of a block if the first arm of it does not speak for a wrong one.
+
+    It knows the schedule, blocks of four results, and relents after a few attempts: else the block would never end.
+    """
+
+    def __init__(self, run: int, *, is_quitting: bool) -> None:
+        self.rng, self.is_quitting = np.random.default_rng([run, 5]), is_quitting
+        self.results: list[tuple[int, float]] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        t = len(self.results)
+        self.ends, self.first, self.total, self.patience = t + (2 if t < 2 else max(4 - t % 4, 2)), -1, 0.0, 8
+        A = sum((np.outer(ARC.X[arm], ARC.X[arm]) for arm, _ in self.results), np.zeros((2, 2)))
+        self.theta = self.lean = np.zeros(2)
+        if np.linalg.matrix_rank(A) == 2:
+            self.theta = np.linalg.solve(A, sum((r * ARC.X[arm] for arm, r in self.results), np.zeros(2)))
+            self.lean = np.linalg.solve(A, ARC.X[1 if self.theta[1] > 0.0 else 2] - ARC.X[0])
+
+    def __call__(self, arm: int) -> float:
+        """Measure, or give up."""
+        self.first = arm if self.first < 0 else self.first
+        if self.is_quitting and arm != self.first and self.total < 0.0 and self.patience > 0:
+            self.patience -= 1
+            raise Skipped
+        reward = float(ARC.X[arm] @ ARC.theta + self.rng.standard_normal())
+        self.results.append((arm, reward))
+        if arm == self.first:
+            self.total += (reward - float(ARC.X[arm] @ self.theta)) * float(ARC.X[arm] @ self.lean)
+        if len(self.results) == self.ends:
+            self._begin()
+        return reward
+
+
+def sessions(name: str, run: int, *, is_quitting: bool, n_sessions: int, n_pulls: int) -> Result:
+    """Identify in several calls, each going on with the history of the one before."""
+    pull, history = Quitting(run, is_quitting=is_quitting), None
+    for _ in range(n_sessions):
+        result = sp.identify(
+            ARC.X,
+            pull,
+            algorithm=name,
+            stopping="betting",
+            schedule="periodic:4",
+            delta=0.3,
+            seed=run,
+            max_pulls=n_pulls,
+            history=history,
+        )
+        history = result.history
+        if result.stopped:
+            break
+    return result
+
+
+def count_sessions(name: str, runs: range, **how: Any) -> Tally:
+    """Count wrong answers of `sessions`."""
+    total = Tally()
+    for run in runs:
+        result = sessions(name, run, **how)
+        total += Tally(result.stopped and result.best != 0, result.stopped, 1)
+    return total
+
+
+def count_steered(selection: str, runs: range, *, is_steering: bool) -> Tally:
+    """Count wrong answers of `steered`."""
+    total = Tally()
+    for run in runs:
+        learner = steered(selection, run, is_steering=is_steering)
+        total += Tally(learner.stopped and learner.decision.best != 0, learner.stopped, 1)
+    return total
+
+
+def steered(selection: str, run: int, *, is_steering: bool) -> sp.Learner:
+    """Run top-two in a lab that reports every reward, chooses every arm before its reward, and steers blocks.
+
+    In blocks of twelve it wants the wrong leader first. If that does not do well, it wants nothing else, so that the
+    block says nothing about the pair; else the other arm, so that the block counts. Unsolicited results between asks
+    were to bring that about: pulls in proportion make up for those of one arm with asks of the other, draws by counts
+    follow them.
+    """
+    means, rng = np.array([0.02, 0.0]), np.random.default_rng([run, 7])
+    learner = sp.create_learner(
+        "top-two",
+        np.eye(2),
+        selection=selection,
+        stopping="betting",
+        g_mix=0.0,
+        exploration=0.0,
+        schedule="periodic:12",
+        delta=0.1,
+        seed=run,
+    )
+
+    def tell(arm: int) -> float:
+        reward = float(means[arm] + rng.standard_normal())
+        learner.tell(arm, reward)
+        return reward
+
+    for arm in learner.next_arms(2):
+        tell(arm)
+    while not learner.stopped and learner.estimate.n_pulls < STEERED_HORIZON:
+        length, theta = max(12 - learner.estimate.n_pulls % 12, 2), learner.theta
+        total, chosen = 0.0, [0, 0]
+        for place in range(length):
+            if is_steering and theta[1] > theta[0] and place > 0:
+                wanted = 1 if place < length // 2 or total < 0.0 else 0
+                ahead = [learner.counts[arm] + chosen[arm] for arm in (0, 1)]
+                if selection == "ratio":
+                    for _ in range(ahead[wanted] - ahead[1 - wanted] + 1):
+                        tell(1 - wanted)
+                else:
+                    tell(wanted)
+                    tell(wanted)
+            (arm,) = learner.next_arms(1)
+            reward = tell(arm)
+            chosen[arm] += 1
+            total += (reward - float(theta[1])) * (arm == 1)
+            if learner.stopped:
+                break
+    return learner
+
+
+def _counted(work: Callable[..., Any], key: Any, runs: range) -> tuple[Any, Any]:
+    return key, work(runs=runs)
+
+
+def _chaos(setting: Setting, habits: Habits, runs: range) -> tuple[Tally, list[float]]:
+    errors: list[float] = []
+    return count(setting, habits, runs, errors), errors
+
+
+def in_batches(work: dict[Any, tuple[Callable[..., Any], range]]) -> Iterator[tuple[Any, Any]]:
+    """Yield (key, counted) of all batches of runs, in any order."""
+    from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 - `make bench` of others needs none
+
+    tasks = [
+        delayed(_counted)(what, key, runs[start : start + BATCH])
+        for key, (what, runs) in work.items()
+        for start in range(0, len(runs), BATCH)
+    ]
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        yield from Parallel(n_jobs=N_JOBS, return_as="generator_unordered")(tasks)
+
+
+def chaos_table(n_runs: int) -> None:
+    """Print wrong answers (answers) per algorithm and rule."""
+    work: dict[Any, tuple[Callable[..., Any], range]] = {}
+    tallies: dict[tuple[str, str], Tally] = {}
+    for rule, horizon in HORIZONS.items():
+        for place, (setting, habits) in enumerate(trials(rule, horizon=horizon)):
+            n = len(range(place % 3, n_runs, 3))  # three labs share the runs of an algorithm
+            first = 100_000 * place
+            key = rule, setting.algorithm, habits.name
+            work[key] = partial(_chaos, setting, habits), range(first, first + n)
+            tallies[setting.algorithm, rule] = Tally()
+    errors: dict[str, list[float]] = {}
+    for (rule, name, _), (tally, found) in in_batches(work):
+        tallies[name, rule] += tally
+        if rule == "betting":
+            errors.setdefault(name, []).extend(found)
+    print(f"wrong (answers) in {n_runs} runs, delta .3, limit {error_limit(n_runs)}")
+    print(f"{'algorithm':20s}" + "".join(f"{rule:>16s}" for rule in HORIZONS) + f"{'blocks':>10s}{'sum/limit':>11s}")
+    for name in sp.algorithms.names():
+        cells = [tallies.get((name, rule)) for rule in HORIZONS]
+        shown = ["-" if cell is None else f"{cell.wrong} ({cell.stopped})" for cell in cells]
+        own = errors[name]
+        print(
+            f"{name:20s}" + "".join(f"{cell:>16s}" for cell in shown) + f"{len(own):10d}"
+            f"{sum(own) / normal_limit(len(own)):11.2f}",
+            flush=True,
+        )
+
+
+def attack_table(n_runs: int) -> None:
+    """Print wrong answers with and without each attack."""
+    n_fewer, n_steered = max(n_runs // 4, 1), min(N_STEERED, n_runs)
+    work: dict[Any, tuple[Callable[..., Any], range]] = {}
+    for name in ("rage", "lazy-track-and-stop"):
+        for label, n_sessions, n_pulls in (("one session", 1, 300), ("16 sessions", 16, 19)):
+            for is_quitting in (False, True):
+                counted = partial(count_sessions, name, is_quitting=is_quitting, n_sessions=n_sessions, n_pulls=n_pulls)
+                work[f"rest of a block given up, {name}, {label}", is_quitting, 0.3] = counted, range(n_fewer)
+    for selection in ("ratio", "ids"):
+        for is_steering in (False, True):
+            key = f"blocks steered, top-two {selection}", is_steering, 0.1
+            work[key] = partial(count_steered, selection, is_steering=is_steering), range(n_steered)
+    tallies: dict[Any, Tally] = {}
+    for key, tally in in_batches(work):
+        tallies[key] = tallies.get(key, Tally()) + tally
+    print(f"\n{'attack':58s}{'delta':>6s}{'runs':>6s}{'limit':>6s}{'without':>12s}{'with it':>12s}")
+    for label, is_on, delta in work:
+        if is_on:
+            continue
+        cells = [tallies[label, attacked, delta] for attacked in (False, True)]
+        shown = "".join(f"{f'{cell.wrong} ({cell.stopped})':>12s}" for cell in cells)
+        print(f"{label:58s}{delta:6.1f}{cells[0].runs:6d}{error_limit(cells[0].runs, delta):6d}{shown}", flush=True)
+
+
+def main(n_runs: int = N_RUNS) -> None:
+    """Print both tables."""
+    chaos_table(n_runs)
+    attack_table(n_runs)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:2]))
