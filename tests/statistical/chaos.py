@@ -615,7 +615,14 @@ class Books:
             case ("tell", arm, reward):
                 self._tell(arm, reward)
             case ("fail", arm):
-                self.owed.append((arm, self.pending[arm].popleft()))
+                self.owed.append((arm, self._answered(arm)))
+
+    def _answered(self, arm: int) -> Block | None:
+        """Take out the oldest ask of an arm that belongs to a block, else the oldest."""
+        asks = self.pending[arm]
+        first = next((ask for ask in asks if ask is not None), None)
+        asks.remove(first)
+        return first
 
     def _ask(self, arm: int) -> None:
         block = self.block
@@ -668,14 +675,14 @@ class Books:
     def _tell(self, arm: int, reward: float) -> None:
         x = self.x(arm)
         self.all.add(x, reward)
-        asks = self.pending.get(arm)
+        asks = self.pending.get(arm, deque())
         failed = [ask for ask in self.owed if ask[0] == arm]
         block = None
-        if asks:
-            block = asks.popleft()
-        elif failed:  # an ask given up and not made again yet takes the result
+        if failed and not any(asks):  # given up, and not made again yet
             self.owed.remove(failed[0])
             block = failed[0][1]
+        elif asks:
+            block = self._answered(arm)
         if block is not None:
             block.open -= 1
             block.own.add(x, reward)

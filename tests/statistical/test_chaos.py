@@ -86,7 +86,7 @@ def test_wealth_and_evidence_are_what_the_log_says(name: str, rule: str) -> None
     number = sp.algorithms.names().index(name)
     options: dict[str, Any] = {"stopping": rule} | ({"elimination": False} if rule == "evidence" else {})
     # Exact evidence takes its time: after every pull, against every rival.
-    problem, horizon = (THREE, 60) if rule == "betting" else (ARC, 30)
+    problem, horizon = (THREE, 100) if rule == "betting" else (ARC, 30)
     problem = BASIS if name == "track-and-stop" else problem
     setting = Setting(algorithm=name, problem=problem, options=options, horizon=horizon)
     audit = Audit(setting, seed=100 + number)

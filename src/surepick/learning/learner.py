@@ -238,7 +238,7 @@ class Learner:
         self._ledger.open(Block(np.zeros((dim, dim)), np.zeros(dim), *known), length)
 
     def tell(self, arm: Arm, reward: float) -> None:
-        """Take in a result, asked for or not. Of several pending asks of an arm the oldest is answered."""
+        """Take in a result, asked for or not. Of several asks of an arm the oldest of the interval is answered first."""
         number = self.white.number_of(arm)
         if not (type(reward) is float and math.isfinite(reward)):
             reward = check_number("reward", reward, needed="one measured number")
@@ -269,7 +269,7 @@ class Learner:
             self._close(block)
 
     def fail(self, arm: Arm) -> None:
-        """Give up the oldest pending ask of an arm; it will be asked for again.
+        """Give up a pending ask of an arm, the oldest of the interval first; it will be asked for again.
 
         Any reason will do but the value itself: a broken plate, a time limit, even what other measurements said. A
         value that was seen must be told. An arm that cannot be measured at all does not belong among the arms.

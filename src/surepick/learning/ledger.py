@@ -91,17 +91,18 @@ class Ledger:
         return arm in self._pending or any(owed == arm for owed, _ in self._owed)
 
     def tell(self, arm: int, x: Array, reward: float) -> Block | None:
-        """Take in a result of the oldest ask of an arm, if there is one; the block, if that completes it.
+        """Take in a result of an ask of the arm, if there is one; the block, if that completes it.
 
-        An ask that failed and is not made again yet takes a result too: else giving it up would decide, after a look at
-        a result, whether the result gets bets.
+        Asks of the interval come first, those that failed and are not made again yet included: else giving asks up
+        would decide, after a look at a result, whether the result gets bets.
         """
-        interval = None
-        if arm in self._pending:
-            interval = self._answered(arm)
-        elif self._owed and (failed := next((ask for ask in self._owed if ask[0] == arm), None)) is not None:
+        asks, interval = self._pending.get(arm), None
+        failed = next((ask for ask in self._owed if ask[0] == arm), None) if self._owed else None
+        if failed is not None and not (asks and any(asks)):
             self._owed.remove(failed)
             interval = failed[1]
+        elif asks is not None:
+            interval = self._answered(arm)
         if interval is None:
             return None
         interval.n_told += 1
@@ -118,7 +119,9 @@ class Ledger:
 
     def _answered(self, arm: int) -> _Interval | None:
         asks = self._pending[arm]
-        interval = asks.popleft()
+        place = next((place for place, ask in enumerate(asks) if ask is not None), 0)
+        interval = asks[place]
+        del asks[place]
         if not asks:
             del self._pending[arm]
         return interval
