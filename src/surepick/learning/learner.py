@@ -238,7 +238,7 @@ class Learner:
         self._ledger.open(Block(np.zeros((dim, dim)), np.zeros(dim), *known), length)
 
     def tell(self, arm: Arm, reward: float) -> None:
-        """Take in a result, asked for or not. Of several asks of an arm the oldest of the interval is answered first."""
+        """Take in a result, asked for or not; of several asks of an arm the oldest of the interval is answered."""
         number = self.white.number_of(arm)
         if not (type(reward) is float and math.isfinite(reward)):
             reward = check_number("reward", reward, needed="one measured number")
