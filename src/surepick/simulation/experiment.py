@@ -10,15 +10,16 @@ import inspect
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import numpy as np
 
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
+from surepick.simulation import toml_table as toml
 from surepick.simulation.one_run import AnyProblem
 
 FORMAT = 1
@@ -44,15 +45,24 @@ EXPERIMENTS: Any = resources.files("surepick.simulation") / "experiments"
 QUANTITIES = ("n_pulls", "seconds", "support")
 """Columns of the runs that published figures can be about."""
 
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+_FOLDER = toml.matching(_NAME, "letters, digits, dots and dashes: it becomes the name of a folder")
+_PLUGIN = toml.matching(r".+\.py:[^\W\d]\w*", 'a file and a class such as "own.py:Class"')
+_KNOWS = toml.Kind(f"some of {', '.join(KNOWLEDGE)}", lambda value: toml.is_list(value, [*KNOWLEDGE].__contains__))
+_RISKS = toml.Kind(
+    "a list of one or more different numbers such as [0.05]",
+    lambda value: toml.is_list(value, toml.is_number) and len(set(value)) == len(value) > 0,
+)
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemSpec:
     """One entry of [[problems]]."""
 
-    name: str
-    redraw: bool
-    arguments: Mapping[str, Sequence[Any]]
+    name: Annotated[str, toml.one_of(GENERATORS)]
+    redraw: toml.Flag = False
+    arguments: Annotated[Mapping[str, Sequence[Any]], toml.TABLE] = field(default_factory=dict)
     """Every argument with its values."""
 
     def grid(self) -> list[dict[str, Any]]:
@@ -90,14 +100,14 @@ class Plugin:
 class AlgorithmSpec:
     """One entry of [[algorithms]]."""
 
-    label: str
-    name: str
-    options: Mapping[str, Any]
-    knows: tuple[str, ...]
-    only: Mapping[str, Any]
-    plugin: Plugin | None
-    baseline: str
-    bounds: bool
+    label: toml.Text
+    name: toml.Text = ""
+    options: toml.Table = field(default_factory=dict)
+    knows: Annotated[tuple[str, ...], _KNOWS] = ()
+    only: toml.Table = field(default_factory=dict)
+    plugin: Annotated[Plugin | None, _PLUGIN] = None
+    baseline: toml.Text = ""
+    bounds: toml.Flag = True
 
 
 @final
@@ -105,14 +115,14 @@ class AlgorithmSpec:
 class Published:
     """One entry of [[published]]: somebody else's mean, to compare ours with."""
 
-    algorithm: str
-    problem: Mapping[str, Any]
-    mean: float
-    se: float | None
-    quantity: str
-    delta: float | None
-    source: str
-    note: str
+    algorithm: toml.Text
+    problem: toml.Table = field(default_factory=dict)
+    mean: Annotated[float, toml.NUMBER]
+    se: Annotated[float | None, toml.NUMBER] = None
+    quantity: Annotated[str, toml.one_of(QUANTITIES)] = QUANTITIES[0]
+    delta: Annotated[float | None, toml.NUMBER] = None
+    source: toml.Text
+    note: toml.Text = ""
     figures: str = ""
     """Name of the published table it is from, if from one."""
 
@@ -120,6 +130,16 @@ class Published:
         """Whether the figure belongs to this cell."""
         wanted = self.problem if self.delta is None else {**self.problem, "delta": self.delta}
         return self.algorithm == cell.algorithm.label and matches(wanted, cell.problem, cell.arguments, cell.delta)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedTable:
+    """One entry of [[published]] that stands for a whole table of experiments/published.csv."""
+
+    algorithm: toml.Text
+    figures: toml.Text
+    note: toml.Text = ""
 
 
 @final
@@ -166,19 +186,19 @@ class Cell:
 class Experiment:
     """An experiment as written in its file."""
 
-    name: str
-    title: str
-    about: str
-    delta: tuple[float, ...]
-    n_runs: int
-    quick_runs: int
-    seed: int
-    own_seeds: bool
-    max_pulls: int
-    bounds: bool
-    problems: tuple[ProblemSpec, ...]
-    algorithms: tuple[AlgorithmSpec, ...]
-    published: tuple[Published, ...]
+    name: Annotated[str, _FOLDER]
+    title: toml.Text
+    about: toml.Text = ""
+    delta: Annotated[tuple[float, ...], _RISKS]
+    n_runs: toml.Count
+    quick_runs: toml.Count
+    seed: Annotated[int, toml.count(0)]
+    own_seeds: toml.Flag = False
+    max_pulls: toml.Count
+    bounds: toml.Flag = False
+    problems: Annotated[tuple[ProblemSpec, ...], toml.tables("problems")]
+    algorithms: Annotated[tuple[AlgorithmSpec, ...], toml.tables("algorithms")]
+    published: Annotated[tuple[Published, ...], toml.tables("published")] = ()
     text: str
     """The file itself."""
 

@@ -25,7 +25,6 @@ def published_tables() -> dict[str, list[Published]]:
             quantity=row["quantity"],
             delta=float(row["delta"]),
             source=row["source"],
-            note="",
             figures=row["figures"],
         )
         tables.setdefault(figure.figures, []).append(figure)

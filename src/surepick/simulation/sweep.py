@@ -147,7 +147,7 @@ def job_of(cell: Cell) -> Job:
 
 @lru_cache(N_INSTANCES)
 def _instance(name: str, arguments: str, delta: float, bounds: bool) -> Instance:  # noqa: FBT001 (of `job_of`)
-    spec, values = ProblemSpec(name=name, redraw=False, arguments={}), json.loads(arguments)
+    spec, values = ProblemSpec(name=name), json.loads(arguments)
     return prepared(spec.draw(values, 0), delta=delta, epsilon=spec.slack(values), bounds=bounds)
 
 
