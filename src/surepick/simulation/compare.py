@@ -18,13 +18,13 @@ import numpy as np
 import scipy
 
 from surepick.errors import InvalidInput
-from surepick.simulation.table import columns_by_cell
+from surepick.simulation.store import read_cells
 
 LEVEL = 0.05
 
 Verdict = Literal["identical", "noise", "changed", "too few runs"]
 Identity = tuple[str, str, str, float]
-IDENTITY = ("problem", "arguments", "algorithm", "delta")
+COLUMNS = ("problem", "arguments", "algorithm", "delta", "run", "seed", "n_pulls", "stopped", "correct", "seconds")
 
 
 class Side(NamedTuple):
@@ -39,7 +39,7 @@ class Side(NamedTuple):
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CellChange:
     """A cell that both tables have."""
 
@@ -102,7 +102,7 @@ def compare(first: Path, second: Path, *, level: float = LEVEL) -> Comparison:
             verdict = "changed"
         cells.append(
             CellChange(
-                **dict(zip(IDENTITY, identity, strict=True)),  # type: ignore[arg-type]
+                *identity,
                 first=_side(a),
                 second=_side(b),
                 is_paired=is_paired,
@@ -123,8 +123,8 @@ def compare(first: Path, second: Path, *, level: float = LEVEL) -> Comparison:
 def _cells(path: Path) -> dict[Identity, _Cell]:
     """The cells of a table, in its order."""
     cells: dict[Identity, _Cell] = {}
-    for columns in columns_by_cell(path).values():
-        problem, arguments, algorithm, delta = (columns[name][0] for name in IDENTITY)
+    for _, columns in read_cells(path, COLUMNS):
+        problem, arguments, algorithm, delta = (columns[name][0] for name in COLUMNS[:4])
         identity = (str(problem), str(arguments), str(algorithm), float(delta))
         if identity in cells:
             raise InvalidInput(f"{path} has two kinds of runs of {_name(identity)}; make it again in a new folder.")

@@ -89,12 +89,7 @@ class Runs:
 
     def error_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Exact (Clopper-Pearson) interval of the probability of a wrong answer."""
-        if not 0.0 < level < 1.0:
-            raise InvalidInput(f"`level` must be strictly between 0 and 1, got {level!r}; 0.95 is the usual choice.")
-        wrong, right, tail = self.n_errors, self.n_runs - self.n_errors, (1.0 - level) / 2.0
-        low = float(scipy.stats.beta.ppf(tail, wrong, right + 1)) if wrong else 0.0
-        high = float(scipy.stats.beta.ppf(1.0 - tail, wrong + 1, right)) if right else 1.0
-        return low, high
+        return error_interval(self.n_errors, self.n_runs, level)
 
     @property
     def ratio(self) -> Array:
@@ -165,3 +160,13 @@ class Runs:
 
     def __repr__(self) -> str:
         return self.summary()
+
+
+def error_interval(n_errors: int, n_runs: int, level: float = 0.95) -> tuple[float, float]:
+    """Exact (Clopper-Pearson) interval of the probability of an error of which so many were seen."""
+    if not 0.0 < level < 1.0:
+        raise InvalidInput(f"`level` must be strictly between 0 and 1, got {level!r}; 0.95 is the usual choice.")
+    n_right, tail = n_runs - n_errors, (1.0 - level) / 2.0
+    low = float(scipy.stats.beta.ppf(tail, n_errors, n_right + 1)) if n_errors else 0.0
+    high = float(scipy.stats.beta.ppf(1.0 - tail, n_errors + 1, n_right)) if n_right else 1.0
+    return low, high

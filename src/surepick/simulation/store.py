@@ -15,8 +15,10 @@ import math
 import sqlite3
 import tomllib
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -105,7 +107,7 @@ class Store:
         if is_new:
             self._db.execute(f"CREATE TABLE cells ({', '.join(_OF_CELL)}, place, PRIMARY KEY (key))")
             self._db.execute(f"CREATE TABLE runs ({', '.join(_OF_RUN)}, crc, PRIMARY KEY (key, run)) WITHOUT ROWID")
-            for table in _groups(self.folder / TABLE):
+            for table in _groups(self.folder / TABLE) if (self.folder / TABLE).exists() else ():
                 rows = table.to_pylist()
                 self._insert("cells", [(*(row[name] for name in _OF_CELL), None) for row in rows])
                 self._insert("runs", map(_checked, rows))
@@ -227,14 +229,27 @@ def check_table(path: Path) -> Any:
     return file
 
 
-def _groups(path: Path) -> Iterator[Any]:
-    """Read a table in pieces; none if there is no table."""
-    if not path.exists():
-        return
+def read_cells(path: Path, names: Sequence[str] = tuple(_COLUMNS)) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Read these columns as arrays, cell by cell with its key; no more than a cell and a group is in memory."""
+    for key, pieces in groupby(_pieces(path, names), key=itemgetter(0)):
+        tables = [table for _, table in pieces]
+        yield key, {name: np.concatenate([table[name].to_numpy() for table in tables]) for name in names}
+
+
+def _pieces(path: Path, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Rows of one cell and of one group of the table, with the key of the cell."""
+    for table in _groups(path, ["key", *names]):
+        keys = table["key"].to_numpy()
+        edges = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
+        yield from ((str(keys[start]), table.slice(start, end - start)) for start, end in pairwise(edges))
+
+
+def _groups(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
+    """Read a table in pieces."""
     with check_table(path) as file:
         try:
             for number in range(file.num_row_groups):
-                yield file.read_row_group(number, use_threads=False)
+                yield file.read_row_group(number, columns=names, use_threads=False)
         except (OSError, _arrow().ArrowException) as error:
             raise damaged(path) from error
 
