@@ -95,8 +95,8 @@ def test_welch_finds_a_difference_between_seeds(tmp_path: Path) -> None:
 
 def test_wrong_answers_are_counted_exactly(tmp_path: Path) -> None:
     """In pairs the sign test of the runs that changed sides, else Fisher's test; each times two tests."""
-    paired = compare(table(tmp_path / "a", wrong=[0]), table(tmp_path / "b", wrong=range(10)))
-    assert only(paired)[2] == pytest.approx(2 * 2 * 0.5**9)
+    paired = compare(table(tmp_path / "a", wrong=[0, 10]), table(tmp_path / "b", wrong=range(10)))
+    assert only(paired)[2] == pytest.approx(2 * 2 * (1 + 10) * 0.5**10)  # at most one of the ten that changed
     assert only(paired)[0] == "changed"
     apart = compare(table(tmp_path / "a", wrong=[0]), table(tmp_path / "b", wrong=range(10), seed=8))
     assert only(apart)[2] == pytest.approx(2 * stats.fisher_exact(np.array([[1, 39], [10, 30]])).pvalue)
