@@ -18,6 +18,7 @@ import numpy as np
 import scipy
 
 from surepick.errors import InvalidInput
+from surepick.simulation.experiment import call_of
 from surepick.simulation.store import read_cells
 
 LEVEL = 0.05
@@ -164,12 +165,6 @@ def _side(cell: _Cell) -> Side:
     )
 
 
-def cell_name(problem: str, arguments: str) -> str:
-    """A problem with its arguments, as a call."""
-    values: dict[str, Any] = json.loads(arguments)
-    return f"{problem}({', '.join(f'{name}={value}' for name, value in values.items())})"
-
-
 def _name(identity: Identity) -> str:
     problem, arguments, algorithm, delta = identity
-    return f"{algorithm} on {cell_name(problem, arguments)} at delta {delta:g}"
+    return f"{algorithm} on {call_of(problem, json.loads(arguments))} at delta {delta:g}"

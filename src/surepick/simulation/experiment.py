@@ -67,9 +67,8 @@ class ProblemSpec:
 
     def grid(self) -> list[dict[str, Any]]:
         """All combinations, the last argument running fastest."""
-        return [
-            dict(zip(self.arguments, values, strict=True)) for values in itertools.product(*self.arguments.values())
-        ]
+        points = itertools.product(*self.arguments.values())
+        return [dict(zip(self.arguments, point, strict=True)) for point in points]
 
     def draw(self, arguments: Mapping[str, Any], seed: int) -> AnyProblem:
         """Make the problem at one point of the grid; `seed` counts only if it is redrawn."""
@@ -177,8 +176,7 @@ class Cell:
         return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
     def __str__(self) -> str:
-        arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
-        return f"{self.algorithm.label} on {self.problem.name}({arguments}) at delta {self.delta:g}"
+        return f"{self.algorithm.label} on {call_of(self.problem.name, self.arguments)} at delta {self.delta:g}"
 
 
 @final
@@ -227,6 +225,11 @@ def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[
     """Whether a problem has the wanted arguments, each a value or a list; `name` and `delta` count as such."""
     own = {**arguments, "name": problem.name, "delta": delta}
     return all(name in own and own[name] in values_of(value) for name, value in wanted.items())
+
+
+def call_of(problem: str, arguments: Mapping[str, Any]) -> str:
+    """A problem with its arguments, as a call."""
+    return f"{problem}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
 
 
 def canonical_json(value: Any) -> str:

@@ -107,11 +107,10 @@ def parse_experiment(text: str, origin: str, *folders: Path) -> Experiment:
     top["published"] = tuple(figure for entry in entries("published") for figure in _published(*entry))
     experiment = Experiment(**top, text=text)
     cells = experiment.cells()
+    fitting = tuple(figure for figure in experiment.published if any(map(figure.is_about, cells)))
     with saying(origin):
-        _check_algorithms(experiment, cells)
-        fitting = [figure for figure in experiment.published if any(map(figure.is_about, cells))]
-        _check_published(experiment, fitting)
-    return replace(experiment, published=tuple(fitting))
+        _check_together(experiment, cells, fitting)
+    return replace(experiment, published=fitting)
 
 
 def _problem(entry: dict[str, Any], where: str) -> ProblemSpec:
@@ -188,7 +187,7 @@ def _published(entry: dict[str, Any], where: str) -> list[Published]:
     return [replace(figure, **values) for figure in tables[values["figures"]]]
 
 
-def _check_algorithms(experiment: Experiment, cells: Sequence[Cell]) -> None:
+def _check_together(experiment: Experiment, cells: Sequence[Cell], fitting: Sequence[Published]) -> None:
     """What no entry can know alone."""
     specs = experiment.algorithms
     labels = [spec.label for spec in specs]
@@ -208,14 +207,9 @@ def _check_algorithms(experiment: Experiment, cells: Sequence[Cell]) -> None:
         other = seen.setdefault(cell.key, cell)
         if other is not cell:
             raise InvalidInput(f"the cells of an experiment must differ, got the same runs twice: {other}; {cell}.")
-
-
-def _check_published(experiment: Experiment, fitting: Sequence[Published]) -> None:
-    labels = [spec.label for spec in experiment.algorithms]
     for figure in experiment.published:
         # Of a whole table it is enough that its algorithm is there.
         if figure not in fitting and not (figure.figures and figure.algorithm in labels):
-            raise InvalidInput(
-                f"a published figure needs a cell to stand beside, got {figure.algorithm!r} with "
-                f"{dict(figure.problem)}; look at the labels and arguments."
-            )
+            came = f"{figure.algorithm!r} with {dict(figure.problem)}"
+            needed = "a published figure needs a cell to stand beside"
+            raise InvalidInput(f"{needed}, got {came}; look at the labels and arguments.")

@@ -105,6 +105,11 @@ class Problem:
             raise InvalidInput("`min_gap` needs at least two answers to compare, got 1; add arms or candidates.")
         return float(np.delete(self.gaps, self.best).min())
 
+    def loss(self, answer: int) -> float:
+        """What an answer loses against the best; nothing if it is a copy of it, whatever rounding says."""
+        is_copy = np.array_equal(self.answers[answer], self.answers[self.best])
+        return 0.0 if is_copy else float(self.gaps[answer])
+
     def pull(self, arm: int, rng: np.random.Generator) -> float:
         """Reward of one pull of row `arm` of X."""
         return float(self.X[arm] @ self.theta + self.noise_std * rng.standard_normal())

@@ -34,9 +34,7 @@ class Estimated(NamedTuple):
     se: float
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class Compared(NamedTuple):
     """A published figure beside ours."""
 
     published: Published

@@ -96,8 +96,8 @@ class Store:
             self._db.execute("PRAGMA synchronous = NORMAL")
             with self._transaction():
                 self._set_up([cell_columns(cell) for cell in experiment.cells()])
-                if not _check_owner(folder, experiment):
-                    _save_experiment(folder, experiment)
+                _check_owner(folder, experiment)
+                _save_experiment(folder, experiment)
             stack.pop_all()
 
     def _set_up(self, cells: list[Row]) -> None:
@@ -229,7 +229,7 @@ def check_table(path: Path) -> Any:
     return file
 
 
-def read_cells(path: Path, names: Sequence[str] = tuple(_COLUMNS)) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Read these columns as arrays, cell by cell with its key; no more than a cell and a group is in memory."""
     for key, pieces in groupby(_pieces(path, names), key=itemgetter(0)):
         tables = [table for _, table in pieces]
@@ -257,9 +257,8 @@ def _groups(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
 def damaged(path: Path) -> SurepickError:
     """The error for a file that cannot be read."""
     kind, other = ("SQLite", TABLE) if path.name == DATABASE else ("Parquet", DATABASE)
-    return SurepickError(
-        f"{path} is damaged or no {kind} file; move it away, and it is made again from {other} if that is there."
-    )
+    remedy = f"move it away, and it is made again from {other} if that is there"
+    return SurepickError(f"{path} is damaged or no {kind} file; {remedy}.")
 
 
 def _nobodys(folder: Path) -> InvalidInput:
@@ -281,35 +280,30 @@ def _in_words(path: Path) -> Iterator[None]:
         raise SurepickError(text) from error
 
 
-def _check_owner(folder: Path, experiment: Experiment) -> bool:
-    """Whether the folder has exactly this experiment already; refuses folders of something else."""
+def _check_owner(folder: Path, experiment: Experiment) -> None:
+    """Refuse folders of something else."""
     path = folder / EXPERIMENT
     if not path.exists():
         if (folder / TABLE).exists():
             raise _nobodys(folder)
-        return False
+        return
     try:
         name = tomllib.loads(path.read_text("utf-8")).get("name")
     except (OSError, ValueError) as error:
         raise SurepickError(f"{path} is damaged; put the experiment there again, or move it away.") from error
     if name != experiment.name:
-        raise InvalidInput(
-            f"{folder} belongs to the experiment {name!r}, got {experiment.name!r}; choose another folder."
-        )
-    return all(
-        file.exists() and file.read_text("utf-8") == content for file, content in _files(folder, experiment).items()
-    )
+        mine = f"belongs to the experiment {name!r}, got {experiment.name!r}"
+        raise InvalidInput(f"{folder} {mine}; choose another folder.")
 
 
 def _save_experiment(folder: Path, experiment: Experiment) -> None:
-    for file, content in _files(folder, experiment).items():
-        with replacing(file, is_only_writer=True) as path:
-            path.write_text(content, "utf-8")
-
-
-def _files(folder: Path, experiment: Experiment) -> dict[Path, str]:
-    sources = {folder / spec.plugin.file.name: spec.plugin.source for spec in experiment.algorithms if spec.plugin}
-    return {**sources, folder / EXPERIMENT: experiment.text}
+    """Write the plug-ins and the experiment, as far as they are not there as they are."""
+    sources = {spec.plugin.file.name: spec.plugin.source for spec in experiment.algorithms if spec.plugin}
+    for name, content in {**sources, EXPERIMENT: experiment.text}.items():
+        file = folder / name
+        if not file.exists() or file.read_text("utf-8") != content:
+            with replacing(file, is_only_writer=True) as path:
+                path.write_text(content, "utf-8")
 
 
 def _arrow() -> Any:
