@@ -151,8 +151,7 @@ class Store:
 
     def export(self) -> None:
         """Write the table, unless it has all runs."""
-        import pyarrow.parquet as pq  # noqa: PLC0415 (optional)
-
+        pa = _arrow()
         with _in_words(self.folder / DATABASE):
             has_runs = self._db.execute("SELECT 1 FROM runs").fetchone() is not None
             if not has_runs or (self._is_settled and (self.folder / TABLE).exists()):
@@ -163,12 +162,12 @@ class Store:
             )
             with (
                 replacing(self.folder / TABLE, is_only_writer=True) as path,
-                pq.ParquetWriter(path, schema(), compression="zstd", write_page_checksum=True) as writer,
+                pa.parquet.ParquetWriter(path, schema(), compression="zstd", write_page_checksum=True) as writer,
             ):
                 while rows := [_restored(row) for row in found.fetchmany(GROUP)]:
-                    writer.write_table(_arrow().Table.from_pylist(rows, schema=schema()))
+                    writer.write_table(pa.Table.from_pylist(rows, schema=schema()))
             self._is_settled = True
-        _arrow().default_memory_pool().release_unused()
+        pa.default_memory_pool().release_unused()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -215,10 +214,8 @@ def check_table(path: Path) -> Any:
         SurepickError: there is none, it is damaged, or it holds something else.
     """
     pa = _arrow()
-    import pyarrow.parquet as pq  # noqa: PLC0415 (optional)
-
     try:
-        file = pq.ParquetFile(path, page_checksum_verification=True)
+        file = pa.parquet.ParquetFile(path, page_checksum_verification=True)
     except FileNotFoundError as error:
         raise SurepickError(f"there is no {path}; sweep the experiment first.") from error
     except (OSError, pa.ArrowException) as error:
@@ -308,7 +305,7 @@ def _save_experiment(folder: Path, experiment: Experiment) -> None:
 
 def _arrow() -> Any:
     try:
-        import pyarrow as pa  # noqa: PLC0415 (optional)
+        import pyarrow.parquet  # noqa: PLC0415 (optional)
     except ImportError as error:
         raise SurepickError("keeping runs needs pyarrow; install surepick[bench].") from error
-    return pa
+    return pyarrow
