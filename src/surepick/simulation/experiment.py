@@ -11,9 +11,8 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, final
+from typing import Annotated, Any, NamedTuple, final
 
 import numpy as np
 
@@ -38,9 +37,6 @@ KNOWLEDGE = {
     "reward_bound": lambda problem: float(np.abs(problem.X @ problem.theta).max()),
 }
 """What an algorithm may be told about the problem: theta itself, its norm, or the largest size of a mean reward."""
-
-EXPERIMENTS: Any = resources.files("surepick.simulation") / "experiments"
-"""Folder of the experiments that come with the package, and of published.csv."""
 
 QUANTITIES = ("n_pulls", "seconds", "support")
 """Columns of the runs that published figures can be about."""
@@ -84,9 +80,7 @@ class ProblemSpec:
         return 0.0 if is_own else float(arguments.get("epsilon", 0.0))
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plugin:
+class Plugin(NamedTuple):
     """An algorithm in a file of the user's; the source travels with it, to processes on other machines too."""
 
     file: Path
@@ -129,16 +123,6 @@ class Published:
         """Whether the figure belongs to this cell."""
         wanted = self.problem if self.delta is None else {**self.problem, "delta": self.delta}
         return self.algorithm == cell.algorithm.label and matches(wanted, cell.problem, cell.arguments, cell.delta)
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedTable:
-    """One entry of [[published]] that stands for a whole table of experiments/published.csv."""
-
-    algorithm: toml.Text
-    figures: toml.Text
-    note: toml.Text = ""
 
 
 @final
@@ -224,7 +208,7 @@ class Experiment:
 def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[str, Any], delta: float) -> bool:
     """Whether a problem has the wanted arguments, each a value or a list; `name` and `delta` count as such."""
     own = {**arguments, "name": problem.name, "delta": delta}
-    return all(name in own and own[name] in values_of(value) for name, value in wanted.items())
+    return all(name in own and own[name] in toml.values_of(value) for name, value in wanted.items())
 
 
 def call_of(problem: str, arguments: Mapping[str, Any]) -> str:
@@ -238,8 +222,3 @@ def canonical_json(value: Any) -> str:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     except TypeError as error:  # TOML has dates
         raise InvalidInput(f"arguments and options must be numbers, texts, lists or tables: {error}.") from error
-
-
-def values_of(value: Any) -> list[Any]:
-    """Return what an argument stands for: the values of a list, or one."""
-    return list(value) if isinstance(value, list) else [value]

@@ -47,21 +47,9 @@ from typing import Any
 from surepick.algorithms import names as algorithms
 from surepick.core.checks import check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput
-from surepick.simulation.experiment import (
-    EXPERIMENTS,
-    GENERATORS,
-    KNOWLEDGE,
-    AlgorithmSpec,
-    Cell,
-    Experiment,
-    Plugin,
-    ProblemSpec,
-    Published,
-    PublishedTable,
-    values_of,
-)
-from surepick.simulation.published import published_tables
-from surepick.simulation.toml_table import check_table, refused, saying
+from surepick.simulation.experiment import GENERATORS, KNOWLEDGE, AlgorithmSpec, Cell, Experiment, Plugin, ProblemSpec
+from surepick.simulation.published import EXPERIMENTS, read_published
+from surepick.simulation.toml_table import check_table, refused, saying, values_of
 
 
 def named_experiments() -> list[str]:
@@ -104,13 +92,13 @@ def parse_experiment(text: str, origin: str, *folders: Path) -> Experiment:
         top["delta"] = tuple(check_delta(float(value)) for value in top["delta"])
     top["problems"] = tuple(_problem(*entry) for entry in entries("problems"))
     top["algorithms"] = _expanded([_algorithm(*entry, folders) for entry in entries("algorithms")])
-    top["published"] = tuple(figure for entry in entries("published") for figure in _published(*entry))
+    top["published"] = tuple(figure for entry in entries("published") for figure in read_published(*entry))
     experiment = Experiment(**top, text=text)
     cells = experiment.cells()
-    fitting = tuple(figure for figure in experiment.published if any(map(figure.is_about, cells)))
     with saying(origin):
-        _check_together(experiment, cells, fitting)
-    return replace(experiment, published=fitting)
+        _check_together(experiment, cells)
+    fitting = [figure for figure in experiment.published if any(map(figure.is_about, cells))]
+    return replace(experiment, published=tuple(fitting))
 
 
 def _problem(entry: dict[str, Any], where: str) -> ProblemSpec:
@@ -175,19 +163,7 @@ def _text(path: Path, complaint: str) -> str:
         raise InvalidInput(f"{complaint}: {getattr(error, 'strerror', None) or error}.") from error
 
 
-def _published(entry: dict[str, Any], where: str) -> list[Published]:
-    if "figures" not in entry:
-        values = check_table(entry, where, Published)
-        with saying(where):
-            values |= {"delta": check_delta(values["delta"])} if "delta" in values else {}
-        return [Published(**values)]
-    values, tables = check_table(entry, where, PublishedTable), published_tables()
-    if values["figures"] not in tables:
-        raise refused(where, "figures", f"one of {', '.join(tables)}", values["figures"])
-    return [replace(figure, **values) for figure in tables[values["figures"]]]
-
-
-def _check_together(experiment: Experiment, cells: Sequence[Cell], fitting: Sequence[Published]) -> None:
+def _check_together(experiment: Experiment, cells: Sequence[Cell]) -> None:
     """What no entry can know alone."""
     specs = experiment.algorithms
     labels = [spec.label for spec in specs]
@@ -209,7 +185,7 @@ def _check_together(experiment: Experiment, cells: Sequence[Cell], fitting: Sequ
             raise InvalidInput(f"the cells of an experiment must differ, got the same runs twice: {other}; {cell}.")
     for figure in experiment.published:
         # Of a whole table it is enough that its algorithm is there.
-        if figure not in fitting and not (figure.figures and figure.algorithm in labels):
+        if not (any(map(figure.is_about, cells)) or (figure.figures and figure.algorithm in labels)):
             came = f"{figure.algorithm!r} with {dict(figure.problem)}"
             needed = "a published figure needs a cell to stand beside"
             raise InvalidInput(f"{needed}, got {came}; look at the labels and arguments.")

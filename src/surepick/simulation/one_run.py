@@ -6,8 +6,7 @@ noise and the seed of the learner.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,9 +36,7 @@ def run_seeds(seed: int, run: int) -> Seeds:
     return Seeds(int(instance.generate_state(1)[0]), noise, int(learner.generate_state(1)[0]))
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(NamedTuple):
     """Everything the runs share; sent to the processes once per batch."""
 
     problem: "Instance | AnyProblem | Callable[[int], AnyProblem]"

@@ -77,9 +77,7 @@ class Summary:
         return not (self.n_unfinished or self.errs_too_often or "theta" in self.cell.algorithm.knows)
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(NamedTuple):
     """One experiment of a report."""
 
     experiment: Experiment

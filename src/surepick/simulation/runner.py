@@ -8,7 +8,6 @@ those of a call with 50, and two algorithms meet the same instances and the same
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,7 +72,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         options=options,
     )
     if isinstance(problem, AnyProblem):
-        job = replace(job, problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds))
+        job = job._replace(problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds))
 
     def tell(state: State) -> None:
         if callable(progress) and state.done:

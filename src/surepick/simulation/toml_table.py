@@ -80,6 +80,11 @@ def check_table(content: Mapping[str, Any], where: str, kind_of_table: type) -> 
     return dict(content)
 
 
+def values_of(value: Any) -> list[Any]:
+    """Return what a value stands for: those of a list, or one."""
+    return list(value) if isinstance(value, list) else [value]
+
+
 def refused(where: str, key: str, needed: str, came: object) -> InvalidInput:
     """The error for a value that cannot be used."""
     return InvalidInput(f"{where}: `{key}` must be {needed}, got {came!r}.")
