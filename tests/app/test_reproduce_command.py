@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -53,7 +54,7 @@ def test_a_file_is_run_kept_and_reported(folder: Path, capsys: pytest.CaptureFix
     assert "Tiny" in (folder / "out" / "report.md").read_text()
     assert (folder / "out" / "report.html").exists()
     assert run_tiny("--runs", "3") == 0
-    assert "tiny: 0 runs in 0.0 s, 12 were there" in capsys.readouterr().out
+    assert re.search(r"tiny: 0 runs in [0-9.]+ s, 12 were there", capsys.readouterr().out)
     assert run_tiny("--full") == 0
     assert "tiny: 36 runs in" in capsys.readouterr().out
 

@@ -9,7 +9,7 @@ from surepick.arms.finite import FiniteArms
 from surepick.core.design import lower_bound
 from surepick.errors import InvalidInput
 from surepick.simulation import Problem, Runs, problems, simulate
-from surepick.simulation.one_run import _is_right, _noise, run_seeds
+from surepick.simulation.one_run import _noise, run_seeds
 
 EASY = problems.unit_basis([1.0, 0.2, 0.0])
 
@@ -82,10 +82,9 @@ def test_ratio_uses_each_runs_own_bound() -> None:
 
 
 def test_answers_are_judged_by_their_gap() -> None:
-    """The best row, a copy of it and a row within epsilon are right; others and no answer are not."""
+    """The best row and a copy of it lose nothing, others what they pay less."""
     problem = Problem(X=np.array([[1.0, 0], [0, 1], [1, 0], [0.95, 0]]), theta=np.array([1.0, 0]), name="copies")
-    assert [_is_right(problem, answer, 0.0) for answer in (0, 1, 2, 3, None)] == [True, False, True, False, False]
-    assert _is_right(problem, 3, 0.1)
+    assert [problem.loss(answer) for answer in range(4)] == pytest.approx([0.0, 1.0, 0.0, 0.05])
 
 
 def test_epsilon_reaches_the_learner_and_the_judgement() -> None:

@@ -152,10 +152,9 @@ import json, resource, sys
 from pathlib import Path
 from surepick.simulation.experiment_file import read_experiment
 import surepick.simulation.sweep as module
-row = module._row(read_experiment(Path(sys.argv[1])).cells()[0], 0)
-module._row = lambda cell, run: {**row, "key": keys[cell.algorithm.label, str(cell.arguments)], "run": run}
 experiment = read_experiment(Path(sys.argv[1]))
-keys = {(cell.algorithm.label, str(cell.arguments)): cell.key for cell in experiment.cells()}
+outcome = module.run_once(module.job_of(experiment.cells()[0]), 0)
+module.run_once = lambda job, run: outcome
 summary = module.sweep(experiment, Path(sys.argv[2]), n_runs=int(sys.argv[3]) // 4)
 print(json.dumps([summary.n_done, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 """

@@ -1,5 +1,4 @@
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ def test_an_answer_beyond_the_slack_is_wrong() -> None:
     assert outcome.evidence >= outcome.target
     strict = prepared(VectorProblem(vectors=Sphere(2), theta=np.array([-2.0, 0.0]), epsilon=0.5, name="x"), **READY)
     # Rewards of one problem, judged by another whose best arm is elsewhere.
-    assert not run_once(replace(fair, problem=instance._replace(problem=strict.problem)), 0).correct
+    assert not run_once(fair._replace(problem=instance._replace(problem=strict.problem)), 0).correct
 
 
 def test_sets_without_a_known_bound_have_none() -> None:

@@ -1,5 +1,6 @@
 """The user's own experiments on the command line: run files, report on folders, compare tables of runs."""
 
+import json
 import math
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ from rich.table import Table
 from surepick.app.console import Code, Format, misuse, results, stages
 from surepick.app.formats import to_csv, to_json
 from surepick.app.reproduce import How, run_experiments, write
-from surepick.simulation.compare import CellChange, Comparison, cell_name, compare
+from surepick.simulation.compare import CellChange, Comparison, compare
+from surepick.simulation.experiment import call_of
 from surepick.simulation.experiment_file import read_experiment
 from surepick.simulation.store import EXPERIMENT, settle
 
@@ -73,7 +75,7 @@ def _print_table(comparison: Comparison, first: Path, second: Path) -> None:
         runs = f"{a.n_runs}" if a.n_runs == b.n_runs else f"{a.n_runs}, {b.n_runs}"
         table.add_row(
             cell.algorithm,
-            cell_name(cell.problem, cell.arguments),
+            call_of(cell.problem, json.loads(cell.arguments)),
             f"{cell.delta:g}",
             runs,
             f"{a.mean:.1f} -> {b.mean:.1f} ({100 * (b.mean / a.mean - 1):+.1f} %)",

@@ -13,15 +13,14 @@ from surepick.app.console import Code, Format, check_out, print_error, results, 
 from surepick.app.formats import to_csv, to_json
 from surepick.app.live import arm_label, live_view
 from surepick.app.many_arms import Record, plot_records, read_records, shown_columns
-from surepick.app.reproduce import say
+from surepick.app.reproduce import INTERRUPTED, fill
 from surepick.core.checks import check_count, check_delta
 from surepick.learning.learner import Learner
 from surepick.simulation.experiment import Cell
 from surepick.simulation.experiment_file import named_experiment
 from surepick.simulation.one_run import run_once, run_seeds
 from surepick.simulation.problems import Problem
-from surepick.simulation.progress import shown
-from surepick.simulation.sweep import job_of, sweep
+from surepick.simulation.sweep import job_of
 
 NAME = "many-arms"
 LIVE_SECONDS = 5.0
@@ -44,15 +43,9 @@ def demonstrate(
     is_complete = False
     try:
         _run_live(console, experiment.cells()[0], live)
-        start = time.monotonic()
-        with shown(NAME) as progress:
-            n_jobs = -1 if jobs is None else jobs
-            summary = sweep(experiment, out / NAME, n_runs=n_runs, n_jobs=n_jobs, progress=progress)
-        say(console, experiment, summary, time.monotonic() - start)
-        is_complete = bool(live["stopped"]) and not summary.n_failed
+        is_complete = fill(out / NAME, experiment, console, n_runs=n_runs, jobs=jobs) and bool(live["stopped"])
     except KeyboardInterrupt:
-        text = f"interrupted; finished runs are in {out / NAME}, the same command goes on from there"
-        console.print(text, soft_wrap=True)
+        console.print(INTERRUPTED.format(out / NAME), soft_wrap=True)
     records = read_records(experiment, out / NAME, n_runs)
     plots = _plots(records, out, delta)
     if output is Format.JSON:

@@ -1,14 +1,15 @@
 """The rows of the demonstration: a record for each number of arms, ours beside published figures, and their plot."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from surepick.app.plots import BLUE, GREEN, INK, ORANGE, PURPLE, Line, plot_lines
 from surepick.simulation.experiment import Experiment
-from surepick.simulation.runs import Runs
-from surepick.simulation.store import TABLE
-from surepick.simulation.table import columns_by_cell, runs_of
+from surepick.simulation.report_cells import COLUMNS as OF_RUNS
+from surepick.simulation.report_cells import Summary, summarize
+from surepick.simulation.store import TABLE, read_cells
 
 Record = dict[str, Any]
 NOTE = 'bars: two standard errors either way (published: from "Std"); published with other stopping constants'
@@ -35,39 +36,40 @@ COLUMNS = {
 
 def read_records(experiment: Experiment, folder: Path, n_runs: int) -> list[Record]:
     """What a folder of the experiment has, up to n_runs runs a cell; numbers of arms that all algorithms have run."""
-    found = columns_by_cell(folder / TABLE) if (folder / TABLE).exists() else {}
+    found = {
+        key: {name: values[columns["run"] < n_runs] for name, values in columns.items()}
+        for key, columns in (read_cells(folder / TABLE, OF_RUNS) if (folder / TABLE).exists() else ())
+    }
     records: dict[int, Record] = {}
-    n_algorithms: dict[int, int] = {}
-    for cell in experiment.cells():
-        n_arms, columns = cell.arguments["n_arms"], found.get(cell.key)
-        if columns is not None and (columns["run"] < n_runs).any():
-            runs, name = runs_of(cell, columns, n_runs), cell.algorithm.name
-            is_ours = cell.algorithm is experiment.algorithms[0]
-            own = _ours(runs) if is_ours else {f"{name}_mean": runs.mean, f"{name}_se": runs.se}
-            records[n_arms] = records.get(n_arms, {"n_arms": n_arms}) | own
-            n_algorithms[n_arms] = n_algorithms.get(n_arms, 0) + 1
+    for n_arms, cells in groupby(experiment.cells(), key=lambda cell: int(cell.arguments["n_arms"])):
+        summaries = [summarize(cell, found.get(cell.key)) for cell in cells]
+        if all(summary.n_runs for summary in summaries):
+            records[n_arms] = {"n_arms": n_arms, **_ours(summaries[0])}
+            for other in summaries[1:]:
+                name, pulls = other.cell.algorithm.name, other.quantities["n_pulls"]
+                records[n_arms] |= {f"{name}_mean": pulls.mean, f"{name}_se": pulls.se}
     for figure in experiment.published:
         for n_arms, record in records.items():
             field, is_here = f"published_{figure.figures}", figure.problem == {"n_arms": n_arms}
             record[f"{field}_mean"] = figure.mean if is_here else record.get(f"{field}_mean")
             record[f"{field}_se"] = figure.se if is_here else record.get(f"{field}_se")
-    return [record for n_arms, record in records.items() if n_algorithms[n_arms] == len(experiment.algorithms)]
+    return list(records.values())
 
 
-def _ours(runs: Runs) -> Record:
-    assert runs.lower_bound is not None
+def _ours(summary: Summary) -> Record:
+    pulls = summary.quantities["n_pulls"]
     return {
-        "n_runs": runs.n_runs,
-        "seed": runs.seed,
-        "mean": runs.mean,
-        "se": runs.se,
-        "median": runs.median,
-        "lower_bound": float(runs.lower_bound.mean()),
-        "ratio": float(runs.ratio.mean()),
-        "n_errors": runs.n_errors,
-        "n_unfinished": runs.n_unfinished,
-        "arms_pulled": float(runs.support.mean()),
-        "seconds_per_run": float(runs.seconds.mean()),
+        "n_runs": summary.n_runs,
+        "seed": summary.cell.seed,
+        "mean": pulls.mean,
+        "se": pulls.se,
+        "median": summary.quantiles[0.5],
+        "lower_bound": summary.quantities["lower_bound"].mean,
+        "ratio": summary.quantities["ratio"].mean,
+        "n_errors": summary.n_errors,
+        "n_unfinished": summary.n_unfinished,
+        "arms_pulled": summary.quantities["support"].mean,
+        "seconds_per_run": summary.quantities["seconds"].mean,
     }
 
 

@@ -14,7 +14,9 @@ from surepick.app.console import Code, Format, check_out, misuse, print_error, r
 from surepick.simulation.experiment import Experiment
 from surepick.simulation.experiment_file import named_experiment, named_experiments
 from surepick.simulation.progress import shown
-from surepick.simulation.sweep import Summary, sweep
+from surepick.simulation.sweep import sweep
+
+INTERRUPTED = "interrupted; finished runs are in {}, the same command goes on from there"
 
 
 @final
@@ -73,23 +75,12 @@ def run_experiments(experiments: Sequence[Experiment], how: How) -> Code:
     console = stages(Format.TABLE)
     has_failed = False
     for experiment in experiments:
-        folder = how.out / experiment.name
+        folder, n_runs = how.out / experiment.name, how.n_runs(experiment)
         try:
-            with shown(experiment.name) as progress:
-                start = time.monotonic()
-                summary = sweep(
-                    experiment,
-                    folder,
-                    n_runs=how.n_runs(experiment),
-                    n_jobs=-1 if how.jobs is None else how.jobs,
-                    dask=how.dask,
-                    progress=progress,
-                )
+            has_failed |= not fill(folder, experiment, console, n_runs=n_runs, jobs=how.jobs, dask=how.dask)
         except KeyboardInterrupt:
-            print_error(f"interrupted; finished runs are in {folder}, the same command goes on from there")
+            print_error(INTERRUPTED.format(folder))
             return Code.NOT_STOPPED
-        has_failed |= summary.n_failed > 0
-        say(console, experiment, summary, time.monotonic() - start)
     write([how.out / name for name in names], how.out, console)
     return Code.FAILURE if has_failed else Code.OK
 
@@ -98,17 +89,23 @@ def write(folders: Sequence[Path], out: Path, console: Console) -> None:
     """Write the report and say where."""
     from surepick.simulation.report import write_report  # noqa: PLC0415 (draws; `--help` stays quick)
 
-    paths = write_report(folders, out)
-    console.print(
-        f"report: {', '.join(str(path) for path in paths if path.suffix in ('.md', '.html'))}", soft_wrap=True
-    )
+    markdown, page, *_ = write_report(folders, out)
+    console.print(f"report: {markdown}, {page}", soft_wrap=True)
 
 
-def say(console: Console, experiment: Experiment, summary: Summary, seconds: float) -> None:
-    """Say what a sweep did."""
+def fill(
+    folder: Path, experiment: Experiment, console: Console, *, n_runs: int, jobs: int | None, dask: str | None = None
+) -> bool:
+    """Do the runs that the folder lacks, say what was done, and return whether none has failed."""
+    start = time.monotonic()
+    with shown(experiment.name) as progress:
+        n_jobs = -1 if jobs is None else jobs
+        summary = sweep(experiment, folder, n_runs=n_runs, n_jobs=n_jobs, dask=dask, progress=progress)
     before = f", {summary.n_before} were there" if summary.n_before else ""
+    seconds = time.monotonic() - start
     console.print(f"{experiment.name}: {summary.n_done} runs in {seconds:.1f} s{before}", soft_wrap=True)
     for failure in summary.failures:
         print_error(f"{failure.cell}, run {failure.run}: {failure.error}")
     if summary.n_failed:
         print_error(f"{experiment.name}: {summary.n_failed} runs failed, the first of each cell is above")
+    return not summary.n_failed

@@ -10,7 +10,7 @@ is called changed although nothing did is at most the level, as far as means of 
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
 
@@ -18,13 +18,14 @@ import numpy as np
 import scipy
 
 from surepick.errors import InvalidInput
-from surepick.simulation.table import columns_by_cell
+from surepick.simulation.experiment import call_of
+from surepick.simulation.store import read_cells
 
 LEVEL = 0.05
 
 Verdict = Literal["identical", "noise", "changed", "too few runs"]
 Identity = tuple[str, str, str, float]
-IDENTITY = ("problem", "arguments", "algorithm", "delta")
+COLUMNS = ("problem", "arguments", "algorithm", "delta", "run", "seed", "n_pulls", "stopped", "correct", "seconds")
 
 
 class Side(NamedTuple):
@@ -39,7 +40,7 @@ class Side(NamedTuple):
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CellChange:
     """A cell that both tables have."""
 
@@ -86,31 +87,15 @@ def compare(first: Path, second: Path, *, level: float = LEVEL) -> Comparison:
         SurepickError: a file is missing, damaged or no table of runs.
     """
     tables = _cells(first), _cells(second)
-    common = [cell for cell in tables[0] if cell in tables[1]]
+    common = [identity for identity in tables[0] if identity in tables[1]]
     if not common:
         raise InvalidInput(f"{first} and {second} have no cell in common; compare tables of the same experiment.")
-    pairs = [_aligned(tables[0][identity], tables[1][identity]) for identity in common]
-    tested = [_tests(*pair) for pair in pairs]
-    n_tests = sum(not math.isnan(p) for ps in tested for p in ps)
-    cells = []
-    for identity, (a, b, is_paired), ps in zip(common, pairs, tested, strict=True):
-        p_pulls, p_errors = (min(1.0, n_tests * p) if p == p else p for p in ps)  # noqa: PLR0124 (NaN stays)
-        verdict: Verdict = "noise"
-        if math.isnan(p_pulls):
-            verdict = "identical" if is_paired and _is_identical(a, b) else "too few runs"
-        elif min(p_pulls, p_errors) < level:
-            verdict = "changed"
-        cells.append(
-            CellChange(
-                **dict(zip(IDENTITY, identity, strict=True)),  # type: ignore[arg-type]
-                first=_side(a),
-                second=_side(b),
-                is_paired=is_paired,
-                p_pulls=p_pulls,
-                p_errors=p_errors,
-                verdict=verdict,
-            )
-        )
+    cells = [_change(identity, tables[0][identity], tables[1][identity]) for identity in common]
+    n_tests = sum(not math.isnan(p) for cell in cells for p in (cell.p_pulls, cell.p_errors))
+    for number, cell in enumerate(cells):
+        p_pulls, p_errors = np.minimum(1.0, n_tests * np.array([cell.p_pulls, cell.p_errors])).tolist()  # NaN stays
+        verdict: Verdict = "changed" if min(p_pulls, p_errors) < level else cell.verdict
+        cells[number] = replace(cell, p_pulls=p_pulls, p_errors=p_errors, verdict=verdict)
     return Comparison(
         cells=tuple(cells),
         only_first=tuple(_name(cell) for cell in tables[0] if cell not in tables[1]),
@@ -123,8 +108,8 @@ def compare(first: Path, second: Path, *, level: float = LEVEL) -> Comparison:
 def _cells(path: Path) -> dict[Identity, _Cell]:
     """The cells of a table, in its order."""
     cells: dict[Identity, _Cell] = {}
-    for columns in columns_by_cell(path).values():
-        problem, arguments, algorithm, delta = (columns[name][0] for name in IDENTITY)
+    for _, columns in read_cells(path, COLUMNS):
+        problem, arguments, algorithm, delta = (columns[name][0] for name in COLUMNS[:4])
         identity = (str(problem), str(arguments), str(algorithm), float(delta))
         if identity in cells:
             raise InvalidInput(f"{path} has two kinds of runs of {_name(identity)}; make it again in a new folder.")
@@ -132,37 +117,42 @@ def _cells(path: Path) -> dict[Identity, _Cell]:
     return cells
 
 
-def _aligned(a: _Cell, b: _Cell) -> tuple[_Cell, _Cell, bool]:
-    """The runs to compare, and whether they are pairs."""
+def _change(identity: Identity, a: _Cell, b: _Cell) -> CellChange:
+    """A cell of both tables, its p-values not yet multiplied by the number of tests."""
     _, in_a, in_b = np.intersect1d(a["run"], b["run"], return_indices=True)
-    if a["seed"][0] != b["seed"][0] or not len(in_a):
-        return a, b, False
-    return {name: a[name][in_a] for name in a}, {name: b[name][in_b] for name in b}, True
-
-
-def _tests(a: _Cell, b: _Cell, is_paired: bool) -> tuple[float, float]:  # noqa: FBT001 (of `_aligned`)
-    """p-values of pulls and of wrong answers; NaN if there is nothing to test, or nothing to test it with."""
-    n, m = len(a["run"]), len(b["run"])
-    if min(n, m) < 2 or (is_paired and _is_identical(a, b)):
-        return math.nan, math.nan
+    is_paired = bool(a["seed"][0] == b["seed"][0] and len(in_a))
     if is_paired:
-        difference = b["n_pulls"] - a["n_pulls"]
-        only_a, only_b = int((a["wrong"] & ~b["wrong"]).sum()), int((b["wrong"] & ~a["wrong"]).sum())
-        p_errors = float(scipy.stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
-        if np.ptp(difference) > 0.0:
-            return float(scipy.stats.ttest_1samp(difference, 0.0).pvalue), p_errors
-        # All alike: signs that are chance agree that often.
-        return 2.0 ** (1 - n) if difference[0] else 1.0, p_errors
-    wrong_a, wrong_b = int(a["wrong"].sum()), int(b["wrong"].sum())
+        a, b = ({name: cell[name][rows] for name in cell} for cell, rows in ((a, in_a), (b, in_b)))
+    p_pulls = p_errors = math.nan
+    if is_paired and all(np.array_equal(a[name], b[name]) for name in ("n_pulls", "wrong", "stopped")):
+        verdict: Verdict = "identical"
+    elif min(len(a["run"]), len(b["run"])) < 2:
+        verdict = "too few runs"
+    else:
+        verdict = "noise"
+        p_pulls, p_errors = (_test_pairs if is_paired else _test_samples)(a, b)
+    return CellChange(*identity, _side(a), _side(b), is_paired, p_pulls, p_errors, verdict)
+
+
+def _test_pairs(a: _Cell, b: _Cell) -> tuple[float, float]:
+    """p-values of pulls and of wrong answers."""
+    difference = b["n_pulls"] - a["n_pulls"]
+    only_a, only_b = int((a["wrong"] & ~b["wrong"]).sum()), int((b["wrong"] & ~a["wrong"]).sum())
+    p_errors = float(scipy.stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
+    if np.ptp(difference) > 0.0:
+        return float(scipy.stats.ttest_1samp(difference, 0.0).pvalue), p_errors
+    # All alike: signs that are chance agree that often.
+    return 2.0 ** (1 - len(difference)) if difference[0] else 1.0, p_errors
+
+
+def _test_samples(a: _Cell, b: _Cell) -> tuple[float, float]:
+    """p-values of pulls and of wrong answers."""
+    n, m, wrong_a, wrong_b = len(a["run"]), len(b["run"]), int(a["wrong"].sum()), int(b["wrong"].sum())
     p_errors = float(scipy.stats.fisher_exact(np.array([[wrong_a, n - wrong_a], [wrong_b, m - wrong_b]])).pvalue)
     if np.ptp(a["n_pulls"]) > 0.0 or np.ptp(b["n_pulls"]) > 0.0:
         return float(scipy.stats.ttest_ind(a["n_pulls"], b["n_pulls"], equal_var=False).pvalue), p_errors
     # Both constant: so many of the ways to deal the runs to the tables separate them.
     return 1.0 if a["n_pulls"][0] == b["n_pulls"][0] else 2.0 / math.comb(n + m, n), p_errors
-
-
-def _is_identical(a: _Cell, b: _Cell) -> bool:
-    return all(np.array_equal(a[name], b[name]) for name in ("n_pulls", "wrong", "stopped"))
 
 
 def _side(cell: _Cell) -> Side:
@@ -175,12 +165,6 @@ def _side(cell: _Cell) -> Side:
     )
 
 
-def cell_name(problem: str, arguments: str) -> str:
-    """A problem with its arguments, as a call."""
-    values: dict[str, Any] = json.loads(arguments)
-    return f"{problem}({', '.join(f'{name}={value}' for name, value in values.items())})"
-
-
 def _name(identity: Identity) -> str:
     problem, arguments, algorithm, delta = identity
-    return f"{algorithm} on {cell_name(problem, arguments)} at delta {delta:g}"
+    return f"{algorithm} on {call_of(problem, json.loads(arguments))} at delta {delta:g}"

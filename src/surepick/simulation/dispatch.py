@@ -30,20 +30,14 @@ _one_at_a_time = threading.Lock()
 
 
 class Batch(NamedTuple):
-    """Some runs of one job."""
+    """Some runs of one job, and what became of them."""
 
     number: int
     """Of the job."""
     runs: list[int]
-
-
-class Done(NamedTuple):
-    """A batch and what became of it."""
-
-    batch: Batch
-    result: Any
+    result: Any = None
     """What the work has returned; the error if machines were lost with it, which the runs themselves did not cause."""
-    seconds: float
+    seconds: float = 0.0
 
 
 Work = Callable[[Any, list[int]], Any]
@@ -58,7 +52,7 @@ def dispatch(
     *,
     n_jobs: int = 1,
     dask: str | None = None,
-) -> Generator[Done, None, None]:
+) -> Generator[Batch, None, None]:
     """Yield batches as they are finished, in any order; to be closed by the caller.
 
     Args:
@@ -106,7 +100,6 @@ class _Plan:
 
     def __init__(self, missing: Sequence[Sequence[int]], *, largest: int) -> None:
         self._missing, self._largest = missing, largest
-        self._left = [len(runs) for runs in missing]
         self._seconds, self._n_timed = [0.0] * len(missing), [0] * len(missing)
         self._start = time.perf_counter()
 
@@ -128,12 +121,10 @@ class _Plan:
         each = self._seconds[number] / self._n_timed[number]
         return max(1, min(self._largest, int(BATCH_SECONDS / max(each, 1e-9))))
 
-    def note(self, done: Done) -> None:
+    def note(self, done: Batch) -> None:
         """Take in how long a batch took."""
-        number, n = done.batch.number, len(done.batch.runs)
-        self._left[number] -= n
-        self._seconds[number] += done.seconds
-        self._n_timed[number] += n
+        self._seconds[done.number] += done.seconds
+        self._n_timed[done.number] += len(done.runs)
 
     @property
     def n_done(self) -> int:
@@ -143,29 +134,29 @@ class _Plan:
     @property
     def seconds_left(self) -> float | None:
         """What is left at the pace so far, if every job with runs left has been timed."""
-        left = [(n, self._seconds[i], self._n_timed[i]) for i, n in enumerate(self._left) if n]
-        spent = sum(self._seconds)
-        if not all(n_timed for *_, n_timed in left) or not spent:
+        sizes, spent = map(len, self._missing), sum(self._seconds)
+        left = [job for job in zip(sizes, self._n_timed, self._seconds, strict=True) if job[0] > job[1]]
+        if not all(n_timed for _, n_timed, _ in left) or not spent:
             return None
         pace = (time.perf_counter() - self._start) / spent
-        return pace * sum(n * seconds / n_timed for n, seconds, n_timed in left)
+        return pace * sum((n - n_timed) * seconds / n_timed for n, n_timed, seconds in left)
 
 
-def _do(work: Work, job: Any, batch: Batch) -> Done:
+def _do(work: Work, job: Any, batch: Batch) -> Batch:
     """Do a batch, wherever this is."""
     start = time.perf_counter()
     with _one_at_a_time:  # a process of a cluster may have several threads, but there is one BLAS to be limited
         result = work(job, batch.runs)
-    return Done(batch, result, time.perf_counter() - start)
+    return batch._replace(result=result, seconds=time.perf_counter() - start)
 
 
-def _deaf(*task: Any) -> Done:
+def _deaf(*task: Any) -> Batch:
     # Ctrl-C reaches every process of the terminal; the parent alone answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return _do(*task)
 
 
-def _in_processes(tasks: Iterator[Any], n_workers: int) -> Generator[Done, None, None]:
+def _in_processes(tasks: Iterator[Any], n_workers: int) -> Generator[Batch, None, None]:
     try:
         from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 (optional)
         from joblib.externals.loky.process_executor import BrokenProcessPool  # noqa: PLC0415
@@ -190,7 +181,7 @@ def _in_processes(tasks: Iterator[Any], n_workers: int) -> Generator[Done, None,
                 results.close()
 
 
-def _on_dask(tasks: Iterator[Any], address: str, n_jobs: int) -> Generator[Done, None, None]:
+def _on_dask(tasks: Iterator[Any], address: str, n_jobs: int) -> Generator[Batch, None, None]:
     try:
         from distributed import Client, as_completed  # noqa: PLC0415 (optional)
         from distributed.comm import get_address_host_port  # noqa: PLC0415
@@ -227,7 +218,7 @@ def _on_dask(tasks: Iterator[Any], address: str, n_jobs: int) -> Generator[Done,
                 raise SurepickError(f"the Dask scheduler at {address} was lost; the same command goes on from here.")
             # An error is not of a run: the batch has lost several workers, or they lack a package.
             trouble = future.exception()
-            yield future.result() if trouble is None else Done(batch, trouble, 0.0)
+            yield future.result() if trouble is None else batch._replace(result=trouble)
 
 
 def _local_cluster(n_jobs: int) -> Any:

@@ -10,15 +10,15 @@ import inspect
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from importlib import resources
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, NamedTuple, final
 
 import numpy as np
 
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
+from surepick.simulation import toml_table as toml
 from surepick.simulation.one_run import AnyProblem
 
 FORMAT = 1
@@ -38,11 +38,17 @@ KNOWLEDGE = {
 }
 """What an algorithm may be told about the problem: theta itself, its norm, or the largest size of a mean reward."""
 
-EXPERIMENTS: Any = resources.files("surepick.simulation") / "experiments"
-"""Folder of the experiments that come with the package, and of published.csv."""
-
 QUANTITIES = ("n_pulls", "seconds", "support")
 """Columns of the runs that published figures can be about."""
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+_FOLDER = toml.matching(_NAME, "letters, digits, dots and dashes: it becomes the name of a folder")
+_PLUGIN = toml.matching(r".+\.py:[^\W\d]\w*", 'a file and a class such as "own.py:Class"')
+_KNOWS = toml.Kind(f"some of {', '.join(KNOWLEDGE)}", lambda value: toml.is_list(value, [*KNOWLEDGE].__contains__))
+_RISKS = toml.Kind(
+    "a list of one or more different numbers such as [0.05]",
+    lambda value: toml.is_list(value, toml.is_number) and len(set(value)) == len(value) > 0,
+)
 
 
 @final
@@ -50,16 +56,15 @@ QUANTITIES = ("n_pulls", "seconds", "support")
 class ProblemSpec:
     """One entry of [[problems]]."""
 
-    name: str
-    redraw: bool
-    arguments: Mapping[str, Sequence[Any]]
+    name: Annotated[str, toml.one_of(GENERATORS)]
+    redraw: toml.Flag = False
+    arguments: Annotated[Mapping[str, Sequence[Any]], toml.TABLE] = field(default_factory=dict)
     """Every argument with its values."""
 
     def grid(self) -> list[dict[str, Any]]:
         """All combinations, the last argument running fastest."""
-        return [
-            dict(zip(self.arguments, values, strict=True)) for values in itertools.product(*self.arguments.values())
-        ]
+        points = itertools.product(*self.arguments.values())
+        return [dict(zip(self.arguments, point, strict=True)) for point in points]
 
     def draw(self, arguments: Mapping[str, Any], seed: int) -> AnyProblem:
         """Make the problem at one point of the grid; `seed` counts only if it is redrawn."""
@@ -75,9 +80,7 @@ class ProblemSpec:
         return 0.0 if is_own else float(arguments.get("epsilon", 0.0))
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plugin:
+class Plugin(NamedTuple):
     """An algorithm in a file of the user's; the source travels with it, to processes on other machines too."""
 
     file: Path
@@ -90,14 +93,14 @@ class Plugin:
 class AlgorithmSpec:
     """One entry of [[algorithms]]."""
 
-    label: str
-    name: str
-    options: Mapping[str, Any]
-    knows: tuple[str, ...]
-    only: Mapping[str, Any]
-    plugin: Plugin | None
-    baseline: str
-    bounds: bool
+    label: toml.Text
+    name: toml.Text = ""
+    options: toml.Table = field(default_factory=dict)
+    knows: Annotated[tuple[str, ...], _KNOWS] = ()
+    only: toml.Table = field(default_factory=dict)
+    plugin: Annotated[Plugin | None, _PLUGIN] = None
+    baseline: toml.Text = ""
+    bounds: toml.Flag = True
 
 
 @final
@@ -105,14 +108,14 @@ class AlgorithmSpec:
 class Published:
     """One entry of [[published]]: somebody else's mean, to compare ours with."""
 
-    algorithm: str
-    problem: Mapping[str, Any]
-    mean: float
-    se: float | None
-    quantity: str
-    delta: float | None
-    source: str
-    note: str
+    algorithm: toml.Text
+    problem: toml.Table = field(default_factory=dict)
+    mean: Annotated[float, toml.NUMBER]
+    se: Annotated[float | None, toml.NUMBER] = None
+    quantity: Annotated[str, toml.one_of(QUANTITIES)] = QUANTITIES[0]
+    delta: Annotated[float | None, toml.NUMBER] = None
+    source: toml.Text
+    note: toml.Text = ""
     figures: str = ""
     """Name of the published table it is from, if from one."""
 
@@ -157,8 +160,7 @@ class Cell:
         return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
     def __str__(self) -> str:
-        arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
-        return f"{self.algorithm.label} on {self.problem.name}({arguments}) at delta {self.delta:g}"
+        return f"{self.algorithm.label} on {call_of(self.problem.name, self.arguments)} at delta {self.delta:g}"
 
 
 @final
@@ -166,19 +168,19 @@ class Cell:
 class Experiment:
     """An experiment as written in its file."""
 
-    name: str
-    title: str
-    about: str
-    delta: tuple[float, ...]
-    n_runs: int
-    quick_runs: int
-    seed: int
-    own_seeds: bool
-    max_pulls: int
-    bounds: bool
-    problems: tuple[ProblemSpec, ...]
-    algorithms: tuple[AlgorithmSpec, ...]
-    published: tuple[Published, ...]
+    name: Annotated[str, _FOLDER]
+    title: toml.Text
+    about: toml.Text = ""
+    delta: Annotated[tuple[float, ...], _RISKS]
+    n_runs: toml.Count
+    quick_runs: toml.Count
+    seed: Annotated[int, toml.count(0)]
+    own_seeds: toml.Flag = False
+    max_pulls: toml.Count
+    bounds: toml.Flag = False
+    problems: Annotated[tuple[ProblemSpec, ...], toml.tables("problems")]
+    algorithms: Annotated[tuple[AlgorithmSpec, ...], toml.tables("algorithms")]
+    published: Annotated[tuple[Published, ...], toml.tables("published")] = ()
     text: str
     """The file itself."""
 
@@ -206,7 +208,12 @@ class Experiment:
 def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[str, Any], delta: float) -> bool:
     """Whether a problem has the wanted arguments, each a value or a list; `name` and `delta` count as such."""
     own = {**arguments, "name": problem.name, "delta": delta}
-    return all(name in own and own[name] in values_of(value) for name, value in wanted.items())
+    return all(name in own and own[name] in toml.values_of(value) for name, value in wanted.items())
+
+
+def call_of(problem: str, arguments: Mapping[str, Any]) -> str:
+    """A problem with its arguments, as a call."""
+    return f"{problem}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
 
 
 def canonical_json(value: Any) -> str:
@@ -215,8 +222,3 @@ def canonical_json(value: Any) -> str:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     except TypeError as error:  # TOML has dates
         raise InvalidInput(f"arguments and options must be numbers, texts, lists or tables: {error}.") from error
-
-
-def values_of(value: Any) -> list[Any]:
-    """Return what an argument stands for: the values of a list, or one."""
-    return list(value) if isinstance(value, list) else [value]

@@ -47,90 +47,9 @@ from typing import Any
 from surepick.algorithms import names as algorithms
 from surepick.core.checks import check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput
-from surepick.simulation.experiment import (
-    EXPERIMENTS,
-    GENERATORS,
-    KNOWLEDGE,
-    QUANTITIES,
-    AlgorithmSpec,
-    Cell,
-    Experiment,
-    Plugin,
-    ProblemSpec,
-    Published,
-    values_of,
-)
-from surepick.simulation.published import published_tables
-from surepick.simulation.toml_table import (
-    FLAG,
-    NUMBER,
-    TABLE,
-    TEXT,
-    Kind,
-    count,
-    is_list,
-    is_number,
-    one_of,
-    read_table,
-    refused,
-    saying,
-    tables,
-)
-
-_RISKS = Kind(
-    "a list of one or more different numbers such as [0.05]",
-    lambda value: is_list(value, is_number) and len(set(value)) == len(value) > 0,
-)
-_EXPERIMENT = {
-    "name": Kind(
-        "letters, digits, dots and dashes: it becomes the name of a folder",
-        lambda value: isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value) is not None,
-    ),
-    "title": TEXT,
-    "about": TEXT.or_(""),
-    "delta": _RISKS,
-    "n_runs": count(1),
-    "quick_runs": count(1),
-    "seed": count(0),
-    "own_seeds": FLAG,
-    "max_pulls": count(1),
-    "bounds": FLAG,
-    "problems": tables("problems"),
-    "algorithms": tables("algorithms"),
-    "published": tables("published").or_([]),
-}
-_PROBLEM = {
-    "name": one_of(GENERATORS),
-    "redraw": FLAG,
-    "arguments": TABLE,
-}
-_ALGORITHM = {
-    "label": TEXT,
-    "name": TEXT.or_(""),
-    "options": TABLE,
-    "knows": Kind(
-        f"some of {', '.join(KNOWLEDGE)}", lambda value: is_list(value, [*KNOWLEDGE].__contains__), default=[]
-    ),
-    "only": TABLE,
-    "plugin": Kind(
-        'a file and a class such as "own.py:Class"',
-        lambda value: isinstance(value, str) and re.fullmatch(r".+\.py:[^\W\d]\w*", value) is not None,
-        default="",
-    ),
-    "baseline": TEXT.or_(""),
-    "bounds": FLAG.or_(True),  # noqa: FBT003 (the default)
-}
-_FIGURE = {
-    "algorithm": TEXT,
-    "problem": TABLE,
-    "mean": NUMBER,
-    "se": NUMBER.or_(None),
-    "quantity": one_of(QUANTITIES).or_(QUANTITIES[0]),
-    "delta": NUMBER.or_(None),
-    "source": TEXT,
-    "note": TEXT.or_(""),
-}
-_FIGURES = {"algorithm": TEXT, "figures": TEXT, "note": TEXT.or_("")}
+from surepick.simulation.experiment import GENERATORS, KNOWLEDGE, AlgorithmSpec, Cell, Experiment, Plugin, ProblemSpec
+from surepick.simulation.published import EXPERIMENTS, read_published
+from surepick.simulation.toml_table import check_table, refused, saying, values_of
 
 
 def named_experiments() -> list[str]:
@@ -162,30 +81,30 @@ def read_experiment(path: Path) -> Experiment:
 def parse_experiment(text: str, origin: str, *folders: Path) -> Experiment:
     """Check the text of a file; `origin` names it in errors, plug-ins are looked for in the folders."""
     try:
-        top = read_table(tomllib.loads(text), origin, _EXPERIMENT)
+        top = check_table(tomllib.loads(text), origin, Experiment)
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{origin} must be TOML: {error}.") from error
 
     def entries(key: str) -> Iterator[tuple[dict[str, Any], str]]:
-        return ((entry, f"{origin}, [[{key}]] {i}") for i, entry in enumerate(top[key], start=1))
+        return ((entry, f"{origin}, [[{key}]] {i}") for i, entry in enumerate(top.get(key, ()), start=1))
 
     with saying(origin):
         top["delta"] = tuple(check_delta(float(value)) for value in top["delta"])
     top["problems"] = tuple(_problem(*entry) for entry in entries("problems"))
     top["algorithms"] = _expanded([_algorithm(*entry, folders) for entry in entries("algorithms")])
-    top["published"] = tuple(figure for entry in entries("published") for figure in _published(*entry))
+    top["published"] = tuple(figure for entry in entries("published") for figure in read_published(*entry))
     experiment = Experiment(**top, text=text)
     cells = experiment.cells()
     with saying(origin):
-        _check_algorithms(experiment, cells)
-        fitting = [figure for figure in experiment.published if any(map(figure.is_about, cells))]
-        _check_published(experiment, fitting)
+        _check_together(experiment, cells)
+    fitting = [figure for figure in experiment.published if any(map(figure.is_about, cells))]
     return replace(experiment, published=tuple(fitting))
 
 
 def _problem(entry: dict[str, Any], where: str) -> ProblemSpec:
-    name, redraw, given = read_table(entry, where, _PROBLEM).values()
-    arguments = {key: values_of(value) for key, value in given.items()}
+    values = check_table(entry, where, ProblemSpec)
+    name, redraw = values["name"], values.get("redraw", False)
+    arguments = {key: values_of(value) for key, value in values.get("arguments", {}).items()}
     own = inspect.signature(GENERATORS[name]).parameters
     if redraw and ("seed" not in own or "seed" in arguments):
         why = "has no seed to redraw it from" if "seed" not in own else "has a fixed seed in its arguments"
@@ -195,9 +114,9 @@ def _problem(entry: dict[str, Any], where: str) -> ProblemSpec:
     if needed or unknown:
         wrong = f"no {unknown[0]!r}" if unknown else f"{needed[0]!r}"
         raise InvalidInput(f"{where}: {name} takes {wrong}; its arguments are {', '.join(own)}.")
-    for key, values in arguments.items():
-        if not values:
-            raise refused(where, "arguments", f"at least one value for {key}", values)
+    for key, given in arguments.items():
+        if not given:
+            raise refused(where, "arguments", f"at least one value for {key}", given)
     with saying(where):
         for key, check in (("noise_std", check_noise_std), ("epsilon", check_epsilon)):
             for value in arguments.get(key, ()):
@@ -206,15 +125,16 @@ def _problem(entry: dict[str, Any], where: str) -> ProblemSpec:
 
 
 def _algorithm(entry: dict[str, Any], where: str, folders: Sequence[Path]) -> AlgorithmSpec:
-    values, known = read_table(entry, where, _ALGORITHM), algorithms()
-    place = values.pop("plugin")
-    plugin = _plugin(place, where, folders) if place else None
-    values["name"] = values["name"] or ("" if plugin is None else plugin.class_name)
-    if plugin is None and values["name"] not in (*known, "*"):
-        raise refused(where, "name", f"one of {', '.join(known)}", values["name"])
-    if set(values["knows"]) & set(values["options"]):
+    values, known = check_table(entry, where, AlgorithmSpec), algorithms()
+    if "plugin" in values:
+        values["plugin"] = _plugin(values["plugin"], where, folders)
+        values.setdefault("name", values["plugin"].class_name)
+    spec = AlgorithmSpec(**values | {"knows": tuple(values.get("knows", ()))})
+    if spec.plugin is None and spec.name not in (*known, "*"):
+        raise refused(where, "name", f"one of {', '.join(known)}", spec.name)
+    if set(spec.knows) & set(spec.options):
         raise refused(where, "knows", f"some of {', '.join(KNOWLEDGE)}, none among the options", values["knows"])
-    return AlgorithmSpec(**values | {"knows": tuple(values["knows"])}, plugin=plugin)
+    return spec
 
 
 def _expanded(specs: Sequence[AlgorithmSpec]) -> tuple[AlgorithmSpec, ...]:
@@ -243,19 +163,7 @@ def _text(path: Path, complaint: str) -> str:
         raise InvalidInput(f"{complaint}: {getattr(error, 'strerror', None) or error}.") from error
 
 
-def _published(entry: dict[str, Any], where: str) -> list[Published]:
-    if "figures" not in entry:
-        values = read_table(entry, where, _FIGURE)
-        with saying(where):
-            delta = None if values["delta"] is None else check_delta(values["delta"])
-        return [Published(**values | {"delta": delta})]
-    values, tables = read_table(entry, where, _FIGURES), published_tables()
-    if values["figures"] not in tables:
-        raise refused(where, "figures", f"one of {', '.join(tables)}", values["figures"])
-    return [replace(figure, **values) for figure in tables[values["figures"]]]
-
-
-def _check_algorithms(experiment: Experiment, cells: Sequence[Cell]) -> None:
+def _check_together(experiment: Experiment, cells: Sequence[Cell]) -> None:
     """What no entry can know alone."""
     specs = experiment.algorithms
     labels = [spec.label for spec in specs]
@@ -275,14 +183,9 @@ def _check_algorithms(experiment: Experiment, cells: Sequence[Cell]) -> None:
         other = seen.setdefault(cell.key, cell)
         if other is not cell:
             raise InvalidInput(f"the cells of an experiment must differ, got the same runs twice: {other}; {cell}.")
-
-
-def _check_published(experiment: Experiment, fitting: Sequence[Published]) -> None:
-    labels = [spec.label for spec in experiment.algorithms]
     for figure in experiment.published:
         # Of a whole table it is enough that its algorithm is there.
-        if figure not in fitting and not (figure.figures and figure.algorithm in labels):
-            raise InvalidInput(
-                f"a published figure needs a cell to stand beside, got {figure.algorithm!r} with "
-                f"{dict(figure.problem)}; look at the labels and arguments."
-            )
+        if not (any(map(figure.is_about, cells)) or (figure.figures and figure.algorithm in labels)):
+            came = f"{figure.algorithm!r} with {dict(figure.problem)}"
+            needed = "a published figure needs a cell to stand beside"
+            raise InvalidInput(f"{needed}, got {came}; look at the labels and arguments.")

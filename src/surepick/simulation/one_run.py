@@ -6,8 +6,7 @@ noise and the seed of the learner.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,9 +36,7 @@ def run_seeds(seed: int, run: int) -> Seeds:
     return Seeds(int(instance.generate_state(1)[0]), noise, int(learner.generate_state(1)[0]))
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(NamedTuple):
     """Everything the runs share; sent to the processes once per batch."""
 
     problem: "Instance | AnyProblem | Callable[[int], AnyProblem]"
@@ -106,11 +103,12 @@ def run_once(job: Job, run: int, watch: Callable[[Learner, Any], object] | None 
                 start += time.thread_time() - paused
     seconds = time.thread_time() - start
     decision = learner.decision
+    best: Any = decision.best
     return Outcome(
         problem=instance.problem.name,
         epsilon=instance.epsilon,
         n_pulls=decision.n_pulls,
-        correct=bool(decision.stopped) and _is_right(instance.problem, decision.best, instance.epsilon),
+        correct=bool(decision.stopped and best is not None and instance.problem.loss(best) <= instance.epsilon),
         stopped=bool(decision.stopped),
         seconds=seconds,
         support=sum(1 for count in learner.counts.values() if count),
@@ -173,13 +171,3 @@ def _noise(noise_std: float, seeds: np.random.SeedSequence) -> Iterator[float]:
         chunk: Array = noise_std * rng.standard_normal(size)
         yield from chunk.tolist()
         size = min(2 * size, 2**16)
-
-
-def _is_right(problem: AnyProblem, answer: Any, epsilon: float) -> bool:
-    if answer is None:
-        return False
-    if isinstance(problem, VectorProblem):
-        return problem.loss(answer) <= epsilon
-    # A copy of the best row is as good, whatever rounding says about its gap.
-    is_copy = np.array_equal(problem.answers[answer], problem.answers[problem.best])
-    return is_copy or bool(problem.gaps[answer] <= epsilon)

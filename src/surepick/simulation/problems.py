@@ -10,7 +10,7 @@ same problem.
 import itertools
 import math
 import reprlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -64,15 +64,13 @@ class Problem:
 
     def __post_init__(self) -> None:
         # Checked, then copied as they came: the order in memory may decide the last bit of a product.
-        check_matrix("X", self.X)
-        object.__setattr__(self, "X", _frozen(self.X))
-        check_vector("theta", self.theta, self.dim)
-        object.__setattr__(self, "theta", _frozen(self.theta))
+        dim = check_matrix("X", self.X).shape[1]
+        check_vector("theta", self.theta, dim)
         if self.candidates is not None:
-            check_matrix("candidates", self.candidates, n_columns=self.dim)
-            object.__setattr__(self, "candidates", _frozen(self.candidates))
+            check_matrix("candidates", self.candidates, n_columns=dim)
+            _set(self, candidates=_frozen(self.candidates))
+        _set(self, X=_frozen(self.X), theta=_frozen(self.theta), noise_std=check_noise_std(self.noise_std))
         check_rewards(self.answers, self.theta)
-        object.__setattr__(self, "noise_std", check_noise_std(self.noise_std))
 
     @property
     def n_arms(self) -> int:
@@ -107,6 +105,11 @@ class Problem:
             raise InvalidInput("`min_gap` needs at least two answers to compare, got 1; add arms or candidates.")
         return float(np.delete(self.gaps, self.best).min())
 
+    def loss(self, answer: int) -> float:
+        """What an answer loses against the best; nothing if it is a copy of it, whatever rounding says."""
+        is_copy = np.array_equal(self.answers[answer], self.answers[self.best])
+        return 0.0 if is_copy else float(self.gaps[answer])
+
     def pull(self, arm: int, rng: np.random.Generator) -> float:
         """Reward of one pull of row `arm` of X."""
         return float(self.X[arm] @ self.theta + self.noise_std * rng.standard_normal())
@@ -136,10 +139,9 @@ class VectorProblem:
                 f"`vectors` must be a set of vectors such as Sphere(3), got a {type(self.vectors).__name__}; "
                 "listed arms make a `Problem`."
             )
-        object.__setattr__(self, "theta", _frozen(check_vector("theta", self.theta, self.vectors.dim)))
-        check_rewards(np.eye(self.dim), self.theta)
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        object.__setattr__(self, "noise_std", check_noise_std(self.noise_std))
+        theta = _frozen(check_vector("theta", self.theta, self.dim))
+        check_rewards(np.eye(self.dim), theta)
+        _set(self, theta=theta, epsilon=check_epsilon(self.epsilon), noise_std=check_noise_std(self.noise_std))
 
     @property
     def dim(self) -> int:
@@ -178,21 +180,19 @@ def many_arms(n_arms: int, *, seed: int = 0, variant: ManyArmsVariant = "as-run"
 
     Reference: Fiez et al. (2019); Jedra and Proutiere (2020), section 5.
     """
-    n_arms = check_count("n_arms", n_arms, least=3)
-    seed = check_seed(seed)
+    n_arms, seed = check_count("n_arms", n_arms, least=3), check_seed(seed)
     rng = np.random.default_rng(seed)
-    informative = np.array([math.cos(3 * math.pi / 4), math.sin(3 * math.pi / 4)])
+    center, informative = math.pi / 4, [math.cos(3 * math.pi / 4), math.sin(3 * math.pi / 4)]
     match variant:
         case "as-run":
-            angles = 0.78 + 0.1 * rng.random(n_arms - 2)
-            informative = np.array([-0.707, 0.707])
+            center, spread, informative = 0.78, 0.1 * rng.random(n_arms - 2), [-0.707, 0.707]
         case "normal-std-0.09":
-            angles = math.pi / 4 + 0.09 * rng.standard_normal(n_arms - 2)
+            spread = 0.09 * rng.standard_normal(n_arms - 2)
         case "normal-var-0.09":
-            angles = math.pi / 4 + 0.3 * rng.standard_normal(n_arms - 2)
+            spread = 0.3 * rng.standard_normal(n_arms - 2)
         case _:
             raise InvalidInput(f'`variant` must be "as-run", "normal-std-0.09" or "normal-var-0.09", got {variant!r}.')
-    cluster = np.column_stack([np.cos(angles), np.sin(angles)])
+    cluster = np.column_stack([np.cos(center + spread), np.sin(center + spread)])
     return Problem(
         X=np.vstack([cluster, [1.0, 0.0], informative]),
         theta=np.array([1.0, 0.0]),
@@ -211,13 +211,9 @@ def soare(dim: int, angle: float = 0.1, *, scale: float = 2.0) -> Problem:
     dim = check_count("dim", dim, least=2)
     angle = check_number("angle", angle, needed="an angle in radians")
     scale = _checked_length("scale", scale)
-    rival = np.zeros(dim)
-    rival[:2] = math.cos(angle), math.sin(angle)
-    return Problem(
-        X=np.vstack([np.eye(dim), rival]),
-        theta=scale * np.eye(dim)[0],
-        name=f"soare d={dim} angle={angle:g} scale={scale:g}",
-    )
+    basis = np.eye(dim)
+    arms = np.vstack([basis, math.cos(angle) * basis[0] + math.sin(angle) * basis[1]])
+    return Problem(X=arms, theta=scale * basis[0], name=f"soare d={dim} angle={angle:g} scale={scale:g}")
 
 
 def unit_basis(means: ArrayLike) -> Problem:
@@ -299,14 +295,9 @@ def sphere_set(dim: int, *, norm: float = 1.0, epsilon: float = 0.1) -> VectorPr
 
     Reference: Jedra and Proutiere (2020), section on continuous arms.
     """
-    arms = Sphere(dim)
-    dim = arms.dim
-    norm = _checked_length("norm", norm)
-    epsilon = check_epsilon(epsilon)
-    theta = np.full(dim, norm / math.sqrt(dim))
-    return VectorProblem(
-        vectors=arms, theta=theta, epsilon=epsilon, name=f"sphere-set d={dim} norm={norm:g} epsilon={epsilon:g}"
-    )
+    arms, norm = Sphere(dim), _checked_length("norm", norm)
+    problem = _on_set(arms, np.full(arms.dim, norm / math.sqrt(arms.dim)), epsilon)
+    return replace(problem, name=f"sphere-set d={arms.dim} norm={norm:g} epsilon={problem.epsilon:g}")
 
 
 def hypercube_set(theta: ArrayLike, *, epsilon: float = 0.0) -> VectorProblem:
@@ -343,13 +334,10 @@ def random_linear(n_arms: int = 50, dim: int = 20, *, seed: int = 0) -> Problem:
     Reference: Tirinzoni and Degenne (2022).
     """
     dim = check_count("dim", dim, least=4)
-    n_arms = check_count("n_arms", n_arms, least=1)
-    seed = check_seed(seed)
+    n_arms, seed = check_count("n_arms", n_arms, least=1), check_seed(seed)
     if n_arms < dim:
-        raise InvalidInput(
-            f"`n_arms` must be at least dim = {dim} so that the arms can span, got {n_arms}; "
-            "take more arms or fewer features."
-        )
+        needed = f"at least dim = {dim} so that the arms can span"
+        raise InvalidInput(f"`n_arms` must be {needed}, got {n_arms}; take more arms or fewer features.")
     half = dim // 2
     rng = np.random.default_rng(seed)
     theta = np.full(dim, 0.8)
@@ -372,12 +360,9 @@ def multivariate(n_factors: int, *, seed: int = 0) -> Problem:
 
     Reference: Fiez et al. (2019), as in their public code.
     """
-    n_factors = check_count("n_factors", n_factors, least=2)
+    n_factors, seed = check_count("n_factors", n_factors, least=2), check_seed(seed)
     if n_factors > 16:
-        raise InvalidInput(
-            f"`n_factors` must be at most 16, got {n_factors}; take fewer, for it gives 2^n_factors arms."
-        )
-    seed = check_seed(seed)
+        raise InvalidInput(f"`n_factors` must be at most 16, got {n_factors}; take fewer: it gives 2^n_factors arms.")
     rng = np.random.default_rng(seed)
     settings = np.array(list(itertools.product([-1.0, 1.0], repeat=n_factors)))
     pairs = [settings[:, i] * settings[:, j] for i, j in itertools.combinations(range(n_factors), 2)]
@@ -396,6 +381,11 @@ def _checked_length(name: str, value: object) -> float:
     if number < 0.0:
         raise InvalidInput(f"`{name}` must be a length of at least 0, got {number}; drop the sign.")
     return number
+
+
+def _set(problem: Problem | VectorProblem, **values: object) -> None:
+    for name, value in values.items():
+        object.__setattr__(problem, name, value)
 
 
 def _frozen(values: ArrayLike) -> Array:

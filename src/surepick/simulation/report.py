@@ -10,10 +10,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 from surepick.errors import InvalidInput, SurepickError
 from surepick.simulation.report_cells import Compared, Section, Summary, grouped, read_section
@@ -36,23 +35,19 @@ class Entry(NamedTuple):
     """How dark, up to 1."""
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class Table(NamedTuple):
     """A table; all but its first columns, which are words, are numbers."""
 
     title: str
-    note: str = ""
     headers: list[str]
     n_words: int
     rows: list[list[Entry]]
+    note: str = ""
     is_folded: bool = False
     """Whether the reader has to ask for it."""
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(NamedTuple):
     """What a report shows about one experiment."""
 
     name: str

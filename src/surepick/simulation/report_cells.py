@@ -4,22 +4,18 @@ The runs of one cell at a time are read from the table, and of them only the sum
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import groupby, pairwise
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
-from scipy.stats import binomtest
 
-from surepick.errors import SurepickError
 from surepick.simulation.experiment import Cell, Experiment, Published
 from surepick.simulation.experiment_file import read_experiment
-from surepick.simulation.runs import Array
-from surepick.simulation.store import EXPERIMENT, TABLE, check_table
+from surepick.simulation.runs import Array, error_interval
+from surepick.simulation.store import EXPERIMENT, TABLE, read_cells
 
 MEASURED = ("n_pulls", "seconds", "support", "evidence", "target")
 COLUMNS = ("run", "stopped", "correct", "lower_bound", "version", *MEASURED)
@@ -38,9 +34,7 @@ class Estimated(NamedTuple):
     se: float
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class Compared(NamedTuple):
     """A published figure beside ours."""
 
     published: Published
@@ -83,9 +77,7 @@ class Summary:
         return not (self.n_unfinished or self.errs_too_often or "theta" in self.cell.algorithm.knows)
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(NamedTuple):
     """One experiment of a report."""
 
     experiment: Experiment
@@ -140,37 +132,17 @@ def read_section(folder: Path) -> Section:
     has_runs = table.exists()
     cells = {cell.key: cell for cell in experiment.cells()}
     summaries = {key: summarize(cell, None, experiment.published) for key, cell in cells.items()}
-    for key, columns in _by_cell(table) if has_runs else ():
+    for key, columns in read_cells(table, COLUMNS) if has_runs else ():
         if key in cells:  # a table also keeps runs of cells that the experiment has no more
             summaries[key] = summarize(cells[key], columns, experiment.published)
     written = datetime.fromtimestamp(table.stat().st_mtime, UTC) if has_runs else None
     return Section(experiment=experiment, summaries=tuple(summaries.values()), written=written)
 
 
-def _by_cell(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The runs of one cell after the other, as the table has them; no more than a cell and a group is in memory."""
-    for key, pieces in groupby(_pieces(path), key=itemgetter(0)):
-        tables = [table for _, table in pieces]
-        yield key, {name: np.concatenate([table[name].to_numpy() for table in tables]) for name in COLUMNS}
-
-
-def _pieces(path: Path) -> Iterator[tuple[str, Any]]:
-    """Rows of one cell and of one group of the table, with the key of the cell."""
-    with check_table(path) as file:
-        for number in range(file.num_row_groups):
-            try:
-                table = file.read_row_group(number, columns=["key", *COLUMNS])
-            except OSError as error:
-                raise SurepickError(f"{path} is damaged; move it away to do its runs again.") from error
-            keys = table["key"].to_numpy()
-            edges = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
-            yield from ((str(keys[start]), table.slice(start, end - start)) for start, end in pairwise(edges))
-
-
 def summarize(cell: Cell, columns: Mapping[str, Any] | None, published: Sequence[Published] = ()) -> Summary:
     """Reduce the runs of a cell (arrays by column; None for no runs) to what a report shows."""
     figures = [figure for figure in published if figure.is_about(cell)]
-    if columns is None:
+    if columns is None or not len(columns["run"]):
         return Summary(cell=cell, compared=tuple(compare(figure, cell, None, n_unfinished=0) for figure in figures))
     values = {name: np.asarray(columns[name], dtype=np.float64) for name in MEASURED}
     bound = np.asarray(columns["lower_bound"], dtype=np.float64)
@@ -179,7 +151,6 @@ def summarize(cell: Cell, columns: Mapping[str, Any] | None, published: Sequence
     quantities = {name: estimated(array) for name, array in values.items()}
     n_unfinished, n_errors = int((~columns["stopped"]).sum()), int((columns["stopped"] & ~columns["correct"]).sum())
     ours = [compare(figure, cell, quantities[figure.quantity], n_unfinished=n_unfinished) for figure in figures]
-    interval = binomtest(n_errors, len(bound)).proportion_ci(0.95, method="exact")
     return Summary(
         cell=cell,
         compared=tuple(ours),
@@ -187,7 +158,7 @@ def summarize(cell: Cell, columns: Mapping[str, Any] | None, published: Sequence
         quantities=quantities,
         quantiles=dict(zip(LEVELS, np.quantile(values["n_pulls"], LEVELS).tolist(), strict=True)),
         n_errors=n_errors,
-        error_interval=(interval.low, interval.high),
+        error_interval=error_interval(n_errors, len(bound)),
         n_unfinished=n_unfinished,
         versions=tuple(sorted(set(columns["version"]))),
     )

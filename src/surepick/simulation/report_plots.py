@@ -7,10 +7,9 @@ distribution of the pulls unless there are too many cells, and how evidence grew
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple
 
 from surepick.errors import InvalidInput, SurepickError
 from surepick.simulation.paths import Look, evidence_path
@@ -35,9 +34,7 @@ Point = tuple[float, float, float]
 """Where, mean and standard error."""
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Figure(NamedTuple):
     """A figure in its files."""
 
     caption: str
@@ -45,16 +42,14 @@ class Figure:
     """PNG and SVG."""
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
+class Chart(NamedTuple):
     """Means against something that varies, a panel for each quantity."""
 
     name: str
     cells: Sequence[Summary]
     quantities: Sequence[str]
-    x: Callable[[Summary], float]
     x_label: str
+    x: Callable[[Summary], float]
     rest: Callable[[Summary], str]
     """The rest of what varies; cells of the same label and rest are joined."""
     label: Callable[[Summary], str] = attrgetter("label")
@@ -86,34 +81,21 @@ def _charts(section: Section, summaries: Sequence[Summary]) -> Iterator[Chart]:
     if numbers:
         name = numbers[0]
         quantity = next((published.quantity for published in section.experiment.published), "n_pulls")
-        yield Chart(
-            name=f"{quantity.removeprefix('n_')}-by-{name}",
-            cells=summaries,
-            quantities=[quantity],
-            x=lambda s: float(s.cell.arguments[name]),
-            x_label={"n_arms": "number of arms K", "dim": "dimension d"}.get(name, name),
-            rest=lambda s: section.rest(s, name),
-        )
+        x_label = {"n_arms": "number of arms K", "dim": "dimension d"}.get(name, name)
+        x, rest = (lambda s: float(s.cell.arguments[name])), (lambda s: section.rest(s, name))
+        yield Chart(f"{quantity.removeprefix('n_')}-by-{name}", summaries, [quantity], x_label, x, rest)
     if "delta" in varying and any("ratio" in summary.quantities for summary in summaries):
-        yield Chart(
-            name="risk",
-            cells=summaries,
-            quantities=["ratio", "evidence"],
-            x=lambda s: -math.log(s.cell.delta),
-            x_label="log(1/delta)",
-            rest=lambda s: section.rest(s, "delta"),
-        )
-    schedules = {
-        id(s): str(s.cell.algorithm.options["schedule"]) for s in summaries if "schedule" in s.cell.algorithm.options
-    }
-    ticks = list(dict.fromkeys(schedules.values()))
+        x, rest = (lambda s: -math.log(s.cell.delta)), (lambda s: section.rest(s, "delta"))
+        yield Chart("risk", summaries, ["ratio", "evidence"], "log(1/delta)", x, rest)
+    scheduled = [summary for summary in summaries if "schedule" in summary.cell.algorithm.options]
+    ticks = list(dict.fromkeys(str(s.cell.algorithm.options["schedule"]) for s in scheduled))
     if len(ticks) > 1:
         yield Chart(
             name="schedule",
-            cells=[summary for summary in summaries if id(summary) in schedules],
+            cells=scheduled,
             quantities=["n_pulls", "seconds"],
-            x=lambda s: ticks.index(schedules[id(s)]),
             x_label="schedule",
+            x=lambda s: ticks.index(str(s.cell.algorithm.options["schedule"])),
             rest=lambda s: section.rest(s, ""),
             label=lambda s: ", ".join(str(v) for k, v in s.cell.algorithm.options.items() if k != "schedule"),
             ticks=ticks,

@@ -8,7 +8,6 @@ those of a call with 50, and two algorithms meet the same instances and the same
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from surepick.errors import InvalidInput
 from surepick.simulation.dispatch import dispatch
 from surepick.simulation.one_run import AnyProblem, Job, Outcome, prepared, run_once
 from surepick.simulation.progress import State, shown
-from surepick.simulation.runs import Runs
+from surepick.simulation.runs import MEASURED, Runs
 
 
 def simulate(  # noqa: PLR0913 (every argument is an option of its own)
@@ -61,9 +60,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     index = range(check_count("n_runs", n_runs, least=1)) if only is None else _checked_only(only)
     epsilon = check_epsilon(epsilon)
     if bounds and epsilon > 0:
-        raise InvalidInput(
-            "`bounds` holds for epsilon = 0 alone: with slack fewer pulls suffice; leave one of them out."
-        )
+        raise InvalidInput("`bounds` needs epsilon = 0, for with slack fewer pulls suffice; leave one of them out.")
     job = Job(
         problem=problem,
         algorithm=algorithm,
@@ -75,7 +72,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         options=options,
     )
     if isinstance(problem, AnyProblem):
-        job = replace(job, problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds))
+        job = job._replace(problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds))
 
     def tell(state: State) -> None:
         if callable(progress) and state.done:
@@ -87,7 +84,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         for done in results:
             outcomes |= done.result
     rows = [outcomes[i] for i in index]
-    columns = {name: [getattr(row, name) for row in rows] for name in Outcome._fields}
+    kinds = {**MEASURED, "lower_bound": np.float64} if bounds else MEASURED
     return Runs(
         problem=rows[0].problem,
         is_redrawn=not isinstance(problem, AnyProblem),
@@ -98,12 +95,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         seed=job.seed,
         max_pulls=job.max_pulls,
         index=np.array(index, dtype=np.int64),
-        n_pulls=np.array(columns["n_pulls"], dtype=np.int64),
-        correct=np.array(columns["correct"]),
-        stopped=np.array(columns["stopped"]),
-        seconds=np.array(columns["seconds"]),
-        support=np.array(columns["support"], dtype=np.int64),
-        lower_bound=np.array(columns["lower_bound"]) if bounds else None,
+        **{name: np.array([getattr(row, name) for row in rows], dtype=kind) for name, kind in kinds.items()},
     )
 
 
@@ -134,12 +126,11 @@ def _check_kinds(
     ):
         if not is_right:
             raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(value)}.")
-    for name in ("arms", "candidates", "noise_std"):
-        if name in options:
-            raise InvalidInput(
-                f"`options` must be options of the algorithm, got `{name}`, which the problem brings; "
-                "give it to the problem and leave it out here."
-            )
+    for name in [name for name in ("arms", "candidates", "noise_std") if name in options]:
+        raise InvalidInput(
+            f"`options` must be options of the algorithm, got `{name}`, which the problem brings; "
+            "give it to the problem and leave it out here."
+        )
 
 
 def _checked_only(only: Any) -> list[int]:

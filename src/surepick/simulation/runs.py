@@ -14,6 +14,8 @@ from surepick.errors import InvalidInput
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+MEASURED = {"n_pulls": np.int64, "stopped": np.bool_, "correct": np.bool_, "support": np.int64, "seconds": np.float64}
+"""What is known of every run."""
 
 
 @final
@@ -89,12 +91,7 @@ class Runs:
 
     def error_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Exact (Clopper-Pearson) interval of the probability of a wrong answer."""
-        if not 0.0 < level < 1.0:
-            raise InvalidInput(f"`level` must be strictly between 0 and 1, got {level!r}; 0.95 is the usual choice.")
-        wrong, right, tail = self.n_errors, self.n_runs - self.n_errors, (1.0 - level) / 2.0
-        low = float(scipy.stats.beta.ppf(tail, wrong, right + 1)) if wrong else 0.0
-        high = float(scipy.stats.beta.ppf(1.0 - tail, wrong + 1, right)) if right else 1.0
-        return low, high
+        return error_interval(self.n_errors, self.n_runs, level)
 
     @property
     def ratio(self) -> Array:
@@ -105,14 +102,7 @@ class Runs:
 
     def to_columns(self) -> dict[str, Any]:
         """One array per column, one entry per run."""
-        columns: dict[str, Any] = {
-            "run": self.index,
-            "n_pulls": self.n_pulls,
-            "stopped": self.stopped,
-            "correct": self.correct,
-            "support": self.support,
-            "seconds": self.seconds,
-        }
+        columns: dict[str, Any] = {"run": self.index, **{name: getattr(self, name) for name in MEASURED}}
         if self.lower_bound is not None:
             columns |= {"lower_bound": self.lower_bound, "ratio": self.ratio}
         return columns
@@ -134,30 +124,22 @@ class Runs:
         options = "".join(f", {name}={value}" for name, value in self.options.items())
         slack = f", epsilon {self.epsilon:g}" if self.epsilon else ""
         redrawn = " (redrawn in every run)" if self.is_redrawn else ""
-        head = (
-            f"{self.algorithm}{options} on {self.problem}{redrawn}: {self.n_runs} runs, delta {self.delta:g}{slack}, "
-            f"seed {self.seed}"
-        )
-        pulls = (
-            f"  pulls   {self.mean:.1f}{spread} (mean, s.e.), median {self.median:g}, "
-            f"80 % of the runs between {tenth:.0f} and {ninth:.0f}"
-        )
+        what = f"{self.algorithm}{options} on {self.problem}{redrawn}"
+        most = f"80 % of the runs between {tenth:.0f} and {ninth:.0f}"
         lines = [
-            head,
-            pulls,
+            f"{what}: {self.n_runs} runs, delta {self.delta:g}{slack}, seed {self.seed}",
+            f"  pulls   {self.mean:.1f}{spread} (mean, s.e.), median {self.median:g}, {most}",
             f"  wrong   {self.n_errors} of {self.n_runs}, error probability in [{low:.4f}, {high:.4f}] (95 %)",
             f"  arms    {self.support.mean():.1f} different ones pulled",
             f"  time    {1e3 * self.seconds.mean():.1f} ms CPU a run",
         ]
         if self.lower_bound is not None:
-            lines.append(
-                f"  bound   {self.lower_bound.mean():.1f} pulls; runs need {self.ratio.mean():.2f} times theirs"
-            )
+            bound, ratio = self.lower_bound.mean(), self.ratio.mean()
+            lines.append(f"  bound   {bound:.1f} pulls; runs need {ratio:.2f} times theirs")
         if self.n_unfinished:
-            lines.append(
-                f"  open    {self.n_unfinished} of {self.n_runs} did not stop within {self.max_pulls} pulls; the mean "
-                "counts them with that many, so it is too small"
-            )
+            why = "the mean counts them with that many, so it is too small"
+            share = f"{self.n_unfinished} of {self.n_runs}"
+            lines.append(f"  open    {share} did not stop within {self.max_pulls} pulls; {why}")
         return "\n".join(lines)
 
     def __len__(self) -> int:
@@ -165,3 +147,13 @@ class Runs:
 
     def __repr__(self) -> str:
         return self.summary()
+
+
+def error_interval(n_errors: int, n_runs: int, level: float = 0.95) -> tuple[float, float]:
+    """Exact (Clopper-Pearson) interval of the probability of an error of which so many were seen."""
+    if not 0.0 < level < 1.0:
+        raise InvalidInput(f"`level` must be strictly between 0 and 1, got {level!r}; 0.95 is the usual choice.")
+    n_right, tail = n_runs - n_errors, (1.0 - level) / 2.0
+    low = float(scipy.stats.beta.ppf(tail, n_errors, n_right + 1)) if n_errors else 0.0
+    high = float(scipy.stats.beta.ppf(1.0 - tail, n_errors + 1, n_right)) if n_right else 1.0
+    return low, high

@@ -15,8 +15,10 @@ import math
 import sqlite3
 import tomllib
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -94,8 +96,8 @@ class Store:
             self._db.execute("PRAGMA synchronous = NORMAL")
             with self._transaction():
                 self._set_up([cell_columns(cell) for cell in experiment.cells()])
-                if not _check_owner(folder, experiment):
-                    _save_experiment(folder, experiment)
+                _check_owner(folder, experiment)
+                _save_experiment(folder, experiment)
             stack.pop_all()
 
     def _set_up(self, cells: list[Row]) -> None:
@@ -105,7 +107,7 @@ class Store:
         if is_new:
             self._db.execute(f"CREATE TABLE cells ({', '.join(_OF_CELL)}, place, PRIMARY KEY (key))")
             self._db.execute(f"CREATE TABLE runs ({', '.join(_OF_RUN)}, crc, PRIMARY KEY (key, run)) WITHOUT ROWID")
-            for table in _groups(self.folder / TABLE):
+            for table in _groups(self.folder / TABLE) if (self.folder / TABLE).exists() else ():
                 rows = table.to_pylist()
                 self._insert("cells", [(*(row[name] for name in _OF_CELL), None) for row in rows])
                 self._insert("runs", map(_checked, rows))
@@ -149,8 +151,7 @@ class Store:
 
     def export(self) -> None:
         """Write the table, unless it has all runs."""
-        import pyarrow.parquet as pq  # noqa: PLC0415 (optional)
-
+        pa = _arrow()
         with _in_words(self.folder / DATABASE):
             has_runs = self._db.execute("SELECT 1 FROM runs").fetchone() is not None
             if not has_runs or (self._is_settled and (self.folder / TABLE).exists()):
@@ -161,12 +162,12 @@ class Store:
             )
             with (
                 replacing(self.folder / TABLE, is_only_writer=True) as path,
-                pq.ParquetWriter(path, schema(), compression="zstd", write_page_checksum=True) as writer,
+                pa.parquet.ParquetWriter(path, schema(), compression="zstd", write_page_checksum=True) as writer,
             ):
                 while rows := [_restored(row) for row in found.fetchmany(GROUP)]:
-                    writer.write_table(_arrow().Table.from_pylist(rows, schema=schema()))
+                    writer.write_table(pa.Table.from_pylist(rows, schema=schema()))
             self._is_settled = True
-        _arrow().default_memory_pool().release_unused()
+        pa.default_memory_pool().release_unused()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -213,10 +214,8 @@ def check_table(path: Path) -> Any:
         SurepickError: there is none, it is damaged, or it holds something else.
     """
     pa = _arrow()
-    import pyarrow.parquet as pq  # noqa: PLC0415 (optional)
-
     try:
-        file = pq.ParquetFile(path, page_checksum_verification=True)
+        file = pa.parquet.ParquetFile(path, page_checksum_verification=True)
     except FileNotFoundError as error:
         raise SurepickError(f"there is no {path}; sweep the experiment first.") from error
     except (OSError, pa.ArrowException) as error:
@@ -227,14 +226,27 @@ def check_table(path: Path) -> Any:
     return file
 
 
-def _groups(path: Path) -> Iterator[Any]:
-    """Read a table in pieces; none if there is no table."""
-    if not path.exists():
-        return
+def read_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Read these columns as arrays, cell by cell with its key; no more than a cell and a group is in memory."""
+    for key, pieces in groupby(_pieces(path, names), key=itemgetter(0)):
+        tables = [table for _, table in pieces]
+        yield key, {name: np.concatenate([table[name].to_numpy() for table in tables]) for name in names}
+
+
+def _pieces(path: Path, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Rows of one cell and of one group of the table, with the key of the cell."""
+    for table in _groups(path, ["key", *names]):
+        keys = table["key"].to_numpy()
+        edges = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
+        yield from ((str(keys[start]), table.slice(start, end - start)) for start, end in pairwise(edges))
+
+
+def _groups(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
+    """Read a table in pieces."""
     with check_table(path) as file:
         try:
             for number in range(file.num_row_groups):
-                yield file.read_row_group(number, use_threads=False)
+                yield file.read_row_group(number, columns=names, use_threads=False)
         except (OSError, _arrow().ArrowException) as error:
             raise damaged(path) from error
 
@@ -242,9 +254,8 @@ def _groups(path: Path) -> Iterator[Any]:
 def damaged(path: Path) -> SurepickError:
     """The error for a file that cannot be read."""
     kind, other = ("SQLite", TABLE) if path.name == DATABASE else ("Parquet", DATABASE)
-    return SurepickError(
-        f"{path} is damaged or no {kind} file; move it away, and it is made again from {other} if that is there."
-    )
+    remedy = f"move it away, and it is made again from {other} if that is there"
+    return SurepickError(f"{path} is damaged or no {kind} file; {remedy}.")
 
 
 def _nobodys(folder: Path) -> InvalidInput:
@@ -266,40 +277,35 @@ def _in_words(path: Path) -> Iterator[None]:
         raise SurepickError(text) from error
 
 
-def _check_owner(folder: Path, experiment: Experiment) -> bool:
-    """Whether the folder has exactly this experiment already; refuses folders of something else."""
+def _check_owner(folder: Path, experiment: Experiment) -> None:
+    """Refuse folders of something else."""
     path = folder / EXPERIMENT
     if not path.exists():
         if (folder / TABLE).exists():
             raise _nobodys(folder)
-        return False
+        return
     try:
         name = tomllib.loads(path.read_text("utf-8")).get("name")
     except (OSError, ValueError) as error:
         raise SurepickError(f"{path} is damaged; put the experiment there again, or move it away.") from error
     if name != experiment.name:
-        raise InvalidInput(
-            f"{folder} belongs to the experiment {name!r}, got {experiment.name!r}; choose another folder."
-        )
-    return all(
-        file.exists() and file.read_text("utf-8") == content for file, content in _files(folder, experiment).items()
-    )
+        mine = f"belongs to the experiment {name!r}, got {experiment.name!r}"
+        raise InvalidInput(f"{folder} {mine}; choose another folder.")
 
 
 def _save_experiment(folder: Path, experiment: Experiment) -> None:
-    for file, content in _files(folder, experiment).items():
-        with replacing(file, is_only_writer=True) as path:
-            path.write_text(content, "utf-8")
-
-
-def _files(folder: Path, experiment: Experiment) -> dict[Path, str]:
-    sources = {folder / spec.plugin.file.name: spec.plugin.source for spec in experiment.algorithms if spec.plugin}
-    return {**sources, folder / EXPERIMENT: experiment.text}
+    """Write the plug-ins and the experiment, as far as they are not there as they are."""
+    sources = {spec.plugin.file.name: spec.plugin.source for spec in experiment.algorithms if spec.plugin}
+    for name, content in {**sources, EXPERIMENT: experiment.text}.items():
+        file = folder / name
+        if not file.exists() or file.read_text("utf-8") != content:
+            with replacing(file, is_only_writer=True) as path:
+                path.write_text(content, "utf-8")
 
 
 def _arrow() -> Any:
     try:
-        import pyarrow as pa  # noqa: PLC0415 (optional)
+        import pyarrow.parquet  # noqa: PLC0415 (optional)
     except ImportError as error:
         raise SurepickError("keeping runs needs pyarrow; install surepick[bench].") from error
-    return pa
+    return pyarrow

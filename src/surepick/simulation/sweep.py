@@ -6,10 +6,10 @@ import sys
 import types
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 from surepick._version import __version__
 from surepick.core.checks import check_count
@@ -33,17 +33,15 @@ class Failure(NamedTuple):
     error: str
 
 
-@final
-@dataclass(slots=True)
-class Summary:
+class Summary(NamedTuple):
     """What a sweep did."""
 
     n_before: int
     """Runs that were there already."""
-    n_done: int = 0
-    failures: list[Failure] = field(default_factory=list)
-    """The failure of the lowest run of each cell; `n_failed` counts all."""
-    n_failed: int = 0
+    n_done: int
+    failures: list[Failure]
+    """The failure of the lowest run of each cell, in the order of their texts; `n_failed` counts all."""
+    n_failed: int
 
 
 def sweep(
@@ -76,17 +74,22 @@ def sweep(
     cells = experiment.cells()
     with Store(folder, experiment) as store:
         missing = [store.missing(cell.key, n_runs) for cell in cells]
-        summary = Summary(n_before=len(cells) * n_runs - sum(map(len, missing)))
-        if any(map(len, missing)):
+        n_missing = sum(map(len, missing))
+        lowest: dict[str, Failure] = {}
+        n_failed = 0
+        if n_missing:
             check(cells)
         with closing(dispatch(_rows, cells, missing, progress, n_jobs=n_jobs, dask=dask)) as results:
             for done in results:
-                cell, runs = cells[done.batch.number], done.batch.runs
                 is_lost = isinstance(done.result, BaseException)
-                rows, failures = ([], [(run, text_of(done.result)) for run in runs]) if is_lost else done.result
+                cell = str(cells[done.number])
+                lost = [Failure(cell, run, text_of(done.result)) for run in done.runs] if is_lost else []
+                rows, failures = ([], lost) if is_lost else done.result
                 store.append(rows)
-                _add(summary, cell, len(rows), failures)
-    return summary
+                n_failed += len(failures)
+                for failure in failures:
+                    lowest[cell] = min(failure, lowest.get(cell, failure))
+    return Summary(len(cells) * n_runs - n_missing, n_missing - n_failed, sorted(lowest.values()), n_failed)
 
 
 def check(cells: list[Cell]) -> None:
@@ -95,38 +98,34 @@ def check(cells: list[Cell]) -> None:
     Raises:
         InvalidInput: a problem or an algorithm cannot be made as described.
     """
-    drawn: set[str] = set()
-    composed: set[str] = set()
+    seen: set[str] = set()
     for cell in cells:
-        place = canonical_json([cell.problem.name, cell.arguments])
-        if place in drawn and cell.algorithm.label in composed:
+        label, place = cell.algorithm.label, canonical_json([cell.problem.name, cell.arguments])
+        if {label, place} <= seen:
             continue
         seeds = run_seeds(cell.seed, 0)
         try:
             job = job_of(replace(cell, bounds=False))
             instance = instance_of(job, seeds)
-            if cell.algorithm.label not in composed:
+            if label not in seen:
                 new_learner(job, instance, seeds.learner)
         except Exception as error:
             raise InvalidInput(f"{cell} cannot be run: {text_of(error)}") from error
-        drawn.add(place)
-        composed.add(cell.algorithm.label)
+        seen |= {label, place}
 
 
-def _rows(cell: Cell, runs: list[int]) -> tuple[list[Row], list[tuple[int, str]]]:
+def _rows(cell: Cell, runs: list[int]) -> tuple[list[Row], list[Failure]]:
     """Do some runs of a cell; those that end in an error apart."""
     rows: list[Row] = []
-    failures: list[tuple[int, str]] = []
+    failures: list[Failure] = []
     for run in runs:
         try:
-            rows.append(_row(cell, run))
+            found = run_once(job_of(cell), run)
         except Exception as error:  # noqa: BLE001 (whatever it is, the other runs go on)
-            failures.append((run, text_of(error)))
+            failures.append(Failure(str(cell), run, text_of(error)))
+        else:
+            rows.append({**found._asdict(), "key": cell.key, "run": run, "version": __version__})
     return rows, failures
-
-
-def _row(cell: Cell, run: int) -> Row:
-    return {**run_once(job_of(cell), run)._asdict(), "key": cell.key, "run": run, "version": __version__}
 
 
 def job_of(cell: Cell) -> Job:
@@ -147,7 +146,7 @@ def job_of(cell: Cell) -> Job:
 
 @lru_cache(N_INSTANCES)
 def _instance(name: str, arguments: str, delta: float, bounds: bool) -> Instance:  # noqa: FBT001 (of `job_of`)
-    spec, values = ProblemSpec(name=name, redraw=False, arguments={}), json.loads(arguments)
+    spec, values = ProblemSpec(name=name), json.loads(arguments)
     return prepared(spec.draw(values, 0), delta=delta, epsilon=spec.slack(values), bounds=bounds)
 
 
@@ -172,15 +171,3 @@ def loaded(plugin: Plugin) -> Callable[..., Algorithm]:
         raise InvalidInput(f"the plug-in {plugin.file} must have a class {plugin.class_name} with a method `compose`.")
     factory: Callable[..., Algorithm] = found
     return factory
-
-
-def _add(summary: Summary, cell: Cell, n_done: int, failures: list[tuple[int, str]]) -> None:
-    summary.n_done += n_done
-    summary.n_failed += len(failures)
-    # The lowest run of each cell, in the order of their texts: the same list whoever finishes first.
-    kept = {failure.cell: failure for failure in summary.failures}
-    for run, error in failures:
-        known = kept.get(str(cell))
-        if known is None or run < known.run:
-            kept[str(cell)] = Failure(str(cell), run, error)
-    summary.failures = [kept[name] for name in sorted(kept)]
