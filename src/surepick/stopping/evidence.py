@@ -7,6 +7,7 @@ Reference: `core.evidence` has the formula and why it is valid, `scan` how it is
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, final
 
 import numpy as np
@@ -106,13 +107,9 @@ class _EvidenceTest(PairTest):
 
     def score(self, estimate: LeastSquares) -> PairScore:
         logdets = estimate.logdets[self.slots(estimate)]
-
-        def evidence(gap: Array, q1: Array, q2: Array) -> Array:
-            return log_evidence(
-                gap, q1, q2, logdets, mixture=self._mixture, noise_std=self.noise_std, epsilon=self.epsilon
-            )
-
-        return evidence
+        return partial(
+            log_evidence, logdets=logdets, mixture=self._mixture, noise_std=self.noise_std, epsilon=self.epsilon
+        )
 
 
 def _checked(regularizer: Array, dim: int) -> Array:

@@ -8,7 +8,7 @@ Reference: Jedra and Proutiere (2020), section 3.4; `core.thresholds` has the fo
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -35,9 +35,9 @@ class GLR(ScanRule):
 
     Args:
         threshold: a preset's name ("paper-main", "paper-appendix", "paper-remark", "heuristic", "log-t") or an object.
-        c: the paper's constant in the user's features; default: the smallest eigenvalue of the information of `start`
-            for "paper-main" and "paper-appendix", the largest squared norm of an arm for "paper-remark".
-        start: the arms pulled first; default: those of `Task.spanning`.
+        c: the paper's constant in the user's features; default: the smallest eigenvalue of the information of
+            `start_arms` for "paper-main" and "paper-appendix", the largest squared norm of an arm for "paper-remark".
+        start_arms: the arms pulled first; default: those of `Task.spanning`.
         elimination: an alternative once refuted stays refuted; None: wherever a number per candidate can be kept.
         full_scan: look at all candidates at every check.
         spacing: see `scan.ScanRule`; 0 decides exactly as full scans would.
@@ -56,11 +56,10 @@ class GLR(ScanRule):
             raise InvalidInput(
                 f"`threshold` must be one of {', '.join(THRESHOLDS)} or a threshold object, got {self.threshold!r}."
             )
-        if self.c is not None and not check_number("c", self.c, needed="a number above 0") > 0.0:
-            raise InvalidInput(
-                f'`c` must be above 0 for the rule "{self.name}", got {self.c}; use the smallest eigenvalue of the '
-                "information of the initial arms."
-            )
+        if self.c is not None:
+            needed = f'above 0 for the rule "{self.name}"'
+            advice = "use the smallest eigenvalue of the information of the initial arms"
+            check_number("c", self.c, needed=needed, allowed=lambda x: x > 0.0, advice=advice)
 
     @property
     def preset(self) -> Threshold:
@@ -115,14 +114,9 @@ class _GLRTest(PairTest):
         return RidgeEstimate(estimate) if self._is_ridge else estimate
 
     def threshold(self, estimate: LeastSquares) -> float:
-        logdets = estimate.logdets[self.slots(estimate)]
-        price: Any = self._preset(
-            n_pulls=estimate.n_pulls,
-            dim=estimate.dim,
-            logdet=float(logdets[0]) if len(logdets) else 0.0,
-            delta=self._delta,
-            noise_std=self.noise_std,
-        )
+        t, dim = estimate.n_pulls, estimate.dim
+        logdet = estimate.logdets[self.slots(estimate)].sum()  # there is one, or none and no use for it
+        price = self._preset(n_pulls=t, dim=dim, logdet=logdet, delta=self._delta, noise_std=self.noise_std)
         return float(price) / self.noise_std**2
 
     def pair(self, estimate: LeastSquares, difference: Array) -> float:

@@ -39,7 +39,7 @@ Reference: Tirinzoni and Degenne (2022), selective elimination.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -152,7 +152,7 @@ class ScanState(RuleState):
         return self._check(self._test.read(estimate))
 
     def exact(self, estimate: LeastSquares) -> Verdict:
-        """Scan all candidates."""
+        """Say exactly where things stand, by a scan of all candidates that are not refuted."""
         if not estimate.has_theta:
             return Verdict(threshold=self._test.first_threshold)
         return self._look(self._test.read(estimate))
@@ -165,9 +165,14 @@ class ScanState(RuleState):
     def _look(self, estimate: LeastSquares) -> Verdict:
         """Say where the current leader stands, without changing this state."""
 
-    def _remember(self, rival: int) -> None:
-        """Compare the leader with this rival until the next scan."""
-        self._rival, self._rival_row = rival, self._arms.gather([rival])[0]
+    def _not_yet(self, leader: int, value: float, threshold: float) -> Verdict:
+        return Verdict(leader=leader, rival=self._rival, statistic=value, threshold=threshold, is_exact=False)
+
+    def _remember(self, scanned: Verdict) -> None:
+        """Count a scan, and compare the leader with the rival it found until the next one."""
+        assert scanned.rival is not None
+        self.n_scans += 1
+        self._rival, self._rival_row = scanned.rival, self._arms.gather([scanned.rival])[0]
 
 
 @final
@@ -204,9 +209,9 @@ class LazyScan(ScanState):
             if is_pair_below:
                 value = max(value, self._takeover_statistic(estimate, previous))
                 if value < below:
-                    return self._not_yet(previous, value, threshold)
+                    return self._not_yet(previous.leader, value, threshold)
             if estimate.n_pulls < self._next_pass or not test.floor_reached(estimate):
-                return self._not_yet(previous, math.inf, threshold)
+                return self._not_yet(previous.leader, math.inf, threshold)
         self._next_pass = (1.0 + self._spacing) * estimate.n_pulls
         reference = self._reference = self._find_leader(estimate)
         if is_pair_below and previous is not None:
@@ -218,11 +223,9 @@ class LazyScan(ScanState):
                 if value < below:
                     self._rival, self._rival_row = previous.leader, previous.row
             if value < below:
-                return self._not_yet(reference, value, threshold)
-        self.n_scans += 1
+                return self._not_yet(reference.leader, value, threshold)
         verdict = self._scanned(estimate, reference.leader, threshold)
-        assert verdict.rival is not None
-        self._remember(verdict.rival)
+        self._remember(verdict)
         return verdict
 
     def _look(self, estimate: LeastSquares) -> Verdict:
@@ -233,9 +236,6 @@ class LazyScan(ScanState):
         rival = self._arms.most_confusing(leader, estimate.theta, test.factors(estimate), test.score(estimate))
         is_reached = bool(test.refuted(estimate, np.array(rival.score), threshold))
         return Verdict(stopped=is_reached, leader=leader, rival=rival.index, statistic=rival.score, threshold=threshold)
-
-    def _not_yet(self, reference: _Reference, value: float, threshold: float) -> Verdict:
-        return Verdict(leader=reference.leader, rival=self._rival, statistic=value, threshold=threshold, is_exact=False)
 
     def _leader_statistic(self, estimate: LeastSquares, reference: _Reference, below: float) -> float:
         """Condition (i): an upper bound on the statistic if the leader is in the pool."""
@@ -296,55 +296,46 @@ class EliminatingScan(ScanState):
         if estimate.n_pulls < self._next_pass:
             value = test.pair(estimate, self._leader_row - self._rival_row)
             if value < threshold or not test.floor_reached(estimate):
-                return Verdict(
-                    leader=self._leader, rival=self._rival, statistic=value, threshold=threshold, is_exact=False
-                )
-        leader = self._arms.best(estimate.theta)
-        if leader != self._leader:
-            self._leader, self._leader_row = leader, self._arms.gather([leader])[0]
+                return self._not_yet(self._leader, value, threshold)
+        leader = self._leader = self._arms.best(estimate.theta)
+        self._leader_row = self._arms.gather([leader])[0]
         self._next_pass = estimate.n_pulls + max(SPACING * estimate.n_pulls, self._arms.dim)
         if self._is_refuted(leader):  # for good, whatever came later
             return self._look(estimate)
-        self.n_scans += 1
-        return self._refute(estimate, leader, threshold)
+        verdict = self._refute(estimate, leader, threshold)
+        self._remember(verdict)
+        return verdict
 
     def _look(self, estimate: LeastSquares) -> Verdict:
         leader = self._arms.best(estimate.theta)
         is_reached = self._is_refuted(leader)
-        alive = None if is_reached else self.alive(leader)
-        hardest = [_smallest(index, scores) for index, scores in self._scores(estimate, leader, alive)]
-        return self._verdict(leader, min(hardest), self._test.threshold(estimate), is_reached=is_reached)
+        index, scores = self._scores(estimate, leader, None if is_reached else self.alive(leader))
+        return self._verdict(leader, index, scores, self._test.threshold(estimate), is_reached=is_reached)
 
     def _is_refuted(self, leader: int) -> bool:
         alive = self.alive(leader)
         return alive is not None and not alive.any()
 
-    @one_blas_thread
     def _refute(self, estimate: LeastSquares, leader: int, threshold: float) -> Verdict:
-        """Refute what can be refuted now, and remember the hardest of those left, or of all if none is."""
-        refuted, hardest, hardest_left = [], [], []
-        weakest = math.inf
-        for index, scores in self._scores(estimate, leader, self.alive(leader)):
-            falls = self._test.refuted(estimate, scores, threshold)
-            hardest.append(_smallest(index, scores))
-            if falls.any():
-                refuted.append(index[falls])
-                weakest = min(weakest, float(scores[falls].min()) / threshold)
-            if not falls.all():
-                hardest_left.append(_smallest(index[~falls], scores[~falls]))
-        if refuted:
+        """Refute what can be refuted now; the rival is the hardest of those left, or of all if none is."""
+        index, scores = self._scores(estimate, leader, self.alive(leader))
+        falls = self._test.refuted(estimate, scores, threshold)
+        is_reached = bool(falls.all())
+        if falls.any():
             known = self._refuted.pop(leader, None) or _Alternatives(self._others(leader))
-            known.alive[np.concatenate(refuted)] = False
-            known.weakest = min(known.weakest, weakest)
+            known.alive[index[falls]] = False
+            known.weakest = min(known.weakest, float(scores[falls].min()) / threshold)
             self._refuted[leader] = known
             if len(self._refuted) > KEPT_LEADERS:
                 del self._refuted[next(iter(self._refuted))]
-        least = min(hardest_left or hardest)
-        self._remember(least[1])
-        return self._verdict(leader, least, threshold, is_reached=not hardest_left)
+        if not is_reached:
+            index, scores = index[~falls], scores[~falls]
+        return self._verdict(leader, index, scores, threshold, is_reached=is_reached)
 
-    def _verdict(self, leader: int, hardest: tuple[float, int], threshold: float, *, is_reached: bool) -> Verdict:
-        value, rival = hardest
+    def _verdict(self, leader: int, index: IntArray, scores: Array, threshold: float, *, is_reached: bool) -> Verdict:
+        """Word where the leader stands against these alternatives and those refuted before."""
+        first = int(np.argmin(scores))
+        rival, value = int(index[first]), float(scores[first])
         if (known := self._refuted.get(leader)) is not None:
             value = min(value, known.weakest * threshold)
         return Verdict(stopped=is_reached, leader=leader, rival=rival, statistic=value, threshold=threshold)
@@ -354,20 +345,18 @@ class EliminatingScan(ScanState):
         others[self._arms.copies(leader)] = False
         return others
 
-    def _scores(self, estimate: LeastSquares, leader: int, among: BoolArray | None) -> Iterator[tuple[IntArray, Array]]:
-        """Yield the statistics of the leader against these alternatives (None: all), piece by piece."""
+    @one_blas_thread
+    def _scores(self, estimate: LeastSquares, leader: int, among: BoolArray | None) -> tuple[IntArray, Array]:
+        """Return the numbers, increasing, and statistics of these alternatives (None: all) to the leader."""
         score = self._test.score(estimate)
 
         def scored(forms: PairForms) -> tuple[IntArray, Array]:
             return forms.index, np.asarray(score(forms.products[0], *forms.squares), dtype=np.float64)
 
         among = self._others(leader) if among is None else among
-        return self._arms.pair_forms(leader, [estimate.theta], self._test.factors(estimate), among, scored)
-
-
-def _smallest(index: IntArray, scores: Array) -> tuple[float, int]:
-    first = int(np.argmin(scores))
-    return float(scores[first]), int(index[first])
+        pieces = self._arms.pair_forms(leader, [estimate.theta], self._test.factors(estimate), among, scored)
+        index, scores = zip(*pieces, strict=True)
+        return np.concatenate(index), np.concatenate(scores)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -388,8 +377,8 @@ class ScanRule(Rule):
 
     def scan(self, task: Task, test: PairTest) -> ScanState:
         """Return a fresh state that checks this test."""
-        if check_number("spacing", self.spacing, needed="a growth of at least 0") < 0.0:
-            raise InvalidInput(f"`spacing` must be a growth of at least 0, got {self.spacing}; 0.01 means 1 %.")
+        needed, advice = "a growth of at least 0", "0.01 means 1 %"
+        check_number("spacing", self.spacing, needed=needed, allowed=lambda x: x >= 0.0, advice=advice)
         is_plain = self.full_scan or self.spacing > 0.0
         if self.elimination and is_plain:
             raise InvalidInput("with `elimination` passes have a spacing of their own; drop `full_scan` and `spacing`.")
