@@ -239,7 +239,8 @@ class LazyScan(ScanState):
 
     def _leader_statistic(self, estimate: LeastSquares, reference: _Reference, below: float) -> float:
         """Condition (i): an upper bound on the statistic if the leader is in the pool."""
-        row = reference.pool[int(np.argmax(reference.pool @ estimate.theta))]
+        pool = reference.pool
+        row = pool[np.argmax(pool @ estimate.theta)] if len(pool) > 1 else reference.row
         value = self._test.pair(estimate, row - self._rival_row)
         return value if value < below else min(value, self._test.pair(estimate, row - reference.row))
 
