@@ -119,7 +119,7 @@ def test_the_evidence_gradient_by_finite_differences(seed: int) -> None:
     problem = Problem(X=np.array([[1.0, 0.3], [0.2, 1.0]]), theta=np.array([0.5, 0.1]), name="two")
     learner, chooser = looked(problem, 20, seed, selection="evidence-greedy")
     kappa = 16.0
-    chooser._mixture = Mixture.single(kappa)
+    chooser._mixture = Mixture.uniform(kappa)
     G, A = chooser._gradient(), learner.estimate.A
     rows = learner.white.gather([0, 1])
     y = rows[0] - rows[1]

@@ -66,11 +66,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "huge arms": ({"arms": X * 1e300}, r"features must be .* in size, got .*e\+300 for x0; use other units"),
     "a tiny feature": ({"arms": X * [1.0, 1e-170, 1.0]}, "features must be .*got .*e-171 for x1; use other units"),
     "arms beyond doubles": ({"arms": LONG_COLUMNS}, "features must be below 1e300 in size, .*; use other units"),
-    "huge epsilon": ({"epsilon": 1e200}, r"`epsilon` must be 0 or between 1e-100 and 1e40, got 1e\+200; pass 0, or"),
-    "subnormal epsilon": ({"epsilon": 1e-310}, "`epsilon` must be 0 or between 1e-100 and 1e40, got 1e-310; pass 0"),
-    "tiny noise": ({"noise_std": 1e-200}, "`noise_std` must be between 1e-40 and 1e40, got 1e-200; measure"),
-    "huge noise": ({"noise_std": 1e200}, r"`noise_std` must be between 1e-40 and 1e40, got 1e\+200; measure"),
-    "subnormal delta": ({"delta": 1e-320}, "`delta` must be a risk of at least 1e-300, got 1e-320; no"),
+    "huge epsilon": ({"epsilon": 1e200}, r"`epsilon` must be .* 0 or between 1e-100 and 1e40, got 1e\+200; .*unit"),
+    "subnormal epsilon": ({"epsilon": 1e-310}, "`epsilon` must be .* 0 or between 1e-100 and 1e40, got 1e-310; 0 asks"),
+    "tiny noise": ({"noise_std": 1e-200}, "`noise_std` must be .* between 1e-40 and 1e40, got 1e-200; .* unit"),
+    "huge noise": ({"noise_std": 1e200}, r"`noise_std` must be .* between 1e-40 and 1e40, got 1e\+200; .* unit"),
+    "subnormal delta": ({"delta": 1e-320}, "`delta` must be a risk .* of at least 1e-300, got 1e-320; 0.05"),
 }
 
 

@@ -10,15 +10,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from surepick.core.evidence import Mixture
-from surepick.core.thresholds import (
-    HEURISTIC,
-    MIX_GRID,
-    PAPER_APPENDIX,
-    PAPER_MAIN,
-    PAPER_REMARK,
-    THRESHOLDS,
-    mix_grid_threshold,
-)
+from surepick.core.thresholds import MIX_GRID, PAPER_APPENDIX, PAPER_MAIN, PAPER_REMARK, THRESHOLDS, mix_grid_threshold
 
 
 @given(
@@ -53,8 +45,10 @@ def test_every_preset_is_the_formula_of_the_paper(
     growth = (t + 1) ** 0.5 if dim == 1 else t ** (dim / 2)
     remark = float(PAPER_REMARK(logdet=0.0, **common))
     assert remark == pytest.approx(2.0 * noise_std**2 * math.log(growth / delta), rel=1e-9)
-    heuristic = float(HEURISTIC(logdet=0.0, **common))
+    heuristic = float(THRESHOLDS["heuristic"](logdet=0.0, **common))
     assert heuristic == pytest.approx(noise_std**2 * math.log((1.0 + math.log(t)) / delta), rel=1e-9)
+    log_t = float(THRESHOLDS["log-t"](logdet=0.0, **common))
+    assert log_t == pytest.approx(noise_std**2 * math.log((1.0 + t) / delta), rel=1e-9)
 
 
 @given(seed=st.integers(0, 2**32 - 1), dim=st.integers(1, 6), n_extra=st.integers(0, 200))
@@ -141,7 +135,7 @@ def test_grid_of_one_reproduces_its_reference_values(dim: int, delta: float) -> 
     """It has a closed form: (1 + kappa/lambda_min) (logdet/2 + log(1/delta))."""
     n = 10.0 ** np.arange(5)
     logdets = dim * np.log1p(n[:, None])
-    values = mix_grid_threshold(logdets, n, delta=delta, noise_std=1.0, mixture=Mixture.single())
+    values = mix_grid_threshold(logdets, n, delta=delta, noise_std=1.0, mixture=Mixture.uniform(1.0))
     np.testing.assert_allclose(values, SINGLE[dim, delta], rtol=0, atol=1e-6)
     np.testing.assert_allclose(values, (1.0 + 1.0 / n) * (0.5 * logdets[:, 0] - math.log(delta)), rtol=1e-12)
 

@@ -42,7 +42,7 @@ def test_the_evidence_rule_and_the_paper_rules_keep_delta_and_the_gate_sees_a_mi
     """On a near-tie, sampled adaptively, the proved rules pass; evidence without its determinant fails."""
     rules = {
         "evidence": evidence_rule(Mixture.default()),
-        "evidence, one kappa": evidence_rule(Mixture.single(16.0)),
+        "evidence, one kappa": evidence_rule(Mixture.uniform(16.0)),
         **{preset.name: paper_rule(preset, BETWEEN_TWO) for preset in (PAPER_MAIN, PAPER_APPENDIX, PAPER_REMARK)},
     }
     control = {"no determinant": evidence_rule(Mixture.default(), has_determinant=False)}
@@ -57,7 +57,7 @@ def test_rules_keep_delta_against_a_sampler_that_knows_the_truth() -> None:
     """Three features, five arms, sampling that serves the luckiest wrong arm: every proved rule passes."""
     rules = {
         "evidence": evidence_rule(Mixture.default()),
-        "evidence, one kappa": evidence_rule(Mixture.single(16.0)),
+        "evidence, one kappa": evidence_rule(Mixture.uniform(16.0)),
         "paper-appendix": paper_rule(PAPER_APPENDIX, BETWEEN_FOUR),
         "paper-remark": paper_rule(PAPER_REMARK, BETWEEN_FOUR),
     }
@@ -80,7 +80,7 @@ def test_the_evidence_rule_with_slack_is_rarely_more_than_the_slack_away() -> No
     instance, epsilon = Instance.arc(lead=0.025), 0.02
     rules = {
         "evidence": evidence_rule(Mixture.default(), epsilon=epsilon),
-        "evidence, one kappa": evidence_rule(Mixture.single(16.0), epsilon=epsilon),
+        "evidence, one kappa": evidence_rule(Mixture.uniform(16.0), epsilon=epsilon),
     }
     control = {"no determinant": evidence_rule(Mixture.default(), epsilon=epsilon, has_determinant=False)}
     counted = tally(instance, "challenger", rules | control, horizon=HORIZON, seed=14, epsilon=epsilon)

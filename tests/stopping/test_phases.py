@@ -131,7 +131,7 @@ def test_near_copies_are_not_compared_by_half_of_their_difference() -> None:
     theta = np.array([1.0, 10.0])  # the first is better by 1.9e-6, and worse by 1e-6 in what was measured
     phase = Phase(Z, block_of(np.diag([n, 0.0]), [n * theta[0], 0.0]))
     assert phase.beaten(3.0).tolist() == [False, False]
-    assert phase.least_certainty(1, 0.0) == 0.0
+    assert phase.least_certainty(1, 0.0, np.array([0])) == 0.0
     # Unmeasured directions in which they do not differ are no obstacle.
     same = np.array([[1.0, 1.0], [1.0 + t, 1.0]])
     phase = Phase(same, block_of(np.diag([n, 0.0]), [n * theta[0], 0.0]))

@@ -187,7 +187,7 @@ def test_with_the_same_regulariser_evidence_stops_no_later_than_the_paper(name: 
         c = max(float(np.linalg.eigvalsh(first.T @ first)[0]), 0.1)
         paper, estimate = begun(GLR(threshold=preset, c=c, elimination=False), task)
         [V] = paper.regularizers
-        evidence = Evidence(regularizer=V, mixture=Mixture.single(), elimination=False)
+        evidence = Evidence(regularizer=V, mixture=Mixture.uniform(1.0), elimination=False)
         states = [evidence.start(task), paper]
         stops = [math.inf, math.inf]
         for t in path.replay(estimate):

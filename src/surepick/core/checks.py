@@ -6,6 +6,7 @@ needed, what came and what to do.
 
 import math
 import reprlib
+from collections.abc import Callable
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -16,8 +17,18 @@ from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
 
 
-def check_number(name: str, value: object, *, needed: str) -> float:
-    """Return `value` as a finite float; `needed` finishes the sentence "must be ..."."""
+def check_number(
+    name: str, value: object, *, needed: str, allowed: Callable[[float], bool] = math.isfinite, advice: str = ""
+) -> float:
+    """Return `value` as a float, if it is finite and allowed.
+
+    Args:
+        name: of the argument.
+        value: what came.
+        needed: finishes the sentence "must be ...".
+        allowed: which finite numbers will do.
+        advice: what to do if it will not.
+    """
     # `float` would read text, take True for 1 and an array of one entry for that entry.
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
     if isinstance(value, bool | str | bytes) or kind not in "iuf" or getattr(value, "ndim", 0) != 0:
@@ -28,57 +39,38 @@ def check_number(name: str, value: object, *, needed: str) -> float:
         raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(value)}; pass a number.") from error
     except OverflowError:  # an int beyond the range of doubles
         number = math.inf
-    if not math.isfinite(number):
-        raise InvalidInput(f"`{name}` must be {needed}, got {number}; pass a finite number.")
+    if not (math.isfinite(number) and allowed(number)):
+        advice = advice if math.isfinite(number) else "pass a finite number"
+        raise InvalidInput(f"`{name}` must be {needed}, got {number}; {advice}.")
     return number
 
 
 def check_delta(delta: object) -> float:
     """Return the risk as a float between 1e-300, below which 1/delta is no number, and 1."""
-    number = check_number("delta", delta, needed="a risk strictly between 0 and 1")
-    if 0.0 < number < 1e-300:
-        raise InvalidInput(f"`delta` must be a risk of at least 1e-300, got {number}; no experiment is that reliable.")
-    if not 0.0 < number < 1.0:
-        raise InvalidInput(
-            f"`delta` must be a risk strictly between 0 and 1, got {number}; 0.05 means 95 % confidence."
-        )
-    return number
+    needed, advice = "a risk strictly between 0 and 1, of at least 1e-300", "0.05 means 95 % confidence"
+    return check_number("delta", delta, needed=needed, allowed=lambda x: 1e-300 <= x < 1.0, advice=advice)
 
 
 def check_noise_std(noise_std: object) -> float:
     """Return the noise standard deviation as a float between 1e-40 and 1e40; `core.sizes` has the reason."""
-    number = check_number("noise_std", noise_std, needed="a standard deviation above 0")
-    if number > 0.0 and not 1e-40 <= number <= 1e40:
-        raise InvalidInput(f"`noise_std` must be between 1e-40 and 1e40, got {number}; measure in another unit.")
-    if not number > 0.0:
-        raise InvalidInput(
-            f"`noise_std` must be a standard deviation above 0, got {number}; use an upper bound on the noise of "
-            "one measurement."
-        )
-    return number
+    needed = "a standard deviation above 0, between 1e-40 and 1e40"
+    advice = "use an upper bound on the noise of one measurement, and a unit in which it has such a size"
+    return check_number("noise_std", noise_std, needed=needed, allowed=lambda x: 1e-40 <= x <= 1e40, advice=advice)
 
 
 def check_epsilon(epsilon: object) -> float:
     """Return the slack as a float, 0 or between 1e-100 and 1e40; `core.sizes` has the reason."""
-    number = check_number("epsilon", epsilon, needed="a slack of at least 0")
-    if number < 0.0:
-        raise InvalidInput(
-            f"`epsilon` must be a slack of at least 0, got {number}; 0 asks for the best arm itself, a larger "
-            "value accepts any arm that loses at most that much."
-        )
-    if number > 0.0 and not 1e-100 <= number <= 1e40:
-        raise InvalidInput(
-            f"`epsilon` must be 0 or between 1e-100 and 1e40, got {number}; pass 0, or measure in another unit."
-        )
-    return number
+    needed = "a slack of at least 0, namely 0 or between 1e-100 and 1e40"
+    advice = "0 asks for the best arm itself, more accepts one that loses at most that much, in a unit of such a size"
+    return check_number(
+        "epsilon", epsilon, needed=needed, allowed=lambda x: x == 0.0 or 1e-100 <= x <= 1e40, advice=advice
+    )
 
 
 def check_tol(tol: object) -> float:
     """Return a relative gap as a float in [1e-12, 1]: tighter is below what floating point can certify."""
-    number = check_number("tol", tol, needed="a relative gap between 1e-12 and 1")
-    if not 1e-12 <= number <= 1.0:
-        raise InvalidInput(f"`tol` must be a relative gap between 1e-12 and 1, got {number}; 1e-4 is the usual choice.")
-    return number
+    needed, advice = "a relative gap between 1e-12 and 1", "1e-4 is the usual choice"
+    return check_number("tol", tol, needed=needed, allowed=lambda x: 1e-12 <= x <= 1.0, advice=advice)
 
 
 def check_count(name: str, value: object, *, least: int) -> int:
@@ -108,7 +100,7 @@ def check_vector(name: str, vector: Any, length: int) -> Array:
             f"`{name}` must be {needed}, got shape {array.shape}; pass a flat list or array of {length}."
         )
     if not np.isfinite(array).all():
-        bad = int(np.flatnonzero(~np.isfinite(array))[0])
+        bad = int(np.argmin(np.isfinite(array)))
         raise InvalidInput(f"`{name}` must be finite, got {array[bad]} at position {bad}; replace it by a number.")
     return array.copy()
 
@@ -122,12 +114,11 @@ def check_matrix(name: str, matrix: Any, *, n_columns: int | None = None) -> Arr
     # Adding 0.0 turns -0.0 into 0.0, so that rows that compare equal are equal bit for bit.
     array = np.add(array, 0.0, order="C")
     if not np.isfinite(array).all():
-        finite = np.isfinite(array).all(axis=1)
-        row = int(np.flatnonzero(~finite)[0])
-        column = int(np.flatnonzero(~np.isfinite(array[row]))[0])
+        bad = np.argwhere(~np.isfinite(array))
+        row, column = bad[0]
         raise InvalidInput(
             f"`{name}` must be finite, got {array[row, column]} in row {row}, column {column}; "
-            f"{int((~finite).sum())} of {len(array)} rows are affected: fill or drop them."
+            f"{len(np.unique(bad[:, 0]))} of {len(array)} rows are affected: fill or drop them."
         )
     return array
 

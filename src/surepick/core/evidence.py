@@ -1,4 +1,4 @@
-"""Evidence: the GLR statistic, the mixture e-value with its epsilon bound, and the e-value for K = d arms.
+"""Evidence: the GLR statistic, the mixture e-value with its loss bound, and the e-value for K = d arms.
 
 Notation: theta (d,) least squares, A (d, d) information, leader and rival two arms, y = leader - rival (d,),
 gap = theta'y; V (d, d) a regulariser fixed before the first reward, V_j = kappa_j V with weight p_j;
@@ -48,8 +48,7 @@ class Mixture:
     """The kappas as an array (J,)."""
 
     def __post_init__(self) -> None:
-        kappas = tuple(float(kappa) for kappa in self.kappas)
-        weights = tuple(float(weight) for weight in self.weights)
+        kappas, weights = (tuple(map(float, values)) for values in (self.kappas, self.weights))
         if not kappas or len(kappas) != len(weights):
             raise InvalidInput(
                 f"a mixture needs as many weights as kappas and at least one, got {len(kappas)} kappas and "
@@ -59,10 +58,9 @@ class Mixture:
             raise InvalidInput(f"kappas and weights must be finite and above 0, got {kappas} and {weights}.")
         if not math.isclose(math.fsum(weights), 1.0, rel_tol=1e-9):
             raise InvalidInput(f"weights must sum to 1, got {math.fsum(weights)}; divide them by their sum.")
-        object.__setattr__(self, "kappas", kappas)
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "log_weights", np.log(weights))
-        object.__setattr__(self, "scales", np.array(kappas))
+        kept = {"kappas": kappas, "weights": weights, "log_weights": np.log(weights), "scales": np.array(kappas)}
+        for name, value in kept.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def default(cls) -> Self:
@@ -70,13 +68,8 @@ class Mixture:
         return cls(tuple(4.0**j for j in range(1, 7)), tuple(2.0**-j / (1.0 - 2.0**-6) for j in range(1, 7)))
 
     @classmethod
-    def single(cls, kappa: float = 1.0) -> Self:
-        """Return all weight on one regulariser."""
-        return cls((kappa,), (1.0,))
-
-    @classmethod
     def uniform(cls, kappas: ArrayLike) -> Self:
-        """Return equal weights on these regularisers."""
+        """Return equal weights on these regularisers, or all weight on one."""
         values = tuple(float(kappa) for kappa in np.atleast_1d(np.asarray(kappas, dtype=np.float64)))
         return cls(values, (1.0 / max(len(values), 1),) * len(values))
 
@@ -94,8 +87,7 @@ def glr(gap: ArrayLike, q: ArrayLike, epsilon: float = 0.0) -> Array:
     epsilon to the rival; q = y'A^-1 y. The noise variance belongs into the threshold it is compared with.
     """
     reach = np.maximum(np.asarray(gap, dtype=np.float64) + epsilon, 0.0)
-    statistic: Array = reach * reach / (2.0 * np.maximum(q, SMALLEST_SQUARE))
-    return statistic
+    return reach * reach / (2.0 * np.maximum(q, SMALLEST_SQUARE))
 
 
 def log_evidence(
@@ -124,25 +116,6 @@ def log_evidence(
     return log_sum_exp(priors + slopes * (reach * reach))
 
 
-def epsilon_bound(
-    gap: ArrayLike,
-    q1: ArrayLike,
-    q2: ArrayLike,
-    logdets: ArrayLike,
-    *,
-    mixture: Mixture,
-    noise_std: float,
-    delta: float,
-) -> Array:
-    """Return the smallest epsilon >= 0 whose log evidence reaches log(1/delta), shape (...).
-
-    With probability 1 - delta the leader never loses more than this to the rival, at any time; epsilon may be
-    read off after looking at the data, delta may not. Arguments as in `log_evidence`.
-    """
-    bound = loss_bound(gap, q1, q2, logdets, mixture=mixture, noise_std=noise_std, delta=delta)
-    return np.maximum(bound, 0.0)
-
-
 def loss_bound(
     gap: ArrayLike,
     q1: ArrayLike,
@@ -155,7 +128,9 @@ def loss_bound(
 ) -> Array:
     """Return an upper confidence bound on what the leader loses to the rival, shape (...); negative if it wins.
 
-    Below 0 exactly when the log evidence is above log(1/delta). Arguments as in `log_evidence`.
+    The smallest epsilon, of either sign, whose log evidence reaches log(1/delta): below 0 exactly when epsilon = 0 is
+    more than enough. With probability 1 - delta the leader never loses more than this to the rival, at any time;
+    epsilon may be read off after looking at the data, delta may not. Arguments as in `log_evidence`.
     """
     gap = np.asarray(gap, dtype=np.float64)
     priors, slopes = _terms(gap, q1, q2, logdets, mixture, noise_std)
@@ -178,13 +153,7 @@ def loss_bound(
 
 
 def log_pairwise_evidence(
-    gap: ArrayLike,
-    n_leader: ArrayLike,
-    n_rival: ArrayLike,
-    *,
-    kappa: float,
-    noise_std: float,
-    epsilon: float = 0.0,
+    gap: ArrayLike, n_leader: ArrayLike, n_rival: ArrayLike, *, kappa: float, noise_std: float, epsilon: float = 0.0
 ) -> Array:
     """Return the log e-value of a pair of linearly independent arms from their own pulls, shape (...).
 
@@ -196,22 +165,13 @@ def log_pairwise_evidence(
     answer needs one of K - 1 pairs (answer, best arm) to fail: compare with log((K - 1)/delta). An arm never
     pulled gives no evidence.
     """
-    n_leader = np.asarray(n_leader, dtype=np.float64)
-    n_rival = np.asarray(n_rival, dtype=np.float64)
+    N = [np.asarray(n, dtype=np.float64) for n in (n_leader, n_rival)]
+    G_leader, G_rival = (n**2 / (n + kappa) for n in N)
     reach = np.maximum(np.asarray(gap, dtype=np.float64) + epsilon, 0.0)
-    G_leader = n_leader**2 / (n_leader + kappa)
-    G_rival = n_rival**2 / (n_rival + kappa)
     # The harmonic form G G'/(G + G') has no division by zero unless neither arm was pulled.
     together = G_leader * G_rival / np.maximum(G_leader + G_rival, np.finfo(float).tiny)
-    price = 0.5 * (np.log1p(n_leader / kappa) + np.log1p(n_rival / kappa))
-    evidence: Array = reach * reach * together / (2.0 * noise_std**2) - price
-    return evidence
-
-
-def p_value(evidence: ArrayLike) -> Array:
-    """Return min(1, 1/E) for a log e-value: valid at every time, for "the leader is wrong"."""
-    value: Array = np.exp(-np.maximum(np.asarray(evidence, dtype=np.float64), 0.0))
-    return value
+    price = 0.5 * sum(np.log1p(n / kappa) for n in N)
+    return reach * reach * together / (2.0 * noise_std**2) - price
 
 
 def log_sum_exp(terms: Array) -> Array:
@@ -236,12 +196,6 @@ def _terms(
             f"{logdets.shape}."
         )
     n_axes = max(shape_of.ndim, q1.ndim, q2.ndim, logdets.ndim - 1)
-    front = (len(mixture.kappas),) + (1,) * n_axes
-    priors = mixture.log_weights - 0.5 * logdets
-    priors = priors.reshape(front) if logdets.ndim == 1 else np.moveaxis(_pad(priors, n_axes + 1), -1, 0)
-    slopes = 0.5 / noise_std**2 / np.maximum(q1 + mixture.scales.reshape(front) * q2, SMALLEST_SQUARE)
-    return priors, slopes
-
-
-def _pad(array: Array, n_axes: int) -> Array:
-    return array.reshape((1,) * (n_axes - array.ndim) + array.shape)
+    kappas = mixture.scales.reshape(-1, *(1,) * n_axes)
+    priors = np.moveaxis(np.array(mixture.log_weights - 0.5 * logdets, ndmin=n_axes + 1), -1, 0)
+    return priors, 0.5 / noise_std**2 / np.maximum(q1 + kappas * q2, SMALLEST_SQUARE)

@@ -105,8 +105,7 @@ def upper_inverse(R: Array) -> Array:
 def triangular(rows: Array) -> Array:
     """Return upper triangular R with R'R = rows'rows, by QR: the condition number is not squared."""
     reflected = scipy.linalg.lapack.dgeqrf(rows)[0]
-    R: Array = np.triu(reflected[: rows.shape[1]])
-    return R
+    return np.triu(reflected[: rows.shape[1]])
 
 
 @one_blas_thread
@@ -148,11 +147,10 @@ def pivoted_rows(rows: Array) -> tuple[IntArray, float]:
     A last pivot at rounding level means that `rows` do not span.
     """
     R, order, _, _, _ = scipy.linalg.lapack.dgeqp3(rows.T)
-    order = order - 1
     n = min(rows.shape)
     pivots = np.abs(np.diagonal(R))[:n]
     full = n == rows.shape[1] and pivots[0] > 0
-    return order[:n].astype(np.int64), float(pivots[-1] / pivots[0]) if full else 0.0
+    return (order[:n] - 1).astype(np.int64), float(pivots[-1] / pivots[0]) if full else 0.0
 
 
 def spread_rows(rows: Array, *, at_most: int, cosine: float) -> IntArray:
@@ -174,7 +172,5 @@ def spread_rows(rows: Array, *, at_most: int, cosine: float) -> IntArray:
 
 def largest(values: Array, n: int) -> IntArray:
     """Return positions of the n largest values, largest first."""
-    if n < len(values):
-        top = np.argpartition(-values, n)[:n]
-        return top[np.argsort(-values[top], kind="stable")]
-    return np.argsort(-values, kind="stable")
+    top = np.argpartition(-values, n)[:n] if n < len(values) else np.arange(len(values))
+    return top[np.argsort(-values[top], kind="stable")]

@@ -11,17 +11,16 @@ Reference: Jedra and Proutiere (2020), "Optimal Best-arm Identification in Linea
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from surepick.core.evidence import Mixture, epsilon_bound
+from surepick.core.evidence import Mixture, loss_bound
 from surepick.core.linalg import Array
 from surepick.core.sizes import LARGEST
 from surepick.errors import InvalidInput
@@ -33,60 +32,16 @@ MIX_GRID = Mixture.uniform([4.0**j for j in range(10)])
 """Ten equally weighted regularisers 1, 4, ..., 4^9, in units of the information of the first cycle."""
 
 
-def determinant_threshold(logdet: ArrayLike, *, delta: ArrayLike, u: float, noise_std: float) -> Array:
-    """Return (1 + u) noise_std^2 log( det(A/(u c) + I)^(1/2) / delta ), the exploration rate of section 3.4.
-
-    Time-uniform: proved for every t at once, provided A >= c I when the rule stops. Since 1 + u multiplies
-    log(1/delta), the asymptotic cost is 1 + u times the optimum for fixed u; the text hides this constant.
-    """
-    price = 0.5 * np.asarray(logdet, dtype=np.float64) - np.log(delta)
-    threshold: Array = (1.0 + u) * noise_std**2 * price
-    return threshold
-
-
 def delta_at_round(n_pulls: ArrayLike, *, delta: float) -> Array:
     """Return 6 delta / (pi^2 t^2), the risk given to round t in section 5 of the paper.
 
     A union bound over rounds on top of a threshold that is already time-uniform: valid, and not needed.
     """
-    share: Array = 6.0 * delta / (math.pi * np.asarray(n_pulls, dtype=np.float64)) ** 2
-    return share
-
-
-def remark_threshold(n_pulls: ArrayLike, dim: int, *, delta: float, noise_std: float) -> Array:
-    """Return 2 noise_std^2 log(t^(d/2) / delta), the simple form in the remark on c and u, section 3.4.
-
-    It follows from u = 1 and c = max |x|^2 by det(I + A/c) <= (1 + t/d)^d <= t^d. The last step needs
-    d >= 2 (and t >= 2, true once A is invertible); it is false for d = 1, so t + 1 replaces t there. With a
-    smaller c the threshold is not proved.
-    """
-    t = np.asarray(n_pulls, dtype=np.float64)
-    growth = np.log(t + 1.0) if dim == 1 else np.log(t)
-    threshold: Array = 2.0 * noise_std**2 * (0.5 * dim * growth - math.log(delta))
-    return threshold
-
-
-def heuristic_threshold(n_pulls: ArrayLike, *, delta: float, noise_std: float) -> Array:
-    """Return noise_std^2 log((1 + log t)/delta). Not proved; popular since Garivier and Kaufmann (2016)."""
-    t = np.asarray(n_pulls, dtype=np.float64)
-    threshold: Array = noise_std**2 * (np.log1p(np.log(t)) - math.log(delta))
-    return threshold
-
-
-def growing_threshold(n_pulls: ArrayLike, *, delta: float, noise_std: float) -> Array:
-    """Return noise_std^2 log((t + 1)/delta). Not proved; used by Tirinzoni and Degenne (2022)."""
-    t = np.asarray(n_pulls, dtype=np.float64)
-    threshold: Array = noise_std**2 * (np.log1p(t) - math.log(delta))
-    return threshold
+    return 6.0 * delta / (math.pi * np.asarray(n_pulls, dtype=np.float64)) ** 2
 
 
 def mix_grid_threshold(
-    logdets: ArrayLike,
-    lambda_min: ArrayLike,
-    *,
-    delta: float,
-    noise_std: float,
-    mixture: Mixture = MIX_GRID,
+    logdets: ArrayLike, lambda_min: ArrayLike, *, delta: float, noise_std: float, mixture: Mixture = MIX_GRID
 ) -> Array:
     """Return the threshold of the mixture whose exponents are bounded through the smallest eigenvalue of A.
 
@@ -98,9 +53,8 @@ def mix_grid_threshold(
     inverse = 1.0 / np.asarray(lambda_min, dtype=np.float64)
     zero = np.zeros_like(inverse)
     # A pair with gap 0, y'A^-1 y = 1 and y'A^-2 y = 1/lambda_min has GLR statistic epsilon^2 / 2.
-    root = epsilon_bound(zero, zero + 1.0, inverse, logdets, mixture=mixture, noise_std=noise_std, delta=delta)
-    threshold: Array = 0.5 * root**2
-    return threshold
+    root = loss_bound(zero, zero + 1.0, inverse, logdets, mixture=mixture, noise_std=noise_std, delta=delta)
+    return 0.5 * root**2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,52 +76,67 @@ class Threshold(ABC):
     def __call__(self, *, n_pulls: ArrayLike, dim: int, logdet: ArrayLike, delta: float, noise_std: float) -> Array:
         """Return the threshold; broadcasts over n_pulls and logdet. `logdet` is ignored if `u` is None."""
         t, logdets = np.asarray(n_pulls, dtype=np.float64), np.asarray(logdet, dtype=np.float64)
-        return self.value(t, dim, logdets, delta=delta, noise_std=noise_std)
+        return np.asarray(self.value(t, dim, logdets, delta=delta, noise_std=noise_std))
 
     @abstractmethod
-    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
-        """Return the threshold."""
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Any:
+        """Return the threshold, of the shape that t or logdet has."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class DeterminantThreshold(Threshold):
-    """The paper's threshold with given u; `union_over_time` adds the union bound over rounds of section 5."""
+    """(1 + u) noise_std^2 log( det(A/(u c) + I)^(1/2) / delta ), the exploration rate of section 3.4.
+
+    Time-uniform: proved for every t at once, provided A >= c I when the rule stops. Since 1 + u multiplies
+    log(1/delta), the asymptotic cost is 1 + u times the optimum for fixed u; the text hides this constant.
+    `union_over_time` adds the union bound over rounds of section 5.
+    """
 
     u: float
     union_over_time: bool
     needs_floor: bool = True
 
-    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
-        """See `determinant_threshold`."""
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Any:
+        """Return the threshold at these log-determinants."""
         risk = delta_at_round(t, delta=delta) if self.union_over_time else delta
-        return determinant_threshold(logdet, delta=risk, u=self.u, noise_std=noise_std)
+        return (1.0 + self.u) * noise_std**2 * (0.5 * logdet - np.log(risk))
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class RemarkThreshold(Threshold):
-    """The simple form 2 noise_std^2 log(t^(d/2)/delta); proved with c = max |x|^2 (or larger) only."""
+    """2 noise_std^2 log(t^(d/2) / delta), the simple form in the remark on c and u, section 3.4.
+
+    It follows from u = 1 and c = max |x|^2 by det(I + A/c) <= (1 + t/d)^d <= t^d. The last step needs
+    d >= 2 (and t >= 2, true once A is invertible); it is false for d = 1, so t + 1 replaces t there. With a
+    smaller c the threshold is not proved.
+    """
 
     name: str = "paper-remark"
     needs_floor: bool = True
 
-    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
-        """See `remark_threshold`."""
-        return remark_threshold(t, dim, delta=delta, noise_std=noise_std)
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Any:
+        """Return the threshold at these numbers of pulls."""
+        growth = np.log(t + 1.0) if dim == 1 else np.log(t)
+        return 2.0 * noise_std**2 * (0.5 * dim * growth - math.log(delta))
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class HeuristicThreshold(Threshold):
-    """A formula of the number of pulls that is not proved."""
+    """noise_std^2 log((1 + g(t))/delta), with g(t) = log t or, if not `of_log`, t. Not proved.
 
-    formula: Callable[..., Array]
+    References: Garivier and Kaufmann (2016), who made log t popular; Tirinzoni and Degenne (2022), who use t.
+    """
+
+    of_log: bool
     guarantee: Guarantee = "heuristic"
 
-    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
-        """Return the formula's value."""
-        return self.formula(t, delta=delta, noise_std=noise_std)
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Any:
+        """Return the threshold at these numbers of pulls."""
+        growth = np.log(t) if self.of_log else t
+        return noise_std**2 * (np.log1p(growth) - math.log(delta))
 
 
 @final
@@ -183,11 +152,10 @@ class UnionThreshold(Threshold):
     scale: float = 1.0
     factor: float = math.pi**2 / 6.0
 
-    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Any:
         """Return the threshold at these numbers of pulls."""
         inside = math.log(self.factor) + 2.0 * np.log(t) + math.log(self.n_tests) - math.log(delta)
-        threshold: Array = self.scale * noise_std**2 * inside
-        return threshold
+        return self.scale * noise_std**2 * inside
 
 
 @final
@@ -212,14 +180,13 @@ class RidgeThreshold(Threshold):
         if not self.norm_bound <= LARGEST:
             raise InvalidInput(f"`norm_bound` must be at most {LARGEST:g}, got {self.norm_bound:g}; use other units.")
 
-    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Any:
         """Return the threshold."""
         growth = 0.5 * logdet
         if self.largest_norm is not None:
             growth = 0.5 * dim * np.log1p(t * self.largest_norm**2 / (self.ridge * dim))
         price = math.log(self.n_tests) - math.log(delta) + growth
-        threshold: Array = (noise_std * np.sqrt(price) + math.sqrt(self.ridge / 2.0) * self.norm_bound) ** 2
-        return threshold
+        return (noise_std * np.sqrt(price) + math.sqrt(self.ridge / 2.0) * self.norm_bound) ** 2
 
 
 @cache
@@ -258,11 +225,10 @@ class PairsThreshold(Threshold):
     name: str = "gaussian-pairs"
     guarantee: Guarantee = "published"
 
-    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Array:
+    def value(self, t: Array, dim: int, logdet: Array, *, delta: float, noise_std: float) -> Any:
         """Return the threshold at these numbers of pulls."""
         fixed = 2.0 * gaussian_price(0.5 * (math.log(self.n_arms - 1) - math.log(delta)))
-        threshold: Array = noise_std**2 * (fixed + 4.0 * np.log(4.0 + np.log(0.5 * t)))
-        return threshold
+        return noise_std**2 * (fixed + 4.0 * np.log(4.0 + np.log(0.5 * t)))
 
 
 PAPER_MAIN = DeterminantThreshold(name="paper-main", u=1.0, union_over_time=True)
@@ -272,10 +238,9 @@ PAPER_APPENDIX = DeterminantThreshold(name="paper-appendix", u=0.1, union_over_t
 """Appendix A: u = 0.1, same c, delta as it is."""
 
 PAPER_REMARK = RemarkThreshold()
-HEURISTIC = HeuristicThreshold(name="heuristic", formula=heuristic_threshold)
-LOG_T = HeuristicThreshold(name="log-t", formula=growing_threshold)
+HEURISTIC = HeuristicThreshold(name="heuristic", of_log=True)
+LOG_T = HeuristicThreshold(name="log-t", of_log=False)
 
-THRESHOLDS: Mapping[str, Threshold] = MappingProxyType(
-    {preset.name: preset for preset in (PAPER_MAIN, PAPER_APPENDIX, PAPER_REMARK, HEURISTIC, LOG_T)}
-)
+_PRESETS = (PAPER_MAIN, PAPER_APPENDIX, PAPER_REMARK, HEURISTIC, LOG_T)
+THRESHOLDS: Mapping[str, Threshold] = {preset.name: preset for preset in _PRESETS}
 """The presets by name."""

@@ -6,22 +6,18 @@ after every pull); `phases` and `verification` (judged by the results of one int
 To add a rule: a file with a `Rule`, and a line below.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
-from functools import partial
 from typing import Any
 
+from surepick.core.thresholds import THRESHOLDS
 from surepick.errors import InvalidInput
-from surepick.stopping.betting import Betting as Betting
-from surepick.stopping.evidence import Evidence as Evidence
-from surepick.stopping.glr import GLR as GLR
-from surepick.stopping.pairwise import Pairwise as Pairwise
-from surepick.stopping.protocol import Rule as Rule
-from surepick.stopping.protocol import RuleState as RuleState
-from surepick.stopping.protocol import Verdict as Verdict
-from surepick.stopping.vector_sets import MixGrid as MixGrid
-from surepick.stopping.vector_sets import PerCoordinate as PerCoordinate
-from surepick.stopping.vector_sets import PrintedSphere as PrintedSphere
+from surepick.stopping.betting import Betting
+from surepick.stopping.evidence import Evidence
+from surepick.stopping.glr import GLR
+from surepick.stopping.pairwise import Pairwise
+from surepick.stopping.protocol import Rule, RuleState, Verdict
+from surepick.stopping.vector_sets import MixGrid, PerCoordinate, PrintedSphere
 
 __all__ = [
     "Betting", "Evidence", "GLR", "Pairwise", "MixGrid", "PerCoordinate", "PrintedSphere", "Rule", "RuleState",
@@ -31,15 +27,11 @@ __all__ = [
 Stopping = str | Rule
 """A rule, or its name."""
 
-_NAMED: Mapping[str, Callable[..., Rule]] = {
+_NAMED: Mapping[str, Any] = {
     "betting": Betting,
     "evidence": Evidence,
     "pairwise": Pairwise,
-    "paper-main": partial(GLR, threshold="paper-main"),
-    "paper-appendix": partial(GLR, threshold="paper-appendix"),
-    "paper-remark": partial(GLR, threshold="paper-remark"),
-    "heuristic": partial(GLR, threshold="heuristic"),
-    "log-t": partial(GLR, threshold="log-t"),
+    **dict.fromkeys(THRESHOLDS, GLR),
     "mix-grid": MixGrid,
     "paper": PrintedSphere,
     "per-coordinate": PerCoordinate,
@@ -48,7 +40,7 @@ _NAMED: Mapping[str, Callable[..., Rule]] = {
 
 def names(*, vectors: bool = False) -> list[str]:
     """Return the names of all rules; or of those that can do without a list of candidates."""
-    return [name for name in _NAMED if not vectors or _kind_of(name).takes_vectors]
+    return [name for name, kind in _NAMED.items() if not vectors or kind.takes_vectors]
 
 
 def as_rule(stopping: Stopping, **options: Any) -> Rule:
@@ -67,18 +59,15 @@ def as_rule(stopping: Stopping, **options: Any) -> Rule:
         return stopping
     if stopping not in _NAMED:
         raise InvalidInput(f"`stopping` must be one of {', '.join(map(repr, _NAMED))} or a rule, got {stopping!r}.")
-    known = _options_of(stopping)
+    kind, known = _NAMED[stopping], _options_of(stopping)
     for name in asked:
-        if name not in known and not (name == "elimination" and _kind_of(stopping).always_eliminates):
+        if name not in known and not (name == "elimination" and kind.always_eliminates):
             others = ", ".join(repr(other) for other in _NAMED if name in _options_of(other))
             raise InvalidInput(f"`{name}` is no option of stopping={stopping!r}; leave it out, or use one of {others}.")
-    return _NAMED[stopping](**{name: value for name, value in given.items() if name in known})
-
-
-def _kind_of(name: str) -> Any:
-    factory = _NAMED[name]
-    return factory.func if isinstance(factory, partial) else factory
+    given["threshold"] = stopping  # which one, of the rules that differ in nothing else
+    rule: Rule = kind(**{name: value for name, value in given.items() if name in known})
+    return rule
 
 
 def _options_of(name: str) -> set[str]:
-    return {field.name for field in fields(_kind_of(name)) if field.init}
+    return {field.name for field in fields(_NAMED[name]) if field.init}

@@ -7,6 +7,7 @@ Reference: `core.evidence` has the formula and why it is valid, `scan` how it is
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, final
 
 import numpy as np
@@ -19,14 +20,14 @@ from surepick.core.evidence import Mixture, log_evidence
 from surepick.core.linalg import Array
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.stopping.protocol import Rule, RuleState
-from surepick.stopping.scan import PairTest, ScanState
+from surepick.stopping.protocol import RuleState
+from surepick.stopping.scan import PairTest, ScanRule
 from surepick.stopping.vector_sets import VectorEvidenceState
 
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Evidence(Rule):
+class Evidence(ScanRule):
     """Stop when the log e-value that the leader is within epsilon of the best reaches log(1/delta).
 
     Guarantee: proved. P(stop with an answer that loses more than epsilon) <= delta for any arm set and any way of
@@ -38,14 +39,11 @@ class Evidence(Rule):
         regularizer: V (d, d) in the user's coordinates; default: the information of the G-optimal design.
         elimination: an alternative once refuted stays refuted; None: wherever a number per candidate can be kept.
         full_scan: look at all candidates at every check.
-        spacing: see `scan.LazyScan`; 0 decides exactly as full scans would.
+        spacing: see `scan.ScanRule`; 0 decides exactly as full scans would.
     """
 
     mixture: Mixture = field(default_factory=Mixture.default)
     regularizer: Array | None = None
-    elimination: bool | None = None
-    full_scan: bool = False
-    spacing: float = 0.0
     takes_vectors: ClassVar[bool] = True
     name: str = field(default="evidence", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
@@ -56,14 +54,7 @@ class Evidence(Rule):
             if self.regularizer is not None:
                 raise InvalidInput(f"`regularizer` has no meaning on {task.arms.description}; leave it out.")
             return VectorEvidenceState(task)
-        return ScanState(
-            task,
-            _EvidenceTest(self, task),
-            elimination=self.elimination,
-            full_scan=self.full_scan,
-            spacing=self.spacing,
-            first_threshold=math.log(1.0 / task.delta),
-        )
+        return self.scan(task, _EvidenceTest(self, task))
 
 
 @final
@@ -78,11 +69,11 @@ class _EvidenceTest(PairTest):
             self._root = np.linalg.cholesky(base).astype(np.float64, copy=False)
         super().__init__(task, rule.mixture.scales[:, None, None] * base, is_strict=False)
         self._mixture = rule.mixture
-        self._limit = math.log(1.0 / task.delta)
+        self.first_threshold = math.log(1.0 / task.delta)
         self._scale = 0.5 / task.noise_std**2
 
     def threshold(self, estimate: LeastSquares) -> float:
-        return self._limit
+        return self.first_threshold
 
     def pair(self, estimate: LeastSquares, difference: Array) -> float:
         u = estimate.A_inv.dot(difference)
@@ -116,13 +107,9 @@ class _EvidenceTest(PairTest):
 
     def score(self, estimate: LeastSquares) -> PairScore:
         logdets = estimate.logdets[self.slots(estimate)]
-
-        def evidence(gap: Array, q1: Array, q2: Array) -> Array:
-            return log_evidence(
-                gap, q1, q2, logdets, mixture=self._mixture, noise_std=self.noise_std, epsilon=self.epsilon
-            )
-
-        return evidence
+        return partial(
+            log_evidence, logdets=logdets, mixture=self._mixture, noise_std=self.noise_std, epsilon=self.epsilon
+        )
 
 
 def _checked(regularizer: Array, dim: int) -> Array:

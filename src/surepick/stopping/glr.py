@@ -8,7 +8,7 @@ Reference: Jedra and Proutiere (2020), section 3.4; `core.thresholds` has the fo
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -20,8 +20,7 @@ from surepick.core.evidence import glr
 from surepick.core.linalg import Array, IntArray
 from surepick.core.thresholds import THRESHOLDS, Guarantee, Threshold
 from surepick.errors import InvalidInput
-from surepick.stopping.protocol import Rule
-from surepick.stopping.scan import PairTest, ScanState
+from surepick.stopping.scan import PairTest, ScanRule, ScanState
 
 # The floor c is often exactly the smallest eigenvalue after the first pulls; rounding must not hide that.
 FLOOR_ROUNDING = 1e-10
@@ -29,19 +28,19 @@ FLOOR_ROUNDING = 1e-10
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GLR(Rule):
+class GLR(ScanRule):
     """Stop when the likelihood ratio exceeds a threshold and, if the threshold asks for it, A >= c I.
 
     Guarantee: that of the threshold.
 
     Args:
         threshold: a preset's name ("paper-main", "paper-appendix", "paper-remark", "heuristic", "log-t") or an object.
-        c: the paper's constant in the user's features; default: the smallest eigenvalue of the information of `start`
-            for "paper-main" and "paper-appendix", the largest squared norm of an arm for "paper-remark".
-        start: the arms pulled first; default: those of `Task.spanning`.
+        c: the paper's constant in the user's features; default: the smallest eigenvalue of the information of
+            `start_arms` for "paper-main" and "paper-appendix", the largest squared norm of an arm for "paper-remark".
+        start_arms: the arms pulled first; default: those of `Task.spanning`.
         elimination: an alternative once refuted stays refuted; None: wherever a number per candidate can be kept.
         full_scan: look at all candidates at every check.
-        spacing: see `scan.LazyScan`; 0 decides exactly as full scans would.
+        spacing: see `scan.ScanRule`; 0 decides exactly as full scans would.
         is_ridge: read the ridge estimate of the threshold's regulariser instead of least squares.
         for_fixed_design: the threshold is proved for pulls that depend on no reward.
     """
@@ -49,9 +48,6 @@ class GLR(Rule):
     threshold: Threshold | str
     c: float | None = None
     start_arms: IntArray | None = None
-    elimination: bool | None = None
-    full_scan: bool = False
-    spacing: float = 0.0
     is_ridge: bool = False
     for_fixed_design: bool = False
 
@@ -60,11 +56,10 @@ class GLR(Rule):
             raise InvalidInput(
                 f"`threshold` must be one of {', '.join(THRESHOLDS)} or a threshold object, got {self.threshold!r}."
             )
-        if self.c is not None and not check_number("c", self.c, needed="a number above 0") > 0.0:
-            raise InvalidInput(
-                f'`c` must be above 0 for the rule "{self.name}", got {self.c}; use the smallest eigenvalue of the '
-                "information of the initial arms."
-            )
+        if self.c is not None:
+            needed = f'above 0 for the rule "{self.name}"'
+            advice = "use the smallest eigenvalue of the information of the initial arms"
+            check_number("c", self.c, needed=needed, allowed=lambda x: x > 0.0, advice=advice)
 
     @property
     def preset(self) -> Threshold:
@@ -88,14 +83,7 @@ class GLR(Rule):
 
     def start(self, task: Task) -> ScanState:
         """Return a fresh state."""
-        state = _RidgeState if self.is_ridge else ScanState
-        return state(
-            task,
-            _GLRTest(self, task),
-            elimination=self.elimination,
-            full_scan=self.full_scan,
-            spacing=self.spacing,
-        )
+        return self.scan(task, _GLRTest(self, task))
 
     def constant(self, task: Task) -> float | None:
         """Return the paper's c, None if the threshold has no use for it."""
@@ -108,14 +96,6 @@ class GLR(Rule):
         return float(np.linalg.eigvalsh(rows.T @ rows)[0])
 
 
-class _RidgeState(ScanState):
-    """Reads the ridge estimate of the first regulariser."""
-
-    def read(self, estimate: LeastSquares) -> LeastSquares:
-        """Return the ridge estimate."""
-        return RidgeEstimate(estimate)
-
-
 @final
 class _GLRTest(PairTest):
     """The likelihood ratio, the threshold and the floor on A."""
@@ -125,20 +105,18 @@ class _GLRTest(PairTest):
         u, dim = rule.preset.u, task.arms.dim
         regularizers = np.zeros((0, dim, dim)) if u is None or self._c is None else u * self._c * metric[None]
         super().__init__(task, regularizers, is_strict=True)
-        self._preset, self._delta = rule.preset, task.delta
+        self._preset, self._delta, self._is_ridge = rule.preset, task.delta, rule.is_ridge
         self._is_floor_reached = not rule.preset.needs_floor
         # A >= c M if and only if the smallest eigenvalue of R^-1 A R^-T is at least c, where M = R R'.
         self._metric_root = _root(metric) if rule.preset.needs_floor else np.eye(dim)
 
+    def read(self, estimate: LeastSquares) -> LeastSquares:
+        return RidgeEstimate(estimate) if self._is_ridge else estimate
+
     def threshold(self, estimate: LeastSquares) -> float:
-        logdets = estimate.logdets[self.slots(estimate)]
-        price: Any = self._preset(
-            n_pulls=estimate.n_pulls,
-            dim=estimate.dim,
-            logdet=float(logdets[0]) if len(logdets) else 0.0,
-            delta=self._delta,
-            noise_std=self.noise_std,
-        )
+        t, dim = estimate.n_pulls, estimate.dim
+        logdet = estimate.logdets[self.slots(estimate)].sum()  # there is one, or none and no use for it
+        price = self._preset(n_pulls=t, dim=dim, logdet=logdet, delta=self._delta, noise_std=self.noise_std)
         return float(price) / self.noise_std**2
 
     def pair(self, estimate: LeastSquares, difference: Array) -> float:

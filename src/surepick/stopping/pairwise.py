@@ -36,8 +36,8 @@ class Pairwise(Rule):
     guarantee: Guarantee = field(default="proved", init=False)
 
     def __post_init__(self) -> None:
-        if not check_number("kappa", self.kappa, needed="a number of pulls above 0") > 0.0:
-            raise InvalidInput(f"`kappa` must be a number of pulls above 0, got {self.kappa}.")
+        needed = "a number of pulls above 0"
+        check_number("kappa", self.kappa, needed=needed, allowed=lambda x: x > 0.0, advice="30 is usual")
 
     def start(self, task: Task) -> "PairwiseState":
         """Return a fresh state."""
@@ -74,22 +74,16 @@ class PairwiseState(RuleState):
         task, limit = self.task, math.log(1.0 / self.task.delta)
         if not estimate.has_theta:
             return Verdict(threshold=limit)
-        counts = np.zeros(len(self._rows))
-        for arm, n in estimate.counts.items():
-            counts[arm] = n
+        counts = np.array([estimate.counts.get(arm, 0) for arm in range(len(self._rows))], dtype=np.float64)
         if counts.sum() != estimate.n_pulls:
             raise InvalidInput(
                 f"the pairwise rule needs the arm of every pull, but knows {int(counts.sum())} of "
                 f"{estimate.n_pulls}; pass `arm=` to `LeastSquares.update`."
             )
         leader = int(np.argmax(self._rows @ estimate.theta))
+        gaps, n = (self._rows[leader] - self._rows) @ estimate.theta, counts[leader]
         evidence = log_pairwise_evidence(
-            (self._rows[leader] - self._rows) @ estimate.theta,
-            counts[leader],
-            counts,
-            kappa=self._kappa,
-            noise_std=task.noise_std,
-            epsilon=task.epsilon,
+            gaps, n, counts, kappa=self._kappa, noise_std=task.noise_std, epsilon=task.epsilon
         )
         evidence[leader] = math.inf
         rival = int(np.argmin(evidence))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
+import scipy
 
 from surepick.arms.view import Task
 from surepick.core.block import NEGLIGIBLE, Block, fit
@@ -78,13 +79,9 @@ class EliminationState(RuleState):
 
     def verdict(self, estimate: LeastSquares, statistic: float, threshold: float) -> Verdict:
         """Word where things stand."""
-        has_leader = estimate.has_theta or self._answer is not None
-        return Verdict(
-            stopped=self._answer is not None,
-            leader=self.leader(estimate) if has_leader else None,
-            statistic=statistic,
-            threshold=threshold,
-        )
+        is_answered = self._answer is not None
+        leader = self.leader(estimate) if is_answered or estimate.has_theta else None
+        return Verdict(stopped=is_answered, leader=leader, statistic=statistic, threshold=threshold)
 
 
 @final
@@ -107,13 +104,14 @@ class PhaseState(EliminationState):
         accuracy = 0.0 if rule.accuracy is None else rule.accuracy(self.n_phases)
         gone = phase.beaten(task.noise_std * float(np.sqrt(2.0 * self._price)), at_least=accuracy)
         self._alive[left[gone]] = False
-        left, phase = left[~gone], phase.without(gone)
-        i = int(np.argmax(phase.value))
-        rivals = np.setdiff1d(left, task.rivals.copies(int(left[i])))
-        worst = phase.least_certainty(i, task.epsilon) if len(rivals) else np.inf
+        stays = np.flatnonzero(~gone)
+        i = int(stays[np.argmax(phase.value[stays])])
+        best = int(left[i])
+        rivals = np.setdiff1d(left[stays], task.rivals.copies(best))
+        worst = phase.least_certainty(i, task.epsilon, stays) if len(rivals) else np.inf
         self._evidence = float(min(worst / task.noise_std**2, 1e300))
         if not len(rivals) or (task.epsilon > 0.0 and self._evidence >= self._price):
-            self._answer = int(left[i])
+            self._answer = best
         return self.exact(estimate)
 
     def exact(self, estimate: LeastSquares) -> Verdict:
@@ -134,13 +132,6 @@ class Phase:
         self.missed: Array | None = None if said.missed is None else rows @ said.missed
         """Rows whose distances are the standard errors of what the phase did not measure; None: it measured all."""
 
-    def without(self, gone: BoolArray) -> "Phase":
-        """Return the same phase with fewer candidates."""
-        rest = object.__new__(Phase)
-        rest.value, rest.scaled = self.value[~gone], self.scaled[~gone]
-        rest.missed = None if self.missed is None else self.missed[~gone]
-        return rest
-
     def beaten(self, width: float, *, at_least: float = 0.0) -> BoolArray:
         """Return which candidates lose to some other by at least width |y|_{A^-1} and by `at_least`."""
         gone = np.zeros(len(self.value), dtype=bool)
@@ -153,35 +144,29 @@ class Phase:
             if not len(left):
                 break
             gap = self.value[winners, None] - self.value[None, left]
-            loses = (gap > 0.0) & (gap >= at_least) & (gap * gap >= width * width * self._distances(winners, left))
+            error = _squares(self.scaled, winners, left)
+            loses = (gap > 0.0) & (gap >= at_least) & (gap * gap >= width * width * error)
             gone[left[(loses & self.comparable(winners, left)).any(axis=0)]] = True
         return gone
 
-    def least_certainty(self, i: int, epsilon: float) -> float:
-        """Return the smallest (gap + epsilon)^2 / (2 |y|^2) of candidate i against any other, 0 if it may be behind."""
-        own, others = np.array([i]), np.arange(len(self.value))
-        reach = np.maximum(self.value[i] - self.value + epsilon, 0.0)
-        distance = self._distances(own, others)[0]
+    def least_certainty(self, i: int, epsilon: float, others: IntArray) -> float:
+        """Return the smallest (gap + epsilon)^2 / (2 |y|^2) of candidate i against others, 0 if it may be behind."""
+        own = np.array([i])
+        reach = np.maximum(self.value[i] - self.value[others] + epsilon, 0.0)
+        distance = _squares(self.scaled, own, others)[0]
         comparable = self.comparable(own, others)[0]
         different = (distance > 0.0) | ~comparable
         certainty = np.where(comparable, reach * reach / (2.0 * np.where(distance > 0.0, distance, 1.0)), 0.0)
         return float(np.min(certainty[different], initial=np.inf))
 
-    def _distances(self, first: IntArray, second: IntArray) -> Array:
-        return _squared_distances(self.scaled[first], self.scaled[second])
-
     def comparable(self, first: IntArray, second: IntArray) -> BoolArray:
         """Return for which pairs (n, m) the phase measured the whole difference, or all but a negligible part."""
         if self.missed is None:
             return np.ones((len(first), len(second)), dtype=bool)
-        missed = _squared_distances(self.missed[first], self.missed[second])
-        close: BoolArray = missed <= NEGLIGIBLE**2 * self._distances(first, second)
-        return close
+        seen, missed = (_squares(points, first, second) for points in (self.scaled, self.missed))
+        return missed <= NEGLIGIBLE**2 * seen
 
 
-def _squared_distances(first: Array, second: Array) -> Array:
-    # One column at a time: the differences themselves, not an expanded square that cancels for nearly equal rows.
-    total = np.zeros((len(first), len(second)))
-    for a, b in zip(first.T, second.T, strict=True):
-        total += (a[:, None] - b[None, :]) ** 2
-    return total
+def _squares(points: Array, first: IntArray, second: IntArray) -> Array:
+    """Return squared distances (n, m), from the differences: an expanded square cancels for nearly equal points."""
+    return scipy.spatial.distance.cdist(points[first], points[second], "sqeuclidean")

@@ -29,7 +29,7 @@ from surepick.core.thresholds import Guarantee
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a stopping rule says. A verdict that stops is always exact."""
+    """What a stopping rule says. One that stops is always exact."""
 
     stopped: bool = False
     leader: int | None = None
@@ -42,9 +42,10 @@ class Verdict:
     unit: Literal["nats", "widths"] = "nats"
     """Nats of evidence, or multiples of a confidence width."""
     is_exact: bool = True
-    """False: the check needed no scan; leader and rival are earlier ones and the statistic is an upper bound."""
+    """Whether `RuleState.exact` would say the same now. False: less was looked at, enough to prove "not yet"; leader
+    and rival are earlier ones, or None, and the statistic is an upper bound on that of `exact`."""
     is_bound: bool = False
-    """Whether the set of arms could only bound the statistic from below: sound, later at worst."""
+    """Whether the set of arms can only bound the statistic from below, also in `exact`: sound, later at worst."""
 
 
 class RuleState(ABC):
@@ -79,7 +80,7 @@ class RuleState(ABC):
 
     @abstractmethod
     def exact(self, estimate: LeastSquares) -> Verdict:
-        """Say exactly where things stand, looking at all candidates if need be; decides nothing."""
+        """Say where things stand now, looking at all candidates if need be; `is_exact`, and decides nothing."""
 
 
 class Rule(ABC):

@@ -8,12 +8,14 @@ decide after whole rounds, which costs next to no pulls.
                      regularisers 4^j m
     paper            the rule printed for the sphere, `arms.sphere.printed_rule`
     per-coordinate   the hypercube under its own fixed design, one test per coordinate at risk delta/d
+
+A rule is a function from task and estimate to where things stand, without the leader, which is the same for all.
 """
 
 import math
 import warnings
-from abc import abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
 import numpy as np
@@ -33,14 +35,17 @@ from surepick.stopping.protocol import Rule, RuleState, Verdict
 # Relative room left below the threshold when the set is not searched, see `scan.MARGIN`.
 MARGIN = 1e-6
 
+Look = Callable[[Task, LeastSquares], Verdict]
+"""Where things stand, without the leader; there is an estimate."""
+
 
 class VectorState(RuleState):
     """A rule on a set of vectors at work: checked after whole rounds."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, look: Look) -> None:
         super().__init__(task)
-        self.vectors = task.vectors
-        if self.vectors.vectors.needs_slack and task.epsilon == 0.0:
+        self._look = look
+        if task.vectors.vectors.needs_slack and task.epsilon == 0.0:
             raise InvalidInput(
                 f"`epsilon` must be above 0 on {task.arms.description}, got 0: there are arms as close to the best as "
                 "one likes, and no number of pulls tells them apart. Pass what an answer may lose at most."
@@ -54,11 +59,7 @@ class VectorState(RuleState):
         """Say where things stand."""
         if not estimate.has_theta:
             return Verdict(threshold=math.log(1.0 / self.task.delta))
-        return self.look(estimate, self.leader(estimate))
-
-    @abstractmethod
-    def look(self, estimate: LeastSquares, leader: int) -> Verdict:
-        """Say where things stand; there is an estimate."""
+        return replace(self._look(self.task, estimate), leader=self.leader(estimate))
 
 
 @final
@@ -66,7 +67,7 @@ class VectorEvidenceState(VectorState):
     """The evidence rule; the whole set is searched only if the last rival is refuted."""
 
     def __init__(self, task: Task) -> None:
-        super().__init__(task)
+        super().__init__(task, self._search)
         self._rival: Array | None = None
         self._limit = math.log(1.0 / task.delta)
 
@@ -75,18 +76,21 @@ class VectorEvidenceState(VectorState):
         if self._rival is not None and estimate.has_theta:
             task = self.task
             # What the leader has against one arm is an upper bound on what it has against all of them.
-            most = pair_evidence(self.vectors, estimate, self._rival, task.epsilon, task.noise_std)
+            most = pair_evidence(task.vectors, estimate, self._rival, task.epsilon, task.noise_std)
             if most < (1.0 - MARGIN) * self._limit:
                 return Verdict(statistic=most, threshold=self._limit, is_exact=False)
         return self.exact(estimate)
 
-    def look(self, estimate: LeastSquares, leader: int) -> Verdict:
-        """Search the set."""
-        task = self.task
-        value, is_bound, self._rival = vector_evidence(self.vectors, estimate, task.epsilon, noise_std=task.noise_std)
-        return Verdict(
-            stopped=value >= self._limit, leader=leader, statistic=value, threshold=self._limit, is_bound=is_bound
-        )
+    def _search(self, task: Task, estimate: LeastSquares) -> Verdict:
+        value, is_bound, self._rival = vector_evidence(task.vectors, estimate, task.epsilon, noise_std=task.noise_std)
+        return Verdict(stopped=value >= self._limit, statistic=value, threshold=self._limit, is_bound=is_bound)
+
+
+def compared(task: Task, estimate: LeastSquares, threshold: float) -> Verdict:
+    """Compare Z'/noise_std^2 with a threshold."""
+    confusion = task.vectors.confusion(estimate.theta, estimate.factor(), task.epsilon)
+    value = confusion.value / task.noise_std**2
+    return Verdict(stopped=value >= threshold, statistic=value, threshold=threshold, is_bound=not confusion.is_exact)
 
 
 @final
@@ -100,36 +104,15 @@ class MixGrid(Rule):
 
     def start(self, task: Task) -> VectorState:
         """Return a fresh state."""
-        return _MixGridState(task)
+        return VectorState(task, mix_grid)
 
 
-class _ConfusionState(VectorState):
-    """Compares Z' with a threshold."""
-
-    def look(self, estimate: LeastSquares, leader: int) -> Verdict:
-        confusion = self.vectors.confusion(estimate.theta, estimate.factor(), self.task.epsilon)
-        threshold, value = self.threshold(estimate), confusion.value / self.task.noise_std**2
-        return Verdict(
-            stopped=value >= threshold,
-            leader=leader,
-            statistic=value,
-            threshold=threshold,
-            is_bound=not confusion.is_exact,
-        )
-
-    @abstractmethod
-    def threshold(self, estimate: LeastSquares) -> float:
-        """Return what Z'/noise_std^2 must reach."""
-
-
-@final
-class _MixGridState(_ConfusionState):
-    def threshold(self, estimate: LeastSquares) -> float:
-        grid = Mixture.uniform(self.vectors.round_length * MIX_GRID.scales)
-        smallest = np.linalg.eigvalsh(estimate.A)[0]
-        return float(
-            mix_grid_threshold(grid.logdets(estimate.A), smallest, delta=self.task.delta, noise_std=1.0, mixture=grid)
-        )
+def mix_grid(task: Task, estimate: LeastSquares) -> Verdict:
+    """Say where the mix-grid rule stands."""
+    grid = Mixture.uniform(task.vectors.round_length * MIX_GRID.scales)
+    smallest, logdets = np.linalg.eigvalsh(estimate.A)[0], grid.logdets(estimate.A)
+    threshold = mix_grid_threshold(logdets, smallest, delta=task.delta, noise_std=1.0, mixture=grid)
+    return compared(task, estimate, float(threshold))
 
 
 @final
@@ -153,17 +136,15 @@ class PerCoordinate(Rule):
             raise InvalidInput(
                 f"stopping='per-coordinate' is for a hypercube and epsilon = 0, got {came}; use 'evidence'."
             )
-        return _PerCoordinateState(task)
+        return VectorState(task, per_coordinate)
 
 
-@final
-class _PerCoordinateState(_ConfusionState):
-    def threshold(self, estimate: LeastSquares) -> float:
-        n, dim = estimate.n_pulls, estimate.dim
-        # Entries of A are sums of +-1, but for the rounding of whitening: other than t I, a round is not whole.
-        if n % self.vectors.round_length or np.abs(estimate.A - n * np.eye(dim)).max() > 1e-9 * n:
-            return math.inf
-        return coordinate_threshold(n, dim, self.task.delta)
+def per_coordinate(task: Task, estimate: LeastSquares) -> Verdict:
+    """Say where the rule for the hypercube stands."""
+    n, dim = estimate.n_pulls, estimate.dim
+    # Entries of A are sums of +-1, but for the rounding of whitening: other than t I, a round is not whole.
+    is_whole = n % task.vectors.round_length == 0 and np.abs(estimate.A - n * np.eye(dim)).max() <= 1e-9 * n
+    return compared(task, estimate, coordinate_threshold(n, dim, task.delta) if is_whole else math.inf)
 
 
 @final
@@ -192,24 +173,14 @@ class PrintedSphere(Rule):
             "condition, which the paper's own proof leaves out, grows like log(1/delta) squared.",
             stacklevel=2,
         )
-        return _PrintedState(task)
+        return VectorState(task, printed)
 
 
-@final
-class _PrintedState(VectorState):
-    def look(self, estimate: LeastSquares, leader: int) -> Verdict:
-        task, onto = self.task, self.vectors.map
-        reading = printed_rule(
-            estimate.n_pulls,
-            onto @ estimate.theta,
-            onto @ estimate.factor(),
-            epsilon=task.epsilon,
-            delta=task.delta,
-            noise_std=task.noise_std,
-        )
-        return Verdict(
-            stopped=reading.is_reached,
-            leader=leader,
-            statistic=reading.statistic / task.noise_std**2,
-            threshold=reading.threshold / task.noise_std**2,
-        )
+def printed(task: Task, estimate: LeastSquares) -> Verdict:
+    """Say where the printed rule stands."""
+    onto, variance = task.vectors.map, task.noise_std**2
+    theta, F = onto @ estimate.theta, onto @ estimate.factor()
+    reading = printed_rule(estimate.n_pulls, theta, F, epsilon=task.epsilon, delta=task.delta, noise_std=task.noise_std)
+    return Verdict(
+        stopped=reading.is_reached, statistic=reading.statistic / variance, threshold=reading.threshold / variance
+    )

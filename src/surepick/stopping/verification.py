@@ -18,6 +18,7 @@ Reference: Karnin (2016); the test without union is ours.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal, final
 
 import numpy as np
@@ -34,15 +35,15 @@ Stage = Literal["explore", "verify"]
 
 
 @final
-class Course:
-    """Where the search stands; sampler and rule share one object.
+class Course(RuleState):
+    """Where the search stands; the sampler shares the state of the rule.
 
     The sampler reads it when an interval opens, the rule moves it on when the interval is over.
     """
 
     def __init__(self, task: Task, *, exploration_risk: float) -> None:
-        self._task = task
-        self._exploration = Phases(price=ExplorationPrice(task.candidates.n_arms, exploration_risk))
+        super().__init__(task)
+        self._exploration = Phases(price=partial(exploration_price, task.candidates.n_arms, exploration_risk))
         self.stage: Stage = "explore"
         self.round = 1
         self.explored: PhaseState = self._exploration.start(task)
@@ -61,7 +62,7 @@ class Course:
     @property
     def price(self) -> float:
         """log(1/delta_r)."""
-        return math.log(2.0 * self.round**2 / self._task.delta)
+        return math.log(2.0 * self.round**2 / self.task.delta)
 
     def exploration_price(self) -> float:
         """Return the log of tests over risk of the phase that comes next."""
@@ -79,29 +80,39 @@ class Course:
             self.accepted = True  # whoever decides by another rule goes on verifying
             return
         self.stage, self.answer, self.round = "explore", None, self.round + 1
-        self.explored = self._exploration.start(self._task)
+        self.explored = self._exploration.start(self.task)
 
     def _verified(self, block: Block) -> float:
         assert self.answer is not None
-        candidates = self._task.rivals
-        is_compared = np.ones(candidates.n_arms, dtype=bool)
-        is_compared[candidates.copies(self.answer)] = False
-        index = np.append(np.flatnonzero(is_compared), self.answer)
-        phase = Phase(candidates.gather(index), block)
-        return min(phase.least_certainty(len(index) - 1, self._task.epsilon) / self._task.noise_std**2, 1e300)
+        task, candidates = self.task, self.task.rivals
+        rivals = np.setdiff1d(np.arange(candidates.n_arms), candidates.copies(self.answer))
+        phase = Phase(candidates.gather(np.append(rivals, self.answer)), block)
+        n = len(rivals)
+        return min(phase.least_certainty(n, task.epsilon, np.arange(n)) / task.noise_std**2, 1e300)
+
+    def leader(self, estimate: LeastSquares) -> int:
+        """Return the candidate under verification, or the one that leads the exploration."""
+        return self.explored.leader(estimate) if self.answer is None else self.answer
+
+    def alive(self, leader: int) -> BoolArray | None:
+        """Return which candidates the leader has yet to be separated from; None means all."""
+        return self.explored.alive(leader) if self.stage == "explore" else None
+
+    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+        """Move on and say where things stand."""
+        self.advance(estimate, block)
+        return self.exact(estimate)
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Say where things stand after the last interval."""
+        has_leader = estimate.has_theta or self.answer is not None
+        leader = self.leader(estimate) if has_leader else None
+        return Verdict(stopped=self.accepted, leader=leader, statistic=self.certainty, threshold=self.price)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ExplorationPrice:
-    """log(pi^2 K t^2/(6 kappa)): the best of K candidates is ever rejected with probability at most kappa."""
-
-    n_candidates: int
-    risk: float
-
-    def __call__(self, t: int) -> float:
-        """Return the price of phase t."""
-        return math.log(math.pi**2 / 6.0 * self.n_candidates) + 2.0 * math.log(t) - math.log(self.risk)
+def exploration_price(n_candidates: int, risk: float, t: int) -> float:
+    """Return log(pi^2 K t^2/(6 kappa)) for phase t: the best of K is ever rejected with probability at most kappa."""
+    return math.log(math.pi**2 / 6.0 * n_candidates) + 2.0 * math.log(t) - math.log(risk)
 
 
 @final
@@ -124,54 +135,16 @@ class Verification(Rule):
         return "proved" if self.decider is None else self.decider.guarantee
 
     def start(self, task: Task) -> RuleState:
-        """Return a fresh state."""
-        return (
-            VerificationState(task, self.course)
-            if self.decider is None
-            else _Beside(task, self.course, self.decider.start(task))
-        )
-
-
-@final
-class VerificationState(RuleState):
-    """The course at work."""
-
-    def __init__(self, task: Task, course: Course) -> None:
-        super().__init__(task)
-        self._course = course
-
-    def leader(self, estimate: LeastSquares) -> int:
-        """Return the candidate under verification, or the one that leads the exploration."""
-        answer = self._course.answer
-        return self._course.explored.leader(estimate) if answer is None else answer
-
-    def alive(self, leader: int) -> BoolArray | None:
-        """Return which candidates the leader has yet to be separated from; None means all."""
-        return self._course.explored.alive(leader) if self._course.stage == "explore" else None
-
-    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
-        """Move the course on and say where things stand."""
-        self._course.advance(estimate, block)
-        return self.exact(estimate)
-
-    def exact(self, estimate: LeastSquares) -> Verdict:
-        """Say where things stand after the last interval."""
-        course = self._course
-        has_leader = estimate.has_theta or course.answer is not None
-        return Verdict(
-            stopped=course.accepted,
-            leader=self.leader(estimate) if has_leader else None,
-            statistic=course.certainty,
-            threshold=course.price,
-        )
+        """Return the course, or the other rule's state beside it."""
+        return self.course if self.decider is None else _Beside(self.course, self.decider.start(task))
 
 
 @final
 class _Beside(RuleState):
     """Another rule decides, and the course goes on beside it."""
 
-    def __init__(self, task: Task, course: Course, decider: RuleState) -> None:
-        super().__init__(task)
+    def __init__(self, course: Course, decider: RuleState) -> None:
+        super().__init__(course.task)
         self._course, self._decider = course, decider
         self.regularizers, self.decides_after_pulls = decider.regularizers, decider.decides_after_pulls
 
