@@ -15,11 +15,12 @@ from typing import Any, NoReturn, TypeVar, final
 
 import dask
 import numpy as np
+from numpy.typing import NDArray
 
-from surepick.arms.protocol import PairForms, PairScore, Rival, Rivals, RowOracles, RowSubset
+from surepick.arms.protocol import ArmSet, PairForms, PairScore, Rivals, RowSubset, first_of, lowest, lowest_against
 from surepick.arms.recent import RecentRows
-from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, one_blas_thread, tall_qr
-from surepick.core.rows import row_chunks, row_digest
+from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, tall_qr
+from surepick.core.rows import row_chunks, row_digest, square_norms
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ MOST_ROWS = 65_536
 
 
 @final
-class DaskArms:
+class DaskArms(ArmSet):
     """Arms in the rows of a Dask array, on the workers of a cluster or wherever Dask computes.
 
     Args:
@@ -57,18 +58,15 @@ class DaskArms:
     """
 
     keeps_numbers = False
-    names: None = None
 
     def __init__(self, dask_array: Any) -> None:
         array = _checked(dask_array).map_blocks(_doubles, dtype=np.float64)
         self._array = array.persist() if _has_client() else array
-        sizes = [int(n) for n in self._array.chunks[0]]
-        self.n_arms, self.dim = sum(sizes), int(self._array.shape[1])
+        sizes = self._array.chunks[0]
+        self.n_arms, self.dim = map(int, self._array.shape)
         self._ends: IntArray = np.cumsum(sizes, dtype=np.int64)
-        self._blocks = [
-            (block, int(end) - n)
-            for block, end, n in zip(self._array.to_delayed().ravel(), self._ends, sizes, strict=True)
-        ]
+        self._starts = self._ends - sizes
+        self._blocks: list[Any] = self._array.to_delayed().ravel().tolist()
         self.feature_names = tuple(f"x{j}" for j in range(self.dim))
         self._recent = RecentRows(self._fetch, self.dim)
         self._known_copies: dict[int, IntArray] = {}
@@ -103,19 +101,17 @@ class DaskArms:
         return f"DaskArms({self.n_arms} arms, {self.dim} features, {len(self._blocks)} blocks)"
 
     def _asked(self, question: Callable[..., T], merge: Callable[[list[T]], T], among: BoolArray | None = None) -> T:
-        """Return the merged answers of question(rows, first row number[, which of them]) on every block."""
+        """Return the merged answers of question(rows, first row number, which of them) on every block."""
         ask, join = dask.delayed(question, pure=False), dask.delayed(merge, pure=False)
-        tasks = []
-        for (block, start), end in zip(self._blocks, self._ends.tolist(), strict=True):
-            if end == start:
-                continue
-            if among is None:
-                tasks.append(ask(block, start))
-            elif among[start:end].any():
-                tasks.append(ask(block, start, among[start:end]))
+        pieces = [
+            (block, start, None if among is None else among[start:end])
+            for block, start, end in zip(self._blocks, self._starts.tolist(), self._ends.tolist(), strict=True)
+            if end > start
+        ]
+        tasks = [ask(*piece) for piece in pieces if piece[2] is None or piece[2].any()] or [ask(*pieces[0])]
         while len(tasks) > 1:
             tasks = [join(tasks[first : first + FAN_IN]) for first in range(0, len(tasks), FAN_IN)]
-        answer: T = dask.compute(*tasks)[0] if tasks else merge([])
+        answer: T = dask.compute(*tasks)[0]
         return answer
 
     def gather(self, index: Sequence[int] | IntArray) -> Array:
@@ -132,15 +128,14 @@ class DaskArms:
             raise InvalidInput(f"row numbers must be between 0 and {self.n_arms - 1}, got {index.tolist()[:10]}.")
         take, blocks = dask.delayed(_taken, pure=False), np.searchsorted(self._ends, index, side="right")
         tasks = [
-            take(self._blocks[number][0], index[blocks == number] - self._blocks[number][1])
-            for number in np.unique(blocks)
+            take(self._blocks[number], index[blocks == number] - self._starts[number]) for number in np.unique(blocks)
         ]
         return np.concatenate([np.empty((0, self.dim)), *dask.compute(*tasks)])
 
     def copies(self, arm: int) -> IntArray:
         """Return the rows equal to this one, itself included, in increasing order; a pass when first asked."""
         if arm not in self._known_copies:
-            self._known_copies[arm] = self._asked(partial(_equal_to, self.gather([arm])[0]), _joined)
+            self._known_copies[arm] = self._asked(partial(_equal_to, self.gather([arm])[0]), np.concatenate)
         return self._known_copies[arm]
 
     def chunks(self) -> Iterator[tuple[int, Array]]:
@@ -167,18 +162,18 @@ class DaskArms:
 
     def digest(self) -> bytes:
         """Return a hash of all rows in order; it depends on how the array is cut into blocks."""
-        digests: list[bytes] = self._asked(_digested, _all_of)
-        return hashlib.sha256(b"".join(digests)).digest()
+        return hashlib.sha256(self._asked(_digested, np.concatenate)).digest()
 
     def best(self, theta: Array, among: BoolArray | None = None) -> int:
         """Return the arm with the largest theta'x; of equals, the lowest row number. `among`: look at these alone."""
-        index, _ = self._asked(partial(_largest_product, theta), partial(_smallest, n=1), among)
-        copies = self.copies(int(index[0]))  # rounding may differ between equal rows
-        return int(copies[0] if among is None else copies[among[copies]][0])
+        question = partial(_lowest_of, lambda rows: -(rows @ theta), 1)
+        index, _ = self._asked(question, partial(_smallest, n=1), among)
+        return first_of(self.copies(int(index[0])), among)
 
     def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n arms with the largest |F'x|^2 and these values, largest first."""
-        index, score = self._asked(partial(_largest_squares, F, n), partial(_smallest, n=n))
+        question = partial(_lowest_of, lambda rows: -square_norms(rows @ F), n)
+        index, score = self._asked(question, partial(_smallest, n=n))
         return index, -score
 
     def rivals(
@@ -191,18 +186,9 @@ class DaskArms:
         among: BoolArray | None = None,
     ) -> Rivals:
         """Return the n arms other than `leader` with the smallest score, see `ArmSet.rivals`."""
-        x = self.gather([leader])[0]
-        question = partial(_rivals_of, x, theta, list(factors), score, n)
+        question = partial(_rivals_of, self.gather([leader])[0], theta, list(factors), score, n)
         found: Rivals = self._asked(question, partial(_lowest_rivals, n=n), among)
         return found
-
-    def most_confusing(self, leader: int, theta: Array, factors: Sequence[Array], score: PairScore) -> Rival:
-        """Return the arm other than `leader` with the smallest score, see `ArmSet.rivals`."""
-        found = self.rivals(leader, theta, factors, score, 1)
-        if not len(found.index):
-            raise InvalidInput("no rival of the leader has a finite score; the arms need at least two different rows.")
-        index = int(self.copies(int(found.index[0]))[0])  # see `best`
-        return Rival(index, float(found.score[0]), float(found.gap[0]), found.smallest_gap)
 
 
 def _checked(array: Any) -> Any:
@@ -254,7 +240,7 @@ class _Examined:
     """Whether all rows equal `first`."""
 
 
-def _examined(rows: Array, start: int) -> _Examined:
+def _examined(rows: Array, start: int, _among: None) -> _Examined:
     bad = None
     for begin, piece in row_chunks(rows):
         finite = np.isfinite(piece)
@@ -281,12 +267,8 @@ def _both_examined(looks: list[_Examined]) -> _Examined:
     )
 
 
-def _digested(rows: Array, _start: int) -> list[bytes]:
-    return [row_digest([rows])]
-
-
-def _all_of(parts: list[list[bytes]]) -> list[bytes]:
-    return [digest for part in parts for digest in part]
+def _digested(rows: Array, _start: int, _among: None) -> NDArray[np.uint8]:
+    return np.frombuffer(row_digest([rows]), dtype=np.uint8)
 
 
 def _taken(rows: Array, index: IntArray) -> Array:
@@ -294,54 +276,16 @@ def _taken(rows: Array, index: IntArray) -> Array:
     return taken
 
 
-def _equal_to(x: Array, rows: Array, start: int) -> IntArray:
+def _equal_to(x: Array, rows: Array, start: int, _among: None) -> IntArray:
     parts = [start + begin + np.flatnonzero((piece == x).all(axis=1)) for begin, piece in row_chunks(rows)]
     return np.concatenate(parts).astype(np.int64)
 
 
-def _joined(parts: list[IntArray]) -> IntArray:
-    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
-
-
-def _largest_product(theta: Array, rows: Array, start: int, among: BoolArray | None = None) -> tuple[IntArray, Array]:
-    best = RowSubset(rows).best(theta, among)
-    return np.array([start + best]), -(rows[[best]] @ theta)
-
-
-@one_blas_thread
-def _largest_squares(F: Array, n: int, rows: Array, start: int) -> tuple[IntArray, Array]:
-    index, squares = RowSubset(rows).top_quadratic(F, n)
-    return start + index, -squares
-
-
-def _smallest(parts: list[tuple[IntArray, Array]], n: int) -> tuple[IntArray, Array]:
-    index = np.concatenate([np.empty(0, dtype=np.int64), *(part[0] for part in parts)])
-    score = np.concatenate([np.empty(0), *(part[1] for part in parts)])
-    order = np.lexsort((index, score))[:n]
-    return index[order], score[order]
-
-
-@final
-class _WithLeader(RowOracles):
-    """A block of rows under the numbers 1, 2, ..., and the leader, which may be in another block, under 0."""
-
-    def __init__(self, x: Array, rows: Array) -> None:
-        self._x, self._rows = x, rows
-        self.n_arms, self.dim = len(rows) + 1, rows.shape[1]
-
-    def gather(self, index: Sequence[int] | IntArray) -> Array:
-        numbers = np.asarray(index, dtype=np.int64)
-        gathered: Array = np.where((numbers > 0)[:, None], self._rows[np.maximum(numbers - 1, 0)], self._x)
-        return gathered
-
-    def chunks(self) -> Iterator[tuple[int, Array]]:
-        yield 0, self._x[None]
-        for start, rows in row_chunks(self._rows):
-            yield start + 1, rows
-
-    def copies(self, arm: int) -> IntArray:
-        assert arm == 0  # nobody asks about the others here
-        return np.append(0, 1 + _equal_to(self._x, self._rows, 0))
+def _lowest_of(
+    score: Callable[[Array], Array], n: int, rows: Array, start: int, among: BoolArray | None
+) -> tuple[IntArray, Array]:
+    index, scores = lowest(RowSubset(rows), score, n, among)
+    return start + index, scores
 
 
 def _rivals_of(
@@ -352,16 +296,21 @@ def _rivals_of(
     n: int,
     rows: Array,
     start: int,
-    among: BoolArray | None = None,
+    among: BoolArray | None,
 ) -> Rivals:
-    counts = None if among is None else np.append(False, among)
-    found = _WithLeader(x, rows).rivals(0, theta, factors, score, n, counts)
-    return replace(found, index=found.index - 1 + start)
+    others = np.ones(len(rows), dtype=bool) if among is None else among.copy()
+    others[_equal_to(x, rows, 0, None)] = False
+    found = lowest_against(RowSubset(rows), x, theta, factors, score, n, others)
+    return replace(found, index=start + found.index)
+
+
+def _smallest(parts: list[tuple[Any, ...]], n: int) -> tuple[Any, ...]:
+    """Return what belongs to the n smallest scores; a part is row numbers, scores, and what else there is per row."""
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.lexsort(columns[:2])[:n]
+    return tuple(column[order] for column in columns)
 
 
 def _lowest_rivals(parts: list[Rivals], n: int) -> Rivals:
-    if not parts:
-        return Rivals(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0), np.inf)
-    index, score, gap = (np.concatenate([getattr(part, name) for part in parts]) for name in ("index", "score", "gap"))
-    order = np.lexsort((index, score))[:n]
-    return Rivals(index[order], score[order], gap[order], min(part.smallest_gap for part in parts))
+    index, score, gap = _smallest([(part.index, part.score, part.gap) for part in parts], n)
+    return Rivals(index, score, gap, min(part.smallest_gap for part in parts))

@@ -15,7 +15,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.arms.protocol import GATHER_ROWS, RowOracles
+from surepick.arms.protocol import GATHER_ROWS, ArmSet
 from surepick.arms.readers import open_reader
 from surepick.core.checks import check_count
 from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, tall_qr
@@ -27,7 +27,7 @@ KNOWN_COPIES = 16
 
 
 @final
-class MappedArms(RowOracles):
+class MappedArms(ArmSet):
     """Arms in a file, one per row, read piece by piece and never loaded whole.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any, Self, final
 import numpy as np
 
 from surepick.arms.features import feature_table
-from surepick.arms.protocol import ArmSet, RowOracles
+from surepick.arms.protocol import ArmSet
 from surepick.arms.vectors import VectorSet
 from surepick.core.checks import check_matrix
 from surepick.core.linalg import Array, IntArray, independent_columns, tall_qr
@@ -19,7 +19,7 @@ from surepick.errors import ArmsDoNotSpan, InvalidInput
 
 
 @final
-class FiniteArms(RowOracles):
+class FiniteArms(ArmSet):
     """Arms held in memory as the rows of one (K, d) array.
 
     Args:
@@ -88,7 +88,7 @@ class FiniteArms(RowOracles):
     ) -> None:
         X.flags.writeable = False
         self.X = X
-        self.n_arms, self.dim = X.shape
+        self.n_arms, self.dim = map(int, X.shape)
         if self.n_arms < least:
             raise InvalidInput(f"at least two arms are needed, got {self.n_arms}; add arms, one is no choice.")
         self.feature_names = tuple(feature_names or (f"x{j}" for j in range(self.dim)))

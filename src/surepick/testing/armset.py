@@ -148,7 +148,7 @@ class ArmSetContract:
 
 
 def _members(protocol: type) -> list[str]:
-    return [name for name in vars(protocol) if not name.startswith("_")]
+    return [name for name in {*vars(protocol), *protocol.__annotations__} if not name.startswith("_")]
 
 
 def _numbers(arms: list[Any]) -> list[tuple[float, ...]]:
