@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from surepick.arms.protocol import ArmSet, PairForms, PairScore, Rivals, RowSubset, first_of, lowest, lowest_against
 from surepick.arms.recent import RecentRows
-from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, tall_qr
+from surepick.arms.refusals import Place, check_choice, check_finite, check_span, first_not_finite
+from surepick.core.linalg import Array, BoolArray, IntArray, tall_qr
 from surepick.core.rows import row_chunks, row_digest, square_norms
-from surepick.errors import ArmsDoNotSpan, InvalidInput
+from surepick.errors import InvalidInput
 
 T = TypeVar("T")
 
@@ -73,26 +74,12 @@ class DaskArms(ArmSet):
         self._examine()
 
     def _examine(self) -> None:
-        if self.n_arms < 2:
-            raise InvalidInput(f"at least two arms are needed, got {self.n_arms}; add arms, one is no choice.")
+        check_choice(self.n_arms)
         look = self._asked(_examined, _both_examined)
-        if look.bad is not None:
-            row, column, value = look.bad
-            raise InvalidInput(
-                f"`dask_array` must be finite, got {value} in row {row}, column {column}; fill or drop such rows."
-            )
-        if look.is_constant:
-            raise InvalidInput(
-                f"at least two different arms are needed, got {self.n_arms} copies of one; add features that differ."
-            )
+        check_finite("`dask_array`", look.bad, range(self.dim))
+        check_choice(self.n_arms, is_constant=look.is_constant)
         self._triangle = look.triangle
-        rank = len(independent_columns(self._triangle))
-        if rank < self.dim:
-            empty = [self.feature_names[j] for j in np.flatnonzero(~look.used)]
-            why = f" (always zero: {', '.join(empty)})" if empty else ""
-            raise ArmsDoNotSpan(
-                f"arms must span R^{self.dim} but have rank {rank}{why}; drop redundant features of the array."
-            )
+        check_span(look.triangle, self.feature_names, advice="drop redundant features: {enough} are enough")
 
     def __len__(self) -> int:
         return self.n_arms
@@ -231,28 +218,21 @@ def _doubles(block: Any) -> Array:
 class _Examined:
     """What one look at some rows says about them."""
 
-    bad: tuple[int, int, float] | None
-    """Row, column and value of the first number that is not finite."""
+    bad: Place | None
+    """The first number that is not finite."""
     triangle: Array
-    used: BoolArray
     first: Array
     is_constant: bool
     """Whether all rows equal `first`."""
 
 
 def _examined(rows: Array, start: int, _among: None) -> _Examined:
-    bad = None
-    for begin, piece in row_chunks(rows):
-        finite = np.isfinite(piece)
-        if not finite.all():
-            i, j = (int(place[0]) for place in np.nonzero(~finite))
-            bad = start + begin + i, j, float(piece[i, j])
-            break
+    found = (first_not_finite(start + begin, piece) for begin, piece in row_chunks(rows))
+    bad = next((place for place in found if place is not None), None)
     dim = rows.shape[1]
     triangle = tall_qr(row_chunks(rows), dim) if bad is None else np.zeros((dim, dim))
     is_constant = all(bool((piece == rows[0]).all()) for _, piece in row_chunks(rows))
-    used = np.asarray(rows.any(axis=0))
-    return _Examined(bad, triangle, used, rows[0].copy(), is_constant)
+    return _Examined(bad, triangle, rows[0].copy(), is_constant)
 
 
 def _both_examined(looks: list[_Examined]) -> _Examined:
@@ -261,7 +241,6 @@ def _both_examined(looks: list[_Examined]) -> _Examined:
     return _Examined(
         bad=next((look.bad for look in looks if look.bad is not None), None),
         triangle=tall_qr([(0, stacked)], len(first)),
-        used=np.logical_or.reduce([look.used for look in looks]),
         first=first,
         is_constant=all(look.is_constant and np.array_equal(look.first, first) for look in looks),
     )

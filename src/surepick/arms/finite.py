@@ -10,12 +10,13 @@ import numpy as np
 
 from surepick.arms.features import feature_table
 from surepick.arms.protocol import ArmSet
+from surepick.arms.refusals import check_choice, check_span
 from surepick.arms.vectors import VectorSet
 from surepick.core.checks import check_matrix
 from surepick.core.linalg import Array, IntArray, independent_columns, tall_qr
 from surepick.core.rows import first_copies, row_chunks
 from surepick.core.sizes import check_features
-from surepick.errors import ArmsDoNotSpan, InvalidInput
+from surepick.errors import InvalidInput
 
 
 @final
@@ -41,7 +42,8 @@ class FiniteArms(ArmSet):
     def __init__(self, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None) -> None:
         table = feature_table(X, intercept=intercept)
         self._fill(table.X, table.feature_names, table.row_names if names is None else names)
-        self._check_span()
+        advice = "drop redundant features, or let `FiniteArms.on_span(X)` do it"
+        check_span(self._triangle, self.feature_names, advice=advice)
 
     @classmethod
     def on_span(cls, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None) -> Self:
@@ -89,28 +91,13 @@ class FiniteArms(ArmSet):
         X.flags.writeable = False
         self.X = X
         self.n_arms, self.dim = map(int, X.shape)
-        if self.n_arms < least:
-            raise InvalidInput(f"at least two arms are needed, got {self.n_arms}; add arms, one is no choice.")
         self.feature_names = tuple(feature_names or (f"x{j}" for j in range(self.dim)))
         self.names = _checked_names(names, self.n_arms)
         self.basis: Array = np.eye(self.dim)
         self._first_copy = first_copies(X)
-        if least > 1 and self._first_copy is not None and not self._first_copy.any():
-            raise InvalidInput(
-                f"at least two different arms are needed, got {self.n_arms} copies of one; add features that differ."
-            )
+        if least > 1:
+            check_choice(self.n_arms, is_constant=self._first_copy is not None and not self._first_copy.any())
         self._triangle = tall_qr(self.chunks(), self.dim)
-
-    def _check_span(self) -> None:
-        used = np.asarray(self.X.any(axis=0))
-        empty = [self.feature_names[j] for j in np.flatnonzero(~used)]
-        rank = len(independent_columns(self._triangle))
-        if empty or rank < self.dim:
-            why = f" (always zero: {', '.join(empty)})" if empty else ""
-            raise ArmsDoNotSpan(
-                f"arms must span R^{self.dim} but have rank {rank}{why}; drop redundant features, or let "
-                "`FiniteArms.on_span(X)` do it."
-            )
 
     def __len__(self) -> int:
         return self.n_arms
