@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surepick.arms.protocol import ArmSet, PairForms, PairScore, Rivals, RowSubset, first_of, lowest, lowest_against
+from surepick.arms.readers import doubles
 from surepick.arms.recent import RecentRows
 from surepick.arms.refusals import Place, check_choice, check_finite, check_span, first_not_finite
 from surepick.core.linalg import Array, BoolArray, IntArray, tall_qr
@@ -61,7 +62,7 @@ class DaskArms(ArmSet):
     keeps_numbers = False
 
     def __init__(self, dask_array: Any) -> None:
-        array = _checked(dask_array).map_blocks(_doubles, dtype=np.float64)
+        array = _checked(dask_array).map_blocks(doubles, dtype=np.float64)
         self._array = array.persist() if _has_client() else array
         sizes = self._array.chunks[0]
         self.n_arms, self.dim = map(int, self._array.shape)
@@ -113,10 +114,8 @@ class DaskArms(ArmSet):
     def _fetch(self, index: IntArray) -> Array:
         if len(index) and not 0 <= index[0] <= index[-1] < self.n_arms:
             raise InvalidInput(f"row numbers must be between 0 and {self.n_arms - 1}, got {index.tolist()[:10]}.")
-        take, blocks = dask.delayed(_taken, pure=False), np.searchsorted(self._ends, index, side="right")
-        tasks = [
-            take(self._blocks[number], index[blocks == number] - self._starts[number]) for number in np.unique(blocks)
-        ]
+        blocks = np.searchsorted(self._ends, index, side="right")
+        tasks = [self._blocks[n][index[blocks == n] - self._starts[n]] for n in np.unique(blocks)]
         return np.concatenate([np.empty((0, self.dim)), *dask.compute(*tasks)])
 
     def copies(self, arm: int) -> IntArray:
@@ -208,11 +207,6 @@ def _has_client() -> bool:
 # What follows runs on the workers: questions to one block of rows, and what joins their answers.
 
 
-def _doubles(block: Any) -> Array:
-    rows: Array = np.add(np.asarray(block), 0.0, dtype=np.float64, order="C")  # -0.0 becomes 0.0
-    return rows
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class _Examined:
@@ -248,11 +242,6 @@ def _both_examined(looks: list[_Examined]) -> _Examined:
 
 def _digested(rows: Array, _start: int, _among: None) -> NDArray[np.uint8]:
     return np.frombuffer(row_digest([rows]), dtype=np.uint8)
-
-
-def _taken(rows: Array, index: IntArray) -> Array:
-    taken: Array = rows[index]
-    return taken
 
 
 def _equal_to(x: Array, rows: Array, start: int, _among: None) -> IntArray:

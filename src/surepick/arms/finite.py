@@ -3,6 +3,7 @@
 Arms are named by their row number in the X that was given, also when X has duplicate rows.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, final
 
@@ -145,8 +146,7 @@ def _checked_names(names: Sequence[str] | None, n_arms: int) -> tuple[str, ...] 
             f"`names` must have one name per arm: {n_arms} arms, got {len(labels)} names; add or remove some."
         )
     if len(set(labels)) != n_arms:
-        seen: set[str] = set()
-        twice = next(label for label in labels if label in seen or seen.add(label))  # type: ignore[func-returns-value]
+        twice = next(label for label, n in Counter(labels).items() if n > 1)
         raise InvalidInput(
             f"`names` must be different for different arms, got {twice!r} more than once; pass other `names` (they "
             "replace a data frame's index)."

@@ -130,7 +130,7 @@ class ArmSet(Protocol):
 
         Several threads may be at work on different pieces.
         """
-        return _forms_against(self, self.gather([leader])[0], vectors, factors, among, work)
+        return _each(self, _with_forms(self.gather([leader])[0], vectors, factors, work), among)
 
     def rivals(
         self,
@@ -195,16 +195,11 @@ def lowest(
     return smallest.merged()
 
 
-def _forms_against(
-    arms: ArmSet,
-    x: Array,
-    vectors: Sequence[Array],
-    factors: Sequence[Array],
-    among: BoolArray,
-    work: Callable[[PairForms], T],
-) -> Iterator[T]:
-    """Yield work(forms of y = x - arm), see `ArmSet.pair_forms`."""
-    together = np.hstack(factors) if factors else np.empty((arms.dim, 0))
+def _with_forms(
+    x: Array, vectors: Sequence[Array], factors: Sequence[Array], work: Callable[[PairForms], T]
+) -> Callable[[IntArray, Array], T]:
+    """Return the function that maps row numbers and rows to work(forms of y = x - row), see `ArmSet.pair_forms`."""
+    together = np.hstack(factors) if factors else np.empty((len(x), 0))
     ends = np.cumsum([F.shape[1] for F in factors], dtype=np.int64)
 
     def on_rows(index: IntArray, rows: Array) -> T:
@@ -215,7 +210,7 @@ def _forms_against(
         squares = [square_norms(mapped[:, end - F.shape[1] : end]) for F, end in zip(factors, ends, strict=True)]
         return work(PairForms(index, products, squares))
 
-    return _each(arms, on_rows, among)
+    return on_rows
 
 
 @one_blas_thread
@@ -229,7 +224,7 @@ def lowest_against(
         gap = forms.products[0]
         return float(gap.min()), forms.index, np.asarray(score(gap, *forms.squares), dtype=np.float64)
 
-    for gap, index, scores in _forms_against(arms, x, [theta], factors, others, scored):
+    for gap, index, scores in _each(arms, _with_forms(x, [theta], factors, scored), others):
         least_gap = min(least_gap, gap)
         smallest.add(index, scores)
     index, scores = smallest.merged()

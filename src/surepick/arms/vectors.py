@@ -13,7 +13,13 @@ then comes later, never wrong more often.
 from dataclasses import dataclass
 from typing import Any, Protocol, final, runtime_checkable
 
+import numpy as np
+
+from surepick.core.checks import check_vector
+from surepick.core.evidence import glr
 from surepick.core.linalg import Array
+from surepick.core.rows import square_norms
+from surepick.errors import InvalidInput
 
 
 @final
@@ -66,3 +72,20 @@ class VectorSet(Protocol):
             InvalidInput: it is not an arm of this set.
         """
         ...
+
+
+def least_statistic(y: Array, theta: Array, F: Array, epsilon: float) -> tuple[float, int]:
+    """Return the smallest (theta'y + epsilon)^2 / (2 |F'y|^2) over the rows of y (n, d), and which row has it."""
+    values = glr(y @ theta, square_norms(y @ F), epsilon)
+    i = int(np.argmin(values))
+    return float(values[i]), i
+
+
+def check_entries(arm: Any, dim: int, allowed: tuple[float, float], needed: str, advice: str) -> Array:
+    """Return the arm as a float vector (d,) that has the two allowed entries only; `needed` is what texts call them."""
+    vector = check_vector("arm", arm, dim)
+    wrong = np.flatnonzero(~np.isin(vector, allowed))
+    if wrong.size:
+        i = int(wrong[0])
+        raise InvalidInput(f"`arm` must have entries {needed} only, got {vector[i]:g} at position {i}; {advice}.")
+    return vector

@@ -30,7 +30,7 @@ class VectorChecks:
 
     def __init__(self, vectors: VectorSet, twin: VectorSet, *, epsilon: float, tolerance: float) -> None:
         self.vectors, self.twin, self.epsilon, self.tolerance = vectors, twin, epsilon, tolerance
-        self.dim = vectors.dim
+        self.dim, self.needs_slack = vectors.dim, vectors.needs_slack
         first = self._round(0, 0)
         self.back = triangular(first / math.sqrt(len(first)))
         self.map = upper_inverse(self.back)
@@ -58,14 +58,13 @@ class VectorChecks:
         )
         return arms
 
-    def row_of(self, arm: Any) -> Array:
-        """Return the features of an arm: the arm itself."""
-        row: Array = np.asarray(arm, dtype=np.float64)
-        return row
+    def mean_of(self, arm: Any) -> float:
+        """Return the mean reward of an arm."""
+        return float(np.asarray(arm, dtype=np.float64) @ self.theta)
 
-    def best_of(self, theta: Array) -> Array:
-        """Return the set's own best arm, which `best` has tested."""
-        return self.vectors.best(theta)
+    def best_mean(self) -> float:
+        """Return the mean reward of the set's own best arm, which `best` has tested."""
+        return self.mean_of(self.vectors.best(self.theta))
 
     def arms_as_written(self) -> None:
         """Check that `checked` takes the arms of rounds unchanged, and its own answers too."""
@@ -153,7 +152,7 @@ class VectorChecks:
         for wrong in ([*arm, 1.0], arm[:-1], [arm], [], holes, [math.inf, *arm[1:]], "arm", ["a"] * self.dim, None):
             must_refuse(lambda wrong=wrong: self.vectors.checked(wrong), f"checked({wrong!r})")  # type: ignore[misc]
         must_refuse(lambda: self.vectors.checked([1e6 * self.size + 1.0] * self.dim), "an arm far outside the set")
-        if self.vectors.needs_slack:
+        if self.needs_slack:
             must_refuse(lambda: self.vectors.confusion(self.theta, self.map, 0.0), "confusion with epsilon = 0")
 
     def _some_thetas(self) -> list[Array]:
@@ -162,7 +161,7 @@ class VectorChecks:
 
     def _slacks(self) -> list[float]:
         slacks = [0.01 * self.epsilon, 0.3 * self.epsilon, self.epsilon, 8.0 * self.epsilon]
-        return slacks if self.vectors.needs_slack else [0.0, *slacks]
+        return slacks if self.needs_slack else [0.0, *slacks]
 
     def _bounded(self, theta: Array, factor: Array, epsilon: float) -> Confusion:
         """Return the statistic after a look at every arm at hand."""
