@@ -9,15 +9,26 @@ which are Python closures, with cloudpickle.
 import hashlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn, TypeVar, final
+from typing import Any, NamedTuple, NoReturn, TypeVar, final
 
 import dask
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.arms.protocol import ArmSet, PairForms, PairScore, Rivals, RowSubset, first_of, lowest, lowest_against
+from surepick.arms.protocol import (
+    ArmSet,
+    Arrays,
+    PairForms,
+    PairScore,
+    Rivals,
+    RowSubset,
+    first_of,
+    lowest,
+    lowest_against,
+)
 from surepick.arms.readers import doubles
 from surepick.arms.recent import RecentRows
 from surepick.arms.refusals import Place, check_choice, check_finite, check_span, first_not_finite
@@ -129,12 +140,7 @@ class DaskArms(ArmSet):
         self._refuse("visiting all rows", "use an algorithm that does not, such as lazy-track-and-stop")
 
     def pair_forms(
-        self,
-        leader: int,
-        vectors: Sequence[Array],
-        factors: Sequence[Array],
-        among: BoolArray,
-        work: Callable[[PairForms], T],
+        self, leader: int, vectors: Arrays, factors: Arrays, among: BoolArray, work: Callable[[PairForms], T]
     ) -> Iterator[T]:
         """Refuse: numbers for every arm would leave the cluster."""
         self._refuse("betting or elimination", 'pass stopping="evidence" and elimination=False')
@@ -152,29 +158,40 @@ class DaskArms(ArmSet):
 
     def best(self, theta: Array, among: BoolArray | None = None) -> int:
         """Return the arm with the largest theta'x; of equals, the lowest row number. `among`: look at these alone."""
-        question = partial(_lowest_of, lambda rows: -(rows @ theta), 1)
-        index, _ = self._asked(question, partial(_smallest, n=1), among)
+        index, _ = self._lowest(lambda rows: -(rows @ theta), 1, among)
         return first_of(self.copies(int(index[0])), among)
 
     def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n arms with the largest |F'x|^2 and these values, largest first."""
-        question = partial(_lowest_of, lambda rows: -square_norms(rows @ F), n)
-        index, score = self._asked(question, partial(_smallest, n=n))
+        index, score = self._lowest(lambda rows: -square_norms(rows @ F), n)
         return index, -score
 
+    def _lowest(
+        self, score: Callable[[Array], Array], n: int, among: BoolArray | None = None
+    ) -> tuple[IntArray, Array]:
+        def question(rows: Array, start: int, counts: BoolArray | None) -> tuple[IntArray, Array]:
+            index, scores = lowest(RowSubset(rows), score, n, counts)
+            return start + index, scores
+
+        return self._asked(question, lambda parts: _smallest(parts, n), among)
+
     def rivals(
-        self,
-        leader: int,
-        theta: Array,
-        factors: Sequence[Array],
-        score: PairScore,
-        n: int,
-        among: BoolArray | None = None,
+        self, leader: int, theta: Array, factors: Arrays, score: PairScore, n: int, among: BoolArray | None = None
     ) -> Rivals:
         """Return the n arms other than `leader` with the smallest score, see `ArmSet.rivals`."""
-        question = partial(_rivals_of, self.gather([leader])[0], theta, list(factors), score, n)
-        found: Rivals = self._asked(question, partial(_lowest_rivals, n=n), among)
-        return found
+        x = self.gather([leader])[0]
+
+        def question(rows: Array, start: int, counts: BoolArray | None) -> Rivals:
+            others = np.ones(len(rows), dtype=bool) if counts is None else counts.copy()
+            others[_equal_to(x, rows, 0, None)] = False
+            found = lowest_against(RowSubset(rows), x, theta, factors, score, n, others)
+            return replace(found, index=start + found.index)
+
+        def merge(parts: list[Rivals]) -> Rivals:
+            index, scores, gap = _smallest([(part.index, part.score, part.gap) for part in parts], n)
+            return Rivals(index, scores, gap, min(part.smallest_gap for part in parts))
+
+        return self._asked(question, merge, among)
 
 
 def _checked(array: Any) -> Any:
@@ -193,23 +210,18 @@ def _checked(array: Any) -> Any:
 
 
 def _has_client() -> bool:
-    if "distributed" not in sys.modules:  # then nobody has made one
-        return False
-    from distributed import default_client  # noqa: PLC0415 - optional
+    if "distributed" in sys.modules:  # else nobody has made one
+        from distributed import default_client  # noqa: PLC0415 - optional
 
-    try:
-        default_client()
-    except ValueError:
-        return False
-    return True
+        with suppress(ValueError):
+            return bool(default_client())
+    return False
 
 
-# What follows runs on the workers: questions to one block of rows, and what joins their answers.
+# What follows runs on the workers, as do the closures above: questions to a block of rows, and what joins the answers.
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class _Examined:
+class _Examined(NamedTuple):
     """What one look at some rows says about them."""
 
     bad: Place | None
@@ -230,13 +242,12 @@ def _examined(rows: Array, start: int, _among: None) -> _Examined:
 
 
 def _both_examined(looks: list[_Examined]) -> _Examined:
-    first = looks[0].first
-    stacked = np.vstack([look.triangle for look in looks])
+    bad, triangles, firsts, are_constant = zip(*looks, strict=True)
     return _Examined(
-        bad=next((look.bad for look in looks if look.bad is not None), None),
-        triangle=tall_qr([(0, stacked)], len(first)),
-        first=first,
-        is_constant=all(look.is_constant and np.array_equal(look.first, first) for look in looks),
+        bad=next((place for place in bad if place is not None), None),
+        triangle=tall_qr([(0, np.vstack(triangles))], len(firsts[0])),
+        first=firsts[0],
+        is_constant=all(are_constant) and all(np.array_equal(first, firsts[0]) for first in firsts),
     )
 
 
@@ -249,36 +260,8 @@ def _equal_to(x: Array, rows: Array, start: int, _among: None) -> IntArray:
     return np.concatenate(parts).astype(np.int64)
 
 
-def _lowest_of(
-    score: Callable[[Array], Array], n: int, rows: Array, start: int, among: BoolArray | None
-) -> tuple[IntArray, Array]:
-    index, scores = lowest(RowSubset(rows), score, n, among)
-    return start + index, scores
-
-
-def _rivals_of(
-    x: Array,
-    theta: Array,
-    factors: list[Array],
-    score: PairScore,
-    n: int,
-    rows: Array,
-    start: int,
-    among: BoolArray | None,
-) -> Rivals:
-    others = np.ones(len(rows), dtype=bool) if among is None else among.copy()
-    others[_equal_to(x, rows, 0, None)] = False
-    found = lowest_against(RowSubset(rows), x, theta, factors, score, n, others)
-    return replace(found, index=start + found.index)
-
-
 def _smallest(parts: list[tuple[Any, ...]], n: int) -> tuple[Any, ...]:
     """Return what belongs to the n smallest scores; a part is row numbers, scores, and what else there is per row."""
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.lexsort(columns[:2])[:n]
     return tuple(column[order] for column in columns)
-
-
-def _lowest_rivals(parts: list[Rivals], n: int) -> Rivals:
-    index, score, gap = _smallest([(part.index, part.score, part.gap) for part in parts], n)
-    return Rivals(index, score, gap, min(part.smallest_gap for part in parts))

@@ -9,7 +9,7 @@ from typing import Any, Self, final
 
 import numpy as np
 
-from surepick.arms.features import feature_table
+from surepick.arms.features import FeatureTable, feature_table
 from surepick.arms.protocol import ArmSet
 from surepick.arms.refusals import check_choice, check_span
 from surepick.arms.vectors import VectorSet
@@ -42,7 +42,7 @@ class FiniteArms(ArmSet):
 
     def __init__(self, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None) -> None:
         table = feature_table(X, intercept=intercept)
-        self._fill(table.X, table.feature_names, table.row_names if names is None else names)
+        self._fill(table, names)
         advice = "drop redundant features, or let `FiniteArms.on_span(X)` do it"
         check_span(self._triangle, self.feature_names, advice=advice)
 
@@ -63,7 +63,8 @@ class FiniteArms(ArmSet):
         basis = np.linalg.lstsq(R[:, kept], R, rcond=None)[0].T * (scale[:, None] / scale[kept])
         basis[kept] = np.eye(len(kept))
         spanned = cls.__new__(cls)
-        spanned._fill(check_matrix("arms", arms.X[:, kept]), [arms.feature_names[j] for j in kept], arms.names)
+        columns = check_matrix("arms", arms.X[:, kept])
+        spanned._fill(FeatureTable(columns, [arms.feature_names[j] for j in kept], arms.names))
         spanned.basis = basis
         return spanned
 
@@ -83,17 +84,15 @@ class FiniteArms(ArmSet):
         """
         table = feature_table(X, intercept=intercept, argument=argument)
         rows = cls.__new__(cls)
-        rows._fill(table.X, table.feature_names, table.row_names if names is None else names, least=least)
+        rows._fill(table, names, least=least)
         return rows
 
-    def _fill(
-        self, X: Array, feature_names: Sequence[str] | None, names: Sequence[str] | None, *, least: int = 2
-    ) -> None:
+    def _fill(self, table: FeatureTable, names: Sequence[str] | None = None, *, least: int = 2) -> None:
+        self.X = X = table.X
         X.flags.writeable = False
-        self.X = X
         self.n_arms, self.dim = map(int, X.shape)
-        self.feature_names = tuple(feature_names or (f"x{j}" for j in range(self.dim)))
-        self.names = _checked_names(names, self.n_arms)
+        self.feature_names = tuple(table.feature_names or (f"x{j}" for j in range(self.dim)))
+        self.names = _checked_names(table.row_names if names is None else names, self.n_arms)
         self.basis: Array = np.eye(self.dim)
         self._first_copy = first_copies(X)
         if least > 1:
@@ -130,17 +129,13 @@ class FiniteArms(ArmSet):
         return self._triangle
 
 
-def _checked_names(names: Sequence[str] | None, n_arms: int) -> tuple[str, ...] | None:
+def _checked_names(names: Any, n_arms: int) -> tuple[str, ...] | None:
     if names is None:
         return None
-    if isinstance(names, str):
-        raise InvalidInput(
-            f"`names` must be a list of {n_arms} names, got the single text {names!r}; pass one per arm."
-        )
-    try:
-        labels = tuple(str(name) for name in names)
-    except TypeError as error:
-        raise InvalidInput(f"`names` must be a list of {n_arms} names, got {names!r}; pass one per arm.") from error
+    if isinstance(names, str) or not np.iterable(names):
+        came = f"the single text {names!r}" if isinstance(names, str) else repr(names)
+        raise InvalidInput(f"`names` must be a list of {n_arms} names, got {came}; pass one per arm.")
+    labels = tuple(str(name) for name in names)
     if len(labels) != n_arms:
         raise InvalidInput(
             f"`names` must have one name per arm: {n_arms} arms, got {len(labels)} names; add or remove some."

@@ -5,6 +5,7 @@ q1 = y'A^-1 y, q2 = y'A^-2 y; the default mixture of `core.evidence`, which has 
 """
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -35,17 +36,13 @@ def largest_loss_bound(
     they are below 0 for every rival exactly when the evidence rule stops. One pass over the candidates. The rival is
     -1 and the bound -inf if the leader has no rivals left.
     """
-    logdets = MIXTURE.logdets(A)
-
-    def least_certain(gap: Array, q1: Array, q2: Array) -> Array:
-        return negative_bounds(gap, q1, q2, logdets, delta=delta, noise_std=noise_std)
-
+    least_certain = partial(negative_bounds, logdets=MIXTURE.logdets(A), delta=delta, noise_std=noise_std)
     factor = solve_lower(cholesky(A), np.eye(len(A))).T
     found: Rivals = candidates.rivals(leader, theta, [factor, factor @ factor.T], least_certain, 1, among)
     return (int(found.index[0]), -float(found.score[0])) if len(found.index) else (-1, -np.inf)
 
 
-def negative_bounds(gap: Array, q1: Array, q2: Array, logdets: Array, *, delta: float, noise_std: float) -> Array:
+def negative_bounds(gap: Array, q1: Array, q2: Array, *, logdets: Array, delta: float, noise_std: float) -> Array:
     """Return minus the loss bounds (n,): exact at the smallest, elsewhere a lower bound that is not below it.
 
     A single term of the mixture gives a cheap upper bound on the loss bound. Only rivals whose cheap bound beats the

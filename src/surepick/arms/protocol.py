@@ -31,6 +31,8 @@ THREADED = 4_000_000
 
 T = TypeVar("T")
 
+Arrays = Sequence[Array]
+"""Vectors u (d,), or factors F (d, k), for which a question wants the forms u'y or |F'y|^2."""
 PairScore = Callable[..., Array]
 """Maps gaps (n,) and one array (n,) per factor to a score (n,); the smallest score wins."""
 
@@ -119,12 +121,7 @@ class ArmSet(Protocol):
         return index, -score
 
     def pair_forms(
-        self,
-        leader: int,
-        vectors: Sequence[Array],
-        factors: Sequence[Array],
-        among: BoolArray,
-        work: Callable[[PairForms], T],
+        self, leader: int, vectors: Arrays, factors: Arrays, among: BoolArray, work: Callable[[PairForms], T]
     ) -> Iterator[T]:
         """Yield work(forms of y = leader - arm) for all arms of `among`, piece by piece in increasing order.
 
@@ -133,13 +130,7 @@ class ArmSet(Protocol):
         return _each(self, _with_forms(self.gather([leader])[0], vectors, factors, work), among)
 
     def rivals(
-        self,
-        leader: int,
-        theta: Array,
-        factors: Sequence[Array],
-        score: PairScore,
-        n: int,
-        among: BoolArray | None = None,
+        self, leader: int, theta: Array, factors: Arrays, score: PairScore, n: int, among: BoolArray | None = None
     ) -> Rivals:
         """Return the n arms other than `leader` with the smallest score(gap, |F_1'y|^2, |F_2'y|^2, ...).
 
@@ -150,7 +141,7 @@ class ArmSet(Protocol):
         others[self.copies(leader)] = False
         return lowest_against(self, self.gather([leader])[0], theta, factors, score, n, others)
 
-    def most_confusing(self, leader: int, theta: Array, factors: Sequence[Array], score: PairScore) -> Rival:
+    def most_confusing(self, leader: int, theta: Array, factors: Arrays, score: PairScore) -> Rival:
         """Return the arm other than `leader` with the smallest score, see `rivals`."""
         found = self.rivals(leader, theta, factors, score, 1)
         if not len(found.index):
@@ -196,7 +187,7 @@ def lowest(
 
 
 def _with_forms(
-    x: Array, vectors: Sequence[Array], factors: Sequence[Array], work: Callable[[PairForms], T]
+    x: Array, vectors: Arrays, factors: Arrays, work: Callable[[PairForms], T]
 ) -> Callable[[IntArray, Array], T]:
     """Return the function that maps row numbers and rows to work(forms of y = x - row), see `ArmSet.pair_forms`."""
     together = np.hstack(factors) if factors else np.empty((len(x), 0))
@@ -215,7 +206,7 @@ def _with_forms(
 
 @one_blas_thread
 def lowest_against(
-    arms: ArmSet, x: Array, theta: Array, factors: Sequence[Array], score: PairScore, n: int, others: BoolArray
+    arms: ArmSet, x: Array, theta: Array, factors: Arrays, score: PairScore, n: int, others: BoolArray
 ) -> Rivals:
     """Return the n arms of `others` with the smallest score against x (d,), see `ArmSet.rivals`."""
     smallest, least_gap = Smallest(n), np.inf

@@ -14,7 +14,7 @@ from typing import TypeVar, final
 import numpy as np
 
 from surepick.arms.loss import largest_loss_bound
-from surepick.arms.protocol import ArmSet, PairForms, PairScore, Rivals
+from surepick.arms.protocol import ArmSet, Arrays, PairForms, PairScore, Rivals
 from surepick.core.checks import check_count
 from surepick.core.design import Design, optimal_design
 from surepick.core.estimate import LeastSquares
@@ -135,13 +135,7 @@ class WhitenedArms(ArmSet):
         return self.arms.top_quadratic(self.map @ F, n)
 
     def rivals(
-        self,
-        leader: int,
-        theta: Array,
-        factors: Sequence[Array],
-        score: PairScore,
-        n: int,
-        among: BoolArray | None = None,
+        self, leader: int, theta: Array, factors: Arrays, score: PairScore, n: int, among: BoolArray | None = None
     ) -> Rivals:
         """Return the n arms other than `leader` with the smallest score, see `ArmSet.rivals`."""
         return self.arms.rivals(leader, self.map @ theta, [self.map @ F for F in factors], score, n, among)
@@ -152,12 +146,7 @@ class WhitenedArms(ArmSet):
         return max(0.0, bound)
 
     def pair_forms(
-        self,
-        leader: int,
-        vectors: Sequence[Array],
-        factors: Sequence[Array],
-        among: BoolArray,
-        work: Callable[[PairForms], T],
+        self, leader: int, vectors: Arrays, factors: Arrays, among: BoolArray, work: Callable[[PairForms], T]
     ) -> Iterator[T]:
         """Yield work(forms of y = leader - arm) for all arms of `among`, see `ArmSet.pair_forms`."""
         vectors, factors = [self.map @ u for u in vectors], [self.map @ F for F in factors]

@@ -6,6 +6,7 @@ identity information per pull, so that they suit a set in any units.
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any, final
 
 import numpy as np
@@ -105,17 +106,13 @@ class VectorChecks:
 
     def most_confusing(self) -> None:
         """Check that the statistic is below the ratio of every arm at hand, and is attained if it says so."""
-        rng = np.random.default_rng(2)
-        for theta in self._some_thetas():
-            for condition in (1.0, 20.0, 1e3):
-                factor = self.map @ factor_of(self.dim, condition=condition, rng=rng)
-                for epsilon in self._slacks():
-                    found = self._bounded(theta, factor, epsilon)
-                    if found.is_exact:
-                        ratio = float(self._ratios(theta, factor, epsilon, found.rival[None])[0])
-                        assert math.isclose(ratio, found.value, rel_tol=self.tolerance, abs_tol=1e-12), (
-                            f"the statistic is {found.value:g} and called exact, but the rival has {ratio:g}"
-                        )
+        for theta, factor, epsilon in self._questions(self._some_thetas(), (1.0, 20.0, 1e3), seed=2):
+            found = self._bounded(theta, factor, epsilon)
+            if found.is_exact:
+                ratio = float(self._ratios(theta, factor, epsilon, found.rival[None])[0])
+                assert math.isclose(ratio, found.value, rel_tol=self.tolerance, abs_tol=1e-12), (
+                    f"the statistic is {found.value:g} and called exact, but the rival has {ratio:g}"
+                )
 
     def units(self) -> None:
         """Check how the statistic scales, and that more slack never makes it smaller."""
@@ -136,14 +133,10 @@ class VectorChecks:
 
     def extremes(self) -> None:
         """Check an estimate of zero, and factors of condition number 1e8."""
-        rng = np.random.default_rng(4)
-        for theta in (np.zeros(self.dim), *self.thetas[:4]):
-            for condition in (1.0, 1e8):
-                factor = self.map @ factor_of(self.dim, condition=condition, rng=rng)
-                for epsilon in self._slacks():
-                    found = self._bounded(theta, factor, epsilon)
-                    assert found.rival.shape == (self.dim,), "the rival must be a vector of the set"
-                    assert np.isfinite(found.rival).all(), f"the rival {found.rival} is not finite"
+        for theta, factor, epsilon in self._questions([np.zeros(self.dim), *self.thetas[:4]], (1.0, 1e8), seed=4):
+            found = self._bounded(theta, factor, epsilon)
+            assert found.rival.shape == (self.dim,), "the rival must be a vector of the set"
+            assert np.isfinite(found.rival).all(), f"the rival {found.rival} is not finite"
 
     def refusals(self) -> None:
         """Check that what is no arm is refused, and so is epsilon = 0 if the set needs slack."""
@@ -158,6 +151,15 @@ class VectorChecks:
     def _some_thetas(self) -> list[Array]:
         """Return random parameters, and some with zeros, under which arms may tie."""
         return [*self.thetas, *np.eye(self.dim)[:3], -np.eye(self.dim)[0]]
+
+    def _questions(
+        self, thetas: list[Array], conditions: tuple[float, ...], *, seed: int
+    ) -> Iterator[tuple[Array, Array, float]]:
+        """Yield every theta with factors of these condition numbers and every slack."""
+        rng = np.random.default_rng(seed)
+        for theta, condition in itertools.product(thetas, conditions):
+            factor = self.map @ factor_of(self.dim, condition=condition, rng=rng)
+            yield from ((theta, factor, epsilon) for epsilon in self._slacks())
 
     def _slacks(self) -> list[float]:
         slacks = [0.01 * self.epsilon, 0.3 * self.epsilon, self.epsilon, 8.0 * self.epsilon]
