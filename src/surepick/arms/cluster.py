@@ -83,9 +83,6 @@ class DaskArms(ArmSet):
         self.feature_names = tuple(f"x{j}" for j in range(self.dim))
         self._recent = RecentRows(self._fetch, self.dim)
         self._known_copies: dict[int, IntArray] = {}
-        self._examine()
-
-    def _examine(self) -> None:
         check_choice(self.n_arms)
         look = self._asked(_examined, _both_examined)
         check_finite("`dask_array`", look.bad, range(self.dim))

@@ -110,8 +110,7 @@ class Ellipsoid:
         return vector
 
     def _arm(self, u: Array) -> Array:
-        arm: Array = self.center + self.axes @ u
-        return arm
+        return self.center + self.axes @ u
 
     def _white(self, vector: Array) -> Array:
         """Return L^-1 vector; by solving, since an explicit inverse would square the condition number of L."""
@@ -133,5 +132,4 @@ class Ellipsoid:
             lean = (math.sqrt(self.dim - k * length * length) - length * k) / self.dim
         across = math.sqrt(1.0 - lean * lean) * tangents(n)
         u = lean * n + np.vstack([across, -across])
-        arms: Array = self.center + u @ self.axes.T
-        return arms
+        return self.center + u @ self.axes.T

@@ -59,8 +59,6 @@ class MappedArms(ArmSet):
         >>> folder.cleanup()
     """
 
-    names: None = None
-
     def __init__(self, path: str | os.PathLike[str], *, chunk_rows: int | None = None) -> None:
         self._build(path, chunk_rows)
         advice = "drop redundant features: {enough} are enough"

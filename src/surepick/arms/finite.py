@@ -107,8 +107,7 @@ class FiniteArms(ArmSet):
 
     def gather(self, index: Sequence[int] | IntArray) -> Array:
         """Return the arms with these row numbers, (n, d)."""
-        rows: Array = self.X[np.asarray(index, dtype=np.int64)]
-        return rows
+        return self.X.take(np.asarray(index, dtype=np.int64), axis=0)
 
     def chunks(self) -> Iterator[tuple[int, Array]]:
         """Yield (first row number, rows) over all arms in order."""

@@ -85,12 +85,14 @@ class Hypercube:
         if epsilon == 0.0:
             ratios = sizes / norms
             i = int(np.argmin(ratios))
-            return Confusion(0.5 * float(ratios[i]) ** 2, is_exact=True, rival=_flipped(best, i))
+            return Confusion(
+                0.5 * float(ratios[i]) ** 2, is_exact=True, rival=_flipped(best, np.eye(1, self.dim, i)[0])
+            )
         turned = best[:, None] * F
         if self.dim <= ENUMERATED_DIM:
             flips = _all_flips(self.dim)
             value, i = least_statistic(flips, sizes, turned, epsilon / 2.0)
-            return Confusion(value, is_exact=True, rival=_flipped(best, flips[i] == 1.0))
+            return Confusion(value, is_exact=True, rival=_flipped(best, flips[i]))
         by_ratio, by_size = np.argsort(sizes / norms, kind="stable"), np.argsort(sizes, kind="stable")
         spread = np.linalg.norm(F, 2) * np.sqrt(np.arange(1, self.dim + 1))
         value, flips = 0.0, np.zeros((2, self.dim))
@@ -100,7 +102,7 @@ class Hypercube:
             value = max(value, 0.5 * float(ratios[i]) ** 2)
             flip[order[: i + 1]] = 1.0
         attained, i = least_statistic(flips, sizes, turned, epsilon / 2.0)
-        return Confusion(value, is_exact=attained <= value * (1.0 + 1e-12), rival=_flipped(best, flips[i] == 1.0))
+        return Confusion(value, is_exact=attained <= value * (1.0 + 1e-12), rival=_flipped(best, flips[i]))
 
     def cycle(self, number: int, seed: int) -> Array:
         """Return the rows of a Hadamard matrix of order H >= d, cut to d columns: A = H I, the same every round."""
@@ -182,7 +184,6 @@ def _all_flips(dim: int) -> Array:
     return (np.arange(1, 2**dim)[:, None] >> np.arange(dim) & 1).astype(np.float64)
 
 
-def _flipped(arm: Array, where: Any) -> Array:
-    rival = arm.copy()
-    rival[where] *= -1.0
-    return rival
+def _flipped(arm: Array, flips: Array) -> Array:
+    """Return the arm with other signs where `flips` is 1, not 0."""
+    return arm * (1.0 - 2.0 * flips)

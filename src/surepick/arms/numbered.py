@@ -62,11 +62,9 @@ class NumberedVectors:
 
     def number(self, row: Array) -> int:
         """Return the number of a vector of the set, a new one if it was never named."""
-        key = (row + 0.0).tobytes()  # -0.0 and 0.0 are one number
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = len(self._rows)
-            kept = row + 0.0
+        kept = row + 0.0  # -0.0 and 0.0 are one number
+        found = self._numbers.setdefault(kept.tobytes(), len(self._rows))
+        if found == len(self._rows):
             kept.flags.writeable = False
             self._rows.append(kept)
         return found
@@ -102,8 +100,7 @@ class NumberedVectors:
 
     def gather(self, index: Sequence[int] | IntArray) -> Array:
         """Return the vectors with these numbers in whitened coordinates, (n, d)."""
-        rows: Array = np.array([self._rows[i] for i in index]).reshape(len(index), self.dim)
-        return rows @ self.map
+        return np.array([self._rows[i] for i in index]).reshape(len(index), self.dim) @ self.map
 
     def best(self, theta: Array) -> int:
         """Return the number of the arm with the largest theta'a."""
@@ -171,5 +168,4 @@ def pair_evidence(
 
 def _log_priors(A: Array) -> Array:
     """Return log p_j - log det(I + A/kappa_j) / 2."""
-    priors: Array = MIXTURE.log_weights - 0.5 * MIXTURE.logdets(A)
-    return priors
+    return MIXTURE.log_weights - 0.5 * MIXTURE.logdets(A)

@@ -232,8 +232,7 @@ class RowSubset(ArmSet):
 
     def gather(self, index: Sequence[int] | IntArray) -> Array:
         """Return the rows with these new numbers, (n, d)."""
-        gathered: Array = self._rows[np.asarray(index, dtype=np.int64)]
-        return gathered
+        return self._rows.take(np.asarray(index, dtype=np.int64), axis=0)
 
     def chunks(self) -> Iterator[tuple[int, Array]]:
         """Yield (first new number, rows) in order."""

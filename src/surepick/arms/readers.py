@@ -130,9 +130,8 @@ def _parquet(path: Path) -> tuple[Batches, Any, list[int]]:
     # A buffer of its own per column instead of whole column chunks: a group may be as large as the file.
     file = pq.ParquetFile(path, buffer_size=2**18, pre_buffer=False, page_checksum_verification=True)
 
-    def batches(group: int, at_most: int, columns: Sequence[str]) -> Iterable[Any]:
-        found: Iterable[Any] = file.iter_batches(at_most, row_groups=[group], columns=list(columns), use_threads=False)
-        return found
+    def batches(group: int, at_most: int, columns: Sequence[str]) -> Any:
+        return file.iter_batches(at_most, row_groups=[group], columns=list(columns), use_threads=False)
 
     meta = file.metadata
     return batches, file.schema_arrow, [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]

@@ -32,8 +32,7 @@ class RecentRows:
         numbers = np.asarray(index, dtype=np.int64)
         wanted = np.unique(numbers)
         if len(wanted) > AT_MOST:
-            rows = self._fetch(wanted)
-            return rows[np.searchsorted(wanted, numbers)]
+            return self._fetch(wanted).take(np.searchsorted(wanted, numbers), axis=0)
         known = self._rows
         missing = [row for row in wanted.tolist() if row not in known]
         if missing:

@@ -41,29 +41,23 @@ class VectorSet(Protocol):
     @property
     def dim(self) -> int:
         """Number of features d."""
-        ...
 
     @property
     def description(self) -> str:
         """What the set is called in sentences, such as "the unit sphere in R^3"."""
-        ...
 
     @property
     def needs_slack(self) -> bool:
         """Whether only epsilon > 0 can be answered, because there are arms as close to the best as one likes."""
-        ...
 
     def best(self, theta: Array) -> Array:
         """Return an arm (d,) with the largest theta'a; always the same one for the same theta."""
-        ...
 
     def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
         """Return Z' or a lower bound on it; epsilon = 0 only if the set does not need slack."""
-        ...
 
     def cycle(self, number: int, seed: int) -> Array:
         """Return the arms (n, d) of one round of a fixed design, number = 0, 1, 2, ...; each round alone spans R^d."""
-        ...
 
     def checked(self, arm: Any) -> Array:
         """Return the arm as a float vector (d,), exactly as the set writes it.
@@ -71,7 +65,6 @@ class VectorSet(Protocol):
         Raises:
             InvalidInput: it is not an arm of this set.
         """
-        ...
 
 
 def least_statistic(y: Array, theta: Array, F: Array, epsilon: float) -> tuple[float, int]:

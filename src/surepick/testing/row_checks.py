@@ -8,6 +8,7 @@ import numpy as np
 from surepick.arms.protocol import ArmSet, PairForms, PairScore, Rivals
 from surepick.core.evidence import glr
 from surepick.core.linalg import Array, BoolArray, IntArray
+from surepick.core.rows import square_norms
 from surepick.testing.common import factor_of
 
 
@@ -95,7 +96,7 @@ class RowChecks:
         assert np.linalg.matrix_rank(self.rows / scale) == dim, "the rows do not span"
         for condition in (1.0, 100.0):
             factor = factor_of(dim, condition=condition, rng=np.random.default_rng(2))
-            values = _squares(self.rows @ factor)
+            values = square_norms(self.rows @ factor)
             for n in (1, 3, self.arms.n_arms):
                 index, found = self.arms.top_quadratic(factor, n)
                 n_found = min(n, self.arms.n_arms)
@@ -168,7 +169,7 @@ class RowChecks:
             y = self.rows[leader] - self.rows[form.index]
             for got, product in zip(form.products, [y @ vector for vector in vectors], strict=True):
                 assert np.allclose(got, product, atol=1e-9 * float(np.abs(product).max())), "a product is wrong"
-            for got, square in zip(form.squares, [_squares(y @ factor) for factor in factors], strict=True):
+            for got, square in zip(form.squares, [square_norms(y @ factor) for factor in factors], strict=True):
                 assert np.allclose(got, square, atol=1e-9 * float(square.max())), "a square is wrong"
 
     def units(self) -> None:
@@ -183,8 +184,7 @@ class RowChecks:
 
     def extremes(self) -> None:
         """Check an estimate of zero and factors of condition number 1e8."""
-        rng = np.random.default_rng(4)
-        factor = factor_of(self.arms.dim, condition=1e8, rng=rng)
+        factor = factor_of(self.arms.dim, condition=1e8, rng=np.random.default_rng(4))
         for theta in (np.zeros(self.arms.dim), self.theta):
             leader = self.arms.best(theta)
             found = self.arms.most_confusing(leader, theta, [factor], _one_form)
@@ -211,7 +211,7 @@ class RowChecks:
         y = self.rows[leader] - self.rows
         gap, others = y @ theta, self.groups != self.groups[leader]
         scores = np.full(len(y), np.inf)
-        scores[others] = score(gap[others], *[_squares(y[others] @ factor) for factor in factors])
+        scores[others] = score(gap[others], *[square_norms(y[others] @ factor) for factor in factors])
         return gap, scores
 
     def _close(self, found: Any, expected: Any, what: str) -> None:
@@ -221,11 +221,6 @@ class RowChecks:
         )
 
 
-def _squares(rows: Array) -> Array:
-    squares: Array = np.square(rows).sum(axis=1)
-    return squares
-
-
 def _one_form(gap: Array, square: Array) -> Array:
     with np.errstate(divide="ignore"):  # a set may wrongly ask about copies of the leader
         return glr(gap, square, 0.5)
@@ -233,8 +228,7 @@ def _one_form(gap: Array, square: Array) -> Array:
 
 def _distance(gap: Array, square: Array) -> Array:
     """Score lowest, with 0, what must not be asked about: copies of the leader."""
-    distance: Array = np.abs(gap) + square
-    return distance
+    return np.abs(gap) + square
 
 
 def _two_forms(gap: Array, first: Array, second: Array) -> Array:

@@ -46,13 +46,11 @@ class VectorChecks:
 
     def _unit(self, direction: Array) -> Array:
         """Return a parameter of length 1 in whitened coordinates."""
-        theta: Array = self.map @ (direction / np.linalg.norm(direction))
-        return theta
+        return self.map @ (direction / np.linalg.norm(direction))
 
     def _round(self, number: int, seed: int) -> Array:
         arms = self.vectors.cycle(number, seed)
-        assert arms.ndim == 2, f"cycle({number}, {seed}) must have shape (n, {self.dim}), got {arms.shape}"
-        assert arms.shape[1] == self.dim, f"cycle({number}, {seed}) must have {self.dim} columns, got {arms.shape[1]}"
+        assert arms.shape[1:] == (self.dim,), f"cycle({number}, {seed}) must be (n, {self.dim}), got {arms.shape}"
         assert np.isfinite(arms).all(), f"cycle({number}, {seed}) must be finite"
         assert len(independent_columns(triangular(arms))) == self.dim, (
             f"the {len(arms)} arms of cycle({number}, {seed}) do not span R^{self.dim}: each round must by itself"
