@@ -24,6 +24,7 @@ from surepick.arms.protocol import (
     PairForms,
     PairScore,
     Rivals,
+    RowScore,
     RowSubset,
     first_of,
     lowest,
@@ -163,9 +164,7 @@ class DaskArms(ArmSet):
         index, score = self._lowest(lambda rows: -square_norms(rows @ F), n)
         return index, -score
 
-    def _lowest(
-        self, score: Callable[[Array], Array], n: int, among: BoolArray | None = None
-    ) -> tuple[IntArray, Array]:
+    def _lowest(self, score: RowScore, n: int, among: BoolArray | None = None) -> tuple[IntArray, Array]:
         def question(rows: Array, start: int, counts: BoolArray | None) -> tuple[IntArray, Array]:
             index, scores = lowest(RowSubset(rows), score, n, counts)
             return start + index, scores

@@ -41,8 +41,7 @@ class FiniteArms(ArmSet):
     """
 
     def __init__(self, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None) -> None:
-        table = feature_table(X, intercept=intercept)
-        self._fill(table, names)
+        self._fill(feature_table(X, intercept=intercept), names)
         advice = "drop redundant features, or let `FiniteArms.on_span(X)` do it"
         check_span(self._triangle, self.feature_names, advice=advice)
 
@@ -82,9 +81,8 @@ class FiniteArms(ArmSet):
 
         `argument` is what error texts call X.
         """
-        table = feature_table(X, intercept=intercept, argument=argument)
         rows = cls.__new__(cls)
-        rows._fill(table, names, least=least)
+        rows._fill(feature_table(X, intercept=intercept, argument=argument), names, least=least)
         return rows
 
     def _fill(self, table: FeatureTable, names: Sequence[str] | None = None, *, least: int = 2) -> None:

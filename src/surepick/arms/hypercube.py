@@ -85,9 +85,8 @@ class Hypercube:
         if epsilon == 0.0:
             ratios = sizes / norms
             i = int(np.argmin(ratios))
-            return Confusion(
-                0.5 * float(ratios[i]) ** 2, is_exact=True, rival=_flipped(best, np.eye(1, self.dim, i)[0])
-            )
+            rival = _flipped(best, np.eye(1, self.dim, i)[0])
+            return Confusion(0.5 * float(ratios[i]) ** 2, is_exact=True, rival=rival)
         turned = best[:, None] * F
         if self.dim <= ENUMERATED_DIM:
             flips = _all_flips(self.dim)

@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 Arrays = Sequence[Array]
 """Vectors u (d,), or factors F (d, k), for which a question wants the forms u'y or |F'y|^2."""
+RowScore = Callable[[Array], Array]
+"""Maps rows (n, d) to a score (n,); the smallest score wins."""
 PairScore = Callable[..., Array]
 """Maps gaps (n,) and one array (n,) per factor to a score (n,); the smallest score wins."""
 
@@ -176,9 +178,7 @@ def _each(arms: ArmSet, work: Callable[[IntArray, Array], T], among: BoolArray |
 
 
 @one_blas_thread
-def lowest(
-    arms: ArmSet, score: Callable[[Array], Array], n: int, among: BoolArray | None = None
-) -> tuple[IntArray, Array]:
+def lowest(arms: ArmSet, score: RowScore, n: int, among: BoolArray | None = None) -> tuple[IntArray, Array]:
     """Return the n arms of `among` whose rows have the smallest score, and these scores, smallest first."""
     smallest = Smallest(n)
     for index, scores in _each(arms, lambda index, rows: (index, score(rows)), among):

@@ -49,11 +49,10 @@ class ArmSetContract:
         made = self.make()
         if isinstance(made, VectorSet):
             return VectorChecks(made, self.make(), epsilon=self.epsilon, tolerance=self.tolerance)
-        lacking = sorted(name for name in _members(ArmSet) if not hasattr(made, name))
-        of_vectors = sorted(name for name in _members(VectorSet) if not hasattr(made, name))
+        lacking = _lacking(made, ArmSet)
         assert not lacking, (
-            f"{type(made).__name__} is no set of arms: a set of rows needs {', '.join(lacking)} as well, a set of "
-            f"vectors {', '.join(of_vectors)}"
+            f"{type(made).__name__} is no set of arms: a set of rows needs {lacking} as well, a set of vectors "
+            f"{_lacking(made, VectorSet)}"
         )
         return RowChecks(made, self.make(), tolerance=self.tolerance)
 
@@ -149,8 +148,10 @@ class ArmSetContract:
         assert loss <= result.epsilon + 1e-9, f"the answer loses {loss:g} to the best, epsilon is {result.epsilon:g}"
 
 
-def _members(protocol: type) -> list[str]:
-    return [name for name in {*vars(protocol), *protocol.__annotations__} if not name.startswith("_")]
+def _lacking(made: object, protocol: type) -> str:
+    """Return the names of the members that an object would need to have as well."""
+    names = sorted(name for name in {*vars(protocol), *protocol.__annotations__} if not name.startswith("_"))
+    return ", ".join(name for name in names if not hasattr(made, name))
 
 
 def _numbers(arms: list[Any]) -> list[tuple[float, ...]]:
