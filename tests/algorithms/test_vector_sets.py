@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.arms import loss
+from surepick.arms import numbered
 from surepick.arms.vectors import VectorSet
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
@@ -410,7 +410,7 @@ def test_lazy_checks_decide_as_full_ones(
 ) -> None:
     """A check against the last rival alone saves looks at the set, and changes neither stop nor answer."""
     looks: list[int] = []
-    whole_look = loss.vector_evidence
+    whole_look = numbered.vector_evidence
 
     def counted(*args: Any, **options: Any) -> tuple[float, bool, Array]:
         looks[-1] += 1

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from surepick.arms.protocol import RowOracles
+from surepick.arms.protocol import ArmSet
 from surepick.core.linalg import Array, IntArray
 
 
-class InPieces(RowOracles):
+class InPieces(ArmSet):
     """The same rows, visited in chunks of any size; everything else as naive as possible."""
 
     def __init__(self, X: Array, step: int) -> None:

@@ -16,7 +16,7 @@ from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.files import MappedArms
 from surepick.arms.finite import FiniteArms
 from surepick.arms.hypercube import Hypercube
-from surepick.arms.protocol import PairScore, Rivals, RowOracles
+from surepick.arms.protocol import ArmSet, PairScore, Rivals
 from surepick.arms.sphere import Sphere
 from surepick.arms.top_k import TopK
 from surepick.arms.vectors import Confusion
@@ -29,7 +29,7 @@ ROWS[41] = ROWS[40]
 AXES = [[1.0, 0.3, 0.0], [0.0, 0.5, 0.1], [0.2, 0.0, 2.0]]
 
 
-class OddChunks(RowOracles):
+class OddChunks(ArmSet):
     """Rows that come in pieces of 7, 1, 7, 1, ..., with copies found by comparison."""
 
     def __init__(self, rows: Array) -> None:
@@ -71,7 +71,7 @@ class TestFiniteArmsInOddUnits(ArmSetContract):
 
 
 class TestOddChunks(ArmSetContract):
-    """A set written with `RowOracles`, as a user would."""
+    """A set written with `ArmSet`, as a user would."""
 
     def make(self) -> Any:
         """Odd pieces."""

@@ -192,7 +192,7 @@ def test_gathering_again_reads_nothing_and_forgets_the_oldest(tmp_path: Path, mo
     X, _ = planted(2100, 4, seed=3)
     arms = MappedArms(written(tmp_path, X, ".parquet"))
     fetched: list[list[int]] = []
-    rows, fetch = arms._reader._recent, arms._reader._fetch  # type: ignore[attr-defined]
+    rows, fetch = arms._reader._recent, arms._reader._fetch  # type: ignore[union-attr]
 
     def counted(index: IntArray) -> Array:
         fetched.append(index.tolist())

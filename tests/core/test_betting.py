@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from surepick.arms import protocol as arms_module
 from surepick.arms.finite import FiniteArms
-from surepick.arms.protocol import RowOracles
+from surepick.arms.protocol import ArmSet
 from surepick.arms.whitening import whiten
 from surepick.core.betting import Wealth, log_bet
 from surepick.core.block import Block
@@ -24,7 +24,7 @@ from tests.statistical.bets import bet_parameters, block_statistics
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(300)
 
 
-class Rows(RowOracles):
+class Rows(ArmSet):
     """Candidates in memory, visited in chunks of a chosen size."""
 
     def __init__(self, X: Array, step: int = 1000) -> None:

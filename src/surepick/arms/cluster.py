@@ -9,18 +9,33 @@ which are Python closures, with cloudpickle.
 import hashlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn, TypeVar, final
+from typing import Any, NamedTuple, NoReturn, TypeVar, final
 
 import dask
 import numpy as np
+from numpy.typing import NDArray
 
-from surepick.arms.protocol import PairForms, PairScore, Rival, Rivals, RowOracles, RowSubset
+from surepick.arms.protocol import (
+    ArmSet,
+    Arrays,
+    PairForms,
+    PairScore,
+    Rivals,
+    RowScore,
+    RowSubset,
+    first_of,
+    lowest,
+    lowest_against,
+)
+from surepick.arms.readers import doubles
 from surepick.arms.recent import RecentRows
-from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, one_blas_thread, tall_qr
-from surepick.core.rows import row_chunks, row_digest
-from surepick.errors import ArmsDoNotSpan, InvalidInput
+from surepick.arms.refusals import Place, check_choice, check_finite, check_span, first_not_finite
+from surepick.core.linalg import Array, BoolArray, IntArray, tall_qr
+from surepick.core.rows import row_chunks, row_digest, square_norms
+from surepick.errors import InvalidInput
 
 T = TypeVar("T")
 
@@ -31,7 +46,7 @@ MOST_ROWS = 65_536
 
 
 @final
-class DaskArms:
+class DaskArms(ArmSet):
     """Arms in the rows of a Dask array, on the workers of a cluster or wherever Dask computes.
 
     Args:
@@ -57,44 +72,24 @@ class DaskArms:
     """
 
     keeps_numbers = False
-    names: None = None
 
     def __init__(self, dask_array: Any) -> None:
-        array = _checked(dask_array).map_blocks(_doubles, dtype=np.float64)
+        array = _checked(dask_array).map_blocks(doubles, dtype=np.float64)
         self._array = array.persist() if _has_client() else array
-        sizes = [int(n) for n in self._array.chunks[0]]
-        self.n_arms, self.dim = sum(sizes), int(self._array.shape[1])
+        sizes = self._array.chunks[0]
+        self.n_arms, self.dim = map(int, self._array.shape)
         self._ends: IntArray = np.cumsum(sizes, dtype=np.int64)
-        self._blocks = [
-            (block, int(end) - n)
-            for block, end, n in zip(self._array.to_delayed().ravel(), self._ends, sizes, strict=True)
-        ]
+        self._starts = self._ends - sizes
+        self._blocks: list[Any] = self._array.to_delayed().ravel().tolist()
         self.feature_names = tuple(f"x{j}" for j in range(self.dim))
         self._recent = RecentRows(self._fetch, self.dim)
         self._known_copies: dict[int, IntArray] = {}
-        self._examine()
-
-    def _examine(self) -> None:
-        if self.n_arms < 2:
-            raise InvalidInput(f"at least two arms are needed, got {self.n_arms}; add arms, one is no choice.")
+        check_choice(self.n_arms)
         look = self._asked(_examined, _both_examined)
-        if look.bad is not None:
-            row, column, value = look.bad
-            raise InvalidInput(
-                f"`dask_array` must be finite, got {value} in row {row}, column {column}; fill or drop such rows."
-            )
-        if look.is_constant:
-            raise InvalidInput(
-                f"at least two different arms are needed, got {self.n_arms} copies of one; add features that differ."
-            )
+        check_finite("`dask_array`", look.bad, range(self.dim))
+        check_choice(self.n_arms, is_constant=look.is_constant)
         self._triangle = look.triangle
-        rank = len(independent_columns(self._triangle))
-        if rank < self.dim:
-            empty = [self.feature_names[j] for j in np.flatnonzero(~look.used)]
-            why = f" (always zero: {', '.join(empty)})" if empty else ""
-            raise ArmsDoNotSpan(
-                f"arms must span R^{self.dim} but have rank {rank}{why}; drop redundant features of the array."
-            )
+        check_span(look.triangle, self.feature_names, advice="drop redundant features: {enough} are enough")
 
     def __len__(self) -> int:
         return self.n_arms
@@ -103,19 +98,17 @@ class DaskArms:
         return f"DaskArms({self.n_arms} arms, {self.dim} features, {len(self._blocks)} blocks)"
 
     def _asked(self, question: Callable[..., T], merge: Callable[[list[T]], T], among: BoolArray | None = None) -> T:
-        """Return the merged answers of question(rows, first row number[, which of them]) on every block."""
+        """Return the merged answers of question(rows, first row number, which of them) on every block."""
         ask, join = dask.delayed(question, pure=False), dask.delayed(merge, pure=False)
-        tasks = []
-        for (block, start), end in zip(self._blocks, self._ends.tolist(), strict=True):
-            if end == start:
-                continue
-            if among is None:
-                tasks.append(ask(block, start))
-            elif among[start:end].any():
-                tasks.append(ask(block, start, among[start:end]))
+        pieces = [
+            (block, start, None if among is None else among[start:end])
+            for block, start, end in zip(self._blocks, self._starts.tolist(), self._ends.tolist(), strict=True)
+            if end > start
+        ]
+        tasks = [ask(*piece) for piece in pieces if piece[2] is None or piece[2].any()] or [ask(*pieces[0])]
         while len(tasks) > 1:
             tasks = [join(tasks[first : first + FAN_IN]) for first in range(0, len(tasks), FAN_IN)]
-        answer: T = dask.compute(*tasks)[0] if tasks else merge([])
+        answer: T = dask.compute(*tasks)[0]
         return answer
 
     def gather(self, index: Sequence[int] | IntArray) -> Array:
@@ -130,17 +123,14 @@ class DaskArms:
     def _fetch(self, index: IntArray) -> Array:
         if len(index) and not 0 <= index[0] <= index[-1] < self.n_arms:
             raise InvalidInput(f"row numbers must be between 0 and {self.n_arms - 1}, got {index.tolist()[:10]}.")
-        take, blocks = dask.delayed(_taken, pure=False), np.searchsorted(self._ends, index, side="right")
-        tasks = [
-            take(self._blocks[number][0], index[blocks == number] - self._blocks[number][1])
-            for number in np.unique(blocks)
-        ]
+        blocks = np.searchsorted(self._ends, index, side="right")
+        tasks = [self._blocks[n][index[blocks == n] - self._starts[n]] for n in np.unique(blocks)]
         return np.concatenate([np.empty((0, self.dim)), *dask.compute(*tasks)])
 
     def copies(self, arm: int) -> IntArray:
         """Return the rows equal to this one, itself included, in increasing order; a pass when first asked."""
         if arm not in self._known_copies:
-            self._known_copies[arm] = self._asked(partial(_equal_to, self.gather([arm])[0]), _joined)
+            self._known_copies[arm] = self._asked(partial(_equal_to, self.gather([arm])[0]), np.concatenate)
         return self._known_copies[arm]
 
     def chunks(self) -> Iterator[tuple[int, Array]]:
@@ -148,12 +138,7 @@ class DaskArms:
         self._refuse("visiting all rows", "use an algorithm that does not, such as lazy-track-and-stop")
 
     def pair_forms(
-        self,
-        leader: int,
-        vectors: Sequence[Array],
-        factors: Sequence[Array],
-        among: BoolArray,
-        work: Callable[[PairForms], T],
+        self, leader: int, vectors: Arrays, factors: Arrays, among: BoolArray, work: Callable[[PairForms], T]
     ) -> Iterator[T]:
         """Refuse: numbers for every arm would leave the cluster."""
         self._refuse("betting or elimination", 'pass stopping="evidence" and elimination=False')
@@ -167,42 +152,42 @@ class DaskArms:
 
     def digest(self) -> bytes:
         """Return a hash of all rows in order; it depends on how the array is cut into blocks."""
-        digests: list[bytes] = self._asked(_digested, _all_of)
-        return hashlib.sha256(b"".join(digests)).digest()
+        return hashlib.sha256(self._asked(_digested, np.concatenate)).digest()
 
     def best(self, theta: Array, among: BoolArray | None = None) -> int:
         """Return the arm with the largest theta'x; of equals, the lowest row number. `among`: look at these alone."""
-        index, _ = self._asked(partial(_largest_product, theta), partial(_smallest, n=1), among)
-        copies = self.copies(int(index[0]))  # rounding may differ between equal rows
-        return int(copies[0] if among is None else copies[among[copies]][0])
+        index, _ = self._lowest(lambda rows: -(rows @ theta), 1, among)
+        return first_of(self.copies(int(index[0])), among)
 
     def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n arms with the largest |F'x|^2 and these values, largest first."""
-        index, score = self._asked(partial(_largest_squares, F, n), partial(_smallest, n=n))
+        index, score = self._lowest(lambda rows: -square_norms(rows @ F), n)
         return index, -score
 
+    def _lowest(self, score: RowScore, n: int, among: BoolArray | None = None) -> tuple[IntArray, Array]:
+        def question(rows: Array, start: int, counts: BoolArray | None) -> tuple[IntArray, Array]:
+            index, scores = lowest(RowSubset(rows), score, n, counts)
+            return start + index, scores
+
+        return self._asked(question, lambda parts: _smallest(parts, n), among)
+
     def rivals(
-        self,
-        leader: int,
-        theta: Array,
-        factors: Sequence[Array],
-        score: PairScore,
-        n: int,
-        among: BoolArray | None = None,
+        self, leader: int, theta: Array, factors: Arrays, score: PairScore, n: int, among: BoolArray | None = None
     ) -> Rivals:
         """Return the n arms other than `leader` with the smallest score, see `ArmSet.rivals`."""
         x = self.gather([leader])[0]
-        question = partial(_rivals_of, x, theta, list(factors), score, n)
-        found: Rivals = self._asked(question, partial(_lowest_rivals, n=n), among)
-        return found
 
-    def most_confusing(self, leader: int, theta: Array, factors: Sequence[Array], score: PairScore) -> Rival:
-        """Return the arm other than `leader` with the smallest score, see `ArmSet.rivals`."""
-        found = self.rivals(leader, theta, factors, score, 1)
-        if not len(found.index):
-            raise InvalidInput("no rival of the leader has a finite score; the arms need at least two different rows.")
-        index = int(self.copies(int(found.index[0]))[0])  # see `best`
-        return Rival(index, float(found.score[0]), float(found.gap[0]), found.smallest_gap)
+        def question(rows: Array, start: int, counts: BoolArray | None) -> Rivals:
+            others = np.ones(len(rows), dtype=bool) if counts is None else counts.copy()
+            others[_equal_to(x, rows, 0, None)] = False
+            found = lowest_against(RowSubset(rows), x, theta, factors, score, n, others)
+            return replace(found, index=start + found.index)
+
+        def merge(parts: list[Rivals]) -> Rivals:
+            index, scores, gap = _smallest([(part.index, part.score, part.gap) for part in parts], n)
+            return Rivals(index, scores, gap, min(part.smallest_gap for part in parts))
+
+        return self._asked(question, merge, among)
 
 
 def _checked(array: Any) -> Any:
@@ -221,147 +206,58 @@ def _checked(array: Any) -> Any:
 
 
 def _has_client() -> bool:
-    if "distributed" not in sys.modules:  # then nobody has made one
-        return False
-    from distributed import default_client  # noqa: PLC0415 - optional
+    if "distributed" in sys.modules:  # else nobody has made one
+        from distributed import default_client  # noqa: PLC0415 - optional
 
-    try:
-        default_client()
-    except ValueError:
-        return False
-    return True
+        with suppress(ValueError):
+            return bool(default_client())
+    return False
 
 
-# What follows runs on the workers: questions to one block of rows, and what joins their answers.
+# What follows runs on the workers, as do the closures above: questions to a block of rows, and what joins the answers.
 
 
-def _doubles(block: Any) -> Array:
-    rows: Array = np.add(np.asarray(block), 0.0, dtype=np.float64, order="C")  # -0.0 becomes 0.0
-    return rows
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Examined:
+class _Examined(NamedTuple):
     """What one look at some rows says about them."""
 
-    bad: tuple[int, int, float] | None
-    """Row, column and value of the first number that is not finite."""
+    bad: Place | None
+    """The first number that is not finite."""
     triangle: Array
-    used: BoolArray
     first: Array
     is_constant: bool
     """Whether all rows equal `first`."""
 
 
-def _examined(rows: Array, start: int) -> _Examined:
-    bad = None
-    for begin, piece in row_chunks(rows):
-        finite = np.isfinite(piece)
-        if not finite.all():
-            i, j = (int(place[0]) for place in np.nonzero(~finite))
-            bad = start + begin + i, j, float(piece[i, j])
-            break
+def _examined(rows: Array, start: int, _among: None) -> _Examined:
+    found = (first_not_finite(start + begin, piece) for begin, piece in row_chunks(rows))
+    bad = next((place for place in found if place is not None), None)
     dim = rows.shape[1]
     triangle = tall_qr(row_chunks(rows), dim) if bad is None else np.zeros((dim, dim))
     is_constant = all(bool((piece == rows[0]).all()) for _, piece in row_chunks(rows))
-    used = np.asarray(rows.any(axis=0))
-    return _Examined(bad, triangle, used, rows[0].copy(), is_constant)
+    return _Examined(bad, triangle, rows[0].copy(), is_constant)
 
 
 def _both_examined(looks: list[_Examined]) -> _Examined:
-    first = looks[0].first
-    stacked = np.vstack([look.triangle for look in looks])
+    bad, triangles, firsts, are_constant = zip(*looks, strict=True)
     return _Examined(
-        bad=next((look.bad for look in looks if look.bad is not None), None),
-        triangle=tall_qr([(0, stacked)], len(first)),
-        used=np.logical_or.reduce([look.used for look in looks]),
-        first=first,
-        is_constant=all(look.is_constant and np.array_equal(look.first, first) for look in looks),
+        bad=next((place for place in bad if place is not None), None),
+        triangle=tall_qr([(0, np.vstack(triangles))], len(firsts[0])),
+        first=firsts[0],
+        is_constant=all(are_constant) and all(np.array_equal(first, firsts[0]) for first in firsts),
     )
 
 
-def _digested(rows: Array, _start: int) -> list[bytes]:
-    return [row_digest([rows])]
+def _digested(rows: Array, _start: int, _among: None) -> NDArray[np.uint8]:
+    return np.frombuffer(row_digest([rows]), dtype=np.uint8)
 
 
-def _all_of(parts: list[list[bytes]]) -> list[bytes]:
-    return [digest for part in parts for digest in part]
-
-
-def _taken(rows: Array, index: IntArray) -> Array:
-    taken: Array = rows[index]
-    return taken
-
-
-def _equal_to(x: Array, rows: Array, start: int) -> IntArray:
+def _equal_to(x: Array, rows: Array, start: int, _among: None) -> IntArray:
     parts = [start + begin + np.flatnonzero((piece == x).all(axis=1)) for begin, piece in row_chunks(rows)]
     return np.concatenate(parts).astype(np.int64)
 
 
-def _joined(parts: list[IntArray]) -> IntArray:
-    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
-
-
-def _largest_product(theta: Array, rows: Array, start: int, among: BoolArray | None = None) -> tuple[IntArray, Array]:
-    best = RowSubset(rows).best(theta, among)
-    return np.array([start + best]), -(rows[[best]] @ theta)
-
-
-@one_blas_thread
-def _largest_squares(F: Array, n: int, rows: Array, start: int) -> tuple[IntArray, Array]:
-    index, squares = RowSubset(rows).top_quadratic(F, n)
-    return start + index, -squares
-
-
-def _smallest(parts: list[tuple[IntArray, Array]], n: int) -> tuple[IntArray, Array]:
-    index = np.concatenate([np.empty(0, dtype=np.int64), *(part[0] for part in parts)])
-    score = np.concatenate([np.empty(0), *(part[1] for part in parts)])
-    order = np.lexsort((index, score))[:n]
-    return index[order], score[order]
-
-
-@final
-class _WithLeader(RowOracles):
-    """A block of rows under the numbers 1, 2, ..., and the leader, which may be in another block, under 0."""
-
-    def __init__(self, x: Array, rows: Array) -> None:
-        self._x, self._rows = x, rows
-        self.n_arms, self.dim = len(rows) + 1, rows.shape[1]
-
-    def gather(self, index: Sequence[int] | IntArray) -> Array:
-        numbers = np.asarray(index, dtype=np.int64)
-        gathered: Array = np.where((numbers > 0)[:, None], self._rows[np.maximum(numbers - 1, 0)], self._x)
-        return gathered
-
-    def chunks(self) -> Iterator[tuple[int, Array]]:
-        yield 0, self._x[None]
-        for start, rows in row_chunks(self._rows):
-            yield start + 1, rows
-
-    def copies(self, arm: int) -> IntArray:
-        assert arm == 0  # nobody asks about the others here
-        return np.append(0, 1 + _equal_to(self._x, self._rows, 0))
-
-
-def _rivals_of(
-    x: Array,
-    theta: Array,
-    factors: list[Array],
-    score: PairScore,
-    n: int,
-    rows: Array,
-    start: int,
-    among: BoolArray | None = None,
-) -> Rivals:
-    counts = None if among is None else np.append(False, among)
-    found = _WithLeader(x, rows).rivals(0, theta, factors, score, n, counts)
-    return replace(found, index=found.index - 1 + start)
-
-
-def _lowest_rivals(parts: list[Rivals], n: int) -> Rivals:
-    if not parts:
-        return Rivals(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0), np.inf)
-    index, score, gap = (np.concatenate([getattr(part, name) for part in parts]) for name in ("index", "score", "gap"))
-    order = np.lexsort((index, score))[:n]
-    return Rivals(index[order], score[order], gap[order], min(part.smallest_gap for part in parts))
+def _smallest(parts: list[tuple[Any, ...]], n: int) -> tuple[Any, ...]:
+    """Return what belongs to the n smallest scores; a part is row numbers, scores, and what else there is per row."""
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.lexsort(columns[:2])[:n]
+    return tuple(column[order] for column in columns)

@@ -36,6 +36,9 @@ class Ellipsoid:
     array([1., 2.])
     """
 
+    needs_slack = True
+    """There are arms as close to the best as one likes."""
+
     def __init__(self, center: Any, axes: Any) -> None:
         self.axes = check_matrix("axes", axes)
         self.dim = len(self.axes)
@@ -44,6 +47,7 @@ class Ellipsoid:
                 f"`axes` must be a square table with at least 2 rows, got shape {self.axes.shape}; its columns are the "
                 "axes of the ellipsoid. In one dimension only the two ends of the interval matter: list them as arms."
             )
+        self.description = f"the ellipsoid in R^{self.dim}"
         check_features(self.axes.T)
         self.center = check_vector("center", center, self.dim)
         rank = len(independent_columns(self.axes.T))
@@ -61,16 +65,6 @@ class Ellipsoid:
 
     def __repr__(self) -> str:
         return f"Ellipsoid({self.center.tolist()}, {self.axes.tolist()})"
-
-    @property
-    def description(self) -> str:
-        """What the set is called in sentences."""
-        return f"the ellipsoid in R^{self.dim}"
-
-    @property
-    def needs_slack(self) -> bool:
-        """True: there are arms as close to the best as one likes."""
-        return True
 
     @one_blas_thread
     def best(self, theta: Array) -> Array:
@@ -116,8 +110,7 @@ class Ellipsoid:
         return vector
 
     def _arm(self, u: Array) -> Array:
-        arm: Array = self.center + self.axes @ u
-        return arm
+        return self.center + self.axes @ u
 
     def _white(self, vector: Array) -> Array:
         """Return L^-1 vector; by solving, since an explicit inverse would square the condition number of L."""
@@ -139,5 +132,4 @@ class Ellipsoid:
             lean = (math.sqrt(self.dim - k * length * length) - length * k) / self.dim
         across = math.sqrt(1.0 - lean * lean) * tangents(n)
         u = lean * n + np.vstack([across, -across])
-        arms: Array = self.center + u @ self.axes.T
-        return arms
+        return self.center + u @ self.axes.T

@@ -38,8 +38,7 @@ def feature_table(source: Any, *, intercept: bool | None, argument: str = "arms"
             return FeatureTable(X, None, None)
         names = ["constant", *(f"x{j}" for j in range(X.shape[1]))]
         return FeatureTable(np.column_stack([np.ones(len(X)), X]), names, None)
-    columns: list[Array] = []
-    names = []
+    columns: list[tuple[str, Array]] = []
     encoded = False
     for label in source.columns:
         series = source[label]
@@ -47,21 +46,16 @@ def feature_table(source: Any, *, intercept: bool | None, argument: str = "arms"
         if values.ndim != 1:
             raise InvalidInput(f"columns must have different names, got {label!r} more than once; rename one of them.")
         if not _is_category(series) and _is_numeric(values):
-            columns.append(check_vector(f"{argument}[{label!r}]", values, len(values)))
-            names.append(str(label))
+            columns.append((str(label), check_vector(f"{argument}[{label!r}]", values, len(values))))
         else:
-            for level, indicator in _levels(label, values, category=_is_category(series)):
-                columns.append(indicator)
-                names.append(f"{label}={level}")
+            columns += _levels(label, values, category=_is_category(series))
             encoded = True
     if not columns and not encoded:
         raise InvalidInput(f"`{argument}` must have at least one column, got an empty data frame; add features.")
-    n_rows = len(source)
     if intercept or (intercept is None and encoded):
-        columns.insert(0, np.ones(n_rows))
-        names.insert(0, "constant")
-    X = check_matrix(argument, np.column_stack(columns) if columns else np.empty((n_rows, 0)))
-    return FeatureTable(X, names, _row_names(source))
+        columns.insert(0, ("constant", np.ones(len(source))))
+    X = np.column_stack([np.empty((len(source), 0)), *(column for _, column in columns)])
+    return FeatureTable(check_matrix(argument, X), [name for name, _ in columns], _row_names(source))
 
 
 def _is_category(series: Any) -> bool:
@@ -88,7 +82,7 @@ def _levels(label: Any, values: Any, *, category: bool) -> list[tuple[str, Array
             "column to numbers, to text or to categories first."
         )
     texts = np.array([str(value) for value in values])
-    return [(str(level), (texts == level).astype(np.float64)) for level in np.unique(texts)[1:]]
+    return [(f"{label}={level}", (texts == level).astype(np.float64)) for level in np.unique(texts)[1:]]
 
 
 def _is_missing(value: Any) -> bool:

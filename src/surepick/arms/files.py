@@ -15,19 +15,20 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.arms.protocol import GATHER_ROWS, RowOracles
+from surepick.arms.protocol import GATHER_ROWS, ArmSet
 from surepick.arms.readers import open_reader
+from surepick.arms.refusals import check_choice, check_finite, check_span, first_not_finite
 from surepick.core.checks import check_count
-from surepick.core.linalg import Array, BoolArray, IntArray, independent_columns, tall_qr
+from surepick.core.linalg import Array, IntArray, tall_qr
 from surepick.core.rows import row_chunks, row_codes
-from surepick.errors import ArmsDoNotSpan, InvalidInput, SurepickError
+from surepick.errors import InvalidInput, SurepickError
 
 # Answers of `copies` kept at hand: those of the leader and its rivals are asked for again and again.
 KNOWN_COPIES = 16
 
 
 @final
-class MappedArms(RowOracles):
+class MappedArms(ArmSet):
     """Arms in a file, one per row, read piece by piece and never loaded whole.
 
     Args:
@@ -58,11 +59,10 @@ class MappedArms(RowOracles):
         >>> folder.cleanup()
     """
 
-    names: None = None
-
     def __init__(self, path: str | os.PathLike[str], *, chunk_rows: int | None = None) -> None:
         self._build(path, chunk_rows)
-        self._check_span()
+        advice = "drop redundant features: {enough} are enough"
+        check_span(self._triangle, self.feature_names, advice=advice, where=f" in {str(self.path)!r}")
 
     @classmethod
     def rows_only(cls, path: str | os.PathLike[str], *, chunk_rows: int | None = None) -> Self:
@@ -84,20 +84,16 @@ class MappedArms(RowOracles):
         self.dim = len(self.feature_names)
         if self.n_arms == 0 or self.dim == 0:
             raise InvalidInput(f"{str(self.path)!r} must hold at least one row and one column; it is empty.")
-        if self.n_arms < 2:
-            raise InvalidInput(f"at least two arms are needed, got one in {str(self.path)!r}; one is no choice.")
         self._known_copies: dict[int, IntArray] = {}
         self._examine()
 
     def _examine(self) -> None:
         """Look at every row once: is it finite, what does it span, does it occur twice."""
         codes = np.zeros(self.n_arms, dtype=np.uint64)
-        self._used: BoolArray = np.zeros(self.dim, dtype=bool)
 
         def examined() -> Iterator[tuple[int, Array]]:
             for start, rows in self.chunks():
-                self._check_finite(start, rows)
-                self._used |= rows.any(axis=0)
+                check_finite(repr(str(self.path)), first_not_finite(start, rows), self.feature_names)
                 codes[start : start + len(rows)] = row_codes(rows)
                 yield start, rows
 
@@ -105,31 +101,8 @@ class MappedArms(RowOracles):
         ranked = np.sort(codes)  # several times faster than the order itself
         self._has_copies = bool((ranked[1:] == ranked[:-1]).any())
         self._codes: NDArray[np.uint64] | None = codes if self._has_copies else None
-        if self._has_copies and len(self.copies(0)) == self.n_arms:
-            raise InvalidInput(
-                f"at least two different arms are needed, got {self.n_arms} copies of one in {str(self.path)!r}; add "
-                "features that differ."
-            )
-
-    def _check_finite(self, start: int, rows: Array) -> None:
-        finite = np.isfinite(rows)
-        if not finite.all():
-            i, j = (int(place[0]) for place in np.nonzero(~finite))
-            raise InvalidInput(
-                f"{str(self.path)!r} must hold finite numbers, got {rows[i, j]} in row {start + i}, column "
-                f"{self.feature_names[j]}; fill or drop such rows."
-            )
-
-    def _check_span(self) -> None:
-        empty = [self.feature_names[j] for j in np.flatnonzero(~self._used)]
-        kept = independent_columns(self._triangle)
-        if empty or len(kept) < self.dim:
-            why = f" (always zero: {', '.join(empty)})" if empty else ""
-            enough = ", ".join(self.feature_names[j] for j in kept)
-            raise ArmsDoNotSpan(
-                f"arms must span R^{self.dim} but have rank {len(kept)}{why} in {str(self.path)!r}; drop redundant "
-                f"features: {enough} are enough."
-            )
+        is_constant = self._has_copies and len(self.copies(0)) == self.n_arms
+        check_choice(self.n_arms, is_constant=is_constant, where=f" in {str(self.path)!r}")
 
     def __len__(self) -> int:
         return self.n_arms
@@ -209,12 +182,11 @@ class MappedArms(RowOracles):
         """Return the rows equal to this one, itself included, in increasing order."""
         if not self._has_copies:
             return np.array([arm], dtype=np.int64)
-        found = self._known_copies.get(arm)
-        if found is None:
-            found = self._find_copies(arm)
-            latest = list(self._known_copies.items())[1 - KNOWN_COPIES :]
-            self._known_copies = dict([*latest, (arm, found)])
-        return found
+        known = self._known_copies
+        if arm not in known:
+            latest = list(known.items())[1 - KNOWN_COPIES :]
+            known = self._known_copies = dict([*latest, (arm, self._find_copies(arm))])
+        return known[arm]
 
     def _find_copies(self, arm: int) -> IntArray:
         if self._codes is None:

@@ -3,23 +3,25 @@
 Arms are named by their row number in the X that was given, also when X has duplicate rows.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, final
 
 import numpy as np
 
-from surepick.arms.features import feature_table
-from surepick.arms.protocol import ArmSet, RowOracles
+from surepick.arms.features import FeatureTable, feature_table
+from surepick.arms.protocol import ArmSet
+from surepick.arms.refusals import check_choice, check_span
 from surepick.arms.vectors import VectorSet
 from surepick.core.checks import check_matrix
 from surepick.core.linalg import Array, IntArray, independent_columns, tall_qr
 from surepick.core.rows import first_copies, row_chunks
 from surepick.core.sizes import check_features
-from surepick.errors import ArmsDoNotSpan, InvalidInput
+from surepick.errors import InvalidInput
 
 
 @final
-class FiniteArms(RowOracles):
+class FiniteArms(ArmSet):
     """Arms held in memory as the rows of one (K, d) array.
 
     Args:
@@ -39,9 +41,9 @@ class FiniteArms(RowOracles):
     """
 
     def __init__(self, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None) -> None:
-        table = feature_table(X, intercept=intercept)
-        self._fill(table.X, table.feature_names, table.row_names if names is None else names)
-        self._check_span()
+        self._fill(feature_table(X, intercept=intercept), names)
+        advice = "drop redundant features, or let `FiniteArms.on_span(X)` do it"
+        check_span(self._triangle, self.feature_names, advice=advice)
 
     @classmethod
     def on_span(cls, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None) -> Self:
@@ -60,7 +62,8 @@ class FiniteArms(RowOracles):
         basis = np.linalg.lstsq(R[:, kept], R, rcond=None)[0].T * (scale[:, None] / scale[kept])
         basis[kept] = np.eye(len(kept))
         spanned = cls.__new__(cls)
-        spanned._fill(check_matrix("arms", arms.X[:, kept]), [arms.feature_names[j] for j in kept], arms.names)
+        columns = check_matrix("arms", arms.X[:, kept])
+        spanned._fill(FeatureTable(columns, [arms.feature_names[j] for j in kept], arms.names))
         spanned.basis = basis
         return spanned
 
@@ -78,39 +81,21 @@ class FiniteArms(RowOracles):
 
         `argument` is what error texts call X.
         """
-        table = feature_table(X, intercept=intercept, argument=argument)
         rows = cls.__new__(cls)
-        rows._fill(table.X, table.feature_names, table.row_names if names is None else names, least=least)
+        rows._fill(feature_table(X, intercept=intercept, argument=argument), names, least=least)
         return rows
 
-    def _fill(
-        self, X: Array, feature_names: Sequence[str] | None, names: Sequence[str] | None, *, least: int = 2
-    ) -> None:
+    def _fill(self, table: FeatureTable, names: Sequence[str] | None = None, *, least: int = 2) -> None:
+        self.X = X = table.X
         X.flags.writeable = False
-        self.X = X
-        self.n_arms, self.dim = X.shape
-        if self.n_arms < least:
-            raise InvalidInput(f"at least two arms are needed, got {self.n_arms}; add arms, one is no choice.")
-        self.feature_names = tuple(feature_names or (f"x{j}" for j in range(self.dim)))
-        self.names = _checked_names(names, self.n_arms)
+        self.n_arms, self.dim = map(int, X.shape)
+        self.feature_names = tuple(table.feature_names or (f"x{j}" for j in range(self.dim)))
+        self.names = _checked_names(table.row_names if names is None else names, self.n_arms)
         self.basis: Array = np.eye(self.dim)
         self._first_copy = first_copies(X)
-        if least > 1 and self._first_copy is not None and not self._first_copy.any():
-            raise InvalidInput(
-                f"at least two different arms are needed, got {self.n_arms} copies of one; add features that differ."
-            )
+        if least > 1:
+            check_choice(self.n_arms, is_constant=self._first_copy is not None and not self._first_copy.any())
         self._triangle = tall_qr(self.chunks(), self.dim)
-
-    def _check_span(self) -> None:
-        used = np.asarray(self.X.any(axis=0))
-        empty = [self.feature_names[j] for j in np.flatnonzero(~used)]
-        rank = len(independent_columns(self._triangle))
-        if empty or rank < self.dim:
-            why = f" (always zero: {', '.join(empty)})" if empty else ""
-            raise ArmsDoNotSpan(
-                f"arms must span R^{self.dim} but have rank {rank}{why}; drop redundant features, or let "
-                "`FiniteArms.on_span(X)` do it."
-            )
 
     def __len__(self) -> int:
         return self.n_arms
@@ -120,8 +105,7 @@ class FiniteArms(RowOracles):
 
     def gather(self, index: Sequence[int] | IntArray) -> Array:
         """Return the arms with these row numbers, (n, d)."""
-        rows: Array = self.X[np.asarray(index, dtype=np.int64)]
-        return rows
+        return self.X.take(np.asarray(index, dtype=np.int64), axis=0)
 
     def chunks(self) -> Iterator[tuple[int, Array]]:
         """Yield (first row number, rows) over all arms in order."""
@@ -142,24 +126,19 @@ class FiniteArms(RowOracles):
         return self._triangle
 
 
-def _checked_names(names: Sequence[str] | None, n_arms: int) -> tuple[str, ...] | None:
+def _checked_names(names: Any, n_arms: int) -> tuple[str, ...] | None:
     if names is None:
         return None
-    if isinstance(names, str):
-        raise InvalidInput(
-            f"`names` must be a list of {n_arms} names, got the single text {names!r}; pass one per arm."
-        )
-    try:
-        labels = tuple(str(name) for name in names)
-    except TypeError as error:
-        raise InvalidInput(f"`names` must be a list of {n_arms} names, got {names!r}; pass one per arm.") from error
+    if isinstance(names, str) or not np.iterable(names):
+        came = f"the single text {names!r}" if isinstance(names, str) else repr(names)
+        raise InvalidInput(f"`names` must be a list of {n_arms} names, got {came}; pass one per arm.")
+    labels = tuple(str(name) for name in names)
     if len(labels) != n_arms:
         raise InvalidInput(
             f"`names` must have one name per arm: {n_arms} arms, got {len(labels)} names; add or remove some."
         )
     if len(set(labels)) != n_arms:
-        seen: set[str] = set()
-        twice = next(label for label in labels if label in seen or seen.add(label))  # type: ignore[func-returns-value]
+        twice = next(label for label, n in Counter(labels).items() if n > 1)
         raise InvalidInput(
             f"`names` must be different for different arms, got {twice!r} more than once; pass other `names` (they "
             "replace a data frame's index)."

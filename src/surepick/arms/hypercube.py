@@ -15,12 +15,10 @@ from typing import Any, final
 import numpy as np
 
 from surepick.arms.hadamard import hadamard, hadamard_order
-from surepick.arms.vectors import Confusion
+from surepick.arms.vectors import Confusion, check_entries, least_statistic
 from surepick.core.checks import check_count, check_delta, check_noise_std, check_vector
 from surepick.core.design.directions import SMALLEST_GAP
-from surepick.core.evidence import glr
 from surepick.core.linalg import Array, one_blas_thread
-from surepick.core.rows import square_norms
 from surepick.core.sizes import check_rewards
 from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
 from surepick.errors import InvalidInput, TiedArms
@@ -48,6 +46,8 @@ class Hypercube:
     Confusion(value=12.5, is_exact=True, rival=array([-1., -1.,  1.]))
     """
 
+    needs_slack = False
+    """The best arm is ahead of all others unless some theta_i is zero."""
     dim: int
 
     def __post_init__(self) -> None:
@@ -57,11 +57,6 @@ class Hypercube:
     def description(self) -> str:
         """What the set is called in sentences."""
         return f"the hypercube of {self.dim} signs"
-
-    @property
-    def needs_slack(self) -> bool:
-        """False: the best arm is ahead of all others unless some theta_i is zero."""
-        return False
 
     def best(self, theta: Array) -> Array:
         """Return the signs of theta; +1 where theta is zero."""
@@ -90,25 +85,23 @@ class Hypercube:
         if epsilon == 0.0:
             ratios = sizes / norms
             i = int(np.argmin(ratios))
-            return Confusion(0.5 * float(ratios[i]) ** 2, is_exact=True, rival=_flipped(best, i))
+            rival = _flipped(best, np.eye(1, self.dim, i)[0])
+            return Confusion(0.5 * float(ratios[i]) ** 2, is_exact=True, rival=rival)
         turned = best[:, None] * F
         if self.dim <= ENUMERATED_DIM:
             flips = _all_flips(self.dim)
-            values = glr(flips @ sizes, square_norms(flips @ turned), epsilon / 2.0)
-            i = int(np.argmin(values))
-            return Confusion(float(values[i]), is_exact=True, rival=_flipped(best, flips[i] == 1.0))
+            value, i = least_statistic(flips, sizes, turned, epsilon / 2.0)
+            return Confusion(value, is_exact=True, rival=_flipped(best, flips[i]))
         by_ratio, by_size = np.argsort(sizes / norms, kind="stable"), np.argsort(sizes, kind="stable")
         spread = np.linalg.norm(F, 2) * np.sqrt(np.arange(1, self.dim + 1))
-        value, attained, rival = 0.0, math.inf, best
-        for order, lengths in ((by_ratio, np.cumsum(norms[by_ratio])), (by_size, spread)):
+        value, flips = 0.0, np.zeros((2, self.dim))
+        for flip, order, lengths in ((flips[0], by_ratio, np.cumsum(norms[by_ratio])), (flips[1], by_size, spread)):
             ratios = (epsilon / 2.0 + np.cumsum(sizes[order])) / lengths
             i = int(np.argmin(ratios))
             value = max(value, 0.5 * float(ratios[i]) ** 2)
-            S = order[: i + 1]
-            own = float(glr(sizes[S].sum(), np.square(turned[S].sum(axis=0)).sum(), epsilon / 2.0))
-            if own < attained:
-                attained, rival = own, _flipped(best, S)
-        return Confusion(value, is_exact=attained <= value * (1.0 + 1e-12), rival=rival)
+            flip[order[: i + 1]] = 1.0
+        attained, i = least_statistic(flips, sizes, turned, epsilon / 2.0)
+        return Confusion(value, is_exact=attained <= value * (1.0 + 1e-12), rival=_flipped(best, flips[i]))
 
     def cycle(self, number: int, seed: int) -> Array:
         """Return the rows of a Hadamard matrix of order H >= d, cut to d columns: A = H I, the same every round."""
@@ -120,15 +113,7 @@ class Hypercube:
         Raises:
             InvalidInput: an entry is neither -1 nor +1, or their number is not d.
         """
-        signs = check_vector("arm", arm, self.dim)
-        wrong = np.flatnonzero(np.abs(signs) != 1.0)
-        if wrong.size:
-            i = int(wrong[0])
-            raise InvalidInput(
-                f"`arm` must have entries -1 and +1 only, got {signs[i]:g} at position {i}; write -1 for low and "
-                "+1 for high."
-            )
-        return signs
+        return check_entries(arm, self.dim, (-1.0, 1.0), "-1 and +1", "write -1 for low and +1 for high")
 
     def characteristic_time(self, theta: Any) -> float:
         """Return T* = 2 / min_i theta_i^2, for the best arm itself (epsilon = 0).
@@ -198,7 +183,6 @@ def _all_flips(dim: int) -> Array:
     return (np.arange(1, 2**dim)[:, None] >> np.arange(dim) & 1).astype(np.float64)
 
 
-def _flipped(arm: Array, where: Any) -> Array:
-    rival = arm.copy()
-    rival[where] *= -1.0
-    return rival
+def _flipped(arm: Array, flips: Array) -> Array:
+    """Return the arm with other signs where `flips` is 1, not 0."""
+    return arm * (1.0 - 2.0 * flips)

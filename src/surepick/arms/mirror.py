@@ -117,8 +117,7 @@ class _Spectrum:
 
     def mirrored(self, w: Array) -> Array:
         """Return the arm a - 2 (a'w) w for w in the eigenbasis."""
-        rival: Array = self.best - self.basis @ (2.0 * float(self.a @ w) * w)
-        return rival
+        return self.best - self.basis @ (2.0 * float(self.a @ w) * w)
 
 
 def _bisect(too_large: Callable[[float], bool], *, good: float, bad: float) -> float:

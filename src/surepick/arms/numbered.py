@@ -2,6 +2,15 @@
 
 Notation: T (d, d) the map, white rows = rows @ T, white theta = T^-1 theta. In these coordinates the rounds of the
 set's fixed design have identity information per pull, so nothing depends on how the features were scaled or mixed.
+A (d, d) with eigenvalues l_i and eigenvectors Q; kappa_j, p_j the default mixture of `core.evidence`; Z'(F) the
+statistic of `arms.vectors`. The evidence over a whole set, with V = I, is
+
+    log E = logsumexp_j [ log p_j - sum_i log(1 + l_i/kappa_j)/2 + Z'(F_j) / noise_std^2 ],
+    F_j = Q diag(sqrt(1/l_i + kappa_j/l_i^2)), so that F_j F_j' = A^-1 (A + kappa_j) A^-1
+
+Why it holds: `core.evidence` shows it for one rival. If the leader loses more than epsilon, it does so to some arm b,
+whose exponent j is at least Z'(F_j)/noise_std^2, so the supermartingale is at least E. Since every Z'(F_j) may have a b
+of its own, E can be below the least evidence against one arm: sound, later at worst.
 """
 
 import math
@@ -10,12 +19,14 @@ from typing import Any, final
 
 import numpy as np
 
-from surepick.arms.loss import largest_loss_on_vectors
 from surepick.arms.vectors import Confusion, VectorSet
 from surepick.core.estimate import LeastSquares
+from surepick.core.evidence import Mixture, log_sum_exp
 from surepick.core.identity import written
 from surepick.core.linalg import Array, IntArray, triangular, upper_inverse
 from surepick.core.sizes import check_features
+
+MIXTURE = Mixture.default()
 
 
 @final
@@ -51,11 +62,9 @@ class NumberedVectors:
 
     def number(self, row: Array) -> int:
         """Return the number of a vector of the set, a new one if it was never named."""
-        key = (row + 0.0).tobytes()  # -0.0 and 0.0 are one number
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = len(self._rows)
-            kept = row + 0.0
+        kept = row + 0.0  # -0.0 and 0.0 are one number
+        found = self._numbers.setdefault(kept.tobytes(), len(self._rows))
+        if found == len(self._rows):
             kept.flags.writeable = False
             self._rows.append(kept)
         return found
@@ -91,17 +100,72 @@ class NumberedVectors:
 
     def gather(self, index: Sequence[int] | IntArray) -> Array:
         """Return the vectors with these numbers in whitened coordinates, (n, d)."""
-        rows: Array = np.array([self._rows[i] for i in index]).reshape(len(index), self.dim)
-        return rows @ self.map
+        return np.array([self._rows[i] for i in index]).reshape(len(index), self.dim) @ self.map
 
     def best(self, theta: Array) -> int:
         """Return the number of the arm with the largest theta'a."""
         return self.number(self.vectors.best(self.map @ theta))
 
     def largest_loss(self, _leader: int, estimate: LeastSquares, *, delta: float, noise_std: float) -> float:
-        """Return what the leader can be losing at most, with probability 1 - delta for all times together."""
-        return largest_loss_on_vectors(self, estimate, delta=delta, noise_std=noise_std)
+        """Return what the leader can be losing at most, with probability 1 - delta for all times together.
+
+        The smallest epsilon whose evidence reaches log(1/delta), from above to one part in a thousand.
+        """
+        target = math.log(1.0 / delta)
+
+        def is_enough(epsilon: float) -> bool:
+            return vector_evidence(self, estimate, epsilon, noise_std=noise_std)[0] >= target
+
+        if not self.vectors.needs_slack and is_enough(0.0):
+            return 0.0
+        high = noise_std
+        while not is_enough(high):
+            high *= 4.0
+            if not math.isfinite(high):
+                return math.inf
+        low = high / 4.0
+        while low > 1e-12 * noise_std and is_enough(low):
+            low, high = low / 4.0, low
+        while high > 1.001 * low:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if is_enough(middle) else (middle, high)
+        return high
 
     def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
         """Return the statistic Z' of `arms.vectors`, or a lower bound on it; theta and F in whitened coordinates."""
         return self.vectors.confusion(self.map @ theta, self.map @ F, epsilon)
+
+
+def vector_evidence(
+    arms: NumberedVectors, estimate: LeastSquares, epsilon: float, *, noise_std: float
+) -> tuple[float, bool, Array]:
+    """Return the log e-value that the leader loses at most epsilon, whether some term is only bounded, and a rival."""
+    eigenvalues, axes = np.linalg.eigh(estimate.A)
+    spread: Array = np.maximum(eigenvalues.astype(np.float64, copy=False), np.finfo(float).tiny)
+    found = [
+        arms.confusion(estimate.theta, axes * np.sqrt((1.0 + kappa / spread) / spread), epsilon)
+        for kappa in MIXTURE.kappas
+    ]
+    values = np.array([confusion.value for confusion in found])
+    terms = _log_priors(estimate.A) + values / noise_std**2
+    is_bound = not all(confusion.is_exact for confusion in found)
+    return float(log_sum_exp(terms)), is_bound, found[int(np.argmax(terms))].rival
+
+
+def pair_evidence(
+    arms: NumberedVectors, estimate: LeastSquares, rival: Array, epsilon: float, noise_std: float
+) -> float:
+    """Return the log e-value that the leader loses at most epsilon to this arm (d,); O(d^3), no search."""
+    y = (arms.vectors.best(arms.theta_to_user(estimate.theta)) - rival) @ arms.map
+    u = estimate.A_inv @ y
+    q1 = float(y @ u)
+    if not q1 > 0.0:
+        return math.inf
+    reach = max(float(y @ estimate.theta) + epsilon, 0.0)
+    exponents = 0.5 * (reach / noise_std) ** 2 / (q1 + MIXTURE.scales * float(u @ u))
+    return float(log_sum_exp(_log_priors(estimate.A) + exponents))
+
+
+def _log_priors(A: Array) -> Array:
+    """Return log p_j - log det(I + A/kappa_j) / 2."""
+    return MIXTURE.log_weights - 0.5 * MIXTURE.logdets(A)

@@ -4,8 +4,7 @@ Each reader refuses a file it cannot use with `InvalidInput`; what the libraries
 (OSError, ValueError, ...) passes through and is given the file's name by whoever opened the reader.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -19,46 +18,15 @@ SIGNED_ZERO = np.iinfo(np.int64).min
 """The bits of -0.0."""
 
 
-class Reader(ABC):
-    """Rows (K, d) in a file, as doubles in C order in which 0.0 has no sign."""
-
-    n_rows: int
-    feature_names: tuple[str, ...]
-    is_plain = False
-    """Whether the file holds such doubles itself and can be handed out without a copy; known after one pass."""
-
-    @abstractmethod
-    def blocks(self, at_most: int) -> Iterator[Array]:
-        """Yield all rows in order, at most so many at a time."""
-
-    @abstractmethod
-    def gather(self, index: Sequence[int] | IntArray) -> Array:
-        """Return the rows with these numbers, (n, d)."""
-
-
-def open_reader(path: Path, *, is_plain: bool = False) -> Reader:
-    """Return a reader for this file, chosen by its suffix; `is_plain` as an earlier reader of it found."""
-    suffix = path.suffix.lower()
-    if suffix == ".npy":
-        return NpyReader(path, is_plain=is_plain)
-    if suffix == ".parquet":
-        return ParquetReader(path)
-    if suffix in (".arrow", ".feather"):
-        return ArrowReader(path)
-    raise InvalidInput(
-        f"arms can be read from .npy, .parquet, .arrow and .feather files, got {str(path)!r}; convert it, or load it "
-        "and pass the table itself."
-    )
-
-
-def _doubles(block: Any) -> Array:
+def doubles(block: Any) -> Array:
+    """Return rows as doubles in C order in which 0.0 has no sign."""
     with np.errstate(over="ignore"):  # what a double cannot hold becomes inf, which is refused with its place
-        rows: Array = np.add(block, 0.0, dtype=np.float64, order="C")
+        rows: Array = np.add(np.asarray(block), 0.0, dtype=np.float64, order="C")
     return rows
 
 
 @final
-class NpyReader(Reader):
+class NpyReader:
     """A `.npy` file as a memory map: the system pages rows in and out, and no copy is made of plain doubles."""
 
     def __init__(self, path: Path, *, is_plain: bool) -> None:
@@ -83,17 +51,24 @@ class NpyReader(Reader):
             rows = self._table[start : start + at_most]
             if self._may_be_plain and not self.is_plain:
                 has_signed_zero = has_signed_zero or bool((rows.view(np.int64) == SIGNED_ZERO).any())
-            yield rows if self.is_plain else _doubles(rows)
+            yield rows if self.is_plain else doubles(rows)
         self.is_plain = self._may_be_plain and not has_signed_zero
 
     def gather(self, index: Sequence[int] | IntArray) -> Array:
         """Return the rows with these numbers, (n, d)."""
         rows = self._table[np.asarray(index, dtype=np.int64)]
-        return rows if self.is_plain else _doubles(rows)
+        return rows if self.is_plain else doubles(rows)
 
 
-class _ColumnReader(Reader):
-    """What Parquet and Arrow files share: named columns, and groups of rows that can be read one at a time."""
+@final
+class ColumnReader:
+    """A file with named columns, and groups of rows that can be read one at a time.
+
+    Parquet is read by row groups, and a large group is decoded batch by batch. Arrow IPC (Feather version 2) is mapped
+    into memory; compressed files are unpacked a record batch at a time.
+    """
+
+    is_plain = False
 
     def __init__(self, path: Path) -> None:
         try:
@@ -102,18 +77,12 @@ class _ColumnReader(Reader):
             raise SurepickError(
                 f"reading {path.suffix} files needs pyarrow; install surepick[files], or save the arms as .npy."
             ) from error
-        self._pa, self._path = pa, path
-        self._ends = np.zeros(0, dtype=np.int64)  # row number after the last row of each group
-
-    def _ready(self, schema: Any, group_sizes: Sequence[int]) -> None:
-        self.feature_names = _feature_names(self._path, schema)
-        self._ends = np.cumsum(group_sizes, dtype=np.int64)
-        self.n_rows = int(self._ends[-1]) if len(self._ends) else 0
+        self._pa = pa
+        self._batches, schema, group_sizes = (_parquet if path.suffix.lower() == ".parquet" else _arrow)(path)
+        self.feature_names = _feature_names(path, schema)
+        self._ends = np.cumsum(group_sizes, dtype=np.int64)  # row number after the last row of each group
+        self.n_rows = sum(group_sizes)
         self._recent = RecentRows(self._fetch, len(self.feature_names))
-
-    @abstractmethod
-    def _batches(self, group: int, at_most: int) -> Iterator[Any]:
-        """Yield the record batches of a group."""
 
     def _doubles(self, batch: Any) -> Array:
         rows = np.empty((batch.num_rows, len(self.feature_names)))
@@ -126,7 +95,7 @@ class _ColumnReader(Reader):
     def blocks(self, at_most: int) -> Iterator[Array]:
         """Yield all rows in order, at most so many at a time."""
         for group in range(len(self._ends)):
-            for batch in self._batches(group, at_most):
+            for batch in self._batches(group, at_most, self.feature_names):
                 for start in range(0, batch.num_rows, at_most):
                     yield self._doubles(batch.slice(start, at_most))
 
@@ -142,7 +111,7 @@ class _ColumnReader(Reader):
             start = int(self._ends[group - 1]) if group else 0
             wanted = index[groups == group] - start
             first = 0
-            for batch in self._batches(int(group), 65_536):
+            for batch in self._batches(int(group), 65_536, self.feature_names):
                 here = wanted[(wanted >= first) & (wanted < first + batch.num_rows)] - first
                 if len(here):
                     found.append(self._doubles(batch.take(self._pa.array(here))))
@@ -150,36 +119,31 @@ class _ColumnReader(Reader):
         return np.concatenate(found)
 
 
-@final
-class ParquetReader(_ColumnReader):
-    """A Parquet file, read by row groups; a large group is decoded batch by batch."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        import pyarrow.parquet as pq  # noqa: PLC0415 - optional, and slow to import
-
-        # A buffer of its own per column instead of whole column chunks: a group may be as large as the file.
-        self._file = pq.ParquetFile(path, buffer_size=2**18, pre_buffer=False, page_checksum_verification=True)
-        meta = self._file.metadata
-        self._ready(self._file.schema_arrow, [meta.row_group(i).num_rows for i in range(meta.num_row_groups)])
-
-    def _batches(self, group: int, at_most: int) -> Iterator[Any]:
-        columns = list(self.feature_names)
-        yield from self._file.iter_batches(at_most, row_groups=[group], columns=columns, use_threads=False)
+Batches = Callable[[int, int, Sequence[str]], Iterable[Any]]
+"""Maps the number of a group, rows at a time and columns to the record batches of the group."""
 
 
-@final
-class ArrowReader(_ColumnReader):
-    """An Arrow IPC file (Feather version 2) as a memory map; compressed ones are unpacked a record batch at a time."""
+def _parquet(path: Path) -> tuple[Batches, Any, list[int]]:
+    """Return the batches of a Parquet file, its schema, and the rows of each group."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - optional, and slow to import
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._file = self._pa.ipc.open_file(self._pa.memory_map(str(path)))
-        n = self._file.num_record_batches
-        self._ready(self._file.schema, [self._file.get_batch(i).num_rows for i in range(n)])
+    # A buffer of its own per column instead of whole column chunks: a group may be as large as the file.
+    file = pq.ParquetFile(path, buffer_size=2**18, pre_buffer=False, page_checksum_verification=True)
 
-    def _batches(self, group: int, at_most: int) -> Iterator[Any]:
-        yield self._file.get_batch(group)
+    def batches(group: int, at_most: int, columns: Sequence[str]) -> Any:
+        return file.iter_batches(at_most, row_groups=[group], columns=list(columns), use_threads=False)
+
+    meta = file.metadata
+    return batches, file.schema_arrow, [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
+
+
+def _arrow(path: Path) -> tuple[Batches, Any, list[int]]:
+    """Return the batches of an Arrow file, its schema, and the rows of each of them."""
+    import pyarrow as pa  # noqa: PLC0415 - optional, and slow to import
+
+    file = pa.ipc.open_file(pa.memory_map(str(path)))
+    sizes = [file.get_batch(i).num_rows for i in range(file.num_record_batches)]
+    return lambda group, _at_most, _columns: [file.get_batch(group)], file.schema, sizes
 
 
 def _feature_names(path: Path, schema: Any) -> tuple[str, ...]:
@@ -200,3 +164,20 @@ def _feature_names(path: Path, schema: Any) -> tuple[str, ...]:
     if twice:
         raise InvalidInput(f"{str(path)!r} must have columns with different names, got {twice[0]!r} twice; rename one.")
     return names
+
+
+Reader = NpyReader | ColumnReader
+"""Rows (K, d) in a file as `doubles`; `is_plain`: the file holds such itself, to be handed out without a copy."""
+
+
+def open_reader(path: Path, *, is_plain: bool = False) -> Reader:
+    """Return a reader for this file, chosen by its suffix; `is_plain` as an earlier reader of it found."""
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        return NpyReader(path, is_plain=is_plain)
+    if suffix in (".parquet", ".arrow", ".feather"):
+        return ColumnReader(path)
+    raise InvalidInput(
+        f"arms can be read from .npy, .parquet, .arrow and .feather files, got {str(path)!r}; convert it, or load it "
+        "and pass the table itself."
+    )

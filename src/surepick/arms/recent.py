@@ -32,20 +32,13 @@ class RecentRows:
         numbers = np.asarray(index, dtype=np.int64)
         wanted = np.unique(numbers)
         if len(wanted) > AT_MOST:
-            rows = self._fetch(wanted)
-        else:
-            known = {row: self._rows[row] for row in wanted.tolist() if row in self._rows}
-            missing = [row for row in wanted.tolist() if row not in known]
-            if missing:
-                # Copies: a view would keep alive the block it was cut from.
-                fetched = self._fetch(np.array(missing, dtype=np.int64))
-                known |= {row: x.copy() for row, x in zip(missing, fetched, strict=True)}
-                self._remember({row: known[row] for row in missing})
-            rows = np.array([known[row] for row in wanted.tolist()]).reshape(len(wanted), self._dim)
-        gathered: Array = rows[np.searchsorted(wanted, numbers)]
-        return gathered
-
-    def _remember(self, fresh: dict[int, Array]) -> None:
-        # A new dict in one step: another thread sees the old or the new one, never half of it.
-        kept = {row: x for row, x in self._rows.items() if row not in fresh} | fresh
-        self._rows = dict(list(kept.items())[-AT_MOST:])
+            return self._fetch(wanted).take(np.searchsorted(wanted, numbers), axis=0)
+        known = self._rows
+        missing = [row for row in wanted.tolist() if row not in known]
+        if missing:
+            fetched = self._fetch(np.array(missing, dtype=np.int64))
+            # Copies: a view would keep alive the block it was cut from. And a new dict in one step: another thread sees
+            # the old or the new one, never half of it.
+            known = known | {row: x.copy() for row, x in zip(missing, fetched, strict=True)}
+            self._rows = dict(list(known.items())[-AT_MOST:])
+        return np.array([known[row] for row in numbers.tolist()]).reshape(len(numbers), self._dim)

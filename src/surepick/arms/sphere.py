@@ -56,6 +56,8 @@ class Sphere:
     50.0
     """
 
+    needs_slack = True
+    """There are arms as close to the best as one likes."""
     dim: int
 
     def __post_init__(self) -> None:
@@ -69,11 +71,6 @@ class Sphere:
     def description(self) -> str:
         """What the set is called in sentences."""
         return f"the unit sphere in R^{self.dim}"
-
-    @property
-    def needs_slack(self) -> bool:
-        """True: there are arms as close to the best as one likes."""
-        return True
 
     def best(self, theta: Array) -> Array:
         """Return theta/|theta|, or the first basis vector if theta is 0."""

@@ -14,12 +14,10 @@ from typing import Any, final
 import numpy as np
 import scipy
 
-from surepick.arms.vectors import Confusion
+from surepick.arms.vectors import Confusion, check_entries, least_statistic
 from surepick.core import design
-from surepick.core.checks import check_count, check_tol, check_vector
-from surepick.core.evidence import glr
+from surepick.core.checks import check_count, check_tol
 from surepick.core.linalg import Array, IntArray, one_blas_thread
-from surepick.core.rows import square_norms
 from surepick.errors import InvalidInput
 
 ENUMERATED_ARMS = 5000
@@ -51,6 +49,8 @@ class TopK:
     array([0., 1., 1., 0.])
     """
 
+    needs_slack = False
+    """The best arm is ahead of all others unless elements tie at the edge of the choice."""
     dim: int
     k: int
 
@@ -67,11 +67,6 @@ class TopK:
     def description(self) -> str:
         """What the set is called in sentences."""
         return f"the choices of {self.k} out of {self.dim}"
-
-    @property
-    def needs_slack(self) -> bool:
-        """False: the best arm is ahead of all others unless elements tie at the edge of the choice."""
-        return False
 
     def best(self, theta: Array) -> Array:
         """Return the k elements with the largest theta; of equals, those with the lower number."""
@@ -101,19 +96,14 @@ class TopK:
         if math.comb(self.dim, self.k) <= ENUMERATED_ARMS:
             arms = _all_choices(self.dim, self.k)
             rivals = arms[(arms != best).any(axis=1)]
-            y = best - rivals
-            values = glr(y @ theta, square_norms(y @ F), epsilon)
-            lowest = int(np.argmin(values))
-            return Confusion(float(values[lowest]), is_exact=True, rival=rivals[lowest].copy())
+            value, lowest = least_statistic(best - rivals, theta, F, epsilon)
+            return Confusion(value, is_exact=True, rival=rivals[lowest].copy())
         matched, (rows, columns) = _matching_bound(gaps, lengths, epsilon)
         spread, m = _spread_bound(theta[leaving], theta[coming], F, epsilon)
-        value, attained, rival = max(matched, spread), math.inf, best
-        for gone, new in ((leaving[rows], coming[columns]), (leaving[-m:], coming[:m])):
-            witness = _exchanged(best, gone, new)
-            own = float(glr(theta @ (best - witness), np.square((best - witness) @ F).sum(), epsilon))
-            if own < attained:
-                attained, rival = own, witness
-        return Confusion(value, is_exact=attained <= value * (1.0 + 1e-12), rival=rival)
+        value, exchanges = max(matched, spread), ((leaving[rows], coming[columns]), (leaving[-m:], coming[:m]))
+        rivals = np.array([_exchanged(best, gone, new) for gone, new in exchanges])
+        attained, lowest = least_statistic(best - rivals, theta, F, epsilon)
+        return Confusion(value, is_exact=attained <= value * (1.0 + 1e-12), rival=rivals[lowest])
 
     def cycle(self, number: int, seed: int) -> Array:
         """Return a pattern of k places shifted around a circle of all elements in random order; each element k times.
@@ -130,14 +120,7 @@ class TopK:
         Raises:
             InvalidInput: an entry is neither 0 nor 1, or the ones are not k, or the length is not d.
         """
-        vector = check_vector("arm", arm, self.dim)
-        wrong = np.flatnonzero((vector != 0.0) & (vector != 1.0))
-        if wrong.size:
-            i = int(wrong[0])
-            raise InvalidInput(
-                f"`arm` must have entries 0 and 1 only, got {vector[i]:g} at position {i}; write 1 for a chosen "
-                "element."
-            )
+        vector = check_entries(arm, self.dim, (0.0, 1.0), "0 and 1", "write 1 for a chosen element")
         if vector.sum() != self.k:
             raise InvalidInput(f"`arm` must choose exactly {self.k} elements, got {vector.sum():g}; set so many to 1.")
         return vector + 0.0  # -0.0 becomes 0.0

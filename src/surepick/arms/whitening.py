@@ -14,7 +14,7 @@ from typing import TypeVar, final
 import numpy as np
 
 from surepick.arms.loss import largest_loss_bound
-from surepick.arms.protocol import ArmSet, PairForms, PairScore, Rival, Rivals
+from surepick.arms.protocol import ArmSet, Arrays, PairForms, PairScore, Rivals
 from surepick.core.checks import check_count
 from surepick.core.design import Design, optimal_design
 from surepick.core.estimate import LeastSquares
@@ -29,7 +29,7 @@ LARGE = 2_000_000
 
 
 @final
-class WhitenedArms:
+class WhitenedArms(ArmSet):
     """A view of rows in whitened coordinates, answering the same oracles as the rows themselves.
 
     Args:
@@ -135,20 +135,10 @@ class WhitenedArms:
         return self.arms.top_quadratic(self.map @ F, n)
 
     def rivals(
-        self,
-        leader: int,
-        theta: Array,
-        factors: Sequence[Array],
-        score: PairScore,
-        n: int,
-        among: BoolArray | None = None,
+        self, leader: int, theta: Array, factors: Arrays, score: PairScore, n: int, among: BoolArray | None = None
     ) -> Rivals:
         """Return the n arms other than `leader` with the smallest score, see `ArmSet.rivals`."""
         return self.arms.rivals(leader, self.map @ theta, [self.map @ F for F in factors], score, n, among)
-
-    def most_confusing(self, leader: int, theta: Array, factors: Sequence[Array], score: PairScore) -> Rival:
-        """Return the arm other than `leader` with the smallest score, see `ArmSet.rivals`."""
-        return self.arms.most_confusing(leader, self.map @ theta, [self.map @ F for F in factors], score)
 
     def largest_loss(self, leader: int, estimate: LeastSquares, *, delta: float, noise_std: float) -> float:
         """Return what the leader can be losing at most, with probability 1 - delta for all times together; one scan."""
@@ -156,12 +146,7 @@ class WhitenedArms:
         return max(0.0, bound)
 
     def pair_forms(
-        self,
-        leader: int,
-        vectors: Sequence[Array],
-        factors: Sequence[Array],
-        among: BoolArray,
-        work: Callable[[PairForms], T],
+        self, leader: int, vectors: Arrays, factors: Arrays, among: BoolArray, work: Callable[[PairForms], T]
     ) -> Iterator[T]:
         """Yield work(forms of y = leader - arm) for all arms of `among`, see `ArmSet.pair_forms`."""
         vectors, factors = [self.map @ u for u in vectors], [self.map @ F for F in factors]

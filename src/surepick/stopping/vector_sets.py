@@ -3,7 +3,7 @@
 Notation: whitened coordinates; Z'(F) the statistic of `arms.vectors` for F F' = A^-1; m the length of a round. All
 decide after whole rounds, which costs next to no pulls.
 
-    evidence         stop when the log e-value of `arms.loss` reaches log(1/delta)
+    evidence         stop when the log e-value of `arms.numbered` reaches log(1/delta)
     mix-grid         stop when Z'(F)/noise_std^2 reaches xi, the root in `core.thresholds.mix_grid_threshold` with the
                      regularisers 4^j m
     paper            the rule printed for the sphere, `arms.sphere.printed_rule`
@@ -21,7 +21,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from surepick.arms.hypercube import Hypercube, coordinate_threshold
-from surepick.arms.loss import pair_evidence, vector_evidence
+from surepick.arms.numbered import pair_evidence, vector_evidence
 from surepick.arms.sphere import Sphere, printed_rule
 from surepick.arms.view import Task
 from surepick.core.block import Block

@@ -1,13 +1,15 @@
 """The contract of a set of arms as tests to inherit, for rows and for vectors alike."""
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from surepick.arms.protocol import ArmSet
 from surepick.arms.vectors import VectorSet
-from surepick.core.linalg import Array
 from surepick.learning.identify import identify
 from surepick.learning.learner import Learner, create_learner
-from surepick.testing.common import as_numbers, make_pull, must_refuse
+from surepick.testing.common import must_refuse
 from surepick.testing.row_checks import RowChecks
 from surepick.testing.vector_checks import VectorChecks
 
@@ -47,20 +49,21 @@ class ArmSetContract:
         made = self.make()
         if isinstance(made, VectorSet):
             return VectorChecks(made, self.make(), epsilon=self.epsilon, tolerance=self.tolerance)
-        lacking = sorted(name for name in _members(ArmSet) if not hasattr(made, name))
-        of_vectors = sorted(name for name in _members(VectorSet) if not hasattr(made, name))
+        lacking = _lacking(made, ArmSet)
         assert not lacking, (
-            f"{type(made).__name__} is no set of arms: a set of rows needs {', '.join(lacking)} as well, a set of "
-            f"vectors {', '.join(of_vectors)}"
+            f"{type(made).__name__} is no set of arms: a set of rows needs {lacking} as well, a set of vectors "
+            f"{_lacking(made, VectorSet)}"
         )
         return RowChecks(made, self.make(), tolerance=self.tolerance)
 
-    def _learner(self, noise_std: float, **options: Any) -> Learner:
-        made = self.make()
-        epsilon = self.epsilon if isinstance(made, VectorSet) else 0.0
-        return create_learner(
-            "lazy-track-and-stop", made, delta=0.1, noise_std=noise_std, **{"epsilon": epsilon} | options
-        )
+    def _learner(self, checks: RowChecks | VectorChecks, **options: Any) -> Learner:
+        options = {"epsilon": checks.epsilon, "noise_std": checks.noise_std} | options
+        return create_learner("lazy-track-and-stop", self.make(), delta=0.1, **options)
+
+    def _pull(self, checks: RowChecks | VectorChecks, *, seed: int) -> Callable[[Any], float]:
+        """Return a function that measures arms with seeded Gaussian noise."""
+        rng = np.random.default_rng(seed)
+        return lambda arm: checks.mean_of(arm) + checks.noise_std * float(rng.standard_normal())
 
     def test_arms_as_written(self) -> None:
         """Rows: gather, chunks and copies agree. Vectors: every arm handed out is an arm, and stays as it is."""
@@ -88,18 +91,18 @@ class ArmSetContract:
 
     def test_refusals(self) -> None:
         """What is no arm is refused with `InvalidInput`; so is epsilon = 0 where only slack has an answer."""
-        self._checks().refusals()
-        learner = self._learner(1.0)
+        checks = self._checks()
+        checks.refusals()
+        learner = self._learner(checks)
         must_refuse(lambda: learner.tell("no arm", 0.0), "tell('no arm', 0.0)")
-        made = self.make()
-        if isinstance(made, VectorSet) and made.needs_slack:
-            must_refuse(lambda: self._learner(1.0, epsilon=0.0), "a learner with epsilon = 0")
+        if checks.needs_slack:
+            must_refuse(lambda: self._learner(checks, epsilon=0.0), "a learner with epsilon = 0")
 
     def test_log_replays(self) -> None:
         """A learner that goes through the log of another asks for the same arms and decides the same, bit for bit."""
         checks = self._checks()
-        first = self._learner(checks.noise_std)
-        pull = make_pull(checks, seed=11)
+        first = self._learner(checks)
+        pull = self._pull(checks, seed=11)
         asked: list[Any] = []
         for n in (1, 3, 2, 7, 1, 1, 5) * 12:
             batch = first.next_arms(n)
@@ -112,7 +115,7 @@ class ArmSetContract:
             _ = first.decision.best  # to look must change nothing
             if first.stopped:
                 break
-        second = self._learner(checks.noise_std)
+        second = self._learner(checks)
         again: list[Any] = []
         for event in first.log[1:]:
             if event[0] == "ask":
@@ -130,35 +133,36 @@ class ArmSetContract:
     def test_identification(self) -> None:
         """An identification with little noise ends, and its answer is within epsilon of the best."""
         checks = self._checks()
-        theta, pull = checks.theta, make_pull(checks, seed=12)
         result = identify(
             self.make(),
-            pull,
+            self._pull(checks, seed=12),
             delta=0.01,
             noise_std=checks.noise_std,
-            epsilon=self.epsilon if isinstance(checks, VectorChecks) else 0.0,
+            epsilon=checks.epsilon,
             max_pulls=self.max_pulls,
         )
         assert result.stopped, f"no answer after {result.n_pulls} pulls: {result.explain()}"
         assert result.guarantee == "proved"
         assert result.n_pulls == sum(result.counts.values()) == len(result.history)
-        answer: Array = checks.row_of(result.best)
-        loss = float(theta @ (checks.row_of(checks.best_of(theta)) - answer))
+        loss = checks.best_mean() - checks.mean_of(result.best)
         assert loss <= result.epsilon + 1e-9, f"the answer loses {loss:g} to the best, epsilon is {result.epsilon:g}"
 
 
-def _members(protocol: type) -> list[str]:
-    return [name for name in vars(protocol) if not name.startswith("_")]
+def _lacking(made: object, protocol: type) -> str:
+    """Return the names of the members that an object would need to have as well."""
+    names = sorted(name for name in {*vars(protocol), *protocol.__annotations__} if not name.startswith("_"))
+    return ", ".join(name for name in names if not hasattr(made, name))
 
 
 def _numbers(arms: list[Any]) -> list[tuple[float, ...]]:
-    return [as_numbers(arm) for arm in arms]
+    """Return arms, row numbers or vectors, as tuples."""
+    return [tuple(np.atleast_1d(np.asarray(arm, dtype=np.float64)).tolist()) for arm in arms]
 
 
 def _state(learner: Learner) -> tuple[Any, ...]:
     """Return what a learner says, in a form that compares bit for bit."""
     decision = learner.decision
-    best = None if decision.best is None else as_numbers(decision.best)
+    best = None if decision.best is None else _numbers([decision.best])
     theta = learner.theta.tobytes() if learner.estimate.has_theta else b""
     counts = sorted(learner.counts.items())
     return best, decision.stopped, decision.evidence, decision.target, decision.n_pulls, decision.exact, theta, counts

@@ -8,6 +8,7 @@ import numpy as np
 from surepick.arms.protocol import ArmSet, PairForms, PairScore, Rivals
 from surepick.core.evidence import glr
 from surepick.core.linalg import Array, BoolArray, IntArray
+from surepick.core.rows import square_norms
 from surepick.testing.common import factor_of
 
 
@@ -21,7 +22,7 @@ class RowChecks:
         tolerance: relative error that answers may have.
     """
 
-    noise_std = 0.1
+    noise_std, epsilon, needs_slack = 0.1, 0.0, False
 
     def __init__(self, arms: ArmSet, twin: ArmSet, *, tolerance: float) -> None:
         self.arms, self.twin, self.tolerance = arms, twin, tolerance
@@ -42,24 +43,22 @@ class RowChecks:
 
     def _separating(self, rng: np.random.Generator) -> Array:
         """Return, of some random parameters, the one whose best row is furthest ahead, compared with the spread."""
-        best, lead = np.zeros(self.arms.dim), -1.0
-        for _ in range(200):
-            theta = rng.standard_normal(self.arms.dim)
+
+        def lead(theta: Array) -> float:
             values = self.rows @ theta
             others = values[self.groups != self.groups[np.argmax(values)]]
-            spread = float(np.ptp(values))
-            if spread > 0.0 and (float(values.max()) - float(others.max())) / spread > lead:
-                best, lead = theta / spread, (float(values.max()) - float(others.max())) / spread
-        return best
+            return float((values.max() - others.max()) / np.ptp(values))
 
-    def row_of(self, arm: Any) -> Array:
-        """Return a row by its number."""
-        row: Array = self.rows[arm]
-        return row
+        theta: Array = max(rng.standard_normal((200, self.arms.dim)), key=lead)
+        return theta / np.ptp(self.rows @ theta)
 
-    def best_of(self, theta: Array) -> int:
-        """Return the best row by brute force."""
-        return int(np.argmax(self.rows @ theta))
+    def mean_of(self, arm: int) -> float:
+        """Return the mean reward of a row."""
+        return float(self.rows[arm] @ self.theta)
+
+    def best_mean(self) -> float:
+        """Return the mean reward of the best row, by brute force."""
+        return float((self.rows @ self.theta).max())
 
     def _copies(self, arm: int) -> IntArray:
         return np.flatnonzero(self.groups == self.groups[arm])
@@ -97,7 +96,7 @@ class RowChecks:
         assert np.linalg.matrix_rank(self.rows / scale) == dim, "the rows do not span"
         for condition in (1.0, 100.0):
             factor = factor_of(dim, condition=condition, rng=np.random.default_rng(2))
-            values = np.square(self.rows @ factor).sum(axis=1)
+            values = square_norms(self.rows @ factor)
             for n in (1, 3, self.arms.n_arms):
                 index, found = self.arms.top_quadratic(factor, n)
                 n_found = min(n, self.arms.n_arms)
@@ -133,10 +132,8 @@ class RowChecks:
     def most_confusing(self) -> None:
         """Check rivals, the single rival, and the forms of all pairs."""
         for leader, theta, factors, score in self._questions():
-            gap, squares = self._forms(leader, theta, factors)
             others = self.groups != self.groups[leader]
-            expected = np.full(len(gap), np.inf)
-            expected[others] = score(gap[others], *[square[others] for square in squares])
+            gap, expected = self._scores(leader, theta, factors, score)
             for among in (None, self.some):
                 allowed = others if among is None else others & among
                 for n in (1, 4, self.arms.n_arms):
@@ -168,13 +165,12 @@ class RowChecks:
         forms: list[PairForms] = list(self.arms.pair_forms(leader, vectors, factors, self.some, lambda form: form))
         index = np.concatenate([np.empty(0, dtype=np.int64), *(form.index for form in forms)])
         assert np.array_equal(index, np.flatnonzero(self.some)), "pair_forms must visit the rows asked for, in order"
-        gaps = [self._forms(leader, vector, factors)[0] for vector in vectors]
-        squares = self._forms(leader, theta, factors)[1]
         for form in forms:
-            for got, gap in zip(form.products, gaps, strict=True):
-                assert np.allclose(got, gap[form.index], atol=1e-9 * float(np.abs(gap).max())), "a product is wrong"
-            for got, square in zip(form.squares, squares, strict=True):
-                assert np.allclose(got, square[form.index], atol=1e-9 * float(square.max())), "a square is wrong"
+            y = self.rows[leader] - self.rows[form.index]
+            for got, product in zip(form.products, [y @ vector for vector in vectors], strict=True):
+                assert np.allclose(got, product, atol=1e-9 * float(np.abs(product).max())), "a product is wrong"
+            for got, square in zip(form.squares, [square_norms(y @ factor) for factor in factors], strict=True):
+                assert np.allclose(got, square, atol=1e-9 * float(square.max())), "a square is wrong"
 
     def units(self) -> None:
         """Check that scaling theta and factors scales scores, and leaves the answers."""
@@ -188,15 +184,12 @@ class RowChecks:
 
     def extremes(self) -> None:
         """Check an estimate of zero and factors of condition number 1e8."""
-        rng = np.random.default_rng(4)
-        factor = factor_of(self.arms.dim, condition=1e8, rng=rng)
+        factor = factor_of(self.arms.dim, condition=1e8, rng=np.random.default_rng(4))
         for theta in (np.zeros(self.arms.dim), self.theta):
             leader = self.arms.best(theta)
-            gap, squares = self._forms(leader, theta, [factor])
-            others = self.groups != self.groups[leader]
             found = self.arms.most_confusing(leader, theta, [factor], _one_form)
             assert np.isfinite(found.score), f"the score is {found.score}"
-            self._close(found.score, float(_one_form(gap[others], squares[0][others]).min()), "the score")
+            self._close(found.score, self._scores(leader, theta, [factor], _one_form)[1].min(), "the score")
 
     def refusals(self) -> None:
         """Nothing beyond what the learner refuses: a row number is checked there."""
@@ -213,9 +206,13 @@ class RowChecks:
         if len(self.copied):
             yield int(self.copied[0]), theta, factors[:1], _distance
 
-    def _forms(self, leader: int, theta: Array, factors: list[Array]) -> tuple[Array, list[Array]]:
+    def _scores(self, leader: int, theta: Array, factors: list[Array], score: PairScore) -> tuple[Array, Array]:
+        """Return gap and score of every row, by brute force; copies of the leader score infinity."""
         y = self.rows[leader] - self.rows
-        return y @ theta, [np.square(y @ factor).sum(axis=1) for factor in factors]
+        gap, others = y @ theta, self.groups != self.groups[leader]
+        scores = np.full(len(y), np.inf)
+        scores[others] = score(gap[others], *[square_norms(y[others] @ factor) for factor in factors])
+        return gap, scores
 
     def _close(self, found: Any, expected: Any, what: str) -> None:
         room = self.tolerance * float(np.abs(expected).max(initial=0.0))
@@ -231,8 +228,7 @@ def _one_form(gap: Array, square: Array) -> Array:
 
 def _distance(gap: Array, square: Array) -> Array:
     """Score lowest, with 0, what must not be asked about: copies of the leader."""
-    distance: Array = np.abs(gap) + square
-    return distance
+    return np.abs(gap) + square
 
 
 def _two_forms(gap: Array, first: Array, second: Array) -> Array:

@@ -6,6 +6,7 @@ identity information per pull, so that they suit a set in any units.
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any, final
 
 import numpy as np
@@ -30,7 +31,7 @@ class VectorChecks:
 
     def __init__(self, vectors: VectorSet, twin: VectorSet, *, epsilon: float, tolerance: float) -> None:
         self.vectors, self.twin, self.epsilon, self.tolerance = vectors, twin, epsilon, tolerance
-        self.dim = vectors.dim
+        self.dim, self.needs_slack = vectors.dim, vectors.needs_slack
         first = self._round(0, 0)
         self.back = triangular(first / math.sqrt(len(first)))
         self.map = upper_inverse(self.back)
@@ -45,27 +46,24 @@ class VectorChecks:
 
     def _unit(self, direction: Array) -> Array:
         """Return a parameter of length 1 in whitened coordinates."""
-        theta: Array = self.map @ (direction / np.linalg.norm(direction))
-        return theta
+        return self.map @ (direction / np.linalg.norm(direction))
 
     def _round(self, number: int, seed: int) -> Array:
         arms = self.vectors.cycle(number, seed)
-        assert arms.ndim == 2, f"cycle({number}, {seed}) must have shape (n, {self.dim}), got {arms.shape}"
-        assert arms.shape[1] == self.dim, f"cycle({number}, {seed}) must have {self.dim} columns, got {arms.shape[1]}"
+        assert arms.shape[1:] == (self.dim,), f"cycle({number}, {seed}) must be (n, {self.dim}), got {arms.shape}"
         assert np.isfinite(arms).all(), f"cycle({number}, {seed}) must be finite"
         assert len(independent_columns(triangular(arms))) == self.dim, (
             f"the {len(arms)} arms of cycle({number}, {seed}) do not span R^{self.dim}: each round must by itself"
         )
         return arms
 
-    def row_of(self, arm: Any) -> Array:
-        """Return the features of an arm: the arm itself."""
-        row: Array = np.asarray(arm, dtype=np.float64)
-        return row
+    def mean_of(self, arm: Any) -> float:
+        """Return the mean reward of an arm."""
+        return float(np.asarray(arm, dtype=np.float64) @ self.theta)
 
-    def best_of(self, theta: Array) -> Array:
-        """Return the set's own best arm, which `best` has tested."""
-        return self.vectors.best(theta)
+    def best_mean(self) -> float:
+        """Return the mean reward of the set's own best arm, which `best` has tested."""
+        return self.mean_of(self.vectors.best(self.theta))
 
     def arms_as_written(self) -> None:
         """Check that `checked` takes the arms of rounds unchanged, and its own answers too."""
@@ -106,17 +104,13 @@ class VectorChecks:
 
     def most_confusing(self) -> None:
         """Check that the statistic is below the ratio of every arm at hand, and is attained if it says so."""
-        rng = np.random.default_rng(2)
-        for theta in self._some_thetas():
-            for condition in (1.0, 20.0, 1e3):
-                factor = self.map @ factor_of(self.dim, condition=condition, rng=rng)
-                for epsilon in self._slacks():
-                    found = self._bounded(theta, factor, epsilon)
-                    if found.is_exact:
-                        ratio = float(self._ratios(theta, factor, epsilon, found.rival[None])[0])
-                        assert math.isclose(ratio, found.value, rel_tol=self.tolerance, abs_tol=1e-12), (
-                            f"the statistic is {found.value:g} and called exact, but the rival has {ratio:g}"
-                        )
+        for theta, factor, epsilon in self._questions(self._some_thetas(), (1.0, 20.0, 1e3), seed=2):
+            found = self._bounded(theta, factor, epsilon)
+            if found.is_exact:
+                ratio = float(self._ratios(theta, factor, epsilon, found.rival[None])[0])
+                assert math.isclose(ratio, found.value, rel_tol=self.tolerance, abs_tol=1e-12), (
+                    f"the statistic is {found.value:g} and called exact, but the rival has {ratio:g}"
+                )
 
     def units(self) -> None:
         """Check how the statistic scales, and that more slack never makes it smaller."""
@@ -137,14 +131,10 @@ class VectorChecks:
 
     def extremes(self) -> None:
         """Check an estimate of zero, and factors of condition number 1e8."""
-        rng = np.random.default_rng(4)
-        for theta in (np.zeros(self.dim), *self.thetas[:4]):
-            for condition in (1.0, 1e8):
-                factor = self.map @ factor_of(self.dim, condition=condition, rng=rng)
-                for epsilon in self._slacks():
-                    found = self._bounded(theta, factor, epsilon)
-                    assert found.rival.shape == (self.dim,), "the rival must be a vector of the set"
-                    assert np.isfinite(found.rival).all(), f"the rival {found.rival} is not finite"
+        for theta, factor, epsilon in self._questions([np.zeros(self.dim), *self.thetas[:4]], (1.0, 1e8), seed=4):
+            found = self._bounded(theta, factor, epsilon)
+            assert found.rival.shape == (self.dim,), "the rival must be a vector of the set"
+            assert np.isfinite(found.rival).all(), f"the rival {found.rival} is not finite"
 
     def refusals(self) -> None:
         """Check that what is no arm is refused, and so is epsilon = 0 if the set needs slack."""
@@ -153,16 +143,25 @@ class VectorChecks:
         for wrong in ([*arm, 1.0], arm[:-1], [arm], [], holes, [math.inf, *arm[1:]], "arm", ["a"] * self.dim, None):
             must_refuse(lambda wrong=wrong: self.vectors.checked(wrong), f"checked({wrong!r})")  # type: ignore[misc]
         must_refuse(lambda: self.vectors.checked([1e6 * self.size + 1.0] * self.dim), "an arm far outside the set")
-        if self.vectors.needs_slack:
+        if self.needs_slack:
             must_refuse(lambda: self.vectors.confusion(self.theta, self.map, 0.0), "confusion with epsilon = 0")
 
     def _some_thetas(self) -> list[Array]:
         """Return random parameters, and some with zeros, under which arms may tie."""
         return [*self.thetas, *np.eye(self.dim)[:3], -np.eye(self.dim)[0]]
 
+    def _questions(
+        self, thetas: list[Array], conditions: tuple[float, ...], *, seed: int
+    ) -> Iterator[tuple[Array, Array, float]]:
+        """Yield every theta with factors of these condition numbers and every slack."""
+        rng = np.random.default_rng(seed)
+        for theta, condition in itertools.product(thetas, conditions):
+            factor = self.map @ factor_of(self.dim, condition=condition, rng=rng)
+            yield from ((theta, factor, epsilon) for epsilon in self._slacks())
+
     def _slacks(self) -> list[float]:
         slacks = [0.01 * self.epsilon, 0.3 * self.epsilon, self.epsilon, 8.0 * self.epsilon]
-        return slacks if self.vectors.needs_slack else [0.0, *slacks]
+        return slacks if self.needs_slack else [0.0, *slacks]
 
     def _bounded(self, theta: Array, factor: Array, epsilon: float) -> Confusion:
         """Return the statistic after a look at every arm at hand."""
