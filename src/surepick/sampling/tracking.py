@@ -16,7 +16,6 @@ import numpy as np
 from surepick.arms.protocol import ArmSet
 from surepick.core.design import Design
 from surepick.core.linalg import Array, IntArray, pivoted_rows
-from surepick.errors import InvalidInput
 from surepick.sampling.checks import check_range
 
 Tracking = Literal["averaged", "current"]
@@ -38,8 +37,6 @@ class Tracker:
     """
 
     def __init__(self, tracking: Tracking) -> None:
-        if tracking not in ("averaged", "current"):
-            raise InvalidInput(f"`tracking` must be 'averaged' or 'current', got {tracking!r}.")
         self.is_averaged = tracking == "averaged"
         self.n_asked = 0
         self._slot: dict[int, int] = {}
@@ -148,8 +145,6 @@ def exploration_set(arms: ArmSet, kind: ExplorationSet, pivoted: IntArray, seed:
     """
     if kind == "pivoted":
         return pivoted
-    if kind != "random":
-        raise InvalidInput(f"`exploration_set` must be 'pivoted' or 'random', got {kind!r}.")
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
     chosen = np.empty(0, dtype=np.int64)
     rows = np.empty((0, arms.dim))
