@@ -210,7 +210,7 @@ class _Game(Options):
         if rule is None or kind == "paper":
             threshold = ridge_threshold(self.name, task, ridge, self.norm_bound)
             optimism = replace(optimism, threshold=threshold)
-            rule = rule or ridge_rule(threshold, elimination=self.elimination)
+            rule = ridge_rule(threshold, elimination=self.elimination) if rule is None else rule
         usual_mix = 0.1 if rule.needs_fixed_intervals else 0.0
         setting = GameSetting(
             task,

@@ -56,9 +56,8 @@ class Rage(Options):
 
     def compose(self, task: Task) -> tuple[PhasedSampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        slack = check_range(
-            "rounding_slack", self.rounding_slack, "()", 0.0, 1.0, needed="between 0 and 1", hint="0.1 is usual"
-        )
+        needed, hint = "a number between 0 and 1", "0.1 is usual"
+        slack = check_range("rounding_slack", self.rounding_slack, "()", 0.0, 1.0, needed=needed, hint=hint)
         is_printed = self.constants == "printed"
         phases = RagePhases(task, slack, is_printed=is_printed)
         accuracy = phases.accuracy if is_printed else None

@@ -15,7 +15,7 @@ Proved: the tests that can hurt are those of the best candidate against K - 1 ot
 sum to delta (K - 1)/(2 K^2). The pulls of a phase depend on no reward of it, so a phase is planned as a whole; their
 order does not matter to the test and is an even mixture. Departures: the paper starts a phase from A = I, which biases
 the estimate; the greedy choice settles, so after `GREEDY_PULLS` pulls the rest of a phase repeats its proportions; with
-more than `MOST_FORMS` pairs of arm and difference the certified design for all pairs takes the place of the greedy
+more than `LARGEST_TABLE` pairs of arm and difference the certified design for all pairs takes the place of the greedy
 choice, which approximates it.
 
 Practical: certified designs, data of all phases kept, betting in blocks by schedule. Who has gone leaves the design at
@@ -32,7 +32,7 @@ from surepick.algorithms.options import Options
 from surepick.arms.view import Task
 from surepick.core.linalg import Array, IntArray
 from surepick.sampling.checks import check_range
-from surepick.sampling.fixed import GreedyAllocation
+from surepick.sampling.fixed import LARGEST_TABLE, GreedyAllocation
 from surepick.sampling.phases import (
     MOST_PULLS,
     Designs,
@@ -45,8 +45,6 @@ from surepick.sampling.protocol import Situation
 from surepick.stopping.phases import Phases
 from surepick.stopping.protocol import Rule
 
-MOST_FORMS = 200_000
-"""Arms times differences up to which the greedy choice is made; each of its pulls visits all of them."""
 GREEDY_PULLS = 2000
 """Greedy pulls after which a phase goes on in the proportions reached."""
 
@@ -95,7 +93,7 @@ class XYPhases:
         task, target = self._task, self._alpha * self._uncertainty
         left = candidates_left(situation, task.rivals.n_arms)
         n_pairs = len(left) * (len(left) - 1) // 2
-        if n_pairs * task.rows.n_arms > MOST_FORMS:
+        if n_pairs * task.rows.n_arms > LARGEST_TABLE:
             chosen = self._designs.next(left, is_whole=True)
             # Rounding to n whole pulls costs a factor of at most n/(n - size of the support).
             n = math.ceil(chosen.value / target)

@@ -165,8 +165,6 @@ class GreedyAllocation:
 
     def next(self) -> int:
         """Return the arm after which the worst direction is known best."""
-        if self._age >= REFRESH:
-            self._refresh()
         worst = self._worst_after()
         ties = np.flatnonzero(worst <= (1.0 + TIE) * worst.min())
         arm = int(ties[np.argmin(self.counts[ties])])
@@ -183,8 +181,8 @@ class GreedyAllocation:
 
     def _worst_after(self) -> Array:
         """Return max over y of q_y after one more pull of each arm (K,)."""
-        q, h = self._q, self._h
-        kept = np.flatnonzero(q >= (1.0 - TIE) * q.max() / (1.0 + h.max()))
+        largest, q, h = self.largest(), self._q, self._h
+        kept = np.flatnonzero(q >= (1.0 - TIE) * largest / (1.0 + h.max()))
         along = self._rows @ (self._A_inv @ self._directions[kept].T)
         worst: Array = (q[kept] - along * along / (1.0 + h)[:, None]).max(axis=1)
         return worst
