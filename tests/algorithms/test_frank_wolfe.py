@@ -28,14 +28,16 @@ def value_of(payoffs: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("shape", [(1, 4), (4, 1), (2, 2), (2, 5), (3, 3), (5, 4), (4, 7)])
-@pytest.mark.parametrize("seed", range(4))
-def test_small_games_are_played_optimally(shape: tuple[int, int], seed: int) -> None:
-    """Neither side can gain by deviating, and the value is that of the linear program."""
-    payoffs = 1e-4 * np.random.default_rng([80, seed]).standard_normal(shape)
-    z, share = play(payoffs)
-    value = value_of(payoffs * 1e4) * 1e-4
-    assert (payoffs @ z).min() == pytest.approx(value, abs=1e-10)
-    assert (share @ payoffs).max() == pytest.approx(value, abs=1e-10)
+@pytest.mark.parametrize("scale", [0.0, 1e-12, 1e-4, 1e12])
+def test_small_games_are_played_optimally(shape: tuple[int, int], scale: float) -> None:
+    """Neither side can gain by deviating, and the value is that of the linear program, in any unit."""
+    for seed in range(4):
+        plain = np.random.default_rng([80, seed]).standard_normal(shape)
+        payoffs, value = scale * plain, scale * value_of(plain)
+        z, share = play(payoffs)
+        assert (z.sum(), share.sum()) == pytest.approx((1.0, 1.0))
+        assert (payoffs @ z).min() == pytest.approx(value, rel=1e-6, abs=1e-6 * scale)
+        assert (share @ payoffs).max() == pytest.approx(value, rel=1e-6, abs=1e-6 * scale)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -51,8 +51,9 @@ class TestPlans:
     def test_rounding_keeps_the_sum_and_every_arm(self, n: int) -> None:
         """At least one pull each, off by at most one from the share beyond that."""
         proportions = Proportions(np.arange(3), np.array([0.01, 0.29, 0.7]), 1.0)
-        counts = proportions.round(n)
-        assert counts.sum() == n
+        pulls = proportions.pulls(n)
+        counts = np.bincount([pulls.next() for _ in range(pulls.n)], minlength=3)
+        assert pulls.n == n
         assert (counts >= 1).all()
         assert np.abs(counts - n * proportions.weights).max() <= 2.0
 
@@ -145,7 +146,7 @@ class TestAlba:
         for noise_std in (1.0, 0.5):
             phases = AlbaPhases(task_of(np.eye(3), delta=0.1, noise_std=noise_std), bound=1.5)
             for s in (1, 2):
-                phases.begin(np.eye(3) * 3**0.5, np.arange(3))
+                phases.begin(np.arange(3))
                 risk = 36 * 0.1 / (math.pi**4 * 4 * s**2)  # three arms are at most d: level 1 at once
                 e, c = 4 / 1.1**s, 4 * 1.5**2 / noise_std**2
                 assert phases.level == 1
@@ -159,34 +160,32 @@ class TestAlba:
         task = task_of(whiten(FiniteArms(problems.sphere(3, 10, seed=4).X)), delta=0.1)
         phases, rng = AlbaPhases(task, bound=2.0), np.random.default_rng(5)
         rows = task.arms.gather(np.arange(10))
-        phases.begin(rows, np.arange(10))
-        drawn = rng.choice(phases.support, size=50, p=phases.weights)
+        phases.begin(np.arange(10))
+        drawn = [phases.next() for _ in range(50)]
         rewards = rng.standard_normal(50)
-        for arm in drawn:
-            phases.note(rows[arm])
-        value, widths = phases.reading(rows, rows[drawn].T @ rewards)
+        best, gap, widths = phases.compared(rows, rows[drawn].T @ rewards)
         A_inv = np.linalg.inv(rows[phases.support].T @ (phases.weights[:, None] * rows[phases.support]))
         theta = A_inv @ (rows[drawn].T @ rewards) / 50
-        np.testing.assert_allclose(value, rows @ theta, atol=1e-9)
-        y, price = rows[0] - rows[7], phases.price
+        np.testing.assert_allclose(gap, (rows @ theta).max() - rows @ theta, atol=1e-9)
+        y, price = rows[best] - rows[7], phases.price
         b = 2 * 2.0 * np.abs(rows[phases.support] @ A_inv @ y).max()
         expected = (
             2.0 * math.sqrt(y @ A_inv @ y) * math.sqrt(2 * price / 50)
             + 2 * b * price / (3 * 50)
             + math.sqrt(2 * price * ((rows[drawn] @ A_inv @ y) ** 2).sum()) / 50
         )
-        assert widths.of(y[None])[0] == pytest.approx(expected, rel=1e-9)
+        assert widths[7] == pytest.approx(expected, rel=1e-9)
         assert phases.is_complete(rows[drawn].T @ rows[drawn])
         assert not phases.is_complete(rows[drawn[1:]].T @ rows[drawn[1:]])
 
     def test_arms_left_in_a_plane_are_designed_for_there(self) -> None:
         """Two arms of R^4 span two dimensions: half of the draws each, and nothing outside is needed."""
         phases = AlbaPhases(task_of(np.eye(4), delta=0.1), bound=1.0)
-        phases.begin(np.eye(4)[[1, 3]], np.array([1, 3]))
+        phases.begin(np.array([1, 3]))
         assert phases.basis.shape == (4, 2)
         assert phases.support.tolist() == [1, 3]
         np.testing.assert_allclose(phases.weights, 0.5, atol=1e-3)
-        phases.begin(np.eye(4)[[2]], np.array([2]))
+        phases.begin(np.array([2]))
         assert phases.support.tolist() == [2]
 
     @pytest.mark.parametrize("share_failing", [0.0, 0.3])

@@ -34,9 +34,9 @@ def phase_ends(problem: Problem, *, seed: int, most: int = 100_000, **options: A
 
 
 @pytest.mark.parametrize(("constants", "factor", "tests"), [("public-code", 1.0, 18), ("printed", 4.0, 9)])
-@pytest.mark.parametrize("noise_std", [1.0, 0.5])
+@pytest.mark.parametrize("noise_std", [1.0, 0.5, 0.1])
 def test_the_first_phase_has_the_published_length(constants: str, factor: float, tests: int, noise_std: float) -> None:
-    """N_1 = 8 factor^2 rho (1 + eps) log(tests/delta) noise_std^2 with rho of all pairs; on the basis rho = 2 K."""
+    """N_1 = 8 factor^2 rho (1 + eps) log(tests/delta) noise_std^2, on the basis rho = 2 K; r(eps) with little noise."""
     problem = Problem(X=BASIS.X, theta=BASIS.theta, noise_std=noise_std, name="scaled")
     _, ends = phase_ends(problem, seed=0, variant="paper", constants=constants, delta=0.1)
     white = whiten(as_arms(problem.X))

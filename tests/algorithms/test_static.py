@@ -15,7 +15,8 @@ from surepick.arms.whitening import whiten
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput, TiedArms
 from surepick.learning.learner import Learner, create_learner
-from surepick.sampling.fixed import LARGEST_TABLE, Drawn, FixedSampler, GreedyAllocation, Tracked, differences
+from surepick.sampling.fixed import LARGEST_TABLE, Drawn, FixedSampler, GreedyAllocation, differences
+from surepick.sampling.tracking import Tracker
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from surepick.stopping import Betting
@@ -96,7 +97,7 @@ def test_the_greedy_allocation_agrees_with_brute_force(kind: str) -> None:
     directions = X if kind == "arms" else np.array([a - b for a, b in combinations(X, 2)])
     if kind == "differences":
         np.testing.assert_allclose(differences(arms), directions)
-    source = GreedyAllocation(arms, directions)
+    source = GreedyAllocation(X, directions)
     A = np.zeros((3, 3))
     for arm in (0, 1, 2):
         source.note(arm)
@@ -114,7 +115,7 @@ def test_the_greedy_allocation_does_not_get_stuck_on_ties() -> None:
     """On the unit basis no single pull helps; arms pulled least come first, so counts stay within one."""
     arms = FiniteArms(np.eye(4))
     for directions in (np.eye(4), differences(arms)):
-        source = GreedyAllocation(arms, directions)
+        source = GreedyAllocation(arms.X, directions)
         for arm in range(4):
             source.note(arm)
         counts = np.bincount([source.next() for _ in range(402)], minlength=4)
@@ -185,7 +186,7 @@ def test_tracking_counts_the_starting_set() -> None:
     """The pulls of the start are part of the proportions: after n pulls no arm is off by more than the support."""
     white = whiten(FiniteArms(problems.sphere(3, 15, seed=2).X))
     design = white.design
-    sampler = FixedSampler(design.support[:3], Tracked(design), rule=Betting(), dim=3)
+    sampler = FixedSampler(design.support[:3], Tracker.of(design), rule=Betting(), dim=3)
     counts = np.bincount([sampler.next() for _ in range(500)], minlength=15)[design.support]
     assert np.abs(counts - 500 * design.weights).max() <= len(design.support)
 
@@ -193,7 +194,7 @@ def test_tracking_counts_the_starting_set() -> None:
 def test_draws_have_the_designs_frequencies() -> None:
     """Frequencies of 20,000 draws within five standard deviations of the weights."""
     design = whiten(FiniteArms(problems.sphere(3, 15, seed=2).X)).design
-    source = Drawn(design, np.random.default_rng(1))
+    source = Drawn(design.support, design.weights, np.random.default_rng(1))
     share = np.bincount([source.next() for _ in range(20_000)], minlength=15)[design.support] / 20_000
     assert (np.abs(share - design.weights) <= 5.0 * np.sqrt(design.weights / 20_000)).all()
 

@@ -172,17 +172,18 @@ def test_the_best_arm_is_found(options: dict[str, Any]) -> None:
         assert pulls > 20 or learner.decision.n_pulls == pulls
 
 
-def test_a_batch_is_spread_and_pending_asks_count() -> None:
-    """A batch follows the plan as single asks would, not one arm n times; failed asks are made up for."""
-    problem = problems.unit_basis([1.0, 0.9, 0.0])
-    learner = create_learner("track-and-stop", problem.X, delta=1e-9)
-    run(learner, problem, seed=4, most=60)
-    batch = learner.next_arms(200)
-    counts = np.bincount(batch, minlength=3)
-    assert (counts[:2] >= 40).all()
-    for arm in batch:
-        learner.fail(arm)
-    assert np.abs(np.bincount(learner.next_arms(400), minlength=3)[:2] - 200).max() <= 60
+@pytest.mark.parametrize(("tracking", "batch"), [("D", [1] * 9 + [0, 1, 0]), ("C", [1] + [0, 1] * 5 + [0])])
+def test_a_batch_makes_up_for_what_was_told_is_pending_and_failed(tracking: str, batch: list[int]) -> None:
+    """Two arms are always due equally: D-tracking evens out told and pending, C-tracking what came after its plan."""
+    learner = create_learner("track-and-stop", np.eye(2), delta=1e-9, tracking=tracking)
+    assert learner.next_arms(2) == [0, 1]
+    learner.tell(0, 1.0)
+    assert learner.next_arms(8) == [0, 1] * 4
+    for arm in [1] + [0] * 12:  # eight more results of arm 0 than were asked for
+        learner.tell(arm, 1.0 - arm)
+    learner.fail(1)
+    # Arm 0: 13 told. Arm 1: one told, three pending, one that failed and is made again first. Hence eight, then turns.
+    assert learner.next_arms(12) == batch
 
 
 def test_ruled_out_arms_are_only_explored() -> None:

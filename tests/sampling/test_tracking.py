@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from surepick.algorithms import LazyTrackAndStop
 from surepick.arms.finite import FiniteArms
 from surepick.core.design.generation import frame_of, spanning_arms
 from surepick.errors import InvalidInput
@@ -127,8 +128,6 @@ def test_random_exploration_sets_follow_the_seed() -> None:
 
 def test_unknown_kinds_are_refused() -> None:
     """A misspelt option names the choices."""
-    arms = FiniteArms(np.eye(2))
-    with pytest.raises(InvalidInput, match="'pivoted' or 'random'"):
-        exploration_set(arms, "best", np.arange(2), seed=0)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="'averaged' or 'current'"):
-        Tracker("fast")  # type: ignore[arg-type]
+    for option in ("tracking", "exploration_set"):
+        with pytest.raises(InvalidInput, match=f"`{option}` must be one of '.*', got 'best'"):
+            LazyTrackAndStop(**{option: "best"})  # type: ignore[arg-type]

@@ -6,12 +6,11 @@ Each is a class of options with a method `compose`, in a file of its own:
 """
 
 import reprlib
-from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from importlib import import_module
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
+from surepick.algorithms.options import check_kind
 from surepick.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -65,10 +64,14 @@ def names(*, vectors: bool = False) -> list[str]:
 
 def __getattr__(name: str) -> Any:
     for place in _BUILT_IN.values():
-        module, _, attribute = place.partition(":")
-        if attribute == name:
-            return getattr(import_module(f"surepick.algorithms.{module}"), attribute)
+        if place.endswith(f":{name}"):
+            return _load(place)
     raise AttributeError(f"module 'surepick.algorithms' has no attribute {name!r}")
+
+
+def _load(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(f"surepick.algorithms.{module}"), attribute)
 
 
 def _plug_ins() -> "EntryPoints":
@@ -92,43 +95,26 @@ def as_algorithm(algorithm: Any, options: dict[str, Any]) -> tuple[Any, str]:
         return algorithm, _name_of(algorithm)
     factory = _factory(algorithm)
     if is_dataclass(factory):
-        known = [field.name for field in fields(factory) if field.init]
+        known = {field.name: field.type for field in fields(factory) if field.init}
         unknown = sorted(set(options) - set(known))
         if unknown:
             raise InvalidInput(
                 f"{algorithm} has no option {', '.join(map(repr, unknown))}; its options are {', '.join(known)}."
             )
-        for field in fields(factory):
-            if field.name in options:
-                _check_kind(field.name, options[field.name], field.type)
+        for name, value in options.items():
+            check_kind(name, value, known[name])
     return factory(**options), algorithm
 
 
-def _factory(name: str) -> Callable[..., Any]:
+def _factory(name: str) -> Any:
     if name in _BUILT_IN:
-        module, _, attribute = _BUILT_IN[name].partition(":")
-        factory: Callable[..., Any] = getattr(import_module(f"surepick.algorithms.{module}"), attribute)
-        return factory
+        return _load(_BUILT_IN[name])
     found = [entry for entry in _plug_ins() if entry.name == name]
     if not found:
         raise InvalidInput(f"`algorithm` must be one of {', '.join(names())}, got {name!r}.")
-    loaded: Callable[..., Any] = found[0].load()
-    return loaded
+    return found[0].load()
 
 
 def _name_of(algorithm: Any) -> str:
     own = type(algorithm).__name__
     return next((name for name, place in _BUILT_IN.items() if place.endswith(f":{own}")), own)
-
-
-def _check_kind(option: str, value: object, annotation: Any) -> None:
-    """Refuse what would only be taken for true or false, such as "no", where True, False or a name is needed."""
-    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    named = [name for kind in kinds if get_origin(kind) is Literal for name in get_args(kind)]
-    if value is None and NoneType in kinds:
-        return
-    if bool in kinds and not isinstance(value, bool):
-        raise InvalidInput(f"`{option}` must be True or False, got {reprlib.repr(value)}.")
-    is_name = all(kind is NoneType or get_origin(kind) is Literal for kind in kinds)
-    if is_name and not isinstance(value, str):
-        raise InvalidInput(f"`{option}` must be one of {', '.join(map(repr, named))}, got {reprlib.repr(value)}.")

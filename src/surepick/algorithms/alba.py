@@ -34,12 +34,9 @@ from typing import ClassVar, final
 import numpy as np
 
 from surepick.algorithms.options import Options
-from surepick.arms.finite import FiniteArms
 from surepick.arms.protocol import RowSubset
 from surepick.arms.view import Task
 from surepick.core.block import Block
-from surepick.core.checks import check_number
-from surepick.core.design import Design
 from surepick.core.design.solve import optimal_design
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, IntArray
@@ -47,7 +44,9 @@ from surepick.core.rows import square_norms
 from surepick.core.sizes import LARGEST
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.sampling.phases import PlannedBlocks, Proportions, candidates_left, without_idle_arms
+from surepick.sampling.checks import check_range
+from surepick.sampling.fixed import Drawn
+from surepick.sampling.phases import PhasedSampler, PracticalPhases, candidates_left
 from surepick.sampling.protocol import Sampler, Situation
 from surepick.stopping.phases import EliminationState, Phase
 from surepick.stopping.protocol import Rule, Verdict
@@ -72,33 +71,24 @@ class Alba(Options):
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = self.is_paper
-        if not is_paper:
-            return PlannedBlocks(task.spanning, AlbaPlanner(task), self.times()), self.rule("betting")
+        if not self.is_paper:
+            planner = PracticalPhases(task, self.times(), WhenLevelReached(task), is_pairs=False)
+            return PhasedSampler(planner), self.rule("betting")
         if task.rivals is not task.rows:
             raise InvalidInput(
                 'alba with variant="paper" draws from the arms left and cannot be used with `candidates`; use '
                 'variant="practical".'
             )
-        phases = AlbaPhases(task, self._bound())
-        sampler = AlbaSampler(task, phases)
-        if self.stopping is not None:
-            return sampler, self.rule("betting")
-        return sampler, AlbaRule(phases=phases)
-
-    def _bound(self) -> float:
         if self.reward_bound is None:
             raise InvalidInput(
                 'alba with variant="paper" needs `reward_bound`, at least the size of every expected reward; if none '
                 'is known, use variant="practical", which needs none.'
             )
-        bound = check_number("reward_bound", self.reward_bound, needed="a bound on the size of expected rewards")
-        if not 0.0 < bound <= LARGEST:
-            raise InvalidInput(
-                f"`reward_bound` must be above 0 and at most {LARGEST:g}, got {bound}; take the largest reward to be "
-                "expected."
-            )
-        return bound
+        needed = f"above 0 and at most {LARGEST:g}"
+        hint = "take the largest reward to be expected"
+        bound = check_range("reward_bound", self.reward_bound, "(]", 0.0, LARGEST, needed=needed, hint=hint)
+        phases = AlbaPhases(task, bound)
+        return phases, AlbaRule(phases=phases) if self.is_own_rule else self.rule("betting")
 
 
 def next_level(level: int, n_left: int, dim: int) -> int:
@@ -110,49 +100,69 @@ def next_level(level: int, n_left: int, dim: int) -> int:
 
 
 @final
-class AlbaPhases:
-    """Where the paper's algorithm stands: sampler and rule share it, and a copy of both shares one copy.
+class WhenLevelReached:
+    """Ends a practical phase: the goal of a level is reached."""
 
-    The sampler begins phases and draws, the rule reads what was drawn when the phase is over.
+    def __init__(self, task: Task) -> None:
+        self._level, self._dim = -1, task.rows.dim
+
+    def __call__(self, n_pulls: int, left: IntArray, value: float, /) -> bool:
+        """Return whether those left are few enough for another level."""
+        before, self._level = self._level, next_level(max(self._level, 0), len(left), self._dim)
+        return self._level != before
+
+
+@final
+class AlbaPhases(Sampler):
+    """The paper's phases, one interval each, of independent draws.
+
+    The rule reads what was drawn when a phase is over, so it shares this object, and a copy of both shares one copy.
     """
 
     def __init__(self, task: Task, bound: float) -> None:
-        self.bound, self.noise_std = bound, task.noise_std
-        self._delta, self._dim = task.delta, task.rows.dim
+        self._task, self._bound = task, bound
+        self._rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(5,)))
         self.level, self.phase, self.n_at_level = -1, 0, 0
-        self.basis = np.eye(self._dim)
-        self.support, self.weights = np.empty(0, dtype=np.int64), np.empty(0)
-        self.rows = np.empty((0, self._dim))  # of the support, in the basis
-        self.n_drawn = 0
-        self.information = np.zeros((self._dim, self._dim))
 
-    def begin(self, left: Array, index: IntArray) -> None:
-        """Begin the next phase for the arms left (m, d), whose row numbers are `index`."""
-        level = next_level(max(self.level, 0), len(left), self._dim)
+    def open(self, situation: Situation) -> int:
+        """Begin the next phase for the arms left."""
+        self.begin(candidates_left(situation, self._task.rows.n_arms))
+        return self.n_pulls
+
+    def begin(self, left: IntArray) -> None:
+        """Begin the next phase for the arms with these row numbers."""
+        arms = self._task.rows
+        level = next_level(max(self.level, 0), len(left), arms.dim)
         if level != self.level:
             self.level, self.phase, self.n_at_level = level, 0, len(left)
         self.phase += 1
-        sizes, axes = np.linalg.svd(left, full_matrices=False)[1:]
+        rows = arms.gather(left)
+        sizes, axes = np.linalg.svd(rows, full_matrices=False)[1:]
         self.basis = axes[sizes > SPAN_TOL * sizes[0]].T
-        inside = left @ self.basis
+        inside = rows @ self.basis
         if self.basis.shape[1] == 1:
             longest = int(np.argmax(np.abs(inside[:, 0])))  # a design in one dimension: the longest arm
             support, self.weights = np.array([longest]), np.ones(1)
         else:
             design = optimal_design(RowSubset(inside), tol=1e-3)
             support, self.weights = design.support, design.weights
-        self.support, self.rows = index[support], inside[support]
-        self.n_drawn, self.information = 0, np.zeros((self._dim, self._dim))
+        self.support, self._inside = left[support], inside[support]
+        self._rows = dict(zip(self.support.tolist(), arms.gather(self.support), strict=True))
+        self._draws = Drawn(self.support, self.weights, self._rng)
+        self._n_drawn, self._information = 0, np.zeros((arms.dim, arms.dim))
 
-    def note(self, x: Array) -> None:
-        """Take note that an arm with these features was drawn."""
-        self.n_drawn += 1
-        self.information += x[:, None] * x
+    def next(self) -> int:
+        """Draw an arm; beyond the phase's length too."""
+        arm = self._draws.next()
+        x = self._rows[arm]
+        self._n_drawn += 1
+        self._information += x[:, None] * x
+        return arm
 
     @property
     def risk(self) -> float:
         """delta_s."""
-        return 36.0 * self._delta / (math.pi**2 * (self.level + 1) * self.phase) ** 2
+        return 36.0 * self._task.delta / (math.pi**2 * (self.level + 1) * self.phase) ** 2
 
     @property
     def price(self) -> float:
@@ -162,73 +172,30 @@ class AlbaPhases:
     @property
     def n_pulls(self) -> int:
         """n_s."""
-        accuracy = 4.0 / 1.1**self.phase
-        c = max(4.0 * (self.bound / self.noise_std) ** 2, 3.0)
-        factor = 4.0 * c * (2.0 + (6.0 + accuracy) * self.basis.shape[1]) / accuracy**2
+        accuracy, dim = 4.0 / 1.1**self.phase, len(self.basis.T)
+        c = max(4.0 * (self._bound / self._task.noise_std) ** 2, 3.0)
+        factor = 4.0 * c * (2.0 + (6.0 + accuracy) * dim) / accuracy**2
         return math.ceil(factor * math.log(2.5 * self.n_at_level**2 / self.risk))
 
     def is_complete(self, information: Array) -> bool:
         """Return whether results with this information are all that was drawn."""
-        missing = np.trace(self.information) - np.trace(information)
-        return self.n_drawn > 0 and bool(missing <= SAME * np.trace(self.information))
+        missing = np.trace(self._information) - np.trace(information)
+        return self._n_drawn > 0 and bool(missing <= SAME * np.trace(self._information))
 
-    def reading(self, Z: Array, moments: Array) -> tuple[Array, "AlbaWidths"]:
-        """Return theta'z of rows Z (m, d) by the paper's estimate, and the widths of their differences."""
-        A_inv: Array = np.linalg.inv(self.rows.T @ (self.weights[:, None] * self.rows)).astype(np.float64, copy=False)
-        inside = Z @ self.basis
-        theta = A_inv @ (self.basis.T @ moments) / self.n_drawn
-        information = self.basis.T @ self.information @ self.basis
-        return inside @ theta, AlbaWidths(self, A_inv, information)
-
-
-@final
-class AlbaWidths:
-    """Widths of differences y for one phase, see the module."""
-
-    def __init__(self, phases: AlbaPhases, A_inv: Array, information: Array) -> None:
-        self._phases, self._A_inv, self._information = phases, A_inv, information
-
-    def of(self, Y: Array) -> Array:
-        """Return the widths of the rows of Y (m, d)."""
-        phases, price, n = self._phases, self._phases.price, self._phases.n_drawn
-        y = Y @ phases.basis
-        u = y @ self._A_inv
-        largest = np.abs(u @ phases.rows.T).max(axis=1)
+    def compared(self, Z: Array, moments: Array) -> tuple[int, Array, Array]:
+        """Return the best of the rows Z (m, d) by the paper's estimate, its lead over all (m,), and the widths (m,)."""
+        A_inv = np.linalg.inv(self._inside.T @ (self.weights[:, None] * self._inside))
+        n, price = self._n_drawn, self.price
+        value = Z @ self.basis @ (A_inv @ (self.basis.T @ moments) / n)
+        best = int(np.argmax(value))
+        y = (Z[best] - Z) @ self.basis
+        u = y @ A_inv
+        largest = np.abs(u @ self._inside.T).max(axis=1)
         norm = np.sqrt(np.maximum(np.einsum("ij,ij->i", u, y), 0.0))
-        noise = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", u, self._information, u), 0.0))
-        design = phases.bound * (norm * math.sqrt(2.0 * price / n) + 4.0 * largest * price / (3.0 * n))
-        widths: Array = design + phases.noise_std * noise * math.sqrt(2.0 * price) / n
-        return widths
-
-
-@final
-class AlbaSampler:
-    """The paper's phases: one interval each, of independent draws."""
-
-    def __init__(self, task: Task, phases: AlbaPhases) -> None:
-        self._task, self._phases = task, phases
-        self._rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(5,)))
-        self._white = np.empty((0, task.rows.dim))
-        self._edges = np.empty(0)
-
-    def open(self, situation: Situation) -> int:
-        """Begin the next phase for the arms left."""
-        left = candidates_left(situation, self._task.rivals.n_arms)
-        self._phases.begin(self._task.rivals.gather(left), left)
-        self._white = self._task.rows.gather(self._phases.support)
-        self._edges = np.cumsum(self._phases.weights)
-        return self._phases.n_pulls
-
-    def next(self) -> int:
-        """Draw an arm; beyond the phase's length too."""
-        slot = int(np.searchsorted(self._edges, self._rng.random() * self._edges[-1], side="right"))
-        slot = min(slot, len(self._edges) - 1)
-        self._phases.note(self._white[slot])
-        return int(self._phases.support[slot])
-
-    def pulls_per_nat(self) -> float:
-        """Return inf: the design is for values, not for what separates them."""
-        return math.inf
+        information = self.basis.T @ self._information @ self.basis
+        noise = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", u, information, u), 0.0))
+        design = self._bound * (norm * math.sqrt(2.0 * price / n) + 4.0 * largest * price / (3.0 * n))
+        return best, value[best] - value, design + self._task.noise_std * noise * math.sqrt(2.0 * price) / n
 
 
 @final
@@ -258,7 +225,8 @@ class AlbaState(EliminationState):
         """Reject what the phase's own results reject."""
         left, epsilon, candidates = self.left, self.task.epsilon, self.task.rivals
         Z = candidates.gather(left)
-        best, gap, width = self._compared(Z, block)
+        is_complete = self._phases.is_complete(block.A)
+        best, gap, width = self._phases.compared(Z, block.moments) if is_complete else self._by_least_squares(Z, block)
         others = ~np.isin(left, candidates.copies(int(left[best])))
         self._alive[left[others & (gap > width)]] = False
         self._lead = float(np.min(((gap + epsilon) / np.maximum(width, 1e-180))[others], initial=1e300))
@@ -267,48 +235,15 @@ class AlbaState(EliminationState):
             self._answer = int(left[best])
         return self.exact(estimate)
 
-    def _compared(self, Z: Array, block: Block) -> tuple[int, Array, Array]:
-        """Return the best of the rows Z by the phase, by how much it leads the others (m,), and the widths (m,)."""
-        if self._phases.is_complete(block.A):
-            value, widths = self._phases.reading(Z, block.moments)
-            best = int(np.argmax(value))
-            return best, value[best] - value, widths.of(Z[best] - Z)
+    def _by_least_squares(self, Z: Array, block: Block) -> tuple[int, Array, Array]:
+        """Return what `AlbaPhases.compared` does where pulls failed, from the phase's own information."""
         phase = Phase(Z, block)
         best = int(np.argmax(phase.value))
         norm = np.sqrt(square_norms(phase.scaled[best] - phase.scaled))
-        width = self._phases.noise_std * math.sqrt(2.0 * self._phases.price) * norm
+        width = self.task.noise_std * math.sqrt(2.0 * self._phases.price) * norm
         seen = phase.comparable(np.array([best]), np.arange(len(Z)))[0]
         return best, phase.value[best] - phase.value, np.where(seen, width, np.inf)
 
     def exact(self, estimate: LeastSquares) -> Verdict:
         """Say where things stand after the last phase: by how many widths the leader leads at least."""
         return replace(self.verdict(estimate, self._lead, 1.0), unit="widths")
-
-
-@final
-class AlbaPlanner:
-    """The practical levels: a design for the values of the candidates left, renewed when a level begins."""
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._level = -1
-        self._design: Design | None = None
-        self._proportions: Proportions | None = None
-
-    def plan(self, situation: Situation) -> Proportions:
-        """Return the design in force."""
-        task = self._task
-        left = candidates_left(situation, task.rivals.n_arms)
-        level = next_level(max(self._level, 0), len(left), task.rows.dim)
-        if self._proportions is None or level != self._level:
-            self._level = level
-            rows = task.rivals.gather(left)
-            self._design = optimal_design(
-                task.rows, FiniteArms.rows_only(rows, least=1), tol=1e-2, warm_start=self._design
-            )
-            self._proportions = without_idle_arms(self._design, task.rows, rows, is_pairs=False)
-        return self._proportions
-
-    def pulls_per_nat(self) -> float:
-        """Return inf: the design is for values, not for what separates them."""
-        return math.inf

@@ -32,22 +32,20 @@ from surepick.algorithms.options import Options
 from surepick.arms.loss import largest_loss_bound
 from surepick.arms.protocol import RowSubset
 from surepick.arms.view import Task
-from surepick.core.checks import check_number
 from surepick.core.design import Design
-from surepick.core.design.pairs import pairwise_design
 from surepick.core.design.solve import optimal_design
-from surepick.core.linalg import Array, BoolArray, IntArray, cholesky, solve_lower
+from surepick.core.linalg import Array, BoolArray, cholesky, solve_lower
 from surepick.core.rows import square_norms
-from surepick.errors import InvalidInput
-from surepick.sampling.phases import EvenlySpread, Proportions, proportions_of, without_idle_arms
+from surepick.sampling.checks import check_range
+from surepick.sampling.phases import TOL, Designs, EvenlySpread, PhasedSampler, Proportions, without_idle_arms
 from surepick.sampling.protocol import Sampler, Situation
 from surepick.sampling.schedules import Schedule
 from surepick.sampling.tracking import Tracker
 from surepick.stopping.protocol import Rule
 from surepick.stopping.verification import Course, Verification
 
-TOL = 1e-2
 G_MIX = 0.1
+"""Share of the G-optimal design while a practical run explores."""
 
 
 @final
@@ -63,15 +61,13 @@ class ExploreVerify(Options):
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = self.is_paper
-        risk = check_number("exploration_risk", self.exploration_risk, needed="a risk strictly between 0 and 1")
-        if not 0.0 < risk < 1.0:
-            raise InvalidInput(f"`exploration_risk` must be strictly between 0 and 1, got {risk}; 0.1 is usual.")
-        decider = None if self.is_own_rule else self.rule("betting")
-        if decider is not None and not is_paper:
-            return PracticalSampler(task, task.spanning, self.times(), risk), decider
+        needed, hint = "a risk strictly between 0 and 1", "0.1 is usual"
+        risk = check_range("exploration_risk", self.exploration_risk, "()", 0.0, 1.0, needed=needed, hint=hint)
+        if not self.is_paper:
+            return PracticalSampler(task, self.times(), risk), self.rule("betting")
         course = Course(task, exploration_risk=risk)
-        return RoundSampler(task, course, risk), Verification(course=course, decider=decider)
+        decider = None if self.is_own_rule else self.rule("betting")
+        return PhasedSampler(Rounds(task, course, risk)), Verification(course=course, decider=decider)
 
 
 def scaled_directions(
@@ -96,64 +92,50 @@ def scaled_directions(
 
 
 @final
-class RoundSampler:
+class Rounds:
     """The rounds of exploration and verification: one interval per phase, one per verification."""
 
     def __init__(self, task: Task, course: Course, risk: float) -> None:
         self._task, self._course = task, course
         self._caution = math.sqrt(2.0 * math.log(task.rivals.n_arms / risk))
-        self._pulls: EvenlySpread | None = None
-        self._per_nat = math.inf
         self._n_verified = 0
 
-    def open(self, situation: Situation) -> int:
+    def plan(self, situation: Situation) -> EvenlySpread:
         """Plan what the course says comes next."""
-        proportions, n = (
-            self._exploration(situation) if self._course.stage == "explore" else self._verification(situation)
-        )
-        # Rounding to n whole pulls costs a factor of at most n/(n - arms used).
-        self._pulls = EvenlySpread(proportions.arms, proportions.round(math.ceil(n) + len(proportions.arms)))
-        return self._pulls.n
+        return self._exploration(situation) if self._course.stage == "explore" else self._verification(situation)
 
-    def _exploration(self, situation: Situation) -> tuple[Proportions, float]:
+    def _exploration(self, situation: Situation) -> EvenlySpread:
         task, course = self._task, self._course
-        self._per_nat = math.inf
-        rows = task.rivals.gather(course.explored.left)
-        design = pairwise_design(task.rows, rows, tol=TOL)
         # Before there is an estimate the arms pulled must span, needed for the differences or not.
-        is_first = situation.theta is None
-        chosen = proportions_of(design) if is_first else without_idle_arms(design, task.rows, rows, is_pairs=True)
-        return chosen, 2.0 * task.noise_std**2 * 4.0**course.phase * chosen.value * course.exploration_price()
+        chosen = Designs(task).next(course.explored.left, is_whole=situation.theta is None)
+        n = 2.0 * task.noise_std**2 * 4.0**course.phase * chosen.value * course.exploration_price()
+        return chosen.pulls(_rounded_up(n, chosen))
 
-    def _verification(self, situation: Situation) -> tuple[Proportions, float]:
+    def _verification(self, situation: Situation) -> EvenlySpread:
         task, course = self._task, self._course
         assert course.answer is not None
         rows = scaled_directions(task, course.answer, situation, None, self._caution)
         design = optimal_design(task.rows, RowSubset(rows), tol=TOL)
         chosen = without_idle_arms(design, task.rows, rows, is_pairs=False)
-        self._per_nat = 2.0 * chosen.value
         # Doubled with every verification: after a failed one the gaps were too optimistic.
         factor = task.noise_std**2 * 2.0**self._n_verified
         self._n_verified += 1
-        return chosen, factor * chosen.value * (math.sqrt(2.0 * course.price) + self._caution) ** 2
+        n = factor * chosen.value * (math.sqrt(2.0 * course.price) + self._caution) ** 2
+        return chosen.pulls(_rounded_up(n, chosen), pulls_per_nat=2.0 * chosen.value)
 
-    def next(self) -> int:
-        """Return the next arm of the interval; beyond its end, in the same proportions."""
-        assert self._pulls is not None
-        return self._pulls.next()
 
-    def pulls_per_nat(self) -> float:
-        """Return the cost of a verification, inf while exploring."""
-        return self._per_nat
+def _rounded_up(n: float, chosen: Proportions) -> int:
+    # Rounding to n whole pulls costs a factor of at most n/(n - arms used).
+    return math.ceil(n) + len(chosen.arms)
 
 
 @final
 class PracticalSampler:
     """Blocks that follow the design for the leader: renewed each time while it is in doubt, then kept."""
 
-    def __init__(self, task: Task, start: IntArray, schedule: Schedule, risk: float) -> None:
-        self._task, self._start, self._schedule, self._risk = task, start.tolist(), schedule, risk
-        self._tracker = Tracker("averaged")
+    def __init__(self, task: Task, schedule: Schedule, risk: float) -> None:
+        self._task, self._schedule, self._risk = task, schedule, risk
+        self._tracker = Tracker.of(task.rows.design)
         self._waiting: list[int] = []
         self._design: Design | None = None
         self._verified: int | None = None
@@ -163,38 +145,21 @@ class PracticalSampler:
     def open(self, situation: Situation) -> int:
         """Decide between exploration and verification, and plan a block."""
         t = situation.n_pulls
-        if situation.theta is None:
-            self._waiting = list(self._start)
-            g_optimal = self._task.rows.design
-            self._tracker.retarget(g_optimal.support, g_optimal.weights)
+        self._waiting = self._task.spanning.tolist() if situation.theta is None else []
+        if self._waiting:
             return len(self._waiting)
-        self._waiting = []
         if situation.leader != self._verified or t >= self._renew_at:
             self._plan(situation)
         return max(self._schedule.next_after(t) - t, self._task.rows.dim)
 
     def _plan(self, situation: Situation) -> None:
-        task = self._task
-        assert situation.leader is not None
-        rows = scaled_directions(task, situation.leader, situation, situation.alive)
+        task, leader = self._task, situation.leader
+        assert leader is not None
+        assert situation.theta is not None
+        rows = scaled_directions(task, leader, situation, situation.alive)
         if not len(rows):
             return  # nobody is left to be separated from: the design in force stays
         self._design = optimal_design(task.rows, RowSubset(rows), tol=TOL, warm_start=self._design)
-        if self._is_probably_right(situation, situation.leader):
-            self._verified, self._renew_at = situation.leader, 2 * situation.n_pulls
-            self._tracker.retarget(self._design.support, self._design.weights)
-            return
-        self._verified = None
-        g_optimal = task.rows.design
-        support = np.union1d(self._design.support, g_optimal.support)
-        weights = np.zeros(len(support))
-        weights[np.searchsorted(support, self._design.support)] = (1.0 - G_MIX) * self._design.weights
-        weights[np.searchsorted(support, g_optimal.support)] += G_MIX * g_optimal.weights
-        self._tracker.retarget(support, weights)
-
-    def _is_probably_right(self, situation: Situation, leader: int) -> bool:
-        task = self._task
-        assert situation.theta is not None
         bound = largest_loss_bound(
             task.rivals,
             leader,
@@ -204,7 +169,17 @@ class PracticalSampler:
             noise_std=task.noise_std,
             among=situation.alive,
         )[1]
-        return bound <= task.epsilon
+        self._verified, self._renew_at = (leader, 2 * situation.n_pulls) if bound <= task.epsilon else (None, 0)
+        share, parts = self._g_share, (self._design, task.rows.design)
+        self._tracker.retarget(
+            np.concatenate([design.support for design in parts]),
+            np.concatenate([(1.0 - share) * parts[0].weights, share * parts[1].weights]),
+        )
+
+    @property
+    def _g_share(self) -> float:
+        """Share of the G-optimal design."""
+        return G_MIX if self._verified is None else 0.0
 
     def next(self) -> int:
         """Return the next arm."""
@@ -216,6 +191,4 @@ class PracticalSampler:
 
     def pulls_per_nat(self) -> float:
         """Return T* at the cautious gaps, over the share of pulls that follows its design."""
-        if self._design is None:
-            return math.inf
-        return 2.0 * self._design.value / (1.0 if self._verified is not None else 1.0 - G_MIX)
+        return math.inf if self._design is None else 2.0 * self._design.value / (1.0 - self._g_share)

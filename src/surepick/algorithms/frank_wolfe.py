@@ -38,7 +38,7 @@ from surepick.arms.view import Task
 from surepick.core.linalg import Array, IntArray, cholesky, solve_cholesky
 from surepick.errors import SurepickError
 from surepick.sampling.alternatives import Alternatives, Rows
-from surepick.sampling.choosers import Asked, StartThenChoose
+from surepick.sampling.choosers import Chooser, StartThenChoose
 from surepick.sampling.protocol import Situation
 from surepick.stopping.protocol import Rule
 
@@ -55,15 +55,12 @@ class FrankWolfe(Options):
 
     def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = self.is_paper
-        start = np.arange(task.rows.n_arms) if is_paper else task.spanning
-        rule = self.rule("heuristic" if is_paper else "evidence")
-        chooser = FrankWolfeChooser(task, start)
-        return StartThenChoose(start, chooser, rule=rule, schedule=self.schedule, dim=task.arms.dim), rule
+        chooser = FrankWolfeChooser(task, self.first_arms(task))
+        return self.one_by_one(task, chooser, self.rule("heuristic" if self.is_paper else "evidence"))
 
 
 @final
-class FrankWolfeChooser:
+class FrankWolfeChooser(Chooser):
     """The target and its tracking; in a batch the estimate stays and the target moves on.
 
     Args:
@@ -72,11 +69,9 @@ class FrankWolfeChooser:
     """
 
     def __init__(self, task: Task, explored: IntArray) -> None:
-        self._task, self._explored = task, explored
+        super().__init__(task)
+        self._explored = explored
         self._rows, self._alternatives = Rows(task.rows), Alternatives(task.rivals)
-        self._asked = Asked(task.rows)
-        self._situation: Situation | None = None
-        self._counts = np.zeros(task.rows.n_arms)
         self._mass: Array | None = None  # t x(t): the sum of all z so far
         self._t = 0
         self._V = np.zeros((task.rows.dim, task.rows.dim))  # t A(x), so that z adds A(z)
@@ -85,16 +80,14 @@ class FrankWolfeChooser:
 
     def look(self, situation: Situation) -> None:
         """Take in the results so far."""
-        self._situation = situation
-        self._asked.renew(situation)
-        self._counts = self._asked.counts(self._task.rows.n_arms)
+        super().look(situation)
         if self._mass is None:
             # What was pulled first is on target: x(K) is uniform after every arm was pulled once.
-            self._mass, self._t = self._counts.copy(), round(self._counts.sum())
+            self._mass, self._t = self._asked.counts.copy(), round(self._asked.counts.sum())
             self._V = self._asked.A.copy()
             self._refresh()
 
-    def choose(self) -> int:
+    def pick(self) -> int:
         """Return the arm furthest behind its target after one more step."""
         assert self._mass is not None
         self._t += 1
@@ -102,29 +95,23 @@ class FrankWolfeChooser:
         self._mass[support] += z
         self._add(support, z)
         due = np.flatnonzero(self._mass)
-        counts = self._counts[due]
-        with np.errstate(divide="ignore"):
-            arm = int(due[np.argmax(self._mass[due] / counts)])  # never pulled but wanted: infinitely far behind
-        self._counts[arm] += 1.0
-        return arm
+        with np.errstate(divide="ignore"):  # never pulled but wanted: infinitely far behind
+            return int(due[np.argmax(self._mass[due] / self._asked.counts[due])])
 
     def _step(self) -> tuple[IntArray, Array]:
         """Return z: its support and weights."""
-        situation, explored = self._situation, self._explored
-        assert situation is not None
-        assert situation.theta is not None
-        assert situation.leader is not None
-        uniform = np.full(len(explored), 1.0 / len(explored))
+        explored, leader = self._explored, self._leader
+        uniform = explored, np.full(len(explored), 1.0 / len(explored))
         if is_square(self._t // len(explored)):
-            return explored, uniform
+            return uniform
         t = self._t - 1  # the sum of the target so far: with t V for V the costs are t f_j
-        gap, costs = self._alternatives.costs(situation.leader, situation.theta, self._V_inv, situation.alive)
+        gap, costs = self._alternatives.costs(leader, self._theta, self._V_inv, self._alive)
         least = float(costs.min())
         if not 0.0 < least < math.inf:
-            return explored, uniform
+            return uniform
         slack = t * self._t**-0.9 / len(explored) * self._task.noise_std**2
         close = np.flatnonzero(costs < least + slack)
-        y = self._alternatives.differences(situation.leader, close)
+        y = self._alternatives.differences(leader, close)
         # The gradient is (a_k'u_j)^2; the factor t cancels in a'V^-1 y / y'V^-1 y = 2 cost a'V^-1 y / gap^2.
         u = y.dot(self._V_inv) * (math.sqrt(2.0) * costs[close] / gap[close])[:, None]
         if len(close) == 1:
@@ -133,7 +120,7 @@ class FrankWolfeChooser:
         return Game(self._rows, u, costs[close] / t).solve(int(np.argmin(costs[close])))
 
     def _add(self, support: IntArray, z: Array) -> None:
-        rows = self._rows.kept[support] if self._rows.kept is not None else self._task.rows.gather(support)
+        rows = self._rows.gather(support)
         self._V += (rows.T * z).dot(rows)
         self._n_updates += len(support)
         if len(support) > len(self._V):
@@ -179,7 +166,7 @@ class Game:
             is_new = arm not in self._cols
             if is_new:
                 self._cols.append(arm)
-                self._gains.append(self._gains_of(arm))
+                self._gains.append(self._u.dot(self._rows.gather([arm])[0]) ** 2)
                 z = np.append(z, 0.0) if len(z) else np.ones(1)
             payoffs = np.array(self._gains).T - self._f[:, None]
             left = payoffs.dot(z)
@@ -208,23 +195,12 @@ class Game:
         arm = int(np.argmax(total))
         return arm, float(total[arm]) - float(share.dot(self._f[rivals]))
 
-    def _gains_of(self, arm: int) -> Array:
-        kept = self._rows.kept
-        x = self._rows.arms.gather([arm])[0] if kept is None else kept[arm]
-        along = self._u.dot(x)
-        gains: Array = along * along
-        return gains
-
 
 def play(payoffs: Array) -> tuple[Array, Array]:
     """Return optimal mixtures of a matrix game: over columns for the one who wants much, over rows for the other."""
     n, m = payoffs.shape
-    if m == 1:
-        return np.ones(1), np.eye(n)[int(np.argmin(payoffs[:, 0]))]
-    if n == 1:
-        return np.eye(m)[int(np.argmax(payoffs[0]))], np.ones(1)
     low, high = payoffs.min(axis=0), payoffs.max(axis=1)
-    if low.max() == high.min():  # a saddle point
+    if low.max() == high.min():  # a saddle point; a side without a choice has one
         return np.eye(m)[int(np.argmax(low))], np.eye(n)[int(np.argmin(high))]
     if abs(n - m) <= 1 and (answer := _even_play(payoffs)) is not None:
         return answer

@@ -41,8 +41,7 @@ above with `norm_bound` for M; or a spanning set, no optimism, forced exploratio
 game count for no pair (public code starts from one made-up pull of every pair).
 """
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
@@ -50,11 +49,10 @@ import numpy as np
 from surepick.algorithms.options import Options
 from surepick.arms.view import Task
 from surepick.core.estimate import RidgeEstimate
-from surepick.core.linalg import Array, BoolArray, cholesky, solve_cholesky
-from surepick.core.thresholds import RidgeThreshold
+from surepick.core.linalg import Array, cholesky, solve_cholesky
 from surepick.errors import InvalidInput
 from surepick.sampling.alternatives import Alternatives, Rows
-from surepick.sampling.choosers import Asked, Chooser, Exploration, StartThenChoose
+from surepick.sampling.choosers import Chooser, StartThenChoose
 from surepick.sampling.games import AdaHedge, Optimism, OptimismKind, check_ridge, ridge_rule, ridge_threshold
 from surepick.sampling.protocol import Situation
 from surepick.sampling.tracking import check_share
@@ -66,8 +64,124 @@ JITTER = 1e-6
 MOST_PAIRS = 90_000
 
 
+class GameSetting(NamedTuple):
+    """What a player needs to know."""
+
+    task: Task
+    optimism: Optimism
+    ridge: float
+    is_ridge: bool
+    """Whether to read the ridge estimate, as the paper's rule does."""
+    floor: float
+    g_mix: float
+
+
+class _Player(Chooser):
+    """What both players share: the estimate, nature's reply, and optimistic gains."""
+
+    def __init__(self, setting: GameSetting, *, g_mix: float) -> None:
+        task, self._optimism, self._is_ridge = setting.task, setting.optimism, setting.is_ridge
+        ridge = None if self._optimism.kind == "none" else setting.ridge * task.rows.metric()
+        super().__init__(task, floor=setting.floor, g_mix=g_mix, ridge=ridge)
+        self._rows, self._alternatives = Rows(task.rows), Alternatives(task.rivals)
+
+    def look(self, situation: Situation) -> None:
+        """Take in the results so far."""
+        super().look(situation)
+        if self._is_ridge:
+            self._theta = RidgeEstimate(situation.estimate).theta
+
+    def along(self, w: Array) -> Array:
+        """Return (theta - lambda)'a_k (K,), lambda nature's reply to proportions w (sum 1, or all 0)."""
+        dim = self._task.arms.dim
+        # In whitened coordinates the G-optimal design has information I.
+        A = JITTER * np.eye(dim)
+        if w.any():
+            A += (1.0 - JITTER) * self._rows.information(w)
+        A_inv = solve_cholesky(cholesky(A), np.eye(dim))
+        found = self._alternatives.closest(self._leader, self._theta, A_inv, self._alive)
+        if found is None or not found.gap > 0.0:
+            return np.zeros(len(w))
+        # theta - lambda = (gap / q) A^-1 y, and gap / q = 2 cost / gap.
+        return self._rows.times(A_inv.dot(found.y) * (2.0 * found.cost / found.gap))
+
+    def gains(self, along: Array) -> Array:
+        """Return the optimistic gains (K,) of arms with these (theta - lambda)'a_k."""
+        width = np.zeros(0)
+        if self._optimism.kind != "none":
+            width = np.sqrt(np.maximum(self._rows.squares(self._asked.A_inv), 0.0))
+        return self._optimism.gains(along, width, self._asked.n, self._task.arms.dim)
+
+
+@final
+class LinGameChooser(_Player):
+    """Rounds of the game; in a batch the estimate stays and the learners move on."""
+
+    def __init__(self, setting: GameSetting) -> None:
+        super().__init__(setting, g_mix=0.0)
+        self._g_mix = setting.g_mix
+        self._learners: dict[int, AdaHedge] = {}
+        self._wanted: Array | None = None  # W: what all proportions so far add up to
+
+    def look(self, situation: Situation) -> None:
+        """Take in the results so far."""
+        super().look(situation)
+        if self._wanted is None:
+            self._wanted = self._asked.counts.copy()  # what was pulled first was wanted, or tracking would catch up
+
+    def choose(self) -> int:
+        """Play a round and return the arm furthest behind, unless another must be explored."""
+        assert self._wanted is not None
+        learner = self._learners.setdefault(self._leader, AdaHedge(len(self._wanted)))
+        w = learner.weights
+        learner.feed(-0.5 * self.gains(self.along(w)))
+        self._wanted += (1.0 - self._g_mix) * w
+        if self._g_mix > 0.0:
+            design = self._task.rows.design
+            self._wanted[design.support] += self._g_mix * design.weights
+        return super().choose()
+
+    def pick(self) -> int:
+        """Return the arm furthest behind."""
+        assert self._wanted is not None
+        return int(np.argmin(np.where(self._wanted > 0.0, self._asked.counts - self._wanted, np.inf)))
+
+
+@final
+class LinGameCChooser(_Player):
+    """Rounds of the game over pairs; in a batch the estimate stays and the learner moves on."""
+
+    def __init__(self, setting: GameSetting) -> None:
+        super().__init__(setting, g_mix=setting.g_mix)
+        self._shape = self._task.rivals.n_arms, self._task.rows.n_arms
+        n_pairs = self._shape[0] * self._shape[1]
+        if n_pairs > MOST_PAIRS:
+            raise InvalidInput(
+                f"lingame-c keeps a weight for every pair of an answer and an arm, at most {MOST_PAIRS} "
+                f"(300 arms), got {n_pairs}; use lingame, which keeps one per arm."
+            )
+        self._learner = AdaHedge(n_pairs)
+        self._behind = np.zeros(self._shape)  # N - W over pairs
+
+    def pick(self) -> int:
+        """Play a round and return the arm of the pair furthest behind."""
+        w = self._learner.weights.reshape(self._shape)
+        self._learner.feed(-0.5 * self._pair_gains(w).ravel())
+        self._behind -= w
+        answer, arm = divmod(int(np.argmin(self._behind)), self._shape[1])
+        self._behind[answer, arm] += 1.0
+        return arm
+
+    def _pair_gains(self, w: Array) -> Array:
+        """Return the gains (I, K) of all pairs against nature's replies to w; of other answers the bonus alone."""
+        row, total = w[self._leader], float(w[self._leader].sum())
+        gains = np.tile(self.gains(np.zeros(len(row))), (self._shape[0], 1))
+        gains[self._leader] = self.gains(self.along(row / total if total > 0.0 else row))
+        return gains
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Game(Options, ABC):
+class _Game(Options):
     """Options of both games, beside those that all algorithms share; None stands for the variant's own choice.
 
     Args:
@@ -85,36 +199,28 @@ class _Game(Options, ABC):
     g_mix: float | None = None
 
     name: ClassVar[str]
+    player: ClassVar[type[LinGameChooser | LinGameCChooser]]
 
     def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
-        arms, ridge = task.rows, check_ridge(self.ridge)
-        kind = self.optimism or ("paper" if self.is_paper else "none")
-        threshold: RidgeThreshold | None = None
-        if self.is_own_rule or kind == "paper":
-            threshold = ridge_threshold(self.name, task, ridge=ridge, norm_bound=self.norm_bound)
-        if self.is_own_rule:
-            assert threshold is not None
-            rule: Rule = ridge_rule(threshold, elimination=bool(self.elimination))
-        else:
-            rule = self.rule("evidence")
-        usual = 0.1 if rule.needs_fixed_intervals and not self.is_paper else 0.0
-        floor = 0.0 if self.is_paper else 0.3
+        ridge = check_ridge(self.ridge)
+        kind: OptimismKind = self.optimism or ("paper" if self.is_paper else "none")
+        optimism = Optimism(kind=kind, noise_std=task.noise_std)
+        rule = None if self.is_own_rule else self.rule("evidence")
+        if rule is None or kind == "paper":
+            threshold = ridge_threshold(self.name, task, ridge, self.norm_bound)
+            optimism = replace(optimism, threshold=threshold)
+            rule = ridge_rule(threshold, elimination=self.elimination) if rule is None else rule
+        usual_mix = 0.1 if rule.needs_fixed_intervals else 0.0
         setting = GameSetting(
             task,
-            Optimism(kind=kind, noise_std=task.noise_std, threshold=threshold),
+            optimism,
             ridge,
             is_ridge=self.is_own_rule,
-            floor=floor if self.exploration is None else self.exploration,
-            g_mix=check_share(usual if self.g_mix is None else self.g_mix),
+            floor=self.own(self.exploration, practical=0.3, paper=0.0),
+            g_mix=check_share(self.own(self.g_mix, practical=usual_mix, paper=0.0)),
         )
-        start = np.arange(arms.n_arms) if self.is_paper else task.spanning
-        chooser = self.chooser(setting)
-        return StartThenChoose(start, chooser, rule=rule, schedule=self.schedule, dim=arms.dim), rule
-
-    @abstractmethod
-    def chooser(self, setting: "GameSetting") -> Chooser:
-        """Return the player of this game."""
+        return self.one_by_one(task, self.player(setting), rule)
 
 
 @final
@@ -123,10 +229,7 @@ class LinGame(_Game):
     """One learner per answer."""
 
     name: ClassVar[str] = "lingame"
-
-    def chooser(self, setting: "GameSetting") -> Chooser:
-        """Return the player of this game."""
-        return LinGameChooser(setting)
+    player = LinGameChooser
 
 
 @final
@@ -135,140 +238,4 @@ class LinGameC(_Game):
     """One learner over pairs (answer, arm)."""
 
     name: ClassVar[str] = "lingame-c"
-
-    def chooser(self, setting: "GameSetting") -> Chooser:
-        """Return the player of this game."""
-        n_pairs = setting.task.rows.n_arms * setting.task.rivals.n_arms
-        if n_pairs > MOST_PAIRS:
-            raise InvalidInput(
-                f"lingame-c keeps a weight for every pair of an answer and an arm, at most {MOST_PAIRS} "
-                f"(300 arms), got {n_pairs}; use lingame, which keeps one per arm."
-            )
-        return LinGameCChooser(setting)
-
-
-class GameSetting(NamedTuple):
-    """What a player needs to know."""
-
-    task: Task
-    optimism: Optimism
-    ridge: float
-    is_ridge: bool
-    """Whether to read the ridge estimate, as the paper's rule does."""
-    floor: float
-    g_mix: float
-
-
-class _Player:
-    """What both players share: the estimate, nature's reply, and optimistic gains."""
-
-    def __init__(self, setting: GameSetting, *, g_mix: float) -> None:
-        task, self._optimism, ridge = setting.task, setting.optimism, setting.ridge
-        self._task, self._is_ridge = task, setting.is_ridge
-        self._rows, self._alternatives = Rows(task.rows), Alternatives(task.rivals)
-        self._exploration = Exploration(task.rows, task.spanning, floor=setting.floor, g_mix=g_mix)
-        is_plain = self._optimism.kind == "none"
-        self._asked = Asked(task.rows, None if is_plain else ridge * task.rows.metric())
-        self._leader: int | None = None
-        self._theta: Array | None = None
-        self._alive: BoolArray | None = None
-
-    def look(self, situation: Situation) -> None:
-        """Take in the results so far."""
-        self._theta = RidgeEstimate(situation.estimate).theta if self._is_ridge else situation.theta
-        self._leader, self._alive = situation.leader, situation.alive
-        self._asked.renew(situation)
-
-    def along(self, w: Array) -> Array:
-        """Return (theta - lambda)'a_k (K,), lambda nature's reply to proportions w (sum 1, or all 0)."""
-        assert self._leader is not None
-        assert self._theta is not None
-        dim = self._task.arms.dim
-        # In whitened coordinates the G-optimal design has information I.
-        A = JITTER * np.eye(dim)
-        if w.any():
-            A += (1.0 - JITTER) * self._rows.information(w)
-        A_inv = solve_cholesky(cholesky(A), np.eye(dim))
-        found = self._alternatives.closest(self._leader, self._theta, A_inv, self._alive)
-        if found is None or not found.gap > 0.0:
-            return np.zeros(len(w))
-        # theta - lambda = (gap / q) A^-1 y, and gap / q = 2 cost / gap.
-        return self._rows.times(A_inv.dot(found.y) * (2.0 * found.cost / found.gap))
-
-    def gains(self, along: Array) -> Array:
-        """Return the optimistic gains (K,) of arms with these (theta - lambda)'a_k."""
-        if self._optimism.kind == "none":
-            return along * along
-        width = np.sqrt(np.maximum(self._rows.squares(self._asked.A_inv), 0.0))
-        return self._optimism.gains(along, width, self._asked.n, self._task.arms.dim)
-
-
-@final
-class LinGameChooser(_Player):
-    """Rounds of the game; in a batch the estimate stays and the learners move on."""
-
-    def __init__(self, setting: GameSetting) -> None:
-        super().__init__(setting, g_mix=0.0)
-        self._g_mix = setting.g_mix
-        self._learners: dict[int, AdaHedge] = {}
-        self._counts = np.zeros(self._task.rows.n_arms)
-        self._wanted: Array | None = None  # W: what all proportions so far add up to
-
-    def look(self, situation: Situation) -> None:
-        """Take in the results so far."""
-        super().look(situation)
-        self._counts = self._asked.counts(self._task.rows.n_arms)
-        if self._wanted is None:
-            self._wanted = self._counts.copy()  # what was pulled first was wanted, or tracking would catch up with it
-
-    def choose(self) -> int:
-        """Play a round and return the arm furthest behind."""
-        assert self._leader is not None
-        assert self._wanted is not None
-        learner = self._learners.get(self._leader)
-        if learner is None:
-            learner = self._learners[self._leader] = AdaHedge(self._task.rows.n_arms)
-        w = learner.weights
-        learner.feed(-0.5 * self.gains(self.along(w)))
-        self._wanted += (1.0 - self._g_mix) * w
-        if self._g_mix > 0.0:
-            design = self._task.rows.design
-            self._wanted[design.support] += self._g_mix * design.weights
-        arm = self._exploration.due(self._asked)
-        if arm is None:
-            behind = np.where(self._wanted > 0.0, self._counts - self._wanted, np.inf)
-            arm = int(np.argmin(behind))
-        self._counts[arm] += 1.0
-        self._asked.add(arm)
-        return arm
-
-
-@final
-class LinGameCChooser(_Player):
-    """Rounds of the game over pairs; in a batch the estimate stays and the learner moves on."""
-
-    def __init__(self, setting: GameSetting) -> None:
-        super().__init__(setting, g_mix=setting.g_mix)
-        self._shape = self._task.rivals.n_arms, self._task.rows.n_arms
-        self._learner = AdaHedge(self._shape[0] * self._shape[1])
-        self._behind = np.zeros(self._shape)  # N - W over pairs
-
-    def choose(self) -> int:
-        """Play a round and return the arm of the pair furthest behind."""
-        arm = self._exploration.due(self._asked)
-        if arm is None:
-            w = self._learner.weights.reshape(self._shape)
-            self._learner.feed(-0.5 * self._pair_gains(w).ravel())
-            self._behind -= w
-            answer, arm = divmod(int(np.argmin(self._behind)), self._shape[1])
-            self._behind[answer, arm] += 1.0
-        self._asked.add(arm)
-        return arm
-
-    def _pair_gains(self, w: Array) -> Array:
-        """Return the gains (I, K) of all pairs against nature's replies to w; of other answers the bonus alone."""
-        assert self._leader is not None
-        row, total = w[self._leader], float(w[self._leader].sum())
-        gains = np.tile(self.gains(np.zeros(len(row))), (self._shape[0], 1))
-        gains[self._leader] = self.gains(self.along(row / total if total > 0.0 else row))
-        return gains
+    player = LinGameCChooser

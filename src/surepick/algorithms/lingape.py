@@ -26,19 +26,14 @@ import numpy as np
 from surepick.algorithms.options import Options
 from surepick.arms.loss import largest_loss_bound
 from surepick.arms.view import Task
-from surepick.core.checks import check_number
 from surepick.core.estimate import RidgeEstimate
-from surepick.core.linalg import Array, cholesky, solve_lower
+from surepick.core.linalg import cholesky, solve_lower
 from surepick.core.thresholds import RidgeThreshold
-from surepick.errors import InvalidInput
 from surepick.sampling.alternatives import GreedyChoice, L1Allocation
-from surepick.sampling.choosers import Asked, Exploration, StartThenChoose
-from surepick.sampling.games import ridge_rule
+from surepick.sampling.choosers import Chooser, StartThenChoose
+from surepick.sampling.games import ridge_rule, ridge_threshold
 from surepick.sampling.protocol import Situation
 from surepick.stopping.protocol import Rule
-
-Selection = Literal["greedy", "ratio"]
-Width = Literal["determinant", "largest-norm"]
 
 
 @final
@@ -55,112 +50,61 @@ class LinGapE(Options):
             reads blocks and not the index: where the index calls an arm resolved too early, nothing would measure it.
     """
 
-    selection: Selection = "greedy"
+    selection: Literal["greedy", "ratio"] = "greedy"
     ridge: float = 1.0
     norm_bound: float | None = None
-    width: Width = "determinant"
+    width: Literal["determinant", "largest-norm"] = "determinant"
     g_mix: float | None = None
 
     def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = self.is_paper
-        if self.width not in ("determinant", "largest-norm"):
-            raise InvalidInput(f"`width` must be 'determinant' or 'largest-norm', got {self.width!r}.")
-        arms = task.rows
-        start = np.arange(arms.n_arms) if is_paper else task.spanning
-        threshold = self._threshold(task) if self.is_own_rule else None
-        if threshold is not None:
-            rule: Rule = ridge_rule(threshold, elimination=bool(self.elimination))
-        else:
-            rule = self.rule("evidence")
+        threshold: RidgeThreshold | None = None
+        if self.is_own_rule:
+            n_tests = task.rivals.n_arms**2 if self.width == "determinant" else None
+            threshold = ridge_threshold("lingape", task, self.ridge, self.norm_bound, n_tests=n_tests)
+        rule = self.rule("evidence") if threshold is None else ridge_rule(threshold, elimination=self.elimination)
         g_mix = (0.1 if rule.needs_fixed_intervals else 0.0) if self.g_mix is None else self.g_mix
-        exploration = Exploration(arms, task.spanning, floor=0.0, g_mix=g_mix)
-        chooser = LinGapEChooser(task, self.selection, threshold, exploration)
-        return StartThenChoose(start, chooser, rule=rule, schedule=self.schedule, dim=arms.dim), rule
-
-    def _threshold(self, task: Task) -> RidgeThreshold:
-        if self.norm_bound is None:
-            raise InvalidInput(
-                'lingape with variant="paper" needs `norm_bound`, at least the norm of theta; if none is known, '
-                'use variant="practical", which needs none.'
-            )
-        norm_bound = check_number("norm_bound", self.norm_bound, needed="a bound on the norm of theta")
-        if not check_number("ridge", self.ridge, needed="a number above 0") > 0.0 or norm_bound < 0.0:
-            raise InvalidInput(f"`ridge` must be above 0 and `norm_bound` at least 0, got {self.ridge}, {norm_bound}.")
-        if self.width == "determinant":
-            n_tests = task.rivals.n_arms**2
-            return RidgeThreshold(name="lingape", ridge=self.ridge, norm_bound=norm_bound, n_tests=n_tests)
-        # The norm that the ridge is spherical in: that of the user's features.
-        largest = math.sqrt(float(task.rows.arms.top_quadratic(np.eye(task.rows.dim), 1)[1][0]))
-        return RidgeThreshold(name="lingape", ridge=self.ridge, norm_bound=norm_bound, largest_norm=largest)
+        separator = GreedyChoice(task.rows) if self.selection == "greedy" else L1Allocation(task.rows)
+        return self.one_by_one(task, LinGapEChooser(task, separator, threshold, g_mix), rule)
 
 
 @final
-class LinGapEChooser:
-    """Leader against challenger, arm by arm; in a batch the estimate stays and the information grows."""
+class LinGapEChooser(Chooser):
+    """Leader against challenger, arm by arm."""
 
     def __init__(
-        self, task: Task, selection: Selection, threshold: RidgeThreshold | None, exploration: Exploration
+        self, task: Task, separator: GreedyChoice | L1Allocation, threshold: RidgeThreshold | None, g_mix: float
     ) -> None:
-        if selection not in ("greedy", "ratio"):
-            raise InvalidInput(f"`selection` must be 'greedy' or 'ratio', got {selection!r}.")
-        self._task, self._threshold, self._exploration = task, threshold, exploration
         ridge = None if threshold is None else threshold.ridge * task.rows.metric()
+        super().__init__(task, g_mix=g_mix, ridge=ridge)
+        self._separator, self._threshold = separator, threshold
         self._ridge_logdet = 0.0 if ridge is None else float(np.linalg.slogdet(ridge)[1])
-        self._asked = Asked(task.rows, ridge)
-        self._greedy = GreedyChoice(task.rows) if selection == "greedy" else None
-        self._ratio = L1Allocation(task.rows) if selection == "ratio" else None
-        self._situation: Situation | None = None
-        self._theta: Array | None = None
 
     def look(self, situation: Situation) -> None:
-        """Take in the results so far."""
-        self._situation = situation
-        self._theta = situation.theta if self._threshold is None else RidgeEstimate(situation.estimate).theta
-        self._asked.renew(situation)
+        """Take in the results so far; as published, by the ridge estimate."""
+        super().look(situation)
+        if self._threshold is not None:
+            self._theta = RidgeEstimate(situation.estimate).theta
 
-    def choose(self) -> int:
+    def pick(self) -> int:
         """Return the arm that best separates leader and challenger."""
-        situation, asked = self._situation, self._asked
-        assert situation is not None
-        assert situation.leader is not None
-        if (due := self._exploration.due(asked)) is not None:
-            asked.add(due)
-            return due
-        leader = situation.leader
-        challenger = self._challenger(situation, leader)
-        rows = self._task.rivals.gather([leader, challenger])
-        y = rows[0] - rows[1]
-        if self._ratio is not None:
-            support, share = self._ratio.of(y, key=(min(leader, challenger), max(leader, challenger)))
-            arm = int(support[np.argmin([asked.count(int(k)) / p for k, p in zip(support, share, strict=True)])])
-        else:
-            assert self._greedy is not None
-            arm = self._greedy.best(asked.A_inv, y)
-        asked.add(arm)
-        return arm
+        pair = self._leader, self._challenger()
+        rows = self._task.rivals.gather(pair)
+        return self._separator.arm(self._asked, rows[0] - rows[1], pair)
 
-    def _challenger(self, situation: Situation, leader: int) -> int:
+    def _challenger(self) -> int:
         """Return the candidate with the largest upper confidence bound on its lead over the leader."""
-        task, A, theta = self._task, self._asked.A, self._theta
-        assert theta is not None
+        task, A, leader, theta = self._task, self._asked.A, self._leader, self._theta
         if self._threshold is None:
-            return largest_loss_bound(
-                task.rivals,
-                leader,
-                theta,
-                A,
-                delta=task.delta,
-                noise_std=task.noise_std,
-                among=situation.alive,
-            )[0]
+            risk = {"delta": task.delta, "noise_std": task.noise_std}
+            return largest_loss_bound(task.rivals, leader, theta, A, among=self._alive, **risk)[0]
         logdet = float(np.linalg.slogdet(A)[1]) - self._ridge_logdet
         limit = self._threshold(
             n_pulls=self._asked.n, dim=len(A), logdet=logdet, delta=task.delta, noise_std=task.noise_std
         )
-        width = float(np.sqrt(2.0 * limit))
+        width = math.sqrt(2.0 * limit)
         factor = solve_lower(cholesky(A), np.eye(len(A))).T
         found = task.rivals.rivals(
-            leader, theta, [factor], lambda gap, square: gap - width * np.sqrt(square), 1, situation.alive
+            leader, theta, [factor], lambda gap, square: gap - width * np.sqrt(square), 1, self._alive
         )
         return int(found.index[0])

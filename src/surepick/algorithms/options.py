@@ -1,19 +1,27 @@
-"""The options that all algorithms share, and the rule they lead to."""
+"""The options that all algorithms share, how options are checked, and the rules they lead to."""
 
-from dataclasses import dataclass
-from typing import Literal
+import reprlib
+from dataclasses import dataclass, fields
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
+import numpy as np
+
+from surepick.arms.view import Task
+from surepick.core.linalg import IntArray
 from surepick.errors import InvalidInput
+from surepick.sampling.choosers import Chooser, StartThenChoose
 from surepick.sampling.schedules import USUAL_SCHEDULE, Schedule, ScheduleOption, as_schedule
 from surepick.stopping import Stopping, as_rule
 from surepick.stopping.protocol import Rule
 
 Variant = Literal["practical", "paper"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options of an algorithm; None stands for the variant's own choice.
+    """Options of an algorithm; None stands for the variant's own choice. Names are checked by their annotation.
 
     Args:
         variant: "practical", or "paper" for the algorithm as published.
@@ -29,8 +37,8 @@ class Options:
     elimination: bool | None = False
 
     def __post_init__(self) -> None:
-        if self.variant not in ("practical", "paper"):
-            raise InvalidInput(f"`variant` must be 'practical' or 'paper', got {self.variant!r}.")
+        for field in fields(self):
+            check_kind(field.name, getattr(self, field.name), field.type)
         if self.schedule is not None:
             # Read once: an iterator of times could not be read again for a replay.
             object.__setattr__(self, "schedule", as_schedule(self.schedule))
@@ -45,6 +53,12 @@ class Options:
         """Whether the rule is to be the published one."""
         return self.is_paper and self.stopping is None
 
+    def own(self, given: T | None, *, practical: T, paper: T) -> T:
+        """Return what was given, or the variant's own choice."""
+        if given is not None:
+            return given
+        return paper if self.is_paper else practical
+
     def rule(self, usual: str) -> Rule:
         """Return the rule asked for, or the usual one."""
         return as_rule(self.stopping or usual, elimination=self.elimination)
@@ -52,3 +66,25 @@ class Options:
     def times(self) -> Schedule:
         """Return the schedule asked for, or the usual one."""
         return as_schedule(USUAL_SCHEDULE if self.schedule is None else self.schedule)
+
+    def first_arms(self, task: Task) -> IntArray:
+        """Return the arms to begin with: a spanning set, as published every arm once."""
+        return np.arange(task.rows.n_arms) if self.is_paper else task.spanning
+
+    def one_by_one(self, task: Task, chooser: Chooser, rule: Rule) -> tuple[StartThenChoose, Rule]:
+        """Return the sampling rule that leaves every arm after the first ones to the chooser, and the stopping rule."""
+        first = self.first_arms(task)
+        return StartThenChoose(first, chooser, rule=rule, schedule=self.schedule, dim=task.rows.dim), rule
+
+
+def check_kind(option: str, value: object, annotation: Any) -> None:
+    """Refuse what is none of the names needed, or would only be taken for true or false, such as "no"."""
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    if value is None and NoneType in kinds:
+        return
+    if bool in kinds and not isinstance(value, bool):
+        raise InvalidInput(f"`{option}` must be True or False, got {reprlib.repr(value)}.")
+    if all(kind is NoneType or get_origin(kind) is Literal for kind in kinds):
+        names = [name for kind in kinds for name in get_args(kind)]
+        if not isinstance(value, str) or value not in names:
+            raise InvalidInput(f"`{option}` must be one of {', '.join(map(repr, names))}, got {reprlib.repr(value)}.")

@@ -32,24 +32,12 @@ import numpy as np
 
 from surepick.algorithms.options import Options
 from surepick.arms.view import Task
-from surepick.core.checks import check_number
-from surepick.core.design import Design
-from surepick.core.design.pairs import pairwise_design
 from surepick.core.linalg import IntArray
-from surepick.errors import InvalidInput
-from surepick.sampling.phases import (
-    EvenlySpread,
-    PlannedBlocks,
-    Proportions,
-    candidates_left,
-    proportions_of,
-    without_idle_arms,
-)
-from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.checks import check_range
+from surepick.sampling.phases import Designs, EvenlySpread, PhasedSampler, PracticalPhases, candidates_left
+from surepick.sampling.protocol import Situation
 from surepick.stopping.phases import Phases
 from surepick.stopping.protocol import Rule
-
-Constants = Literal["public-code", "printed"]
 
 
 @final
@@ -62,115 +50,61 @@ class Rage(Options):
         rounding_slack: the eps of the paper variant.
     """
 
-    constants: Constants = "public-code"
+    constants: Literal["public-code", "printed"] = "public-code"
     rounding_slack: float = 0.1
     elimination: bool | None = None
 
-    def compose(self, task: Task) -> tuple[Sampler, Rule]:
+    def compose(self, task: Task) -> tuple[PhasedSampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = self.is_paper
-        phases = RagePhases(task, self.constants, self.rounding_slack)
-        if self.is_own_rule:
-            rule: Rule = Phases(
-                price=phases.price,
-                accuracy=phases.accuracy if self.constants == "printed" else None,
-                name="rage",
-            )
-        else:
-            rule = self.rule("betting")
-        if is_paper:
-            return RageSampler(task, phases), rule
-        return PlannedBlocks(task.spanning, RagePlanner(task), self.times()), rule
+        needed, hint = "a number between 0 and 1", "0.1 is usual"
+        slack = check_range("rounding_slack", self.rounding_slack, "()", 0.0, 1.0, needed=needed, hint=hint)
+        is_printed = self.constants == "printed"
+        phases = RagePhases(task, slack, is_printed=is_printed)
+        accuracy = phases.accuracy if is_printed else None
+        own = Phases(price=phases.price, accuracy=accuracy, name="rage")
+        rule = own if self.is_own_rule else self.rule("betting")
+        planner = phases if self.is_paper else PracticalPhases(task, self.times(), WhenSomebodyHasGone())
+        return PhasedSampler(planner), rule
 
 
 @final
 class RagePhases:
-    """The constants of phase t = 1, 2, ..."""
+    """The paper's phases t = 1, 2, ..., one interval each."""
 
-    def __init__(self, task: Task, constants: Constants, slack: float) -> None:
-        if constants not in ("public-code", "printed"):
-            raise InvalidInput(f"`constants` must be 'public-code' or 'printed', got {constants!r}.")
-        self.slack = check_number("rounding_slack", slack, needed="a number between 0 and 1")
-        if not 0.0 < self.slack < 1.0:
-            raise InvalidInput(f"`rounding_slack` must be between 0 and 1, got {self.slack}; 0.1 is usual.")
-        self.is_printed = constants == "printed"
-        self._task = task
+    def __init__(self, task: Task, slack: float, *, is_printed: bool) -> None:
+        self._task, self._slack, self._is_printed = task, slack, is_printed
+        self._t, self._designs = 0, Designs(task)
 
     def price(self, t: int) -> float:
         """Return the log of tests over risk, log(|Z|^2/delta_t) or with 2 |Z|^2."""
-        n_tests = self._task.rivals.n_arms**2 * (1 if self.is_printed else 2)
+        n_tests = self._task.rivals.n_arms**2 * (1 if self._is_printed else 2)
         return math.log(n_tests) + 2.0 * math.log(t) - math.log(self._task.delta)
 
     def accuracy(self, t: int) -> float:
         """Return the lag that rejects in the printed version, in the unit of the rewards."""
         return 2.0 ** -(t + 2)
 
-    def n_pulls(self, t: int, proportions: Proportions) -> int:
-        """Return N_t."""
-        factor = 2.0 ** (t + 1) if self.is_printed else 2.0 ** (t - 1)
-        dim, size = self._task.rows.dim, len(proportions.arms)
-        least = (dim * (dim + 1) / 2 + 1) / self.slack if self.is_printed else 2 * size / self.slack
-        wanted = 8.0 * (factor * self._task.noise_std) ** 2 * proportions.value * (1.0 + self.slack) * self.price(t)
-        return math.ceil(max(wanted, least, size))
-
-
-@final
-class RageSampler:
-    """The paper's phases: one interval each."""
-
-    def __init__(self, task: Task, phases: RagePhases) -> None:
-        self._task, self._phases = task, phases
-        self._t = 0
-        self._design: Design | None = None
-        self._pulls: EvenlySpread | None = None
-
-    def open(self, situation: Situation) -> int:
-        """Design the next phase for the pairs left."""
-        task = self._task
+    def plan(self, situation: Situation) -> EvenlySpread:
+        """Design the next phase for the pairs left: N_t pulls, at least r(eps)."""
         self._t += 1
-        rows = task.rivals.gather(candidates_left(situation, task.rivals.n_arms))
-        self._design = pairwise_design(task.rows, rows, warm_start=self._design)
+        task, t, slack = self._task, self._t, self._slack
         # Before there is an estimate the arms pulled must span, needed for the differences or not.
-        proportions = (
-            proportions_of(self._design)
-            if situation.theta is None
-            else without_idle_arms(self._design, task.rows, rows, is_pairs=True)
-        )
-        self._pulls = EvenlySpread(proportions.arms, proportions.round(self._phases.n_pulls(self._t, proportions)))
-        return self._pulls.n
-
-    def next(self) -> int:
-        """Return the next arm of the phase; beyond its end, in the same proportions."""
-        assert self._pulls is not None
-        return self._pulls.next()
-
-    def pulls_per_nat(self) -> float:
-        """Return inf: a design for all pairs does not tell what the last one costs."""
-        return math.inf
+        left = candidates_left(situation, task.rivals.n_arms)
+        chosen = self._designs.next(left, is_whole=situation.theta is None)
+        dim, factor = task.rows.dim, 2.0 ** (t + 1) if self._is_printed else 2.0 ** (t - 1)
+        least = (dim * (dim + 1) / 2 + 1) / slack if self._is_printed else 2 * len(chosen.arms) / slack
+        wanted = 8.0 * (factor * task.noise_std) ** 2 * chosen.value * (1.0 + slack) * self.price(t)
+        return chosen.pulls(max(wanted, least))
 
 
 @final
-class RagePlanner:
-    """The practical phases: the design for the pairs left, renewed when somebody has gone."""
+class WhenSomebodyHasGone:
+    """Ends a practical phase: same pairs, same design, and how long to follow it is up to the rule."""
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
+    def __init__(self) -> None:
         self._left: IntArray | None = None
-        self._design: Design | None = None
-        self._proportions: Proportions | None = None
 
-    def plan(self, situation: Situation) -> Proportions:
-        """Return the design for the pairs left."""
-        task = self._task
-        left = candidates_left(situation, task.rivals.n_arms)
-        # Same pairs, same design: what a new phase changes besides is how long to follow it, which the rule decides.
-        if self._proportions is None or self._left is None or not np.array_equal(left, self._left):
-            rows = task.rivals.gather(left)
-            self._design = pairwise_design(task.rows, rows, warm_start=self._design)
-            self._proportions = without_idle_arms(self._design, task.rows, rows, is_pairs=True)
-            self._left = left
-        return self._proportions
-
-    def pulls_per_nat(self) -> float:
-        """Return inf: a design for all pairs does not tell what the last one costs."""
-        return math.inf
+    def __call__(self, n_pulls: int, left: IntArray, value: float, /) -> bool:
+        """Return whether those left are others than before."""
+        before, self._left = self._left, left
+        return before is None or not np.array_equal(left, before)

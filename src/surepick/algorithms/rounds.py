@@ -40,7 +40,7 @@ class Rounds(Options):
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
         rule = self.rule("paper" if self.is_paper and PrintedSphere.suits(task) else "evidence")
-        if self.design not in ("rounds", "tangent") or (self.design == "tangent" and not TangentSampler.suits(task)):
+        if self.design == "tangent" and not TangentSampler.suits(task):
             raise InvalidInput(
                 f'`design` must be "rounds", or "tangent" on a sphere, got {self.design!r} on {task.arms.description}.'
             )

@@ -31,10 +31,10 @@ from surepick.sampling.fixed import (
     GreedyAllocation,
     InTurn,
     Source,
-    Tracked,
     differences,
     union_rule,
 )
+from surepick.sampling.tracking import Tracker
 from surepick.stopping.protocol import Rule
 
 
@@ -59,10 +59,8 @@ class _Static(Options, ABC):
 
     def compose(self, task: Task) -> tuple[FixedSampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        if self.is_own_rule:
-            rule: Rule = union_rule(task, elimination=bool(self.elimination))
-        else:
-            rule = self.rule("betting")
+        own = union_rule(task, elimination=bool(self.elimination))
+        rule = own if self.is_own_rule else self.rule("betting")
         source = self.source(task)
         return FixedSampler(task.spanning, source, rule=rule, dim=task.arms.dim, schedule=self.schedule), rule
 
@@ -82,8 +80,9 @@ class GStatic(_Static):
         """Return the sequence of arms after the start."""
         arms = task.rows
         if self.is_paper and arms.n_arms**2 <= LARGEST_TABLE:
-            return GreedyAllocation(arms, arms.gather(np.arange(arms.n_arms)))
-        return Tracked(arms.design)
+            rows = arms.gather(np.arange(arms.n_arms))
+            return GreedyAllocation(rows, rows)
+        return Tracker.of(arms.design)
 
 
 @final
@@ -96,5 +95,5 @@ class XYStatic(_Static):
         arms, candidates = task.rows, task.rivals
         n = candidates.n_arms
         if self.is_paper and arms.n_arms * n * (n - 1) // 2 <= LARGEST_TABLE:
-            return GreedyAllocation(arms, differences(candidates))
-        return Tracked(pairwise_design(arms, candidates.gather(np.arange(n))))
+            return GreedyAllocation(arms.gather(np.arange(arms.n_arms)), differences(candidates))
+        return Tracker.of(pairwise_design(arms, candidates.gather(np.arange(n))))

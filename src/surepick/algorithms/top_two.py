@@ -36,7 +36,9 @@ identification"; Qin and You (2023) for the information-directed choice of arms.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal, final
 
 import numpy as np
@@ -44,16 +46,11 @@ import numpy as np
 from surepick.algorithms.options import Options
 from surepick.arms.view import Task
 from surepick.core.evidence import Mixture
-from surepick.core.linalg import Array, BoolArray, IntArray, cholesky, solve_lower
+from surepick.core.linalg import Array, BoolArray, cholesky, solve_lower
 from surepick.errors import InvalidInput
-from surepick.sampling.alternatives import TIE, Alternatives, GreedyChoice, L1Allocation, Rows
-from surepick.sampling.choosers import Asked, Exploration, StartThenChoose
-from surepick.sampling.protocol import Situation
+from surepick.sampling.alternatives import TIE, Alternatives, GreedyChoice, L1Allocation, Rows, first_of_largest
+from surepick.sampling.choosers import Chooser, StartThenChoose
 from surepick.stopping.protocol import Rule
-
-LeaderChoice = Literal["best", "thompson"]
-ChallengerChoice = Literal["transport", "transport-penalised", "resample"]
-Selection = Literal["greedy", "ratio", "ids", "coin", "evidence-greedy"]
 
 MOST_DRAWS = 50
 # Rivals with a smaller weight than this do not enter the evidence-greedy gradient.
@@ -73,134 +70,86 @@ class TopTwo(Options):
         g_mix: share of the pulls that follow the G-optimal design.
     """
 
-    leader: LeaderChoice | None = None
-    challenger: ChallengerChoice = "transport"
-    selection: Selection = "greedy"
+    leader: Literal["best", "thompson"] | None = None
+    challenger: Literal["transport", "transport-penalised", "resample"] = "transport"
+    selection: Literal["greedy", "ratio", "ids", "coin", "evidence-greedy"] = "greedy"
     exploration: float | None = None
     g_mix: float | None = None
 
     def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = self.is_paper
-        arms, spanning = task.rows, task.spanning
-        rule = self.rule("heuristic" if is_paper else "evidence")
-        exploration = Exploration(
-            arms,
-            spanning,
-            floor=_default(self.exploration, 0.0 if is_paper else 0.3),
-            g_mix=_default(self.g_mix, 0.0 if is_paper else 0.1),
-        )
+        floor = self.own(self.exploration, practical=0.3, paper=0.0)
+        g_mix = self.own(self.g_mix, practical=0.1, paper=0.0)
+        chooser: Chooser
         if self.selection == "evidence-greedy":
             if self.leader == "thompson" or self.challenger != "transport":
                 raise InvalidInput(
                     'selection="evidence-greedy" weighs all rivals of the best estimate and takes neither `leader` nor '
                     f"`challenger`, got {self.leader!r} and {self.challenger!r}; leave them out."
                 )
-            chooser: EvidenceGreedyChooser | TopTwoChooser = EvidenceGreedyChooser(task, exploration)
+            chooser = EvidenceGreedyChooser(task, floor=floor, g_mix=g_mix)
         else:
-            chooser = TopTwoChooser(
-                task,
-                leader=self.leader or ("thompson" if is_paper else "best"),
-                challenger=self.challenger,
-                selection=self.selection,
-                exploration=exploration,
-            )
-        start = np.arange(arms.n_arms) if is_paper else spanning
-        return StartThenChoose(start, chooser, rule=rule, schedule=self.schedule, dim=arms.dim), rule
-
-
-def _default(value: float | None, default: float) -> float:
-    return default if value is None else value
-
-
-def _checked(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise InvalidInput(f"`{name}` must be one of {', '.join(map(repr, known))}, got {value!r}.")
+            if self.selection == "coin" and task.rivals is not task.rows:
+                raise InvalidInput(
+                    'selection="coin" pulls one of the two candidates it compares and cannot be used with '
+                    '`candidates`; use "greedy".'
+                )
+            chooser = TopTwoChooser(task, self, floor=floor, g_mix=g_mix)
+        return self.one_by_one(task, chooser, self.rule("heuristic" if self.is_paper else "evidence"))
 
 
 @final
-class TopTwoChooser:
-    """Leader, challenger, arm; in a batch the estimate stays and the information grows."""
+class TopTwoChooser(Chooser):
+    """Leader, challenger, arm."""
 
-    def __init__(
-        self,
-        task: Task,
-        *,
-        leader: LeaderChoice,
-        challenger: ChallengerChoice,
-        selection: Selection,
-        exploration: Exploration,
-    ) -> None:
-        _checked("leader", leader, ("best", "thompson"))
-        _checked("challenger", challenger, ("transport", "transport-penalised", "resample"))
-        _checked("selection", selection, ("greedy", "ratio", "ids", "coin", "evidence-greedy"))
-        if selection == "coin" and task.rivals is not task.rows:
-            raise InvalidInput(
-                'selection="coin" pulls one of the two candidates it compares and cannot be used with `candidates`; '
-                'use "greedy".'
-            )
-        self._task, self._exploration = task, exploration
-        self._leader, self._challenger, self._selection = leader, challenger, selection
+    def __init__(self, task: Task, options: TopTwo, *, floor: float, g_mix: float) -> None:
+        super().__init__(task, floor=floor, g_mix=g_mix)
+        self._is_thompson = options.own(options.leader, practical="best", paper="thompson") == "thompson"
+        self._challenger, self._selection = options.challenger, options.selection
         self._rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(1,)))
-        self._asked = Asked(task.rows)
-        self._alternatives, self._candidates = Alternatives(task.rivals), Rows(task.rivals)
-        self._greedy = GreedyChoice(task.rows) if selection == "greedy" else None
-        self._ratio = L1Allocation(task.rows) if selection == "ratio" else None
-        self._situation: Situation | None = None
+        self._alternatives = Alternatives(task.rivals)
+        self._separator = L1Allocation(task.rows) if self._selection == "ratio" else GreedyChoice(task.rows)
 
-    def look(self, situation: Situation) -> None:
-        """Take in the results so far."""
-        self._situation = situation
-        self._asked.renew(situation)
+    def pick(self) -> int:
+        """Return the arm for the pair; without a rival, when all are refuted for this leader, any informative one."""
+        pair = self._pair()
+        return self._exploration.design_arm() if pair is None else self._arm(*pair)
 
-    def choose(self) -> int:
-        """Return the next arm."""
-        asked = self._asked
-        arm = self._exploration.due(asked)
-        if arm is None:
-            pair = self._pair()
-            # Without a rival, when all are refuted for this leader, any informative pull will do.
-            arm = self._arm(*pair) if pair is not None else self._exploration.design_arm()
-        asked.add(arm)
-        return arm
+    def _arm(self, leader: int, challenger: int) -> int:
+        if self._selection == "coin":
+            return leader if self._rng.random() < 0.5 else challenger
+        y = self._alternatives.differences(leader, [challenger])[0]
+        if self._selection == "ids":
+            return self._informative(y)
+        return self._separator.arm(self._asked, y, (leader, challenger))
 
     def _pair(self) -> tuple[int, int] | None:
-        situation = self._situation
-        assert situation is not None
-        assert situation.theta is not None
-        assert situation.leader is not None
-        leader, alive = situation.leader, situation.alive
-        factor: Array | None = None
-        if self._leader == "thompson" or self._challenger == "resample":
-            factor = solve_lower(cholesky(self._asked.A), np.eye(self._task.rows.dim)).T
-        if self._leader == "thompson":
-            assert factor is not None
-            leader = self._best(self._draw(situation.theta, factor))
-            if leader != situation.leader and alive is not None:
-                alive = None  # what was refuted was refuted for another leader
+        draws = map(self._best, self._parameters())
+        leader = next(draws) if self._is_thompson else self._leader
+        # What was refuted was refuted for the leader by estimate.
+        alive = self._alive if leader == self._leader else None
+        challenger: int | None = None
         if self._challenger == "resample":
-            assert factor is not None
             rivals = self._alternatives.rivals(leader, alive)
-            for _ in range(MOST_DRAWS):
-                other = self._best(self._draw(situation.theta, factor))
-                if rivals[other]:
-                    return leader, other
-        challenger = self._cheapest(leader, situation.theta, alive)
+            challenger = next((drawn for drawn in islice(draws, MOST_DRAWS) if rivals[drawn]), None)
+        if challenger is None:
+            challenger = self._cheapest(leader, alive)
         return None if challenger is None else (leader, challenger)
 
-    def _draw(self, theta: Array, factor: Array) -> Array:
-        noise = self._rng.standard_normal(len(theta))
-        drawn: Array = theta + self._task.noise_std * factor.dot(noise)
-        return drawn
+    def _parameters(self) -> Iterator[Array]:
+        """Yield draws of theta~."""
+        factor = solve_lower(cholesky(self._asked.A), np.eye(len(self._theta))).T
+        while True:
+            yield self._theta + self._task.noise_std * factor.dot(self._rng.standard_normal(len(self._theta)))
 
     def _best(self, theta: Array) -> int:
-        return int(self._task.rivals.copies(int(np.argmax(self._candidates.times(theta))))[0])
+        return int(self._task.rivals.copies(int(np.argmax(self._alternatives.rows.times(theta))))[0])
 
-    def _cheapest(self, leader: int, theta: Array, alive: BoolArray | None) -> int | None:
+    def _cheapest(self, leader: int, alive: BoolArray | None) -> int | None:
         A_inv = self._asked.A_inv
-        _, costs = self._alternatives.costs(leader, theta, A_inv, alive)
+        _, costs = self._alternatives.costs(leader, self._theta, A_inv, alive)
         if self._challenger == "transport-penalised":
-            leverage = np.maximum(self._candidates.squares(A_inv), np.finfo(float).tiny)
+            leverage = np.maximum(self._alternatives.rows.squares(A_inv), np.finfo(float).tiny)
             costs = costs / self._task.noise_std**2 - np.log(leverage)
         least = float(costs.min())
         if least == math.inf:
@@ -208,65 +157,39 @@ class TopTwoChooser:
         ties = np.flatnonzero(costs <= least + TIE * abs(least))
         return int(ties[0] if len(ties) == 1 else self._rng.choice(ties))
 
-    def _arm(self, leader: int, challenger: int) -> int:
-        asked, y = self._asked, self._alternatives.difference(leader, challenger)
-        if self._greedy is not None:
-            return self._greedy.best(asked.A_inv, y)
-        if self._ratio is not None:
-            support, share = self._ratio.of(y, key=(min(leader, challenger), max(leader, challenger)))
-            return int(support[np.argmin([asked.count(int(k)) / p for k, p in zip(support, share, strict=True)])])
-        if self._selection == "coin":
-            return leader if self._rng.random() < 0.5 else challenger
-        return self._informative(y)
-
     def _informative(self, y: Array) -> int:
         """Return an arm drawn by its share N_k (a_k'A^-1 y)^2 in y'A^-1 y."""
-        counts = self._asked.counts(self._task.rows.n_arms)
-        pulled: IntArray = np.flatnonzero(counts)
+        counts = self._asked.counts
+        pulled = np.flatnonzero(counts)
         along = self._task.rows.gather(pulled).dot(self._asked.A_inv.dot(y))
         shares = np.cumsum(counts[pulled] * along * along)
         return int(pulled[np.searchsorted(shares, self._rng.random() * shares[-1], side="right")])
 
 
 @final
-class EvidenceGreedyChooser:
+class EvidenceGreedyChooser(Chooser):
     """The pull that raises the evidence against the hardest rivals most; no optimality is proved."""
 
-    def __init__(self, task: Task, exploration: Exploration) -> None:
-        self._task, self._exploration = task, exploration
-        self._asked = Asked(task.rows)
+    def __init__(self, task: Task, *, floor: float, g_mix: float) -> None:
+        super().__init__(task, floor=floor, g_mix=g_mix)
         self._rows, self._alternatives = Rows(task.rows), Alternatives(task.rivals)
         self._mixture = Mixture.default()
-        self._situation: Situation | None = None
 
-    def look(self, situation: Situation) -> None:
-        """Take in the results so far."""
-        self._situation = situation
-        self._asked.renew(situation)
-
-    def choose(self) -> int:
+    def pick(self) -> int:
         """Return the next arm."""
-        arm = self._exploration.due(self._asked)
-        if arm is None:
-            gains = self._rows.squares(self._gradient()) / (1.0 + self._rows.squares(self._asked.A_inv))
-            arm = int(np.argmax(gains >= (1.0 - TIE) * gains.max()))
-        self._asked.add(arm)
-        return arm
+        gains = self._rows.squares(self._gradient()) / (1.0 + self._rows.squares(self._asked.A_inv))
+        return first_of_largest(gains)
 
     def _gradient(self) -> Array:
         """Return G (d, d); the identity if there is no rival."""
-        situation, asked = self._situation, self._asked
-        assert situation is not None
-        assert situation.theta is not None
-        assert situation.leader is not None
-        mixture, A_inv = self._mixture, asked.A_inv
-        rivals = np.flatnonzero(self._alternatives.rivals(situation.leader, situation.alive))
+        mixture, A_inv = self._mixture, self._asked.A_inv
+        rivals = np.flatnonzero(self._alternatives.rivals(self._leader, self._alive))
         if not len(rivals):
             return np.eye(len(A_inv))
-        y = self._alternatives.differences(situation.leader, rivals)
-        gap, u = y.dot(situation.theta), y.dot(A_inv)
+        y = self._alternatives.differences(self._leader, rivals)
+        gap, u = y.dot(self._theta), y.dot(A_inv)
         S = np.einsum("ij,ij->i", y, u) + mixture.scales[:, None] * np.einsum("ij,ij->i", u, u)
-        spread = np.maximum(np.linalg.eigvalsh(asked.A), 0.0)
+        spread = np.maximum(np.linalg.eigvalsh(self._asked.A), 0.0)
         logdets = np.log1p(spread / mixture.scales[:, None]).sum(axis=1)
         terms = (mixture.log_weights - 0.5 * logdets)[:, None] + np.maximum(gap, 0.0) ** 2 / (
             2.0 * self._task.noise_std**2 * S

@@ -33,12 +33,10 @@ from surepick.arms.view import Task
 from surepick.core.linalg import Array
 from surepick.core.thresholds import PairsThreshold
 from surepick.errors import InvalidInput
-from surepick.sampling.choosers import StartThenChoose
+from surepick.sampling.choosers import Chooser, StartThenChoose
 from surepick.sampling.protocol import Situation
 from surepick.stopping.glr import GLR
 from surepick.stopping.protocol import Rule
-
-MeansTracking = Literal["C", "D"]
 
 # Deficits closer than this are a tie: rounding must not decide between arms.
 TIE = 1e-7
@@ -53,11 +51,10 @@ class TrackAndStop(Options):
         tracking: "C" follows the sum of all plans, "D" the plan in force.
     """
 
-    tracking: MeansTracking | None = None
+    tracking: Literal["C", "D"] | None = None
 
     def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = self.is_paper
         arms = task.rows
         if arms.n_arms != arms.dim:
             raise InvalidInput(
@@ -69,47 +66,36 @@ class TrackAndStop(Options):
                 "track-and-stop compares the arms themselves and cannot be used with `candidates`; leave them out, or "
                 "use lazy-track-and-stop."
             )
-        tracking = self.tracking or ("D" if is_paper else "C")
-        if tracking not in ("C", "D"):
-            raise InvalidInput(f"`tracking` must be 'C' or 'D', got {tracking!r}.")
-        start = np.arange(arms.n_arms)
-        if self.is_own_rule:
-            rule: Rule = GLR(threshold=PairsThreshold(n_arms=arms.n_arms), elimination=self.elimination)
-        else:
-            rule = self.rule("pairwise")
-        chooser = MeansChooser(arms.gather(start), tracking)
-        return StartThenChoose(start, chooser, rule=rule, schedule=self.schedule, dim=arms.dim), rule
+        own = GLR(threshold=PairsThreshold(n_arms=arms.n_arms), elimination=self.elimination)
+        rule = own if self.is_own_rule else self.rule("pairwise")
+        is_cumulative = self.own(self.tracking, practical="C", paper="D") == "C"
+        return self.one_by_one(task, MeansChooser(task, is_cumulative=is_cumulative), rule)
 
 
 @final
-class MeansChooser:
+class MeansChooser(Chooser):
     """Tracks the optimal proportions at the estimated means; in a batch the plan stays and the counts grow."""
 
-    def __init__(self, rows: Array, tracking: MeansTracking) -> None:
-        self._rows, self._is_cumulative = rows, tracking == "C"
-        self._N = self._w = self._tracked = np.zeros(len(rows))
+    def __init__(self, task: Task, *, is_cumulative: bool) -> None:
+        super().__init__(task)
+        self._rows, self._is_cumulative = task.rows.gather(np.arange(task.rows.n_arms)), is_cumulative
+        self._w = np.zeros(len(self._rows))
         self._W: Array | None = None
 
     def look(self, situation: Situation) -> None:
         """Plan from the results so far; pending asks count as pulls."""
-        assert situation.theta is not None
-        assert situation.leader is not None
-        N = np.zeros(len(self._rows))
-        for counts in (situation.estimate.counts, situation.pending):
-            for arm, n in counts.items():
-                N[arm] += n
-        self._N = N
-        means = self._rows @ situation.theta
-        gaps = means[situation.leader] - means
-        if situation.alive is not None:
-            gaps[~situation.alive] = math.inf
-        self._w = optimal_proportions(gaps, situation.leader)
+        super().look(situation)
+        means = self._rows @ self._theta
+        gaps = means[self._leader] - means
+        if self._alive is not None:
+            gaps[~self._alive] = math.inf
+        self._w = optimal_proportions(gaps, self._leader)
         if self._W is None:
-            self._W = N.copy()  # what was pulled before the first plan is owed to nobody
+            self._W = self._asked.counts.copy()  # what was pulled before the first plan is owed to nobody
 
-    def choose(self) -> int:
+    def pick(self) -> int:
         """Return the arm furthest behind, or one that must be explored."""
-        N, n_arms = self._N, len(self._N)
+        N, n_arms = self._asked.counts, len(self._rows)
         t = float(N.sum())
         if self._is_cumulative:
             assert self._W is not None
@@ -119,9 +105,7 @@ class MeansChooser:
             behind = -N
         else:
             behind = t * self._w - N
-        arm = int(np.argmax(behind >= behind.max() - TIE))
-        N[arm] += 1.0
-        return arm
+        return int(np.argmax(behind >= behind.max() - TIE))
 
 
 def optimal_proportions(gaps: Array, leader: int) -> Array:

@@ -15,7 +15,7 @@ Proved: the tests that can hurt are those of the best candidate against K - 1 ot
 sum to delta (K - 1)/(2 K^2). The pulls of a phase depend on no reward of it, so a phase is planned as a whole; their
 order does not matter to the test and is an even mixture. Departures: the paper starts a phase from A = I, which biases
 the estimate; the greedy choice settles, so after `GREEDY_PULLS` pulls the rest of a phase repeats its proportions; with
-more than `MOST_FORMS` pairs of arm and difference the certified design for all pairs takes the place of the greedy
+more than `LARGEST_TABLE` pairs of arm and difference the certified design for all pairs takes the place of the greedy
 choice, which approximates it.
 
 Practical: certified designs, data of all phases kept, betting in blocks by schedule. Who has gone leaves the design at
@@ -30,30 +30,23 @@ import numpy as np
 
 from surepick.algorithms.options import Options
 from surepick.arms.view import Task
-from surepick.core.checks import check_number
-from surepick.core.design import Design
-from surepick.core.design.pairs import pairwise_design
 from surepick.core.linalg import Array, IntArray
-from surepick.errors import InvalidInput
+from surepick.sampling.checks import check_range
+from surepick.sampling.fixed import LARGEST_TABLE, GreedyAllocation
 from surepick.sampling.phases import (
     MOST_PULLS,
+    Designs,
     EvenlySpread,
-    PlannedBlocks,
-    Proportions,
+    PhasedSampler,
+    PracticalPhases,
     candidates_left,
-    proportions_of,
-    without_idle_arms,
 )
-from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.protocol import Situation
 from surepick.stopping.phases import Phases
 from surepick.stopping.protocol import Rule
 
-MOST_FORMS = 200_000
-"""Arms times differences up to which the greedy choice is made; each of its pulls visits all of them."""
 GREEDY_PULLS = 2000
 """Greedy pulls after which a phase goes on in the proportions reached."""
-# Values closer than this, relatively, are a tie: rounding must not decide between arms.
-TIE = 1e-9
 
 
 @final
@@ -68,24 +61,13 @@ class XYAdaptive(Options):
     alpha: float = 0.1
     elimination: bool | None = None
 
-    def compose(self, task: Task) -> tuple[Sampler, Rule]:
+    def compose(self, task: Task) -> tuple[PhasedSampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = self.is_paper
-        alpha = check_number("alpha", self.alpha, needed="a factor between 0 and 1")
-        if not 0.0 < alpha < 1.0:
-            raise InvalidInput(f"`alpha` must be a factor between 0 and 1, got {alpha}; 0.1 is usual.")
-        if self.is_own_rule:
-            n_candidates, delta = task.rivals.n_arms, task.delta
-
-            def price(j: int) -> float:
-                return 2.0 * math.log(math.pi * n_candidates * j) - math.log(3.0 * delta)
-
-            rule: Rule = Phases(price=price, name="xy-adaptive")
-        else:
-            rule = self.rule("betting")
-        if is_paper:
-            return XYAdaptiveSampler(task, alpha), rule
-        return PlannedBlocks(task.spanning, XYAdaptivePlanner(task, alpha), self.times()), rule
+        alpha = check_range("alpha", self.alpha, "()", 0.0, 1.0, needed="a factor between 0 and 1", hint="0.1 is usual")
+        phases = XYPhases(task, alpha)
+        rule = Phases(price=phases.price, name="xy-adaptive") if self.is_own_rule else self.rule("betting")
+        planner = phases if self.is_paper else PracticalPhases(task, self.times(), WhenAsLongAsPublished(task, alpha))
+        return PhasedSampler(planner), rule
 
 
 def first_uncertainty(dim: int) -> float:
@@ -94,44 +76,33 @@ def first_uncertainty(dim: int) -> float:
 
 
 @final
-class XYAdaptiveSampler:
-    """The paper's phases: one interval each."""
+class XYPhases:
+    """The paper's phases j = 1, 2, ..., one interval each."""
 
     def __init__(self, task: Task, alpha: float) -> None:
         self._task, self._alpha = task, alpha
-        self._start = task.spanning
         self._uncertainty = first_uncertainty(task.rows.dim)
-        self._design: Design | None = None
-        self._pulls: EvenlySpread | None = None
+        self._designs = Designs(task)
 
-    def open(self, situation: Situation) -> int:
+    def price(self, j: int) -> float:
+        """Return the log of tests over risk, log(pi^2 K^2 j^2/(3 delta))."""
+        return 2.0 * math.log(math.pi * self._task.rivals.n_arms * j) - math.log(3.0 * self._task.delta)
+
+    def plan(self, situation: Situation) -> EvenlySpread:
         """Plan pulls until the uncertainty of the pairs left has fallen by alpha."""
-        task = self._task
-        rows = task.rivals.gather(candidates_left(situation, task.rivals.n_arms))
-        target = self._alpha * self._uncertainty
-        n_pairs = len(rows) * (len(rows) - 1) // 2
-        if n_pairs * task.rows.n_arms <= MOST_FORMS:
-            table = np.vstack([chunk for _, chunk in task.rows.chunks()])
-            first, second = np.triu_indices(len(rows), 1)
-            counts, self._uncertainty = greedy_counts(table, rows[first] - rows[second], self._start, target)
-            self._pulls = EvenlySpread(np.arange(len(table)), counts)
-        else:
-            self._design = pairwise_design(task.rows, rows, warm_start=self._design)
+        task, target = self._task, self._alpha * self._uncertainty
+        left = candidates_left(situation, task.rivals.n_arms)
+        n_pairs = len(left) * (len(left) - 1) // 2
+        if n_pairs * task.rows.n_arms > LARGEST_TABLE:
+            chosen = self._designs.next(left, is_whole=True)
             # Rounding to n whole pulls costs a factor of at most n/(n - size of the support).
-            size = len(self._design.support)
-            n = math.ceil(self._design.value / target) + size
-            self._pulls = EvenlySpread(self._design.support, proportions_of(self._design).round(n))
-            self._uncertainty = self._design.value / (n - size)
-        return self._pulls.n
-
-    def next(self) -> int:
-        """Return the next arm of the phase; beyond its end, in the same proportions."""
-        assert self._pulls is not None
-        return self._pulls.next()
-
-    def pulls_per_nat(self) -> float:
-        """Return inf: a design for all pairs does not tell what the last one costs."""
-        return math.inf
+            n = math.ceil(chosen.value / target)
+            self._uncertainty = chosen.value / n
+            return chosen.pulls(n + len(chosen.arms))
+        rows, table = task.rivals.gather(left), np.vstack([chunk for _, chunk in task.rows.chunks()])
+        first, second = np.triu_indices(len(rows), 1)
+        counts, self._uncertainty = greedy_counts(table, rows[first] - rows[second], task.spanning, target)
+        return EvenlySpread(np.arange(len(table)), counts)
 
 
 def greedy_counts(arms: Array, differences: Array, start: IntArray, target: float) -> tuple[IntArray, float]:
@@ -142,32 +113,15 @@ def greedy_counts(arms: Array, differences: Array, start: IntArray, target: floa
         differences: what is to be resolved (m, d).
         start: row numbers that span, pulled first.
         target: largest y'A^-1 y to end with.
-
-    One choice costs O(K m): C = X A^-1 Y' and the quadratic forms are updated by the Sherman-Morrison formula, and a
-    pull of x turns y'A^-1 y into y'A^-1 y - (x'A^-1 y)^2/(1 + x'A^-1 x).
-
-    Ties, which the paper breaks at random, go to the arm pulled least, then to the lowest row number. Row numbers alone
-    get stuck: on the unit basis no single pull lowers the maximum, so all arms tie and the first is pulled for ever.
     """
-    counts = np.zeros(len(arms), dtype=np.int64)
-    np.add.at(counts, start, 1)
-    A_inv = np.linalg.inv(arms[start].T @ arms[start])
-    cross, leverage = arms @ A_inv @ differences.T, np.einsum("ij,jk,ik->i", arms, A_inv, arms)
-    square = np.einsum("ij,jk,ik->i", differences, A_inv, differences)
+    allocation = GreedyAllocation(arms, differences)
+    for arm in start.tolist():
+        allocation.note(arm)
     for _ in range(GREEDY_PULLS):
-        if square.max() <= target:
+        if allocation.largest() <= target:
             break
-        left_over = (square - cross * cross / (1.0 + leverage)[:, None]).max(axis=1)
-        ties = np.flatnonzero(left_over <= (1.0 + TIE) * left_over.min())
-        arm = int(ties[np.argmin(counts[ties])])
-        counts[arm] += 1
-        u = A_inv @ arms[arm]
-        scale = 1.0 + float(leverage[arm])
-        along_arms, along = arms @ u, cross[arm].copy()
-        A_inv -= u[:, None] * (u / scale)
-        cross -= along_arms[:, None] * (along / scale)
-        leverage -= along_arms * along_arms / scale
-        square -= along * along / scale
+        allocation.next()
+    counts = allocation.counts.astype(np.int64)
     used = np.flatnonzero(counts)
     value = _largest_square(arms[used], counts[used], differences)
     if value > target:
@@ -183,27 +137,15 @@ def _largest_square(arms: Array, counts: IntArray, differences: Array) -> float:
 
 
 @final
-class XYAdaptivePlanner:
-    """The practical phases: the design for the pairs left when the phase began, as long as the paper's phase."""
+class WhenAsLongAsPublished:
+    """Ends a practical phase: it is as long as the paper's."""
 
     def __init__(self, task: Task, alpha: float) -> None:
-        self._task, self._alpha = task, alpha
-        self._uncertainty = first_uncertainty(task.rows.dim)
-        self._ends = 0.0
-        self._design: Design | None = None
-        self._proportions: Proportions | None = None
+        self._uncertainty, self._alpha, self._began = first_uncertainty(task.rows.dim), alpha, 0
 
-    def plan(self, situation: Situation) -> Proportions:
-        """Return the design in force; a new one for the pairs left when a phase begins."""
-        task = self._task
-        if self._proportions is None or situation.n_pulls >= self._ends:
-            rows = task.rivals.gather(candidates_left(situation, task.rivals.n_arms))
-            self._design = pairwise_design(task.rows, rows, warm_start=self._design)
-            self._proportions = without_idle_arms(self._design, task.rows, rows, is_pairs=True)
-            self._uncertainty *= self._alpha
-            self._ends = situation.n_pulls + self._proportions.value / self._uncertainty
-        return self._proportions
-
-    def pulls_per_nat(self) -> float:
-        """Return inf: a design for all pairs does not tell what the last one costs."""
-        return math.inf
+    def __call__(self, n_pulls: int, left: IntArray, value: float, /) -> bool:
+        """Return whether the pulls of the phase have made the uncertainty fall by alpha."""
+        if n_pulls < self._began + value / self._uncertainty:
+            return False
+        self._began, self._uncertainty = n_pulls, self._alpha * self._uncertainty
+        return True

@@ -35,7 +35,8 @@ from surepick.core.evidence import glr
 from surepick.core.sizes import check_rewards
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.sampling.fixed import Drawn, FixedSampler, Source, Tracked
+from surepick.sampling.fixed import Drawn, FixedSampler, Source
+from surepick.sampling.tracking import Tracker
 from surepick.stopping.protocol import Rule, RuleState, Verdict
 
 # The design is computed once, so it may as well be accurate.
@@ -59,7 +60,6 @@ class XYOracle(Options):
 
     def compose(self, task: Task) -> tuple[FixedSampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        is_paper = self.is_paper
         arms = task.rows
         if self.theta is None:
             raise InvalidInput(
@@ -72,25 +72,21 @@ class XYOracle(Options):
         theta = arms.theta_from_user(given)
         directions = GapDirections(task.rivals, theta)
         design = separating_design(arms, directions, tol=TOL)
-        spanning = task.spanning
-        if self.is_own_rule:
-            if self.elimination:
-                raise InvalidInput(
-                    'xy-oracle with variant="paper" tests one known answer and cannot use `elimination`; leave it out, '
-                    'or name a rule such as stopping="evidence".'
-                )
-            rule: Rule = OracleRule(answer=directions.leader)
-        else:
-            rule = self.rule("betting")
-        schedule, start = self.schedule, spanning
-        source: Source = Tracked(design)
-        if is_paper:
+        if self.is_own_rule and self.elimination:
+            raise InvalidInput(
+                'xy-oracle with variant="paper" tests one known answer and cannot use `elimination`; leave it out, '
+                'or name a rule such as stopping="evidence".'
+            )
+        rule = OracleRule(answer=directions.leader) if self.is_own_rule else self.rule("betting")
+        source: Source = Tracker.of(design)
+        start, schedule = task.spanning, self.schedule
+        if self.is_paper:
             rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(0,)))
-            source = Drawn(design, rng)
+            source = Drawn(design.support, design.weights, rng)
             rows = np.sqrt(design.weights)[:, None] * arms.gather(design.support)
             # The published version has no starting set; one is pulled only if w* alone would not give an estimate.
             is_enough = np.linalg.eigvalsh(rows.T @ rows)[0] >= SINGULAR
-            start = np.empty(0, dtype=np.int64) if is_enough else spanning
+            start = start[:0] if is_enough else start
             schedule = tuple(accumulate(BATCHES)) if schedule is None else schedule
         sampler = FixedSampler(start, source, rule=rule, dim=arms.dim, schedule=schedule, pulls_per_nat=design.value)
         return sampler, rule

@@ -16,7 +16,7 @@ d equations and 2K variables c = c+ - c-.
 Reference: Xu, Honda and Sugiyama (2018), section 4; the identity is Elfving's theorem (1952).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -26,6 +26,7 @@ from surepick.arms.protocol import ArmSet
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.rows import row_chunks
 from surepick.errors import SurepickError
+from surepick.sampling.choosers import Asked
 
 # Tables up to this many numbers are kept in whitened coordinates, larger ones are mapped chunk by chunk.
 KEPT = 4_000_000
@@ -48,15 +49,18 @@ class Rows:
         """Yield (first row number, rows) over all arms in order."""
         return self.arms.chunks() if self.kept is None else row_chunks(self.kept)
 
+    def gather(self, index: Sequence[int] | IntArray) -> Array:
+        """Return the rows with these numbers."""
+        rows: Array = self.arms.gather(index) if self.kept is None else self.kept[index]
+        return rows
+
     def times(self, u: Array) -> Array:
         """Return X u (K,)."""
-        parts = [rows.dot(u) for _, rows in self.chunks()] if self.kept is None else [self.kept.dot(u)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return np.concatenate([rows.dot(u) for _, rows in self.chunks()]) if self.kept is None else self.kept.dot(u)
 
     def squares(self, Q: Array) -> Array:
         """Return x'Q x (K,) for symmetric Q."""
-        parts = [np.einsum("ij,ij->i", rows.dot(Q), rows) for _, rows in self.chunks()]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return np.concatenate([np.einsum("ij,ij->i", rows.dot(Q), rows) for _, rows in self.chunks()])
 
     def information(self, weights: Array) -> Array:
         """Return sum_k w_k x_k x_k' (d, d)."""
@@ -82,7 +86,7 @@ class Alternatives:
 
     def __init__(self, candidates: ArmSet) -> None:
         self._candidates = candidates
-        self._rows = Rows(candidates)
+        self.rows = Rows(candidates)
         self._leader = -1
         self._others = np.empty(0, dtype=bool)
         self._differences: Array | None = None
@@ -96,15 +100,10 @@ class Alternatives:
         """Return theta'y (K,) and y'A^-1 y (K,) for y = leader - candidate, the leader itself included."""
         self._turn_to(leader)
         if self._differences is not None:
-            y = self._differences
-            return y.dot(theta), np.einsum("ij,ij->i", y.dot(A_inv), y)
-        x = self._candidates.gather([leader])[0]
-        gaps, squares = [], []
-        for _, rows in self._rows.chunks():
-            # The difference first, then the products: the gap of two nearly equal rows keeps its digits.
-            y = x - rows
-            gaps.append(y.dot(theta))
-            squares.append(np.einsum("ij,ij->i", y.dot(A_inv), y))
+            return _forms(self._differences, theta, A_inv)
+        # The difference first, then the products: the gap of two nearly equal rows keeps its digits.
+        x = self.rows.gather([leader])
+        gaps, squares = zip(*(_forms(x - rows, theta, A_inv) for _, rows in self.rows.chunks()), strict=True)
         return np.concatenate(gaps), np.concatenate(squares)
 
     def costs(self, leader: int, theta: Array, A_inv: Array, among: BoolArray | None = None) -> tuple[Array, Array]:
@@ -120,38 +119,25 @@ class Alternatives:
         """Return the rival of least cost, of equals the lowest row number; None if there is no rival."""
         gap, costs = self.costs(leader, theta, A_inv, among)
         rival = int(np.argmin(costs))
-        return (
-            None
-            if costs[rival] == np.inf
-            else Closest(rival, self.difference(leader, rival), float(gap[rival]), float(costs[rival]))
-        )
+        if costs[rival] == np.inf:
+            return None
+        return Closest(rival, self.differences(leader, [rival])[0], float(gap[rival]), float(costs[rival]))
 
-    def difference(self, leader: int, rival: int) -> Array:
-        """Return leader - rival (d,)."""
-        kept = self._rows.kept
-        x, z = self._candidates.gather([leader, rival]) if kept is None else (kept[leader], kept[rival])
-        difference: Array = x - z
-        return difference
-
-    def differences(self, leader: int, index: Any) -> Array:
+    def differences(self, leader: int, index: Sequence[int] | IntArray) -> Array:
         """Return leader - candidate (n, d) for some candidates."""
-        self._turn_to(leader)
-        differences: Array
-        if self._differences is not None:
-            differences = self._differences[index]
-        else:
-            differences = self._candidates.gather([leader])[0] - self._candidates.gather(index)
-        return differences
+        return self.rows.gather([leader]) - self.rows.gather(index)
 
     def _turn_to(self, leader: int) -> None:
         if leader == self._leader:
             return
         self._leader = leader
-        others = np.ones(self._candidates.n_arms, dtype=bool)
-        others[self._candidates.copies(leader)] = False
-        self._others = others
-        kept = self._rows.kept
-        self._differences = None if kept is None else kept[leader] - kept
+        self._others = np.ones(self._candidates.n_arms, dtype=bool)
+        self._others[self._candidates.copies(leader)] = False
+        self._differences = None if self.rows.kept is None else self.rows.kept[leader] - self.rows.kept
+
+
+def _forms(y: Array, theta: Array, A_inv: Array) -> tuple[Array, Array]:
+    return y.dot(theta), np.einsum("ij,ij->i", y.dot(A_inv), y)
 
 
 @final
@@ -170,8 +156,16 @@ class GreedyChoice:
 
     def best(self, A_inv: Array, y: Array) -> int:
         """Return the arm that helps most; of equals, the lowest row number."""
-        gains = self.gains(A_inv, y)
-        return int(np.argmax(gains >= (1.0 - TIE) * gains.max()))
+        return first_of_largest(self.gains(A_inv, y))
+
+    def arm(self, asked: Asked, y: Array, pair: tuple[int, int]) -> int:
+        """Return the arm to pull for the difference y of this pair."""
+        return self.best(asked.A_inv, y)
+
+
+def first_of_largest(gains: Array) -> int:
+    """Return the lowest number of those that are largest but for rounding."""
+    return int(np.argmax(gains >= (1.0 - TIE) * gains.max()))
 
 
 @final
@@ -202,3 +196,8 @@ class L1Allocation:
         if key is not None:
             self._known[key] = answer
         return answer
+
+    def arm(self, asked: Asked, y: Array, pair: tuple[int, int]) -> int:
+        """Return the arm furthest behind the proportions for the difference y of this pair."""
+        support, share = self.of(y, key=(min(pair), max(pair)))
+        return int(support[np.argmin(asked.counts[support] / share)])

@@ -17,12 +17,10 @@ import numpy as np
 from surepick.arms.numbered import NumberedVectors
 from surepick.arms.protocol import ArmSet
 from surepick.arms.view import Task
-from surepick.core.design import Design
 from surepick.core.linalg import Array, IntArray, cholesky, solve_cholesky
 from surepick.core.thresholds import UnionThreshold
-from surepick.sampling.protocol import Situation
+from surepick.sampling.protocol import Sampler, Situation
 from surepick.sampling.schedules import USUAL_SCHEDULE, ScheduleOption, as_schedule
-from surepick.sampling.tracking import Tracker
 from surepick.stopping.glr import GLR
 from surepick.stopping.protocol import Rule
 
@@ -48,7 +46,7 @@ class Source(Protocol):
 
 
 @final
-class FixedSampler:
+class FixedSampler(Sampler):
     """The sampler made of a starting set and a source; intervals by schedule, which change no arm.
 
     Args:
@@ -99,30 +97,12 @@ class FixedSampler:
 
 
 @final
-class Tracked:
-    """Keeps the pulls, the starting set included, in the proportions of a design: always the arm furthest behind."""
-
-    def __init__(self, design: Design) -> None:
-        self._tracker = Tracker("averaged")
-        self._tracker.retarget(design.support, design.weights)
-
-    def note(self, arm: int) -> None:
-        """Take in a pull of the starting set; what the design missed by it stays due."""
-        self._tracker.advance()
-        self._tracker.count(arm, is_wanted=False)
-
-    def next(self) -> int:
-        """Return the arm furthest behind."""
-        return self._tracker.next()
-
-
-@final
 class Drawn:
-    """Independent draws from a design."""
+    """Independent draws from a design: its support and weights."""
 
-    def __init__(self, design: Design, rng: np.random.Generator) -> None:
-        self._support, self._rng = design.support, rng
-        self._cumulative = np.cumsum(design.weights)
+    def __init__(self, support: IntArray, weights: Array, rng: np.random.Generator) -> None:
+        self._support, self._rng = support, rng
+        self._cumulative = np.cumsum(weights)
 
     def note(self, arm: int) -> None:
         """Draws remember nothing."""
@@ -162,11 +142,10 @@ class GreedyAllocation:
     numbers alone would get stuck: on the unit basis no single pull lowers the maximum, so all arms tie for ever.
     """
 
-    def __init__(self, arms: ArmSet, directions: Array) -> None:
-        self._rows = arms.gather(np.arange(arms.n_arms))
-        self._directions = directions
-        self._A = np.zeros((arms.dim, arms.dim))
-        self._counts = np.zeros(arms.n_arms)
+    def __init__(self, rows: Array, directions: Array) -> None:
+        self._rows, self._directions = rows, directions
+        self.counts = np.zeros(len(rows))
+        self._A = np.zeros((rows.shape[1], rows.shape[1]))
         self._A_inv = self._A
         self._q = self._h = np.empty(0)
         self._age = REFRESH
@@ -175,16 +154,20 @@ class GreedyAllocation:
         """Take in a pull of the starting set."""
         x = self._rows[arm]
         self._A += x[:, None] * x
-        self._counts[arm] += 1.0
+        self.counts[arm] += 1.0
         self._age = REFRESH
+
+    def largest(self) -> float:
+        """Return max over y of q_y."""
+        if self._age >= REFRESH:
+            self._refresh()
+        return float(self._q.max())
 
     def next(self) -> int:
         """Return the arm after which the worst direction is known best."""
-        if self._age >= REFRESH:
-            self._refresh()
         worst = self._worst_after()
         ties = np.flatnonzero(worst <= (1.0 + TIE) * worst.min())
-        arm = int(ties[np.argmin(self._counts[ties])])
+        arm = int(ties[np.argmin(self.counts[ties])])
         x = self._rows[arm]
         u = self._A_inv @ x
         scale = 1.0 + self._h[arm]
@@ -192,14 +175,14 @@ class GreedyAllocation:
         self._h -= (self._rows @ u) ** 2 / scale
         self._A_inv -= u[:, None] * (u / scale)
         self._A += x[:, None] * x
-        self._counts[arm] += 1.0
+        self.counts[arm] += 1.0
         self._age += 1
         return arm
 
     def _worst_after(self) -> Array:
         """Return max over y of q_y after one more pull of each arm (K,)."""
-        q, h = self._q, self._h
-        kept = np.flatnonzero(q >= (1.0 - TIE) * q.max() / (1.0 + h.max()))
+        largest, q, h = self.largest(), self._q, self._h
+        kept = np.flatnonzero(q >= (1.0 - TIE) * largest / (1.0 + h.max()))
         along = self._rows @ (self._A_inv @ self._directions[kept].T)
         worst: Array = (q[kept] - along * along / (1.0 + h)[:, None]).max(axis=1)
         return worst
@@ -239,7 +222,7 @@ def union_rule(task: Task, *, elimination: bool) -> GLR:
 
 
 @final
-class RoundSampler:
+class RoundSampler(Sampler):
     """Plays one round of the set's design after the other."""
 
     def __init__(self, arms: NumberedVectors) -> None:
@@ -258,10 +241,6 @@ class RoundSampler:
         if not self._queue:
             self._plan_round()
         return self._queue.popleft()
-
-    def pulls_per_nat(self) -> float:
-        """Return infinity: how fast evidence grows is read off the results."""
-        return math.inf
 
     def _plan_round(self) -> None:
         self._queue.extend(self._arms.round(self._n_rounds))

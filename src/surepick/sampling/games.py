@@ -25,10 +25,10 @@ from typing import Literal, final
 import numpy as np
 
 from surepick.arms.view import Task
-from surepick.core.checks import check_number
 from surepick.core.linalg import Array
 from surepick.core.thresholds import RidgeThreshold
 from surepick.errors import InvalidInput
+from surepick.sampling.checks import check_range
 from surepick.stopping.glr import GLR
 
 OptimismKind = Literal["paper", "log-t", "none"]
@@ -48,10 +48,6 @@ class Optimism:
     kind: OptimismKind
     noise_std: float
     threshold: RidgeThreshold | None = None
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("paper", "log-t", "none"):
-            raise InvalidInput(f"`optimism` must be 'paper', 'log-t' or 'none', got {self.kind!r}.")
 
     def gains(self, along: Array, width: Array, t: int, dim: int) -> Array:
         """Return U (K,) from (theta - lambda)'a_k and |a_k| in the norm of (V + eta I)^-1."""
@@ -77,30 +73,34 @@ class Optimism:
         return 4.0 * self.threshold.largest_norm**2 * self.threshold.norm_bound**2
 
 
-def ridge_threshold(name: str, task: Task, *, ridge: float, norm_bound: float | None) -> RidgeThreshold:
-    """Return beta(t, delta) = (noise_std sqrt(log(1/delta) + (d/2) log(1 + t L^2/(eta d))) + sqrt(eta/2) M)^2."""
+def ridge_threshold(
+    name: str, task: Task, ridge: float, norm_bound: float | None, *, n_tests: int | None = None
+) -> RidgeThreshold:
+    """Return beta(t, delta) = (noise_std sqrt(log(1/delta) + (d/2) log(1 + t L^2/(eta d))) + sqrt(eta/2) M)^2.
+
+    With `n_tests`, delta is divided by it and the determinant itself stands in place of its bound through L.
+    """
     if norm_bound is None:
         raise InvalidInput(
-            f'{name} needs `norm_bound`, at least the norm of theta, for its own rule and optimism="paper", got None; '
-            'if none is known, use variant="practical", or optimism="log-t" with a `stopping` rule by name.'
+            f"{name} needs `norm_bound`, at least the norm of theta, for its own rule and optimism, got None; if none "
+            'is known, use variant="practical" without optimism="paper", or name another `stopping` rule.'
         )
-    bound = check_number("norm_bound", norm_bound, needed="a bound on the norm of theta")
-    if not bound > 0.0:
-        raise InvalidInput(f"`norm_bound` must be above 0, got {bound}.")
-    largest = float(task.rows.arms.top_quadratic(np.eye(task.arms.dim), 1)[1][0])
-    return RidgeThreshold(name=name, ridge=ridge, norm_bound=bound, largest_norm=math.sqrt(largest))
+    bound = check_range("norm_bound", norm_bound, "[)", 0.0, needed="a bound on the norm of theta, at least 0")
+    if n_tests is not None:
+        return RidgeThreshold(name=name, ridge=check_ridge(ridge), norm_bound=bound, n_tests=n_tests)
+    # The norm that the ridge is spherical in: that of the user's features.
+    largest = math.sqrt(float(task.rows.arms.top_quadratic(np.eye(task.rows.dim), 1)[1][0]))
+    return RidgeThreshold(name=name, ridge=check_ridge(ridge), norm_bound=bound, largest_norm=largest)
 
 
-def ridge_rule(threshold: RidgeThreshold, *, elimination: bool) -> GLR:
+def ridge_rule(threshold: RidgeThreshold, *, elimination: bool | None) -> GLR:
     """Return the likelihood-ratio rule of the ridge estimate under that threshold."""
-    return GLR(threshold=threshold, c=threshold.ridge, elimination=elimination, is_ridge=True)
+    return GLR(threshold=threshold, c=threshold.ridge, elimination=bool(elimination), is_ridge=True)
 
 
 def check_ridge(ridge: float) -> float:
     """Refuse a ridge that is not above 0."""
-    if not check_number("ridge", ridge, needed="a number above 0") > 0.0:
-        raise InvalidInput(f"`ridge` must be above 0, got {ridge}.")
-    return float(ridge)
+    return check_range("ridge", ridge, "()", 0.0, needed="a number above 0")
 
 
 @final

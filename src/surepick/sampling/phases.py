@@ -1,23 +1,29 @@
-"""Phases as whole pulls: who is left, which arms a design really needs, and pulls in its proportions.
+"""Phases as whole pulls: who is left, a design for them, which arms it really needs, and pulls in its proportions.
 
 Notation: w weights on the support of a design, A(w) = sum w_i x_i x_i'; rows (m, d) the candidates left, or directions.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Protocol, final
 
 import numpy as np
 
+from surepick.arms.finite import FiniteArms
 from surepick.arms.protocol import ArmSet
+from surepick.arms.view import Task
 from surepick.core.block import RANK_TOL
 from surepick.core.design import Design
-from surepick.core.design.pairs import farthest_pairs
+from surepick.core.design.pairs import farthest_pairs, pairwise_design
 from surepick.core.design.rounding import apportion
+from surepick.core.design.solve import optimal_design
 from surepick.core.linalg import Array, IntArray
 from surepick.core.rows import square_norms
 from surepick.sampling.protocol import Situation
 from surepick.sampling.schedules import Schedule
 
+# Relative gap of the designs of phases.
+TOL = 1e-2
 # Weights below these shares of the mean weight are tried without, largest cut first.
 CUTS = (0.2, 0.01)
 # Going without idle arms may cost this much of the value.
@@ -46,9 +52,10 @@ class Proportions:
     weights: Array
     value: float
 
-    def round(self, n: int) -> IntArray:
-        """Return whole pulls per arm, at least one each, sum max(n, arms): efficient rounding as in `Design.round`."""
-        return apportion(self.weights, max(min(n, MOST_PULLS), len(self.arms)))
+    def pulls(self, n: float, *, pulls_per_nat: float = math.inf) -> "EvenlySpread":
+        """Return n whole pulls, at least one of each arm: efficient rounding as in `Design.round`."""
+        n_whole = max(math.ceil(min(n, MOST_PULLS)), len(self.arms))
+        return EvenlySpread(self.arms, apportion(self.weights, n_whole), pulls_per_nat=pulls_per_nat)
 
 
 def proportions_of(design: Design) -> Proportions:
@@ -95,15 +102,20 @@ class EvenlySpread:
     """Each arm as often as counted, in an order in which every stretch has about the same proportions.
 
     Asked for more than was counted, it goes on in the same proportions. Nothing of the phase's length is stored.
+
+    Args:
+        arms: what to pull.
+        counts: how often each.
+        pulls_per_nat: what a unit of evidence costs by this plan, if known.
     """
 
-    def __init__(self, arms: IntArray, counts: IntArray) -> None:
+    def __init__(self, arms: IntArray, counts: IntArray, *, pulls_per_nat: float = math.inf) -> None:
         used = counts > 0
         self._arms: list[int] = arms[used].tolist()
         self._counts = counts[used].astype(np.float64)
         self._served = np.full(len(self._counts), 0.5)
         self._turn = self._served / self._counts
-        self.n = int(counts.sum())
+        self.n, self.pulls_per_nat = int(counts.sum()), pulls_per_nat
 
     def next(self) -> int:
         """Return the next arm."""
@@ -113,44 +125,98 @@ class EvenlySpread:
         return self._arms[slot]
 
 
+@final
+class Designs:
+    """Designs for those left, phase after phase; each solution starts from the one before.
+
+    Args:
+        task: its arms are what may be pulled, its candidates what may be left.
+        is_pairs: whether a design is for the differences of those left, or for their values.
+    """
+
+    def __init__(self, task: Task, *, is_pairs: bool = True) -> None:
+        self._task, self._is_pairs = task, is_pairs
+        self._last: Design | None = None
+
+    def next(self, left: IntArray, *, is_whole: bool = False) -> Proportions:
+        """Return the design for these candidates, without idle arms unless it is to span."""
+        arms, rows = self._task.rows, self._task.rivals.gather(left)
+        if self._is_pairs:
+            self._last = pairwise_design(arms, rows, tol=TOL, warm_start=self._last)
+        else:
+            directions = FiniteArms.rows_only(rows, least=1)
+            self._last = optimal_design(arms, directions, tol=TOL, warm_start=self._last)
+        return (
+            proportions_of(self._last)
+            if is_whole
+            else without_idle_arms(self._last, arms, rows, is_pairs=self._is_pairs)
+        )
+
+
 class Planner(Protocol):
-    """Says which proportions to follow."""
+    """Says what to pull in an interval."""
 
-    def plan(self, situation: Situation) -> Proportions:
-        """Return what to follow until the next look; `situation.theta` exists."""
-        ...
-
-    def pulls_per_nat(self) -> float:
-        """Return how many pulls one unit of evidence costs by the current plan, for noise_std 1; inf if unknown."""
+    def plan(self, situation: Situation) -> EvenlySpread:
+        """Return the pulls of the interval that opens."""
         ...
 
 
 @final
-class PlannedBlocks:
-    """The sampler of a phased algorithm whose rule looks inside phases: a spanning set, then blocks by schedule.
+class PhasedSampler:
+    """The sampler of a phased algorithm: every interval as its planner says."""
 
-    Each block holds every arm of the proportions in force, so that it alone measures what the rule bets on.
-    """
-
-    def __init__(self, start: IntArray, planner: Planner, schedule: Schedule) -> None:
-        self._start, self._planner, self._schedule = start, planner, schedule
-        self._pulls = EvenlySpread(start, np.ones(len(start), dtype=np.int64))
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._pulls: EvenlySpread | None = None
 
     def open(self, situation: Situation) -> int:
-        """Plan a block."""
-        t = situation.n_pulls
-        if situation.theta is None:
-            self._pulls = EvenlySpread(self._start, np.ones(len(self._start), dtype=np.int64))
-        else:
-            proportions = self._planner.plan(situation)
-            counts = proportions.round(self._schedule.next_after(t) - t)
-            self._pulls = EvenlySpread(proportions.arms, counts)
+        """Plan an interval."""
+        self._pulls = self._planner.plan(situation)
         return self._pulls.n
 
     def next(self) -> int:
-        """Return the next arm."""
+        """Return the next arm of the interval; beyond its end, in the same proportions."""
+        assert self._pulls is not None
         return self._pulls.next()
 
     def pulls_per_nat(self) -> float:
-        """Return what the planner says."""
-        return self._planner.pulls_per_nat()
+        """Return what the plan says: inf for a design for all pairs, which does not tell what the last one costs."""
+        return math.inf if self._pulls is None else self._pulls.pulls_per_nat
+
+
+class PhaseEnd(Protocol):
+    """Says when a phase is over; to be asked once per block."""
+
+    def __call__(self, n_pulls: int, left: IntArray, value: float, /) -> bool:
+        """Return whether a phase begins, with so many results, these left, and this value of the design in force."""
+        ...
+
+
+@final
+class PracticalPhases:
+    """A phased algorithm whose rule looks inside phases: a spanning set, then blocks by schedule.
+
+    Each block holds every arm of the design in force, so that it alone measures what the rule bets on; the design is
+    for those left when its phase began.
+
+    Args:
+        task: what the algorithm is composed for.
+        schedule: when blocks end.
+        is_over: says when a phase ends and the next design is due.
+        is_pairs: as for `Designs`.
+    """
+
+    def __init__(self, task: Task, schedule: Schedule, is_over: PhaseEnd, *, is_pairs: bool = True) -> None:
+        self._n_candidates, self._schedule, self._is_over = task.rivals.n_arms, schedule, is_over
+        self._designs, dim = Designs(task, is_pairs=is_pairs), task.rows.dim
+        self._start = self._current = Proportions(task.spanning, np.full(dim, 1.0 / dim), 0.0)
+
+    def plan(self, situation: Situation) -> EvenlySpread:
+        """Return the pulls of a block."""
+        t = situation.n_pulls
+        if situation.theta is None:
+            return self._start.pulls(len(self._start.arms))
+        left = candidates_left(situation, self._n_candidates)
+        if self._is_over(t, left, self._current.value):
+            self._current = self._designs.next(left)
+        return self._current.pulls(self._schedule.next_after(t) - t)

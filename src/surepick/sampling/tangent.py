@@ -16,7 +16,7 @@ from surepick.arms.sphere import Sphere
 from surepick.arms.view import Task
 from surepick.core.linalg import Array
 from surepick.sampling.fixed import RoundSampler
-from surepick.sampling.protocol import Situation
+from surepick.sampling.protocol import Sampler, Situation
 
 ROUNDS = 4
 GROWTH = 1.3
@@ -25,7 +25,7 @@ LOOK = 0.02
 
 
 @final
-class TangentSampler:
+class TangentSampler(Sampler):
     """Rounds first, then the optimal design at the estimate."""
 
     def __init__(self, task: Task) -> None:
@@ -67,7 +67,3 @@ class TangentSampler:
         row = self._basis[int(np.argmin(load / self._weights))]
         self._A += np.outer(row, row)
         return self._arms.number(row)
-
-    def pulls_per_nat(self) -> float:
-        """Return infinity: how fast evidence grows is read off the results."""
-        return math.inf

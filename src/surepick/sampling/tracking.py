@@ -14,9 +14,9 @@ from typing import Literal, final
 import numpy as np
 
 from surepick.arms.protocol import ArmSet
-from surepick.core.checks import check_number
+from surepick.core.design import Design
 from surepick.core.linalg import Array, IntArray, pivoted_rows
-from surepick.errors import InvalidInput
+from surepick.sampling.checks import check_range
 
 Tracking = Literal["averaged", "current"]
 ExplorationSet = Literal["pivoted", "random"]
@@ -37,8 +37,6 @@ class Tracker:
     """
 
     def __init__(self, tracking: Tracking) -> None:
-        if tracking not in ("averaged", "current"):
-            raise InvalidInput(f"`tracking` must be 'averaged' or 'current', got {tracking!r}.")
         self.is_averaged = tracking == "averaged"
         self.n_asked = 0
         self._slot: dict[int, int] = {}
@@ -47,17 +45,18 @@ class Tracker:
         self._W = np.empty(0)
         self._w = np.empty(0)
 
-    @property
-    def design(self) -> tuple[IntArray, Array]:
-        """Support and weights of the design in force."""
-        used = np.flatnonzero(self._w)
-        return self._arms[used], self._w[used]
+    @classmethod
+    def of(cls, design: Design) -> "Tracker":
+        """Return one that keeps pulls in the proportions of a design."""
+        tracker = cls("averaged")
+        tracker.retarget(design.support, design.weights)
+        return tracker
 
     def retarget(self, support: IntArray, weights: Array) -> None:
-        """Follow this design from now on."""
+        """Follow this design from now on; weights of an arm named twice add up."""
         slots = [self._slot_of(int(arm)) for arm in support]
         self._w = np.zeros(len(self._arms))
-        self._w[slots] = weights
+        np.add.at(self._w, slots, weights)
 
     def count(self, arm: int, *, is_wanted: bool) -> None:
         """Note a pull that tracking did not choose; `is_wanted` adds it to what the designs asked for.
@@ -68,6 +67,11 @@ class Tracker:
         self._N[slot] += 1.0
         self._W[slot] += float(is_wanted)
         self.n_asked += 1
+
+    def note(self, arm: int) -> None:
+        """Note a pull in the place of one that the design in force asked for, which stays due."""
+        self.advance()
+        self.count(arm, is_wanted=False)
 
     def advance(self) -> None:
         """Let one unit of the design in force become due without choosing an arm."""
@@ -110,8 +114,7 @@ class EigenvalueFloor:
     """
 
     def __init__(self, arms: ArmSet, chosen: IntArray, *, scale: float) -> None:
-        if not 0.0 <= check_number("exploration", scale, needed="a number of at least 0") < math.inf:
-            raise InvalidInput(f"`exploration` must be a number of at least 0, got {scale}.")
+        check_range("exploration", scale, "[)", 0.0, needed="a number of at least 0")
         rows = arms.gather(chosen)
         self.chosen: list[int] = chosen.tolist()
         self._c = scale * float(np.linalg.eigvalsh(rows.T @ rows)[0]) / math.sqrt(arms.dim)
@@ -142,8 +145,6 @@ def exploration_set(arms: ArmSet, kind: ExplorationSet, pivoted: IntArray, seed:
     """
     if kind == "pivoted":
         return pivoted
-    if kind != "random":
-        raise InvalidInput(f"`exploration_set` must be 'pivoted' or 'random', got {kind!r}.")
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
     chosen = np.empty(0, dtype=np.int64)
     rows = np.empty((0, arms.dim))
@@ -165,6 +166,4 @@ def _adds_dimension(rows: Array) -> bool:
 
 def check_share(g_mix: float) -> float:
     """Return the share of the G-optimal design, if it is one."""
-    if not 0.0 <= check_number("g_mix", g_mix, needed="a share between 0 and 1") <= 1.0:
-        raise InvalidInput(f"`g_mix` must be a share between 0 and 1, got {g_mix}.")
-    return float(g_mix)
+    return check_range("g_mix", g_mix, "[]", 0.0, 1.0, needed="a share between 0 and 1")
