@@ -40,6 +40,15 @@ def test_best_arm_is_found_and_described() -> None:
     assert "Arm 2 is the best of 4 arms" in result.explain()
 
 
+@pytest.mark.parametrize("stopping", ["betting", "evidence", "heuristic", "mix-grid"])
+def test_without_a_leader_there_is_no_evidence(stopping: Any) -> None:
+    """Before the pulled arms span, a rule says nothing: no answer, evidence zero, all of the target to go."""
+    arms: Any = sp.Hypercube(2) if stopping == "mix-grid" else X
+    result = identify(arms, lambda _: 5.0, noise_std=0.5, max_pulls=1, stopping=stopping)
+    assert (result.best, result.stopped, result.evidence) == (None, False, 0.0)
+    assert result.target == pytest.approx(math.log(20.0)) or stopping in ("heuristic", "mix-grid")
+
+
 def test_theta_and_table_are_in_the_users_coordinates() -> None:
     """Theta is least squares in the given features, estimates are its products with the rows, and the noise is seen."""
     rows = X * [1.0, 1000.0]

@@ -3,15 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from surepick.app.console import Refusal
-from surepick.app.measure import Command, Logged, MeasurementFailed, _cut, _filled
+from surepick.app.measure import Logged, MeasurementFailed, Source, _cut, _filled, by_command
+from surepick.errors import InvalidInput
 
 LABELS = ("red", "two words; $HOME", "{index}")
 
 
-def command(script: str) -> Command:
+def command(script: str) -> Source:
     """A source that runs a line of Python with the arm and its number as arguments."""
-    return Command(f"{sys.executable} -c '{script}' {{arm}} {{index}}", LABELS.__getitem__)
+    return by_command(f"{sys.executable} -c '{script}' {{arm}} {{index}}", LABELS.__getitem__)
 
 
 def test_command_gets_the_name_and_the_number_without_a_shell() -> None:
@@ -40,11 +40,11 @@ def test_command_that_gives_no_number_fails_with_the_reason(script: str, complai
 def test_command_must_exist_and_say_where_the_arm_goes() -> None:
     """A missing program is a failure; a command without a place for the arm is misuse."""
     with pytest.raises(MeasurementFailed, match="cannot run"):
-        Command("no-such-program {arm}", LABELS.__getitem__)(0)
-    with pytest.raises(Refusal, match=r"as \{arm\} or \{index\}"):
-        Command("date", LABELS.__getitem__)
-    with pytest.raises(Refusal, match="No closing quotation"):
-        Command("date '{arm}", LABELS.__getitem__)
+        by_command("no-such-program {arm}", LABELS.__getitem__)(0)
+    with pytest.raises(InvalidInput, match=r"as \{arm\} or \{index\}"):
+        by_command("date", LABELS.__getitem__)
+    with pytest.raises(InvalidInput, match="No closing quotation"):
+        by_command("date '{arm}", LABELS.__getitem__)
 
 
 def test_log_repeats_what_it_has_and_then_measures(tmp_path: Path) -> None:
@@ -74,14 +74,14 @@ def test_log_of_something_else_is_refused(tmp_path: Path) -> None:
     """Other options, another order of arms or a damaged line are noticed."""
     path = tmp_path / "log.csv"
     path.write_text("# this\narm,reward\nred,1\n")
-    with pytest.raises(Refusal, match="other arms or options"):
+    with pytest.raises(InvalidInput, match="other arms or options"):
         Logged(lambda _: 0.0, path, LABELS.__getitem__, "that")
     other = Logged(lambda _: 0.0, path, LABELS.__getitem__, "this")
     with pytest.raises(MeasurementFailed, match="goes on with arm 'red'"):
         other(1)
     other.close()
     path.write_text("# this\narm,reward\nred,1,2\n")
-    with pytest.raises(Refusal, match="is no measurement"):
+    with pytest.raises(InvalidInput, match="is no measurement"):
         Logged(lambda _: 0.0, path, LABELS.__getitem__, "this")
 
 
@@ -129,7 +129,7 @@ def test_foreign_file_is_not_cut(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     for text in ("name,x\nA,1\nB,2", "name", "# thus", "# this\nname,x\nA,1"):
         path.write_text(text)
-        with pytest.raises(Refusal):
+        with pytest.raises(InvalidInput):
             Logged(lambda _: 0.0, path, LABELS.__getitem__, "this")
         assert path.read_text() == text
 
@@ -138,7 +138,7 @@ def test_log_that_cannot_be_cut_is_refused(tmp_path: Path) -> None:
     """The user is told which line to remove."""
     path = tmp_path / "log.csv"
     path.write_text("# this\narm,reward\nred,0")
-    with path.open() as unwritable, pytest.raises(Refusal, match="remove its last line 'red,0'"):
+    with path.open() as unwritable, pytest.raises(InvalidInput, match="remove its last line 'red,0'"):
         _cut(unwritable, path, 18, "red,0")
 
 
@@ -154,7 +154,7 @@ def test_log_is_written_by_one_session_at_a_time(tmp_path: Path) -> None:
     """A second one would mix its lines in; once the first has ended the file is free."""
     path = tmp_path / "log.csv"
     first = Logged(lambda _: 1.0, path, LABELS.__getitem__, "this")
-    with pytest.raises(Refusal, match="another session writes to"):
+    with pytest.raises(InvalidInput, match="another session writes to"):
         Logged(lambda _: 2.0, path, LABELS.__getitem__, "this")
     first.close()
     assert resumed(path, 3.0)[0] == [3.0]

@@ -3,9 +3,12 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from surepick.app.many_arms import Record, plot_records, read_records
+from surepick.app.plots import Line, plot_lines
 from surepick.simulation.experiment_file import named_experiment
 from surepick.simulation.sweep import sweep
 
@@ -57,3 +60,24 @@ def test_published_figures_are_shown_only_if_there_are_any(rows: list[Record], t
     svg = plot_records(other, tmp_path, delta=0.01)[1].read_text("utf-8")
     assert "Table 1" not in svg
     assert "lower bound" in svg
+
+
+def test_what_is_drawn_are_the_means_with_two_standard_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a log scale that begins below the smallest mean, however long the bars; a single run has no bar."""
+    saved: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: saved.append(self))
+    ours = Line("ours", "blue", "o", is_hollow=True, points=[(10, 40.0, 15.0), (30, 90.0, 5.0)])
+    bound = Line("bound", "red", "s", points=[(30, 50.0, np.nan)])
+    plot_lines([ours, bound], "title", "note", tmp_path, "name")
+    (axes,) = saved[0].axes
+    drawn = axes.containers
+    assert [bars.get_label() for bars in drawn] == ["ours", "bound"]
+    assert [bars[0].get_xydata().tolist() for bars in drawn] == [[[10, 40], [30, 90]], [[30, 50]]]
+    assert [bars[0].get_markerfacecolor() for bars in drawn] == ["white", "red"]
+    segments = [[segment.tolist() for segment in bars[2][0].get_segments()] for bars in drawn]
+    assert segments == [[[[10, 10], [10, 70]], [[30, 80], [30, 100]]], [[[30, 50], [30, 50]]]]
+    assert axes.get_yscale() == "log"
+    assert axes.get_ylim() == pytest.approx((24.0, 1.2 * 100 * 10**0.05))  # a margin of 5 % of 10 to 100
+    assert axes.get_yticks().tolist() == [50, 100]
+    assert axes.get_xticks().tolist() == [10, 30]
+    assert axes.get_legend_handles_labels()[1] == ["ours", "bound"]

@@ -11,9 +11,10 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from surepick.app.console import Code, Format, misuse, results, stages
+from surepick.app.console import Code, Format, results, stages
 from surepick.app.formats import to_csv, to_json
 from surepick.app.reproduce import How, run_experiments, write
+from surepick.errors import InvalidInput
 from surepick.simulation.compare import CellChange, Comparison, compare
 from surepick.simulation.experiment import call_of
 from surepick.simulation.experiment_file import read_experiment
@@ -28,12 +29,14 @@ def run_files(files: Sequence[Path], how: How) -> Code:
 def report(folder: Path) -> Code:
     """Report on a folder of results, or on all such folders in it."""
     if not folder.is_dir():
-        raise misuse(f"there is no folder {folder}.")
+        raise InvalidInput(f"there is no folder {folder}.")
     folders = (
         [folder] if (folder / EXPERIMENT).exists() else sorted(path.parent for path in folder.glob(f"*/{EXPERIMENT}"))
     )
     if not folders:
-        raise misuse(f"{folder} has no {EXPERIMENT}, nor has a folder in it; name a folder that a sweep has written.")
+        raise InvalidInput(
+            f"{folder} has no {EXPERIMENT}, nor has a folder in it; name a folder that a sweep has written."
+        )
     for one in folders:
         settle(one, read_experiment(one / EXPERIMENT))
     write(folders, folder, stages(Format.TABLE))

@@ -8,11 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from surepick._version import __version__
-from surepick.app.console import Code, Format, Refusal, misuse, print_error
+from surepick.app.console import Code, Format, print_error
 from surepick.errors import InvalidInput, SurepickError
 
 INTERRUPTED = 130
 """What typer makes of a Ctrl-C that no command has handled."""
+
+OF_FILES = ("--name-column", "--intercept", "--on-span")
+OWN = ("--pull", "--noise-std", "--epsilon", *OF_FILES, "--history", "--log", "--save")
+OF_DEMONSTRATION = ("--runs", "--jobs", "--out")
 
 app = typer.Typer(
     name="surepick",
@@ -21,6 +25,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _says(text: str, *names: str) -> Any:
+    """An option with its help; its name is that of the argument, unless given."""
+    return typer.Option(*names, help=text)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -33,9 +42,6 @@ def main(arguments: Sequence[str]) -> int:
     except typer.TyperException as error:
         print_error(f"{error.format_message().rstrip('.')}; see surepick --help")
         return error.exit_code
-    except Refusal as refusal:
-        print_error(str(refusal))
-        return refusal.code
     except InvalidInput as error:
         print_error(str(error))
         return Code.MISUSE
@@ -66,110 +72,76 @@ def _options(
 
 @app.command()
 def run(  # noqa: PLR0913 (every argument is an option of its own)
+    context: typer.Context,
     *,
     arms: Annotated[
         Path | None,
-        typer.Option(
-            help="Your arms: a .csv with a header line, .npy, .parquet or .arrow; without any the demonstration runs."
-        ),
+        _says("Your arms: a .csv with a header line, .npy, .parquet or .arrow; without any the demonstration runs."),
     ] = None,
-    sphere: Annotated[int | None, typer.Option(help="Arms: all unit vectors of this dimension.")] = None,
+    sphere: Annotated[int | None, _says("Arms: all unit vectors of this dimension.")] = None,
     ellipsoid: Annotated[
-        Path | None, typer.Option(help="Arms: centre + axes u, |u| <= 1; a .csv or .npy: centre first, axes below.")
+        Path | None, _says("Arms: centre + axes u, |u| <= 1; a .csv or .npy: centre first, axes below.")
     ] = None,
-    hypercube: Annotated[int | None, typer.Option(help="Arms: all vectors of -1 and 1 of this dimension.")] = None,
-    top_k: Annotated[str | None, typer.Option(help="Arms: all choices of k out of d, as d,k such as 10,3.")] = None,
+    hypercube: Annotated[int | None, _says("Arms: all vectors of -1 and 1 of this dimension.")] = None,
+    top_k: Annotated[str | None, _says("Arms: all choices of k out of d, as d,k such as 10,3.")] = None,
     pull: Annotated[
         str | None,
-        typer.Option(
-            help='Command that measures: "cmd {arm}" or "cmd {index}", prints one number. Default: you are asked.'
-        ),
+        _says('Command that measures: "cmd {arm}" or "cmd {index}", prints one number. Default: you are asked.'),
     ] = None,
-    delta: Annotated[float, typer.Option(help="Accepted probability of a wrong answer.")] = 0.05,
+    delta: Annotated[float, _says("Accepted probability of a wrong answer.")] = 0.05,
     noise_std: Annotated[
         float | None,
-        typer.Option(
-            help="Sub-Gaussian scale of one measurement's noise, or an upper bound (default 1): the standard deviation "
+        _says(
+            "Sub-Gaussian scale of one measurement's noise, or an upper bound (default 1): the standard deviation "
             "of normal noise; half the range of bounded rewards."
         ),
     ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="An answer that loses at most this is right (default 0).")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    max_pulls: Annotated[int | None, typer.Option(help="Stop measuring after this many pulls.")] = None,
-    name_column: Annotated[str | None, typer.Option(help="Column of the .csv with the arms' names.")] = None,
-    intercept: Annotated[bool, typer.Option("--intercept", help="Put a constant feature in front.")] = False,
-    on_span: Annotated[bool, typer.Option("--on-span", help="Drop redundant features.")] = False,
-    history: Annotated[
-        Path | None, typer.Option(help="Earlier measurements: a .csv with the columns arm, reward.")
-    ] = None,
+    epsilon: Annotated[float | None, _says("An answer that loses at most this is right (default 0).")] = None,
+    seed: Annotated[int, _says("Seed of everything random.")] = 0,
+    max_pulls: Annotated[int | None, _says("Stop measuring after this many pulls.")] = None,
+    name_column: Annotated[str | None, _says("Column of the .csv with the arms' names.")] = None,
+    intercept: Annotated[bool, _says("Put a constant feature in front.", "--intercept")] = False,
+    on_span: Annotated[bool, _says("Drop redundant features.", "--on-span")] = False,
+    history: Annotated[Path | None, _says("Earlier measurements: a .csv with the columns arm, reward.")] = None,
     log: Annotated[
-        Path | None, typer.Option(help="Write each measurement there; the same command then goes on where it was.")
+        Path | None, _says("Write each measurement there; the same command then goes on where it was.")
     ] = None,
-    save: Annotated[Path | None, typer.Option(help="Write the result to this .json file.")] = None,
-    runs: Annotated[int | None, typer.Option(help="Demonstration: runs for each number of arms.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Demonstration: processes, -1 for one per core.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Demonstration: folder of runs and plots (default out).")] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to write the result.")] = Format.TABLE,
+    save: Annotated[Path | None, _says("Write the result to this .json file.")] = None,
+    runs: Annotated[int | None, _says("Demonstration: runs for each number of arms.")] = None,
+    jobs: Annotated[int | None, _says("Demonstration: processes, -1 for one per core.")] = None,
+    out: Annotated[Path | None, _says("Demonstration: folder of runs and plots (default out).")] = None,
+    output: Annotated[Format, _says("How to write the result.", "--format")] = Format.TABLE,
 ) -> int:
     """Find the best of your arms; without any, show it on the paper's many-arms problem."""
-    own = {
-        "--pull": pull,
-        "--noise-std": noise_std,
-        "--epsilon": epsilon,
-        "--name-column": name_column,
-        "--intercept": intercept or None,
-        "--on-span": on_span or None,
-        "--history": history,
-        "--log": log,
-        "--save": save,
-    }
     sets = {"--arms": arms, "--sphere": sphere, "--ellipsoid": ellipsoid, "--hypercube": hypercube, "--top-k": top_k}
-    named = [option for option, value in sets.items() if value is not None]
+    named = {option: value for option, value in sets.items() if value is not None}
     if len(named) > 1:
-        raise misuse(f"one set of arms is needed, got {' and '.join(named)}; leave out all but one.")
+        raise InvalidInput(f"one set of arms is needed, got {' and '.join(named)}; leave out all but one.")
     if not named:
-        _refuse(own, "needs your arms; add --arms FILE")
+        _refuse(context, OWN, "needs your arms; add --arms FILE")
         from surepick.app.demonstrate import demonstrate  # noqa: PLC0415 (`--help` stays quick)
 
         out = out or Path("out")
         return demonstrate(delta=delta, seed=seed, runs=runs, jobs=jobs, max_pulls=max_pulls, out=out, output=output)
-    _refuse({"--runs": runs, "--jobs": jobs, "--out": out}, "belongs to the demonstration; leave out --arms to see it")
-    from surepick.app.session import Request, run_session  # noqa: PLC0415 (`--help` stays quick)
-    from surepick.app.vectorset import chosen_set  # noqa: PLC0415
+    _refuse(context, OF_DEMONSTRATION, "belongs to the demonstration; leave out --arms to see it")
+    from surepick.app.armfile import chosen_arms  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.app.session import Request, check_targets, run_session  # noqa: PLC0415
 
-    chosen = chosen_set(sphere=sphere, hypercube=hypercube, top_k=top_k, ellipsoid=ellipsoid)
-    if chosen is not None:
-        of_files = {"--name-column": name_column, "--intercept": intercept or None, "--on-span": on_span or None}
-        _refuse(of_files, f"belongs to a file of arms, got {named[0]}")
-    return run_session(
-        Request(
-            arms=chosen or arms or Path(),
-            pull=pull,
-            delta=delta,
-            noise_std=1.0 if noise_std is None else noise_std,
-            epsilon=0.0 if epsilon is None else epsilon,
-            seed=seed,
-            max_pulls=max_pulls,
-            name_column=name_column,
-            intercept=intercept,
-            on_span=on_span,
-            history=history,
-            log=log,
-            save=save,
-            output=output,
-        )
-    )
+    check_targets({"--save": save, "--log": log}, {"--history": history, "--arms": arms, "--ellipsoid": ellipsoid})
+    ((option, value),) = named.items()
+    if arms is None:
+        _refuse(context, OF_FILES, f"belongs to a file of arms, got {option}")
+    noise_std, epsilon = 1.0 if noise_std is None else noise_std, 0.0 if epsilon is None else epsilon
+    settings = {"delta": delta, "noise_std": noise_std, "epsilon": epsilon, "seed": seed, "max_pulls": max_pulls}
+    own = chosen_arms(option, value, name_column=name_column, intercept=intercept, on_span=on_span)
+    return run_session(Request(own, settings, pull=pull, history=history, log=log, save=save, output=output))
 
 
-_Full = Annotated[bool, typer.Option("--full", help="All runs the experiment asks for, not a quick look.")]
-_Runs = Annotated[int | None, typer.Option(help="Runs of each cell instead of the experiment's own number.")]
-_Jobs = Annotated[int | None, typer.Option(help="Processes, -1 for one per core (default).")]
-_Dask = Annotated[
-    str | None, typer.Option(help='Do the runs on a Dask cluster: its address "tcp://host:8786", or "local".')
-]
-_Out = Annotated[Path, typer.Option(help="Folder of results and report; what is there is not done again.")]
+_Full = Annotated[bool, _says("All runs the experiment asks for, not a quick look.", "--full")]
+_Runs = Annotated[int | None, _says("Runs of each cell instead of the experiment's own number.")]
+_Jobs = Annotated[int | None, _says("Processes, -1 for one per core (default).")]
+_Dask = Annotated[str | None, _says('Do the runs on a Dask cluster: its address "tcp://host:8786", or "local".')]
+_Out = Annotated[Path, _says("Folder of results and report; what is there is not done again.")]
 
 
 @app.command()
@@ -183,7 +155,7 @@ def reproduce(
     jobs: _Jobs = None,
     dask: _Dask = None,
     out: _Out = Path("out"),
-    show: Annotated[bool, typer.Option("--list", help="Say which experiments there are.")] = False,
+    show: Annotated[bool, _says("Say which experiments there are.", "--list")] = False,
 ) -> int:
     """Repeat the experiments of the paper and more; interrupted, the same command goes on where it was."""
     from surepick.app.reproduce import How, list_experiments  # noqa: PLC0415 (`--help` stays quick)
@@ -228,7 +200,7 @@ def bench_compare(
     first: Annotated[Path, typer.Argument(metavar="A.parquet", help="Runs.")],
     second: Annotated[Path, typer.Argument(metavar="B.parquet", help="Runs of the same experiment, say of new code.")],
     *,
-    output: Annotated[Format, typer.Option("--format", help="How to write the result.")] = Format.TABLE,
+    output: Annotated[Format, _says("How to write the result.", "--format")] = Format.TABLE,
 ) -> int:
     """Say what changed between two tables of runs; returns 1 if noise does not explain it."""
     from surepick.app.bench import compare_tables  # noqa: PLC0415
@@ -236,7 +208,9 @@ def bench_compare(
     return compare_tables(first, second, output)
 
 
-def _refuse(options: dict[str, Any], why: str) -> None:
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise misuse(f"{given[0]} {why}.")
+def _refuse(context: typer.Context, options: Sequence[str], why: str) -> None:
+    """Refuse options that do not go with the others."""
+    for option in options:
+        value = context.params[option[2:].replace("-", "_")]
+        if value is not None and value is not False:
+            raise InvalidInput(f"{option} {why}.")

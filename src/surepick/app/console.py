@@ -1,12 +1,17 @@
 """Where the command line writes: results on standard output, errors in one line, control codes on terminals only."""
 
+import csv
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
+
+from surepick.errors import InvalidInput
 
 PIPE_WIDTH = 120
 """Columns of a table that goes to a file or a pipe."""
@@ -29,24 +34,25 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-class Refusal(Exception):
-    """Ends a command with one line on standard error and an exit code."""
+@contextmanager
+def refusing(what: str, path: Path) -> Iterator[None]:
+    """Refuse a file with which something failed, such as "cannot read", and say why."""
+    try:
+        yield
+    except (OSError, ValueError, EOFError, csv.Error) as error:
+        raise InvalidInput(f"{what} {path}: {reason(error)}.") from error
 
-    def __init__(self, text: str, code: Code) -> None:
-        super().__init__(text)
-        self.code = code
 
-
-def misuse(text: str) -> Refusal:
-    """The user asked for something that cannot be done."""
-    return Refusal(text, Code.MISUSE)
+def reason(error: Exception) -> str:
+    """Why something failed, in a few words."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def check_out(folder: Path) -> None:
     """Refuse a folder of results that is a file, or in one."""
     there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     if there.exists() and not there.is_dir():
-        raise misuse(f"--out must be a folder, and {there} is a file.")
+        raise InvalidInput(f"--out must be a folder, and {there} is a file.")
 
 
 def results() -> Console:

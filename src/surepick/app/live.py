@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -16,24 +16,15 @@ from surepick.learning.learner import Decision
 BAR_WIDTH = 32
 
 
-class Show(Protocol):
-    """Called after every pull."""
-
-    def __call__(self, decision: Decision, *, arm: Any, remaining: float | None = None) -> None:
-        """Show where things stand after a pull of `arm`; `remaining` pulls are expected, None if nobody says."""
-        ...
-
-
 @contextmanager
-def live_view(console: Console, title: str, label: Callable[[Any], str] = str) -> Iterator[Show]:
-    """Yield a function that refreshes the view; without a terminal it does nothing."""
-    if not console.is_terminal:
-        yield _show_nothing
-        return
-    with Live(console=console, auto_refresh=False) as live:
+def live_view(console: Console, title: str, label: Callable[[Any], str] = str) -> Iterator[Callable[..., None]]:
+    """Yield a function that refreshes the view after a pull; without a terminal it does nothing."""
+    with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
 
         def show(decision: Decision, *, arm: Any, remaining: float | None = None) -> None:
-            live.update(_panel(decision, arm, remaining, title, label), refresh=True)
+            """Show where things stand after a pull of `arm`; `remaining` pulls are expected, None if nobody says."""
+            if live is not None:
+                live.update(_panel(decision, arm, remaining, title, label), refresh=True)
 
         yield show
 
@@ -46,14 +37,8 @@ def arm_label(arm: Any, label: Callable[[Any], str] = str) -> str:
 def state_line(decision: Decision, label: Callable[[Any], str]) -> str:
     """Where things stand, in one line."""
     pulls = "1 pull" if decision.n_pulls == 1 else f"{decision.n_pulls} pulls"
-    return (
-        f"{pulls}, leader {arm_label(decision.best, label)}, evidence {_evidence(decision):.2f} of "
-        f"{decision.target:.2f}"
-    )
-
-
-def _show_nothing(decision: Decision, *, arm: Any, remaining: float | None = None) -> None:
-    pass
+    leader = arm_label(decision.best, label)
+    return f"{pulls}, leader {leader}, evidence {_evidence(decision):.2f} of {decision.target:.2f}"
 
 
 def _evidence(decision: Decision) -> float:
@@ -66,10 +51,8 @@ def _panel(
     evidence = _evidence(decision)
     done = decision.target if decision.stopped else min(evidence, decision.target)
     bar = Table.grid(padding=(0, 1))
-    bar.add_row(
-        ProgressBar(total=max(decision.target, 1e-9), completed=done, width=BAR_WIDTH),
-        f"{evidence:.2f} of {decision.target:.2f}",
-    )
+    filled = ProgressBar(total=max(decision.target, 1e-9), completed=done, width=BAR_WIDTH)
+    bar.add_row(filled, f"{evidence:.2f} of {decision.target:.2f}")
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim")
     rows.add_column(min_width=BAR_WIDTH + 16)

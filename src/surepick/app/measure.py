@@ -8,7 +8,8 @@ import csv
 import shlex
 import subprocess
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, final
@@ -16,7 +17,8 @@ from typing import Any, final
 from rich.console import Console
 
 from surepick.app.armfile import parse_number
-from surepick.app.console import misuse
+from surepick.app.console import refusing
+from surepick.errors import InvalidInput
 from surepick.files import lock
 
 Source = Callable[[Any], float | None]
@@ -29,29 +31,23 @@ class MeasurementFailed(Exception):
     """The measurement cannot be had; the text says why."""
 
 
-@final
-class Command:
-    """Runs a command for each measurement, without a shell; it prints one number.
+def by_command(template: str, label: Label) -> Source:
+    """Run a command for each measurement, without a shell; it prints one number.
 
     `{arm}` stands for the name and `{index}` for the row number, anywhere in an argument; a vector has no number, both
     stand for its entries.
     """
+    try:
+        template_parts = shlex.split(template)
+    except ValueError as error:
+        raise InvalidInput(f"--pull cannot be read: {error} in {template!r}.") from error
+    if not any("{arm}" in part or "{index}" in part for part in template_parts):
+        raise InvalidInput(f"--pull must say where the arm goes, as {{arm}} or {{index}}, got {template!r}.")
 
-    def __init__(self, template: str, label: Label) -> None:
-        try:
-            self._template = shlex.split(template)
-        except ValueError as error:
-            raise misuse(f"--pull cannot be read: {error} in {template!r}.") from error
-        if not any("{arm}" in part or "{index}" in part for part in self._template):
-            raise misuse(f"--pull must say where the arm goes, as {{arm}} or {{index}}, got {template!r}.")
-        self._label = label
-
-    def __call__(self, arm: Any) -> float:
-        """Measure once."""
+    def measure(arm: Any) -> float:
         # One pass over each part: a name that contains "{index}" stays as it is.
-        label = self._label(arm)
-        index = str(arm) if isinstance(arm, int) else label
-        parts = [_filled(part, label, index) for part in self._template]
+        index = str(arm) if isinstance(arm, int) else label(arm)
+        parts = [_filled(part, label(arm), index) for part in template_parts]
         shown = shlex.join(parts)
         try:
             done = subprocess.run(  # noqa: S603 (the user's own command, and no shell reads it)
@@ -62,36 +58,34 @@ class Command:
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["it printed no reason"])[-1]
             raise MeasurementFailed(f"{shown!r} ended with exit code {done.returncode}: {last}")
-        value = parse_number(done.stdout.strip())
+        printed = done.stdout.strip()
+        value = parse_number(printed)
         if value is None:
-            came = repr(done.stdout.strip()[:60]) if done.stdout.strip() else "nothing"
+            came = repr(printed[:60]) if printed else "nothing"
             raise MeasurementFailed(f"{shown!r} must print one number, got {came}")
         return value
 
+    return measure
 
-@final
-class Prompt:
-    """Asks the user. Nothing entered leaves the measurement out, q or the end of input ends the session."""
 
-    def __init__(self, console: Console, label: Label) -> None:
-        self._console, self._label = console, label
+def by_prompt(console: Console, label: Label) -> Source:
+    """Ask the user. Nothing entered leaves the measurement out, q or the end of input ends the session."""
 
-    def __call__(self, arm: Any) -> float | None:
-        """Measure once."""
+    def measure(arm: Any) -> float | None:
         while True:
             try:
-                answer = self._console.input(f"measure {self._label(arm)} -> ").strip()
+                answer = console.input(f"measure {label(arm)} -> ").strip()
             except EOFError:
                 answer = "q"
-                self._console.print()
+                console.print()
             if answer.lower() in ("q", "quit"):
                 raise KeyboardInterrupt
-            if not answer:
-                return None
             value = parse_number(answer)
-            if value is not None:
+            if value is not None or not answer:
                 return value
-            self._console.print(f"{answer!r} is no number; enter one, nothing to leave it out, or q to stop.")
+            console.print(f"{answer!r} is no number; enter one, nothing to leave it out, or q to stop.")
+
+    return measure
 
 
 @final
@@ -104,7 +98,6 @@ class Logged:
 
     def __init__(self, source: Source, path: Path, label: Label, belongs_to: str) -> None:
         self._source, self._path, self._label = source, path, label
-        self._is_broken = False
         self._file = _open_alone(path)
         self._writer = csv.writer(self._file, lineterminator="\n")
         try:
@@ -116,77 +109,77 @@ class Logged:
 
     def _taken_over(self, first: str) -> tuple[deque[tuple[str, float | None]], str | None]:
         """The measurements of the file, and the line that a crash has cut off; the file has a whole head then."""
-        try:
+        with refusing("cannot read", self._path):
             content = self._path.read_bytes()
             end = _end_of_whole_lines(content)
             whole, rest = content[:end].decode("utf-8-sig"), content[end:].decode(errors="replace")
-        except (OSError, UnicodeDecodeError) as error:
-            raise misuse(f"cannot read {self._path}: {error}.") from error
         rows = [] if first.startswith(whole + rest) else _rows(whole or rest, self._path, first)
         known = deque(_measurement(row, self._path) for row in rows[1:])
         # Only now it is certain that this is a log, and may be changed.
         if rest:
             _cut(self._file, self._path, end, rest)
-        try:
+        with refusing("cannot write", self._path):
             if not whole:
-                self._file.write(f"{first}\n")
+                self._write(first)
             if not rows:
-                self._writer.writerow(LOG_HEADER)
-            self._file.flush()
-        except OSError as error:
-            self._is_broken = True
-            raise misuse(f"cannot write {self._path}: {error.strerror}.") from error
+                self._write(*LOG_HEADER)
         return known, rest or None
 
     def __call__(self, arm: Any) -> float | None:
         """Measure once, from the file if it is there."""
         label = self._label(arm)
         if self._known:
-            known, reward = self._known.popleft()
+            known, value = self._known.popleft()
             if known != label:
                 raise MeasurementFailed(
                     f"the log {self._path} goes on with arm {known!r} where {label!r} is to be measured, so it was "
                     "changed, or written by another version; pass it as --history to use its values"
                 )
-            return reward
+            return value
         value = self._source(arm)
-        self._write(label, "" if value is None else repr(value))
+        reward = "" if value is None else repr(value)
+        try:
+            self._write(label, reward)
+        except OSError as error:
+            raise MeasurementFailed(
+                f"cannot write {self._path} ({error.strerror}), so the last value, {reward or 'none'} for {label}, is "
+                "not in it; make room and go on with the same command"
+            ) from error
         return value
+
+    def notes(self) -> Iterator[str]:
+        """What the user should know of the file."""
+        if self.cut_off is not None:
+            yield f"the last line of {self._path} was cut off and is dropped, got {self.cut_off!r}"
+        if self.n_known:
+            yield f"{self.n_known} measurements of {self._path} are taken over"
 
     @property
     def is_repeating(self) -> bool:
         """Whether the next measurement comes from the file."""
         return bool(self._known)
 
-    def _write(self, label: str, reward: str) -> None:
+    def _write(self, *cells: str) -> None:
         try:
-            self._writer.writerow((label, reward))
+            self._writer.writerow(cells)
             self._file.flush()
-        except OSError as error:
-            self._is_broken = True
-            raise MeasurementFailed(
-                f"cannot write {self._path} ({error.strerror}), so the last value, {reward or 'none'} for {label}, is "
-                "not in it; make room and go on with the same command"
-            ) from error
+        except OSError:
+            with suppress(OSError):  # to be reported once
+                self._file.close()
+            raise
 
     def close(self) -> None:
         """Close the file."""
-        try:
-            self._file.close()
-        except OSError:
-            if not self._is_broken:  # else reported already
-                raise
+        self._file.close()
 
 
 def _open_alone(path: Path) -> TextIOWrapper:
     """Open a log for appending; the lock ends with the process, however that ends."""
-    try:
+    with refusing("cannot write", path):
         file: TextIOWrapper = path.open("a", newline="", encoding="utf-8")
-    except OSError as error:
-        raise misuse(f"cannot write {path}: {error.strerror}.") from error
     if not lock(file.fileno()):
         file.close()
-        raise misuse(f"another session writes to {path}; wait for its end, or choose another --log.")
+        raise InvalidInput(f"another session writes to {path}; wait for its end, or choose another --log.")
     return file
 
 
@@ -202,7 +195,9 @@ def _cut(file: TextIOWrapper, path: Path, end: int, rest: str) -> None:
     try:
         file.truncate(end)
     except OSError as error:
-        raise misuse(f"{path} was cut off and cannot be mended ({error}); remove its last line {rest!r}.") from error
+        raise InvalidInput(
+            f"{path} was cut off and cannot be mended ({error}); remove its last line {rest!r}."
+        ) from error
 
 
 def _rows(text: str, path: Path, first: str) -> list[list[str]]:
@@ -210,20 +205,22 @@ def _rows(text: str, path: Path, first: str) -> list[list[str]]:
     head, _, body = text.partition("\n")
     head = head.rstrip("\r,")
     if head != first:
-        raise misuse(
+        raise InvalidInput(
             f"{path} was written for other arms or options ({head.lstrip('# ')!r} instead of {first[2:]!r}); use "
             "another file, or pass this one as --history."
         )
     rows = [row for row in csv.reader(StringIO(body, newline="")) if any(row)]
     if rows and tuple(rows[0]) != LOG_HEADER:
-        raise misuse(f"{path} must have the line {','.join(LOG_HEADER)!r} below its first, got {','.join(rows[0])!r}.")
+        raise InvalidInput(
+            f"{path} must have the line {','.join(LOG_HEADER)!r} below its first, got {','.join(rows[0])!r}."
+        )
     return rows
 
 
 def _measurement(row: list[str], path: Path) -> tuple[str, float | None]:
     reward = parse_number(row[1]) if len(row) == 2 else None
     if len(row) != 2 or (reward is None and row[1]):
-        raise misuse(f"{path} has the line {','.join(row)!r}, which is no measurement; repair it.")
+        raise InvalidInput(f"{path} has the line {','.join(row)!r}, which is no measurement; repair it.")
     return row[0], reward
 
 

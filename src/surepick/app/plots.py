@@ -27,7 +27,6 @@ def plot_lines(lines: Sequence[Line], title: str, note: str, folder: Path, name:
     """Mean pulls by number of arms on a log scale; the legend has the order of the lines."""
     import matplotlib as mpl  # noqa: PLC0415 (a second to import, and optional)
     from matplotlib.figure import Figure  # noqa: PLC0415
-    from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: PLC0415
 
     with mpl.rc_context({"font.size": 10, "svg.hashsalt": "surepick", "axes.edgecolor": GREY}):
         figure = Figure(figsize=(7.6, 4.6), dpi=160, layout="constrained")
@@ -52,13 +51,11 @@ def plot_lines(lines: Sequence[Line], title: str, note: str, folder: Path, name:
         low = 0.6 * min(mean for line in lines for _, mean, _ in line.points)
         high = 1.2 * axes.get_ylim()[1]
         ticks = [digit * 10.0**power for power in range(9) for digit in (1, 2, 5)]
-        axes.set_yticks([tick for tick in ticks if low <= tick <= high])
-        axes.set_ylim(low, high)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.set(yticks=[tick for tick in ticks if low <= tick <= high], ylim=(low, high))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("")
         axes.set_xticks(sorted({place for line in lines for place, _, _ in line.points}))
-        axes.set_xlabel("number of arms K")
-        axes.set_ylabel("mean number of pulls (log scale)")
+        axes.set(xlabel="number of arms K", ylabel="mean number of pulls (log scale)")
         axes.set_title(title, loc="left", color=INK)
         axes.grid(axis="y", color="#dddddd", linewidth=0.7)
         axes.set_axisbelow(True)

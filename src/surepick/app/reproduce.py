@@ -10,7 +10,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from surepick.app.console import Code, Format, check_out, misuse, print_error, results, stages
+from surepick.app.console import Code, Format, check_out, print_error, results, stages
+from surepick.errors import InvalidInput
 from surepick.simulation.experiment import Experiment
 from surepick.simulation.experiment_file import named_experiment, named_experiments
 from surepick.simulation.progress import shown
@@ -32,11 +33,11 @@ class How:
 
     def __post_init__(self) -> None:
         if self.full and self.runs is not None:
-            raise misuse("one number of runs is needed, got --full and --runs; leave one out.")
+            raise InvalidInput("one number of runs is needed, got --full and --runs; leave one out.")
         if self.runs is not None and self.runs < 1:
-            raise misuse(f"--runs must be at least 1, got {self.runs}.")
+            raise InvalidInput(f"--runs must be at least 1, got {self.runs}.")
         if self.jobs is not None and self.dask not in (None, "local"):
-            raise misuse(f"--jobs belongs to this machine, got it with --dask {self.dask}; leave it out.")
+            raise InvalidInput(f"--jobs belongs to this machine, got it with --dask {self.dask}; leave it out.")
         check_out(self.out)
 
     def n_runs(self, experiment: Experiment) -> int:
@@ -49,7 +50,7 @@ def reproduce(names: Sequence[str], how: How) -> Code:
     known = named_experiments()
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise misuse(f"an experiment must be one of {', '.join(known)}, got {unknown[0]!r}.")
+        raise InvalidInput(f"an experiment must be one of {', '.join(known)}, got {unknown[0]!r}.")
     return run_experiments([named_experiment(name) for name in names or known], how)
 
 
@@ -71,7 +72,7 @@ def run_experiments(experiments: Sequence[Experiment], how: How) -> Code:
     names = [experiment.name for experiment in experiments]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise misuse(f"every experiment needs a folder of its own, got {twice[0]!r} twice.")
+        raise InvalidInput(f"every experiment needs a folder of its own, got {twice[0]!r} twice.")
     console = stages(Format.TABLE)
     has_failed = False
     for experiment in experiments:

@@ -3,8 +3,8 @@
 import hashlib
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -14,13 +14,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from surepick.app.armfile import ArmFile, read_arms, read_history
-from surepick.app.console import Code, Format, misuse, print_error, results, stages
+from surepick.app.armfile import ArmFile, read_history
+from surepick.app.console import Code, Format, print_error, reason, results, stages
 from surepick.app.formats import to_csv, to_json
 from surepick.app.live import live_view, state_line
-from surepick.app.measure import Command, Label, Logged, Prompt, Source
+from surepick.app.measure import Logged, Source, by_command, by_prompt
 from surepick.app.vectorset import ChosenSet
-from surepick.errors import PullFailed, Skipped, SurepickError
+from surepick.errors import InvalidInput, PullFailed, Skipped, SurepickError
 from surepick.learning.identify import Progress, identify
 from surepick.learning.result import Result
 
@@ -29,95 +29,71 @@ N_SHOWN = 10
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Request:
     """What the user asked for."""
 
-    arms: Path | ChosenSet
+    arms: ArmFile | ChosenSet
+    settings: Mapping[str, Any]
+    """What `identify` is told besides."""
     pull: str | None
-    delta: float
-    noise_std: float
-    epsilon: float
-    seed: int
-    max_pulls: int | None
-    name_column: str | None
-    intercept: bool
-    on_span: bool
     history: Path | None
     log: Path | None
     save: Path | None
     output: Format
 
 
-def run_session(request: Request) -> Code:
-    """Measure until the best arm is known, and print the result."""
-    _check_targets(request)
-    file = _arms_of(request)
-    earlier = [] if request.history is None else read_history(request.history, file)
-    console = stages(request.output)
-    label = file.label
-    source: Source = Prompt(console, label) if request.pull is None else Command(request.pull, label)
-    log = None if request.log is None else Logged(source, request.log, label, _belongs_to(request, file, earlier))
-    console.print(f"arms: {file.describe()}", soft_wrap=True)
-    if earlier:
-        console.print(f"history: {len(earlier)} earlier measurements", soft_wrap=True)
-    if log is not None and log.cut_off is not None:
-        console.print(
-            f"log: the last line of {request.log} was cut off and is dropped, got {log.cut_off!r}", soft_wrap=True
-        )
-    if log is not None and log.n_known:
-        console.print(f"log: {log.n_known} measurements of {request.log} are taken over", soft_wrap=True)
-    if request.pull is None:
-        console.print("Enter each measured value; nothing to leave one out, q to stop.")
-    try:
-        result, failure = _identified(request, file, earlier, log or source, console)
-    finally:
-        if log is not None:
-            log.close()
-    return _finish(request, result, failure, label)
-
-
-def _check_targets(request: Request) -> None:
-    """Refuse to write where nothing can be written, or over what is read."""
-    arms = {"--ellipsoid": request.arms.file} if isinstance(request.arms, ChosenSet) else {"--arms": request.arms}
-    named = {"--save": request.save, "--log": request.log, "--history": request.history, **arms}
-    given = {option: path for option, path in named.items() if path is not None}
-    for option in ("--save", "--log"):
-        path = given.get(option)
+def check_targets(written: Mapping[str, Path | None], read: Mapping[str, Path | None]) -> None:
+    """Refuse to write where nothing can be written, or over what is read; files by the options that name them."""
+    for option, path in written.items():
         if path is None:
             continue
         if not path.absolute().parent.is_dir():
-            raise misuse(f"cannot write {path}: there is no folder {path.parent}.")
+            raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}.")
         if path.exists() and not path.is_file():
-            raise misuse(f"{option} must name a regular file or a new one, and {path} is a folder, device or the like.")
-        for other, taken in given.items():
-            if other != option and _is_same_file(path, taken):
-                raise misuse(f"{option} and {other} name the same file, {path}; give {option} another name.")
+            raise InvalidInput(
+                f"{option} must name a regular file or a new one, and {path} is a folder, device or the like."
+            )
+        for other, taken in {**written, **read}.items():
+            if other != option and taken is not None and _is_same_file(path, taken):
+                raise InvalidInput(f"{option} and {other} name the same file, {path}; give {option} another name.")
 
 
 def _is_same_file(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 
 
-def _arms_of(request: Request) -> ArmFile | ChosenSet:
-    if isinstance(request.arms, ChosenSet):
-        return request.arms
-    return read_arms(
-        request.arms, name_column=request.name_column, intercept=request.intercept, on_span=request.on_span
-    )
+def run_session(request: Request) -> Code:
+    """Measure until the best arm is known, and print the result."""
+    own = request.arms
+    earlier = [] if request.history is None else read_history(request.history, own)
+    console = stages(request.output)
+    source = by_prompt(console, own.label) if request.pull is None else by_command(request.pull, own.label)
+    log = None if request.log is None else Logged(source, request.log, own.label, _belongs_to(request, earlier))
+    with nullcontext() if log is None else closing(log):
+        console.print(f"arms: {own.describe()}", soft_wrap=True)
+        if earlier:
+            console.print(f"history: {len(earlier)} earlier measurements", soft_wrap=True)
+        for line in [] if log is None else log.notes():
+            console.print(f"log: {line}", soft_wrap=True)
+        if request.pull is None:
+            console.print("Enter each measured value; nothing to leave one out, q to stop.")
+        result, failure = _identified(request, earlier, log or source, console)
+    return _finish(request, result, failure)
 
 
 def _identified(
-    request: Request, file: ArmFile | ChosenSet, history: list[tuple[Any, float]], source: Source, console: Console
+    request: Request, history: list[tuple[Any, float]], source: Source, console: Console
 ) -> tuple[Result, str | None]:
     """The result, and why it is not complete if a measurement failed."""
-    with _one_line_warnings(), live_view(console, _title(file, request), file.label) as show:
+    own = request.arms
+    with _one_line_warnings(), live_view(console, own.title, own.label) as show:
 
         def on_pull(progress: Progress) -> None:
-            if request.pull is None and not (isinstance(source, Logged) and source.is_repeating):
-                console.print(state_line(progress.decision, file.label), style="dim", soft_wrap=True)
-            elif request.pull is not None:
+            if request.pull is not None:
                 show(progress.decision, arm=progress.arm)
+            elif not (isinstance(source, Logged) and source.is_repeating):
+                console.print(state_line(progress.decision, own.label), style="dim", soft_wrap=True)
 
         def pull(arm: Any) -> float:
             value = source(arm)
@@ -126,32 +102,26 @@ def _identified(
             return value
 
         try:
-            result = identify(
-                file.arms,
-                pull,
-                delta=request.delta,
-                noise_std=request.noise_std,
-                epsilon=request.epsilon,
-                seed=request.seed,
-                max_pulls=request.max_pulls,
-                history=history,
-                on_pull=on_pull,
-            )
+            return identify(own.arms, pull, history=history, on_pull=on_pull, **request.settings), None
         except PullFailed as error:
             return error.result, str(error.__cause__ or error).rstrip(".")
-        return result, None
 
 
-def _finish(request: Request, result: Result, failure: str | None, label: Label) -> Code:
+def _finish(request: Request, result: Result, failure: str | None) -> Code:
     # Saved before it is printed, since a closed pipe ends the printing; a full disk is reported after it.
-    trouble = _trouble_saving(request.save, result)
+    trouble = None
+    try:
+        if request.save is not None:
+            result.save(request.save)
+    except (OSError, SurepickError) as error:
+        trouble = reason(error)
     if request.output is Format.JSON:
         sys.stdout.write(to_json({**result.to_dict(), "explanation": result.explain()}) + "\n")
     elif request.output is Format.CSV:
         columns = result.to_columns()
         sys.stdout.write(to_csv([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]))
     else:
-        _print_table(results(), request, result, label, is_saved=request.save is not None and trouble is None)
+        _print_table(results(), request, result, is_saved=request.save is not None and trouble is None)
     sys.stdout.flush()
     if trouble is not None:
         print_error(f"the result above could not be saved to {request.save}: {trouble}")
@@ -162,18 +132,7 @@ def _finish(request: Request, result: Result, failure: str | None, label: Label)
     return Code.OK if result.stopped else Code.NOT_STOPPED
 
 
-def _trouble_saving(path: Path | None, result: Result) -> str | None:
-    """Save the result; the reason if that fails."""
-    if path is None:
-        return None
-    try:
-        result.save(path)
-    except (OSError, SurepickError) as error:
-        return getattr(error, "strerror", None) or str(error)
-    return None
-
-
-def _print_table(console: Console, request: Request, result: Result, label: Label, *, is_saved: bool) -> None:
+def _print_table(console: Console, request: Request, result: Result, *, is_saved: bool) -> None:
     console.print()
     console.print(result.explain(), soft_wrap=not console.is_terminal, style="bold")
     if result.theta is not None:
@@ -181,20 +140,12 @@ def _print_table(console: Console, request: Request, result: Result, label: Labe
         order = np.argsort(-rows.estimate, kind="stable")[:N_SHOWN].tolist()
         title = f"{N_SHOWN} of {len(rows)} arms" if len(rows) > N_SHOWN else None
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-        table.add_column("rank", justify="right")
-        table.add_column("arm", overflow="fold")
-        table.add_column("estimate", justify="right")
-        table.add_column(f"{100 * (1 - request.delta):g} % interval", justify="right")
-        table.add_column("pulls", justify="right")
+        for header in ("rank", "arm", "estimate", f"{100 * (1 - result.delta):g} % interval", "pulls"):
+            table.add_column(header, justify="left" if header == "arm" else "right", overflow="fold")
         for rank, row in enumerate(order, start=1):
-            arm = row if rows.listed is None else rows.listed[row]
-            table.add_row(
-                str(rank),
-                label(arm),
-                f"{rows.estimate[row]:.4g}",
-                f"{rows.low[row]:.4g} to {rows.high[row]:.4g}",
-                str(result.counts.get(arm, 0)),
-            )
+            arm, mean, low, high = rows.keys[row], rows.estimate[row], rows.low[row], rows.high[row]
+            pulls = result.counts.get(arm, 0)
+            table.add_row(str(rank), request.arms.label(arm), f"{mean:.4g}", f"{low:.4g} to {high:.4g}", str(pulls))
         console.print(table)
     for line in _next_steps(request, result, is_saved=is_saved):
         console.print(line, soft_wrap=True)
@@ -212,18 +163,11 @@ def _next_steps(request: Request, result: Result, *, is_saved: bool) -> Iterator
         yield "Next: with --log pulls.csv every measurement is kept, and the same command goes on where it was."
 
 
-def _title(file: ArmFile | ChosenSet, request: Request) -> str:
-    return file.arms.description if isinstance(file, ChosenSet) else str(request.arms)
-
-
-def _belongs_to(request: Request, file: ArmFile | ChosenSet, history: list[tuple[Any, float]]) -> str:
+def _belongs_to(request: Request, history: list[tuple[Any, float]]) -> str:
     """Everything that the order of the asks and the validity of the answer depend on."""
-    content = hashlib.sha256(file.fingerprint())
-    content.update(repr(history).encode())
-    return (
-        f"surepick run arms={content.hexdigest()[:12]} delta={request.delta!r} noise_std={request.noise_std!r} "
-        f"epsilon={request.epsilon!r} seed={request.seed}"
-    )
+    content = hashlib.sha256(request.arms.fingerprint() + repr(history).encode())
+    settings = " ".join(f"{name}={request.settings[name]!r}" for name in ("delta", "noise_std", "epsilon", "seed"))
+    return f"surepick run arms={content.hexdigest()[:12]} {settings}"
 
 
 @contextmanager

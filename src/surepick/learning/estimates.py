@@ -31,24 +31,26 @@ class Estimates:
     listed: tuple[Any, ...] | None = None
     """Which arms these are, row numbers or vectors as tuples; None: all rows, in order."""
 
+    def __post_init__(self) -> None:
+        for array in (self.estimate, self.low, self.high):
+            array.flags.writeable = False
+
     def __len__(self) -> int:
         return len(self.estimate)
 
+    @property
+    def keys(self) -> Sequence[Any]:
+        """Which arms these are: row numbers, or vectors as tuples."""
+        return range(len(self)) if self.listed is None else self.listed
+
     def rank(self) -> IntArray:
         """Return the place of every row by its estimate, 1 for the largest; of equals the lower row first."""
-        rank = np.empty(len(self), dtype=np.int64)
-        rank[np.argsort(-self.estimate, kind="stable")] = np.arange(1, len(self) + 1)
-        return rank
+        return 1 + np.argsort(np.argsort(-self.estimate, kind="stable"))
 
 
 @one_blas_thread
 def estimates_of(
-    view: ArmView,
-    estimate: LeastSquares,
-    *,
-    delta: float,
-    noise_std: float,
-    only: Sequence[int] | None = None,
+    view: ArmView, estimate: LeastSquares, *, delta: float, noise_std: float, only: Sequence[int] | None = None
 ) -> Estimates:
     """Return the estimate of every row with intervals that hold for all rows and all times together.
 
@@ -82,7 +84,8 @@ def estimates_of(
     if not estimate.has_theta:
         return Estimates(names, np.full(n_rows, np.nan), np.full(n_rows, -np.inf), np.full(n_rows, np.inf), listed)
     mixture = Mixture.default()
-    betas = math.log(1.0 / delta) - mixture.log_weights + 0.5 * mixture.logdets(estimate.A)
+    betas = (math.log(1.0 / delta) - mixture.log_weights + 0.5 * mixture.logdets(estimate.A))[:, np.newaxis]
+    kappas = np.array(mixture.kappas)[:, np.newaxis]
     theta, factor = onto @ estimate.theta, onto @ estimate.factor()
     inverse = factor @ estimate.factor().T
     means, widths = np.empty(n_rows), np.empty(n_rows)
@@ -91,9 +94,7 @@ def estimates_of(
         # Not BLAS, which may round equal rows differently: copies of an arm must have one estimate.
         means[here] = np.einsum("ij,j->i", chunk, theta)
         q1, q2 = square_norms(chunk @ factor), square_norms(chunk @ inverse)
-        best = np.full(len(chunk), np.inf)
-        for kappa, beta in zip(mixture.kappas, betas.tolist(), strict=True):
-            np.minimum(best, beta * (q1 + kappa * q2), out=best)
+        best = (betas * (q1 + kappas * q2)).min(axis=0)
         widths[here] = noise_std * np.sqrt(2.0 * best)
     low = means - widths
     return Estimates(names, means, low, np.add(means, widths, out=widths), listed)

@@ -3,7 +3,9 @@
 import math
 import reprlib
 import warnings
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -102,21 +104,12 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         raise InvalidInput(f"`on_pull` must be a function or None, got {reprlib.repr(on_pull)}; pass one.")
     limit = math.inf if max_pulls is None else check_count("max_pulls", max_pulls, least=0)
     learner = create_learner(
-        algorithm,
-        arms,
-        delta=delta,
-        noise_std=noise_std,
-        epsilon=epsilon,
-        candidates=candidates,
-        seed=seed,
-        **options,
+        algorithm, arms, delta=delta, noise_std=noise_std, epsilon=epsilon, candidates=candidates, seed=seed, **options
     )
-    earlier = []
     if isinstance(history, History):
         _replay(learner, history)
-    else:
-        earlier = _checked_history(history, learner)
-    return _Session(learner, pull, on_pull).run(earlier, limit)
+        history = None
+    return _Session(learner, pull, on_pull).run(_checked_history(history, learner), limit)
 
 
 def _replay(learner: Learner, history: History) -> None:
@@ -127,9 +120,8 @@ def _replay(learner: Learner, history: History) -> None:
             f"`history` must be of the same arms, algorithm and options: {error} To use its rewards all the same, as "
             "unsolicited results with new bets, pass list(history)."
         ) from error
-    for arm, n in learner.pending.items():  # whoever asked is gone; we ask again
-        for _ in range(n):
-            learner.fail(arm)
+    for arm in Counter(learner.pending).elements():  # whoever asked is gone; we ask again
+        learner.fail(arm)
 
 
 @final
@@ -137,10 +129,7 @@ class _Session:
     """One call of `identify`: the learner, and what to do when something goes wrong."""
 
     def __init__(
-        self,
-        learner: Learner,
-        pull: Callable[[Any], float],
-        on_pull: Callable[[Progress], object] | None,
+        self, learner: Learner, pull: Callable[[Any], float], on_pull: Callable[[Progress], object] | None
     ) -> None:
         self._learner, self._identity = learner, learner.identity
         """Read now: arms that can no longer be read later must not take the rewards with them."""
@@ -155,25 +144,32 @@ class _Session:
         """Go through history, then pull until the rule stops, the limit is reached or the user has enough."""
         interrupted = False
         try:
-            self._go(earlier, limit)
+            with self._blaming("judging the results failed:", but=PullFailed):
+                self._go(earlier, limit)
         except KeyboardInterrupt:
             interrupted = True
             self._recover()
-        except PullFailed:
-            raise
-        except Exception as error:
-            raise self._failed(f"judging the results failed: {_said(error)}", None) from error
         try:
-            self._watch_noise(depth=4)
-            return self._learner.result(interrupted=interrupted)
+            with self._blaming("summing up failed:", but=PullFailed):
+                return self._sum_up(interrupted=interrupted)
         except KeyboardInterrupt:
             if interrupted:  # the second time, the user means it
                 raise
             return self._learner.result(interrupted=True)
-        except PullFailed:
+
+    @contextmanager
+    def _blaming(
+        self, what: str, arm: Arm | None = None, link: str = "", *, but: type[Exception] | tuple[()] = ()
+    ) -> Iterator[None]:
+        """Turn an exception into one that says what failed, "for" or "after" which arm, and carries what was learnt."""
+        try:
+            yield
+        except but:
             raise
         except Exception as error:
-            raise self._failed(f"summing up failed: {_said(error)}", None) from error
+            text = str(error).rstrip(".")
+            said = f"{type(error).__name__} ({text})" if text else type(error).__name__
+            raise self._failed(f"{what} {said}{f' {link} {self._label(arm)}' if link else ''}", arm) from error
 
     def _go(self, earlier: list[tuple[Any, float]], limit: float) -> None:
         for arm, reward in earlier:
@@ -181,62 +177,50 @@ class _Session:
         self._watch_noise()
         n_pulled = n_skipped = 0
         while not self._learner.stopped and n_pulled < limit:
-            arm = self._next_arm()
-            measured = self._measure(arm)
+            with self._blaming("planning the next pull failed:"):
+                arm = self._learner.next_arms()[0]
             n_pulled += 1
-            n_skipped = n_skipped + 1 if measured is None else 0
-            if measured is None:
+            try:
+                reward = self._measure(arm)
+            except Skipped:
+                self._is_outside = False
                 self._learner.fail(arm)
+                n_skipped += 1
                 if n_skipped == SKIPPED_IN_A_ROW:
                     raise self._failed(
                         f"{n_skipped:,} measurements in a row were skipped, the last of {self._label(arm)}; an arm "
                         "that cannot be measured may be one of the `candidates`, not of the arms",
                         arm,
-                    )
+                    ) from None
                 continue
-            self._tell(arm, measured)
+            n_skipped = 0
+            self._tell(arm, reward)
             # At powers of two: the cost of all checks together stays O(d) per pull.
             n_told = self._learner.estimate.n_pulls
             if n_told & (n_told - 1) == 0:
                 self._watch_noise(arm)
-            if not self._reports(arm, measured):
+            if not self._reports(arm, reward):
                 break
 
-    def _next_arm(self) -> Arm:
-        try:
-            return self._learner.next_arms(1)[0]
-        except Exception as error:
-            raise self._failed(f"planning the next pull failed: {_said(error)}", None) from error
-
-    def _tell(self, arm: Arm, reward: float) -> None:
-        self._untold = arm, reward
-        try:
-            self._learner.tell(arm, reward)
-        except Exception as error:
-            raise self._failed(f"taking in the reward {reward!r} failed: {_said(error)}", arm) from error
-        self._untold = None
-
-    def _measure(self, arm: Arm) -> float | None:
+    def _measure(self, arm: Arm) -> float:
         self._is_outside = True
-        try:
+        with self._blaming("`pull` must return a number but raised", arm, "for", but=Skipped):
             self._untold = arm, self._pull(arm)  # in one step: an interrupt right after it must not lose the reward
-        except Skipped:
-            self._is_outside = False
-            return None
-        except Exception as error:
-            raise self._failed(
-                f"`pull` must return a number but raised {_said(error)} for {self._label(arm)}", arm
-            ) from error
         value = self._untold[1]
         try:
             reward = check_number("reward", value, needed="one finite number")
         except InvalidInput as error:
-            self._untold = None
             raise self._failed(
                 f"`pull` must return one finite number but returned {reprlib.repr(value)} for {self._label(arm)}", arm
             ) from error
         self._is_outside = False
         return reward
+
+    def _tell(self, arm: Arm, reward: float) -> None:
+        self._untold = arm, reward
+        with self._blaming(f"taking in the reward {reward!r} failed:", arm):
+            self._learner.tell(arm, reward)
+        self._untold = None
 
     def _reports(self, arm: Arm, reward: float) -> bool:
         """Tell the user about a pull; return whether to go on."""
@@ -244,14 +228,14 @@ class _Session:
             return True
         progress = Progress(arm, reward, self._learner.estimate.n_pulls, self._learner.decision)
         self._is_outside = True
-        try:
+        with self._blaming("`on_pull` must not raise but raised", arm, "after"):
             answer = self._on_pull(progress)
-        except Exception as error:
-            raise self._failed(
-                f"`on_pull` must not raise but raised {_said(error)} after {self._label(arm)}", arm
-            ) from error
         self._is_outside = False
         return not (isinstance(answer, bool | np.bool_) and not answer)
+
+    def _sum_up(self, *, interrupted: bool) -> Result:
+        self._watch_noise()
+        return self._learner.result(interrupted=interrupted)
 
     def _failed(self, what: str, arm: Arm | None) -> PullFailed:
         try:
@@ -275,13 +259,11 @@ class _Session:
         if not self._is_outside:
             self._learner.replay(log)
         if self._untold is not None and log[-1] != ("tell", _key(self._untold[0]), self._untold[1]):
-            try:
+            with suppress(InvalidInput):  # what `pull` returned was no reward
                 self._learner.tell(*self._untold)
-            except InvalidInput:
-                self._untold = None  # what `pull` returned was no reward
 
-    def _watch_noise(self, arm: Arm | None = None, *, depth: int = 5) -> None:
-        """Warn, once, if the rewards scatter too much for `noise_std`; the user's call is `depth` frames up."""
+    def _watch_noise(self, arm: Arm | None = None) -> None:
+        """Warn, once, if the rewards scatter too much for `noise_std`; the user's call is five frames up."""
         learner = self._learner
         if self._contradicted or not is_contradicted(learner.estimate, learner.noise_std):
             return
@@ -294,7 +276,7 @@ class _Session:
             "describe the rewards better."
         )
         try:
-            warnings.warn(text, NoiseWarning, stacklevel=depth)
+            warnings.warn(text, NoiseWarning, stacklevel=5)
         except NoiseWarning as warning:  # the user has made warnings errors
             raise self._failed(str(warning).rstrip("."), arm) from warning
 
@@ -302,11 +284,6 @@ class _Session:
 def _key(arm: Arm) -> Any:
     """Return an arm in a form that can be compared and written down: a row number, or a tuple of numbers."""
     return arm if isinstance(arm, int | tuple) else tuple(arm.tolist())
-
-
-def _said(error: Exception) -> str:
-    text = str(error).rstrip(".")
-    return f"{type(error).__name__} ({text})" if text else type(error).__name__
 
 
 def _checked_history(history: Any, learner: Learner) -> list[tuple[Any, float]]:

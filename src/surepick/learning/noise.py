@@ -38,9 +38,8 @@ def noise_evidence(residual_sum: float, n_pulls: int) -> float:
 
 def is_contradicted(estimate: LeastSquares, noise_std: float) -> bool:
     """Return whether the rewards scatter too much for `noise_std`."""
-    if not estimate.has_theta:
-        return False
-    return noise_evidence(estimate.residual_sum / noise_std**2, estimate.n_pulls) >= math.log(1.0 / FALSE_ALARM)
+    alarm = math.log(1.0 / FALSE_ALARM)
+    return estimate.has_theta and noise_evidence(estimate.residual_sum / noise_std**2, estimate.n_pulls) >= alarm
 
 
 def noise_estimate(estimate: LeastSquares) -> float:

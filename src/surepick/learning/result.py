@@ -10,7 +10,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, final
 
@@ -31,11 +31,20 @@ if TYPE_CHECKING:
 FORMAT = "surepick result"
 FORMAT_VERSION = 2
 
+_RISKS: Mapping[Guarantee, str] = {
+    "proved": "the probability of a wrong answer is at most {delta} (proved, {rule} rule)",
+    "published": "the probability of a wrong answer is at most {delta} by a published proof ({rule} rule)",
+    "heuristic": (
+        "the probability of a wrong answer should be at most about {delta}, but that is not proved ({rule} rule)"
+    ),
+    "none": "without any guarantee ({rule} rule)",
+}
+
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """What an identification found. Nothing in it changes later.
+    """What an identification found. Nothing in it changes later. Defaults are for what nothing is known about.
 
     Attributes:
         best: row number of the answer, among the candidates if there were any, else among the arms, or the vector (d,)
@@ -64,21 +73,21 @@ class Result:
         exact: whether the evidence is the set's own; else a lower bound on it, so that the stop came later at worst.
     """
 
-    best: Any
-    best_name: str | None
+    best: Any = None
+    best_name: str | None = None
     n_pulls: int
     counts: Mapping[Any, int] = field(repr=False)
-    stopped: bool
-    interrupted: bool
-    evidence: float
+    stopped: bool = False
+    interrupted: bool = False
+    evidence: float = 0.0
     target: float
-    epsilon_bound: float
-    expected_remaining: float
-    theta: Array | None = field(repr=False)
-    guarantee: Guarantee
+    epsilon_bound: float = math.inf
+    expected_remaining: float = math.inf
+    theta: Array | None = field(repr=False, default=None)
+    guarantee: Guarantee = "none"
     stopping: str
-    noise_estimate: float
-    noise_contradicted: bool
+    noise_estimate: float = math.nan
+    noise_contradicted: bool = False
     delta: float
     epsilon: float
     noise_std: float
@@ -86,15 +95,13 @@ class Result:
     seed: int
     history: History = field(repr=False)
     arms: Estimates = field(repr=False)
-    candidates: Estimates | None = field(repr=False)
+    candidates: Estimates | None = field(repr=False, default=None)
     arm_set: str = ""
     exact: bool = True
 
     def __post_init__(self) -> None:
-        tables = [table for table in (self.arms, self.candidates) if table is not None]
-        arrays = [array for table in tables for array in (table.estimate, table.low, table.high)]
-        for array in arrays if self.theta is None else [self.theta, *arrays]:
-            array.flags.writeable = False
+        if self.theta is not None:
+            self.theta.flags.writeable = False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Result) and self.to_dict() == other.to_dict()
@@ -116,7 +123,8 @@ class Result:
         # A name keeps its spelling also where it opens the sentence.
         leader = self._leader() if self.best_name is not None else self._leader().capitalize()
         if self.stopped:
-            said = f"{start}{leader} {self._is_best()}, after {pulls}: {self._risk()}."
+            risk = _RISKS[self.guarantee].format(delta=_percent(self.delta), rule=self.stopping)
+            said = f"{start}{leader} {self._is_best()}, after {pulls}: {risk}."
         elif self.interrupted:
             said = f"{start}{leader} {self._standing()}."
         else:
@@ -131,42 +139,25 @@ class Result:
         return f"{kind} {self.best}" if self.best_name is None else f"{self.best_name} ({kind} {self.best})"
 
     def _is_best(self) -> str:
-        total = f"{len(self.arms)} arms" if self.candidates is None else f"{len(self.candidates)} candidates"
         if self.arm_set:
             total = self.arm_set
         elif self.arms.listed is not None:
             total = "all arms"
-        if self.epsilon > 0.0:
-            return f"is the best of {total} or loses at most {self.epsilon:g} to it"
-        return f"is the best of {total}"
-
-    def _risk(self) -> str:
-        if self.guarantee == "proved":
-            return f"the probability of a wrong answer is at most {_percent(self.delta)} (proved, {self.stopping} rule)"
-        if self.guarantee == "published":
-            return (
-                f"the probability of a wrong answer is at most {_percent(self.delta)} by a published proof "
-                f"({self.stopping} rule)"
-            )
-        if self.guarantee == "heuristic":
-            return (
-                f"the probability of a wrong answer should be at most about {_percent(self.delta)}, but that is not "
-                f"proved ({self.stopping} rule)"
-            )
-        return f"without any guarantee ({self.stopping} rule)"
+        else:
+            total = f"{len(self.arms)} arms" if self.candidates is None else f"{len(self.candidates)} candidates"
+        slack = f" or loses at most {self.epsilon:g} to it" if self.epsilon > 0.0 else ""
+        return f"is the best of {total}{slack}"
 
     def _standing(self) -> str:
-        leads = "leads"
+        loss = remaining = ""
         if math.isfinite(self.epsilon_bound):
-            leads += (
-                f" and, at {_percent(1.0 - self.delta)} confidence, loses at most {self.epsilon_bound:.3g} to the best"
-            )
-        leads += (
-            f"; the evidence is {self.evidence:.3g} of the {self.target:.3g} that the {self.stopping} rule asks for"
-        )
+            sure = _percent(1.0 - self.delta)
+            loss = f" and, at {sure} confidence, loses at most {self.epsilon_bound:.3g} to the best"
         if math.isfinite(self.expected_remaining):
-            leads += f", and about {_counted(max(math.ceil(self.expected_remaining), 1), 'more pull')} should settle it"
-        return leads
+            pulls = _counted(max(math.ceil(self.expected_remaining), 1), "more pull")
+            remaining = f", and about {pulls} should settle it"
+        evidence = f"{self.evidence:.3g} of the {self.target:.3g} that the {self.stopping} rule asks for"
+        return f"leads{loss}; the evidence is {evidence}{remaining}"
 
     def _of_vectors(self) -> str:
         if not self.arm_set:
@@ -196,21 +187,15 @@ class Result:
         """
         if of not in ("arms", "candidates"):
             raise InvalidInput(f'`of` must be "arms" or "candidates", got {of!r}; pass one of these.')
-        rows = self.candidates if of == "candidates" else self.arms
-        is_arms = rows is None or rows is self.arms
-        rows = self.arms if rows is None else rows
+        rows = self.arms if of == "arms" or self.candidates is None else self.candidates
+        is_arms = rows is self.arms
         arms = np.arange(len(rows)) if rows.listed is None else list(rows.listed)
         columns: dict[str, Any] = {"arm" if is_arms else "candidate": arms}
-        columns["name"] = [str(arm) for arm in arms] if rows.names is None else list(rows.names)
-        if is_arms and rows.listed is not None:
-            columns["pulls"] = np.array([self.counts.get(arm, 0) for arm in rows.listed], dtype=np.int64)
-        elif is_arms:
-            pulls = np.zeros(len(rows), dtype=np.int64)
-            pulls[list(self.counts)] = list(self.counts.values())
-            columns["pulls"] = pulls
-        columns |= {"estimate": rows.estimate.copy(), "low": rows.low.copy(), "high": rows.high.copy()}
-        columns["rank"] = rows.rank()
-        return columns
+        columns["name"] = [str(arm) for arm in rows.keys] if rows.names is None else list(rows.names)
+        if is_arms:
+            columns["pulls"] = np.array([self.counts.get(arm, 0) for arm in rows.keys], dtype=np.int64)
+        estimates = {"estimate": rows.estimate.copy(), "low": rows.low.copy(), "high": rows.high.copy()}
+        return columns | estimates | {"rank": rows.rank()}
 
     def to_frame(self, of: Literal["arms", "candidates"] = "arms") -> Any:
         """Return the table of `to_columns` as a pandas `DataFrame`, or as it is where pandas is not installed."""
@@ -223,27 +208,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, texts, lists and dicts that JSON can hold."""
-        return {
-            "best": _plain_arm(self.best),
-            "best_name": self.best_name,
-            "n_pulls": self.n_pulls,
-            "counts": [[_plain_arm(arm), pulls] for arm, pulls in sorted(self.counts.items())],
-            "stopped": self.stopped,
-            "interrupted": self.interrupted,
-            **{name: _plain(getattr(self, name)) for name in _FLOATS},
-            "theta": None if self.theta is None else _plain_list(self.theta),
-            "guarantee": self.guarantee,
-            "stopping": self.stopping,
-            "noise_contradicted": self.noise_contradicted,
-            "algorithm": self.algorithm,
-            "seed": self.seed,
-            "history": [[_plain_arm(arm), _plain(reward)] for arm, reward in self.history],
-            "log": [_plain_event(event) for event in self.history.log],
-            "arms": _plain_estimates(self.arms),
-            "candidates": None if self.candidates is None else _plain_estimates(self.candidates),
-            "arm_set": self.arm_set,
-            "exact": self.exact,
-        }
+        values: dict[str, Any] = _plain(self)
+        return values | {"counts": _plain(sorted(self.counts.items())), "log": _plain(self.history.log)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -253,24 +219,11 @@ class Result:
             InvalidInput: something is missing, or is not what `to_dict` writes.
         """
         try:
-            return cls._from_plain(dict(values))
+            return cls(**_read_fields(values))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(
                 f"`values` must be what `to_dict` returned, but lacks what a result needs ({error!r}); use a copy."
             ) from error
-
-    @classmethod
-    def _from_plain(cls, fields: dict[str, Any]) -> Self:
-        for name in _FLOATS:
-            fields[name] = float(fields[name])
-        fields["counts"] = {_read_arm(arm): int(pulls) for arm, pulls in fields["counts"]}
-        fields["history"] = History([_read_event(event) for event in fields.pop("log")])  # it has the pairs too
-        if isinstance(fields["best"], list):
-            fields["best"] = _floats(fields["best"])
-        fields["theta"] = None if fields["theta"] is None else _floats(fields["theta"])
-        fields["arms"] = _read_estimates(fields["arms"])
-        fields["candidates"] = None if fields["candidates"] is None else _read_estimates(fields["candidates"])
-        return cls(**fields)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to a JSON file, which `load` gives back bit for bit.
@@ -321,39 +274,32 @@ class Result:
 
 def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
     """Return what a learner knows now."""
-    decision = learner.decision
+    decision, estimate = learner.decision, learner.estimate
     tables = [
         estimates_of(
-            view,
-            learner.estimate,
-            delta=learner.delta,
-            noise_std=learner.noise_std,
-            only=_listed(learner, view),
+            view, estimate, delta=learner.delta, noise_std=learner.noise_std, only=_listed(view, learner, decision.best)
         )
         for view in dict.fromkeys((learner.white, learner.candidates))
     ]
     names = tables[-1].names
-    return Result(
+    return replace(
+        bare_result_of(learner),
         best=decision.best,
         best_name=None if names is None or decision.best is None else names[decision.best],
-        arm_set="" if learner.candidates.is_listed else learner.candidates.description,
-        exact=decision.exact,
-        n_pulls=decision.n_pulls,
-        counts=dict(learner.counts),
         stopped=decision.stopped,
         interrupted=interrupted,
         evidence=decision.evidence,
         target=decision.target,
         epsilon_bound=learner.epsilon_bound(),
         expected_remaining=learner.expected_remaining(),
-        theta=learner.theta.copy() if learner.estimate.has_theta else None,
+        theta=learner.theta.copy() if estimate.has_theta else None,
         guarantee=decision.guarantee,
-        stopping=decision.rule,
-        noise_estimate=noise_estimate(learner.estimate),
-        noise_contradicted=is_contradicted(learner.estimate, learner.noise_std),
-        **_given(learner),
+        noise_estimate=noise_estimate(estimate),
+        noise_contradicted=is_contradicted(estimate, learner.noise_std),
         arms=tables[0],
         candidates=tables[1] if len(tables) > 1 else None,
+        arm_set="" if learner.candidates.is_listed else learner.candidates.description,
+        exact=decision.exact,
     )
 
 
@@ -361,60 +307,27 @@ def bare_result_of(learner: "Learner") -> Result:
     """Return the rewards and nothing made of them: for arms or estimates that can no longer be read."""
     history = learner.history
     return Result(
-        best=None,
-        best_name=None,
         n_pulls=len(history),
-        counts=Counter(arm for arm, _ in history),
-        stopped=False,
-        interrupted=False,
-        evidence=0.0,
+        counts=dict(Counter(arm for arm, _ in history)),
         target=math.log(1.0 / learner.delta),
-        epsilon_bound=math.inf,
-        expected_remaining=math.inf,
-        theta=None,
-        guarantee="none",
         stopping=learner.rule_name,
-        noise_estimate=math.nan,
-        noise_contradicted=False,
-        **_given(learner),
+        delta=learner.delta,
+        epsilon=learner.epsilon,
+        noise_std=learner.noise_std,
+        algorithm=learner.algorithm,
+        seed=learner.seed,
+        history=history,
         arms=Estimates(None, np.empty(0), np.empty(0), np.empty(0), listed=()),
-        candidates=None,
     )
 
 
-def _given(learner: "Learner") -> dict[str, Any]:
-    """Return what a result repeats: the settings and every event."""
-    return {
-        "delta": learner.delta,
-        "epsilon": learner.epsilon,
-        "noise_std": learner.noise_std,
-        "algorithm": learner.algorithm,
-        "seed": learner.seed,
-        "history": learner.history,
-    }
-
-
-def _listed(learner: "Learner", view: ArmView) -> list[int] | None:
-    """Return the arms a result can list: None for all, else those pulled and the best."""
+def _listed(view: ArmView, learner: "Learner", best: Any) -> list[int] | None:
+    """Return the arms of a view that a result can list: None for all, else those pulled and the best."""
     if view.keeps_numbers:
         return None
-    best = learner.decision.best
-    numbers = {*learner.estimate.counts} if view is learner.white else set()
-    if best is not None and view is learner.candidates:
-        numbers.add(view.number_of(best))
-    return sorted(numbers)
-
-
-_FLOATS = (
-    "evidence",
-    "target",
-    "epsilon_bound",
-    "expected_remaining",
-    "noise_estimate",
-    "delta",
-    "epsilon",
-    "noise_std",
-)
+    pulled = learner.estimate.counts if view is learner.white else ()
+    leading = [view.number_of(best)] if best is not None and view is learner.candidates else ()
+    return sorted({*pulled, *leading})
 
 
 def _counted(n: int, noun: str) -> str:
@@ -440,32 +353,39 @@ def _checksum(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _plain(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: arrays, tuples and tables as lists and dicts, infinities and NaN as text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, np.ndarray):
+        return value.tolist() if np.isfinite(value).all() else _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, Result | Estimates):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    return value
 
 
-def _plain_list(values: Array) -> Sequence[float | str]:
-    plain: list[float] = values.tolist()
-    return plain if np.isfinite(values).all() else [_plain(value) for value in plain]
+def _read_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a result from their plain form."""
+    read = dict(values)
+    for one in fields(Result):
+        read[one.name] = float(read[one.name]) if one.type is float else read[one.name]  # all must be there
+    read["counts"] = {_read_arm(arm): int(pulls) for arm, pulls in read["counts"]}
+    read["history"] = History([_read_event(event) for event in read.pop("log")])  # it has the pairs too
+    if isinstance(read["best"], list):
+        read["best"] = _floats(read["best"])
+    for name, reader in (("theta", _floats), ("arms", _read_estimates), ("candidates", _read_estimates)):
+        read[name] = None if read[name] is None else reader(read[name])
+    return read
 
 
 def _floats(values: Sequence[float | str]) -> Array:
     return np.array([float(value) for value in values], dtype=np.float64)
 
 
-def _plain_arm(arm: Any) -> Any:
-    return arm if arm is None or isinstance(arm, int) else [float(entry) for entry in arm]
-
-
 def _read_arm(arm: Any) -> Any:
     return tuple(float(entry) for entry in arm) if isinstance(arm, list) else int(arm)
-
-
-def _plain_event(event: Event) -> list[Any]:
-    kind, what, *reward = event
-    if kind == "ask":
-        return [kind, [_plain_arm(arm) for arm in what]]
-    return [kind, what if kind == "start" else _plain_arm(what), *reward]
 
 
 def _read_event(event: Sequence[Any]) -> Event:
@@ -481,17 +401,7 @@ def _read_event(event: Sequence[Any]) -> Event:
     raise ValueError(f"{event!r} is no event")
 
 
-def _plain_estimates(table: Estimates) -> dict[str, Any]:
-    return {
-        "names": None if table.names is None else list(table.names),
-        "estimate": _plain_list(table.estimate),
-        "low": _plain_list(table.low),
-        "high": _plain_list(table.high),
-        "listed": None if table.listed is None else [_plain_arm(arm) for arm in table.listed],
-    }
-
-
 def _read_estimates(content: Mapping[str, Any]) -> Estimates:
     names = None if content["names"] is None else tuple(content["names"])
-    listed = None if content.get("listed") is None else tuple(_read_arm(arm) for arm in content["listed"])
+    listed = None if content["listed"] is None else tuple(_read_arm(arm) for arm in content["listed"])
     return Estimates(names, _floats(content["estimate"]), _floats(content["low"]), _floats(content["high"]), listed)
