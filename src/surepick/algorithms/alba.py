@@ -37,6 +37,7 @@ from surepick.algorithms.options import Options
 from surepick.arms.protocol import RowSubset
 from surepick.arms.view import Task
 from surepick.core.block import Block
+from surepick.core.checks import check_number
 from surepick.core.design.solve import optimal_design
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, IntArray
@@ -44,7 +45,6 @@ from surepick.core.rows import square_norms
 from surepick.core.sizes import LARGEST
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.sampling.checks import check_range
 from surepick.sampling.fixed import Drawn
 from surepick.sampling.phases import PhasedSampler, PracticalPhases, candidates_left
 from surepick.sampling.protocol import Sampler, Situation
@@ -84,9 +84,9 @@ class Alba(Options):
                 'alba with variant="paper" needs `reward_bound`, at least the size of every expected reward; if none '
                 'is known, use variant="practical", which needs none.'
             )
-        needed = f"above 0 and at most {LARGEST:g}"
-        hint = "take the largest reward to be expected"
-        bound = check_range("reward_bound", self.reward_bound, "(]", 0.0, LARGEST, needed=needed, hint=hint)
+        needed, advice = f"above 0 and at most {LARGEST:g}", "take the largest reward to be expected"
+        allowed = lambda bound: 0.0 < bound <= LARGEST  # noqa: E731
+        bound = check_number("reward_bound", self.reward_bound, needed=needed, allowed=allowed, advice=advice)
         phases = AlbaPhases(task, bound)
         return phases, AlbaRule(phases=phases) if self.is_own_rule else self.rule("betting")
 

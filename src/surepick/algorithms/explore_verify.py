@@ -32,11 +32,11 @@ from surepick.algorithms.options import Options
 from surepick.arms.loss import largest_loss_bound
 from surepick.arms.protocol import RowSubset
 from surepick.arms.view import Task
+from surepick.core.checks import check_fraction
 from surepick.core.design import Design
 from surepick.core.design.solve import optimal_design
 from surepick.core.linalg import Array, BoolArray, cholesky, solve_lower
 from surepick.core.rows import square_norms
-from surepick.sampling.checks import check_range
 from surepick.sampling.phases import TOL, Designs, EvenlySpread, PhasedSampler, Proportions, without_idle_arms
 from surepick.sampling.protocol import Sampler, Situation
 from surepick.sampling.schedules import Schedule
@@ -61,8 +61,7 @@ class ExploreVerify(Options):
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        needed, hint = "a risk strictly between 0 and 1", "0.1 is usual"
-        risk = check_range("exploration_risk", self.exploration_risk, "()", 0.0, 1.0, needed=needed, hint=hint)
+        risk = check_fraction("exploration_risk", self.exploration_risk)
         if not self.is_paper:
             return PracticalSampler(task, self.times(), risk), self.rule("betting")
         course = Course(task, exploration_risk=risk)

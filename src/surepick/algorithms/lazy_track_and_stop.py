@@ -228,12 +228,11 @@ class LazySampler:
         )
         self._solved_for, self._solved_at = situation.leader, situation.n_pulls
         g_optimal, share = self._arms.design, self._share_now()
-        support = np.union1d(self._design.support, g_optimal.support) if share > 0 else self._design.support
-        weights = np.zeros(len(support))
-        weights[np.searchsorted(support, self._design.support)] = (1.0 - share) * self._design.weights
-        if share > 0:
-            weights[np.searchsorted(support, g_optimal.support)] += share * g_optimal.weights
-        self._tracker.retarget(support, weights)
+        mixed = [(self._design, 1.0 - share)] + ([(g_optimal, share)] if share > 0.0 else [])
+        self._tracker.retarget(
+            np.concatenate([design.support for design, _ in mixed]),
+            np.concatenate([part * design.weights for design, part in mixed]),
+        )
 
     def _share_now(self) -> float:
         """Share of the G-optimal design in the design in force."""
@@ -274,8 +273,7 @@ class LazySampler:
             self._tracker.count(arm, is_wanted=True)
         elif (due := self._forced.next()) is not None:
             arm = due
-            self._tracker.advance()  # what tracking missed stays due
-            self._tracker.count(arm, is_wanted=False)
+            self._tracker.note(arm)
         else:
             arm = self._tracker.next()
         self._forced.note(arm)

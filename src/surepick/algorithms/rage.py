@@ -32,8 +32,8 @@ import numpy as np
 
 from surepick.algorithms.options import Options
 from surepick.arms.view import Task
+from surepick.core.checks import check_fraction
 from surepick.core.linalg import IntArray
-from surepick.sampling.checks import check_range
 from surepick.sampling.phases import Designs, EvenlySpread, PhasedSampler, PracticalPhases, candidates_left
 from surepick.sampling.protocol import Situation
 from surepick.stopping.phases import Phases
@@ -56,8 +56,7 @@ class Rage(Options):
 
     def compose(self, task: Task) -> tuple[PhasedSampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        needed, hint = "a number between 0 and 1", "0.1 is usual"
-        slack = check_range("rounding_slack", self.rounding_slack, "()", 0.0, 1.0, needed=needed, hint=hint)
+        slack = check_fraction("rounding_slack", self.rounding_slack)
         is_printed = self.constants == "printed"
         phases = RagePhases(task, slack, is_printed=is_printed)
         accuracy = phases.accuracy if is_printed else None

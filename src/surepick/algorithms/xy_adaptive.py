@@ -30,8 +30,8 @@ import numpy as np
 
 from surepick.algorithms.options import Options
 from surepick.arms.view import Task
+from surepick.core.checks import check_fraction
 from surepick.core.linalg import Array, IntArray
-from surepick.sampling.checks import check_range
 from surepick.sampling.fixed import LARGEST_TABLE, GreedyAllocation
 from surepick.sampling.phases import (
     MOST_PULLS,
@@ -63,7 +63,7 @@ class XYAdaptive(Options):
 
     def compose(self, task: Task) -> tuple[PhasedSampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        alpha = check_range("alpha", self.alpha, "()", 0.0, 1.0, needed="a factor between 0 and 1", hint="0.1 is usual")
+        alpha = check_fraction("alpha", self.alpha)
         phases = XYPhases(task, alpha)
         rule = Phases(price=phases.price, name="xy-adaptive") if self.is_own_rule else self.rule("betting")
         planner = phases if self.is_paper else PracticalPhases(task, self.times(), WhenAsLongAsPublished(task, alpha))

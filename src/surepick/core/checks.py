@@ -41,8 +41,14 @@ def check_number(
         number = math.inf
     if not (math.isfinite(number) and allowed(number)):
         advice = advice if math.isfinite(number) else "pass a finite number"
-        raise InvalidInput(f"`{name}` must be {needed}, got {number}; {advice}.")
+        raise InvalidInput(f"`{name}` must be {needed}, got {number}{advice and '; ' + advice}.")
     return number
+
+
+def check_fraction(name: str, value: object) -> float:
+    """Return a number strictly between 0 and 1."""
+    needed, advice = "a number strictly between 0 and 1", "0.1 is usual"
+    return check_number(name, value, needed=needed, allowed=lambda x: 0.0 < x < 1.0, advice=advice)
 
 
 def check_delta(delta: object) -> float:

@@ -25,10 +25,10 @@ from typing import Literal, final
 import numpy as np
 
 from surepick.arms.view import Task
+from surepick.core.checks import check_number
 from surepick.core.linalg import Array
 from surepick.core.thresholds import RidgeThreshold
 from surepick.errors import InvalidInput
-from surepick.sampling.checks import check_range
 from surepick.stopping.glr import GLR
 
 OptimismKind = Literal["paper", "log-t", "none"]
@@ -85,7 +85,9 @@ def ridge_threshold(
             f"{name} needs `norm_bound`, at least the norm of theta, for its own rule and optimism, got None; if none "
             'is known, use variant="practical" without optimism="paper", or name another `stopping` rule.'
         )
-    bound = check_range("norm_bound", norm_bound, "[)", 0.0, needed="a bound on the norm of theta, at least 0")
+    bound = check_number(
+        "norm_bound", norm_bound, needed="a bound on the norm of theta, at least 0", allowed=lambda bound: bound >= 0.0
+    )
     if n_tests is not None:
         return RidgeThreshold(name=name, ridge=check_ridge(ridge), norm_bound=bound, n_tests=n_tests)
     # The norm that the ridge is spherical in: that of the user's features.
@@ -100,7 +102,7 @@ def ridge_rule(threshold: RidgeThreshold, *, elimination: bool | None) -> GLR:
 
 def check_ridge(ridge: float) -> float:
     """Refuse a ridge that is not above 0."""
-    return check_range("ridge", ridge, "()", 0.0, needed="a number above 0")
+    return check_number("ridge", ridge, needed="a number above 0", allowed=lambda ridge: ridge > 0.0)
 
 
 @final

@@ -14,9 +14,9 @@ from typing import Literal, final
 import numpy as np
 
 from surepick.arms.protocol import ArmSet
+from surepick.core.checks import check_number
 from surepick.core.design import Design
 from surepick.core.linalg import Array, IntArray, pivoted_rows
-from surepick.sampling.checks import check_range
 
 Tracking = Literal["averaged", "current"]
 ExplorationSet = Literal["pivoted", "random"]
@@ -114,7 +114,7 @@ class EigenvalueFloor:
     """
 
     def __init__(self, arms: ArmSet, chosen: IntArray, *, scale: float) -> None:
-        check_range("exploration", scale, "[)", 0.0, needed="a number of at least 0")
+        check_number("exploration", scale, needed="a number of at least 0", allowed=lambda scale: scale >= 0.0)
         rows = arms.gather(chosen)
         self.chosen: list[int] = chosen.tolist()
         self._c = scale * float(np.linalg.eigvalsh(rows.T @ rows)[0]) / math.sqrt(arms.dim)
@@ -166,4 +166,4 @@ def _adds_dimension(rows: Array) -> bool:
 
 def check_share(g_mix: float) -> float:
     """Return the share of the G-optimal design, if it is one."""
-    return check_range("g_mix", g_mix, "[]", 0.0, 1.0, needed="a share between 0 and 1")
+    return check_number("g_mix", g_mix, needed="a share between 0 and 1", allowed=lambda share: 0.0 <= share <= 1.0)

@@ -268,9 +268,9 @@ def sphere(
     seed = check_seed(seed)
     if closest_pair is not None:
         needed = "a number s with 0 <= s < 1, or None"
-        closest_pair = check_number("closest_pair", closest_pair, needed=needed)
-        if not 0.0 <= closest_pair < 1.0:
-            raise InvalidInput(f"`closest_pair` must be {needed}, got {closest_pair}; 0.01 is usual.")
+        closest_pair = check_number(
+            "closest_pair", closest_pair, needed=needed, allowed=lambda s: 0.0 <= s < 1.0, advice="0.01 is usual"
+        )
     rng = np.random.default_rng(seed)
     low, high = (0.0, math.inf) if times is None else check_vector("times", times, 2)
     for _ in range(N_DRAWS):
@@ -377,10 +377,8 @@ def multivariate(n_factors: int, *, seed: int = 0) -> Problem:
 
 def _checked_length(name: str, value: object) -> float:
     """Return a length as a float; 0 makes all arms tie, which is a problem too."""
-    number = check_number(name, value, needed="a length of at least 0")
-    if number < 0.0:
-        raise InvalidInput(f"`{name}` must be a length of at least 0, got {number}; drop the sign.")
-    return number
+    needed = "a length of at least 0"
+    return check_number(name, value, needed=needed, allowed=lambda length: length >= 0.0, advice="drop the sign")
 
 
 def _set(problem: Problem | VectorProblem, **values: object) -> None:
