@@ -3,30 +3,25 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from surepick import algorithms as algorithms
-from surepick import stopping as stopping
-from surepick._version import __version__ as __version__
-from surepick.arms.finite import FiniteArms as FiniteArms
-from surepick.core.design import Design as Design
-from surepick.core.design import characteristic_time as characteristic_time
-from surepick.core.design import lower_bound as lower_bound
-from surepick.core.design import optimal_design as optimal_design
-from surepick.errors import ArmsDoNotSpan as ArmsDoNotSpan
-from surepick.errors import InvalidInput as InvalidInput
-from surepick.errors import NoiseWarning as NoiseWarning
-from surepick.errors import NotCertified as NotCertified
-from surepick.errors import NotEnoughData as NotEnoughData
-from surepick.errors import PullFailed as PullFailed
-from surepick.errors import Skipped as Skipped
-from surepick.errors import SurepickError as SurepickError
-from surepick.errors import TiedArms as TiedArms
-from surepick.learning.history import History as History
-from surepick.learning.identify import Progress as Progress
-from surepick.learning.identify import identify as identify
-from surepick.learning.learner import Decision as Decision
-from surepick.learning.learner import Learner as Learner
-from surepick.learning.learner import create_learner as create_learner
-from surepick.learning.result import Result as Result
+from surepick import algorithms, stopping
+from surepick._version import __version__
+from surepick.arms.finite import FiniteArms
+from surepick.core.design import Design, characteristic_time, lower_bound, optimal_design
+from surepick.errors import (
+    ArmsDoNotSpan,
+    InvalidInput,
+    NoiseWarning,
+    NotCertified,
+    NotEnoughData,
+    PullFailed,
+    Skipped,
+    SurepickError,
+    TiedArms,
+)
+from surepick.learning.history import History
+from surepick.learning.identify import Progress, identify
+from surepick.learning.learner import Decision, Learner, create_learner
+from surepick.learning.result import Result
 
 if TYPE_CHECKING:
     from surepick.arms.cluster import DaskArms as DaskArms

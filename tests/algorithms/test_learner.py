@@ -401,8 +401,6 @@ def test_an_algorithm_is_named_or_composed() -> None:
     """What is neither is refused in words."""
     with pytest.raises(InvalidInput, match="must be a name"):
         create_learner(["rage"], np.eye(2))  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="create_learner"):
-        Learner("rage", np.eye(2))  # type: ignore[arg-type]
 
 
 def test_a_batch_that_no_memory_holds_is_refused_at_once() -> None:

@@ -78,6 +78,6 @@ def test_what_is_drawn_are_the_means_with_two_standard_errors(tmp_path: Path, mo
     assert segments == [[[[10, 10], [10, 70]], [[30, 80], [30, 100]]], [[[30, 50], [30, 50]]]]
     assert axes.get_yscale() == "log"
     assert axes.get_ylim() == pytest.approx((24.0, 1.2 * 100 * 10**0.05))  # a margin of 5 % of 10 to 100
-    assert axes.get_yticks().tolist() == [50, 100]
+    assert [tick for tick in axes.get_yticks() if 24 <= tick <= 135] == [50, 100]
     assert axes.get_xticks().tolist() == [10, 30]
     assert axes.get_legend_handles_labels()[1] == ["ours", "bound"]

@@ -406,7 +406,6 @@ def watched_learner(setting: Setting, watched: Watched, seed: int = 0) -> Learne
         epsilon=setting.epsilon,
         candidates=setting.problem.candidates,
         seed=seed,
-        name=setting.algorithm,
     )
 
 

@@ -219,12 +219,9 @@ class LazySampler:
         except InvalidInput:
             return  # estimates that tie (or nearly) say nothing about where to measure: the design in force stays
         tol = min(max(TIGHTEST_TOL, 0.3 * situation.n_pulls**-0.5), LOOSEST_TOL)
+        tol = LARGE_TOL if is_large else tol
         self._design = separating_design(
-            self._arms,
-            directions,
-            tol=LARGE_TOL if is_large else tol,
-            warm_start=self._design,
-            is_sparse=not is_large,
+            self._arms, directions, tol=tol, warm_start=self._design, is_sparse=not is_large
         )
         self._solved_for, self._solved_at = situation.leader, situation.n_pulls
         g_optimal, share = self._arms.design, self._share_now()

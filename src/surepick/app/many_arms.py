@@ -5,7 +5,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from surepick.app.plots import BLUE, GREEN, INK, ORANGE, PURPLE, Line, plot_lines
+from surepick.app.plots import BLUE, GREEN, ORANGE, PURPLE, Line, plot_lines
 from surepick.simulation.experiment import Experiment
 from surepick.simulation.report_cells import COLUMNS as OF_RUNS
 from surepick.simulation.report_cells import Summary, summarize
@@ -88,6 +88,6 @@ def plot_records(records: Sequence[Record], folder: Path, *, delta: float) -> tu
         for part, column in shown_columns(records).items()
     ]
     bound = [(record["n_arms"], record["lower_bound"], 0.0) for record in records]
-    lines.append(Line("lower bound", INK, dashes="--", points=bound))
+    lines.append(Line("lower bound", "black", dashes="--", points=bound))
     title = f"Pulls until the best of K arms is known, delta = {delta:g}"
     return plot_lines(lines, title, NOTE, folder, "many_arms")

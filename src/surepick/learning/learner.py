@@ -79,20 +79,22 @@ class Learner:
     """One algorithm at work on one set of arms.
 
     Args:
-        algorithm: the composition.
+        algorithm: by name, or as an object.
         arms: what may be pulled.
         delta: risk.
         noise_std: sub-Gaussian scale of the noise.
         epsilon: slack.
         candidates: what is compared, if not the arms.
         seed: of whatever the algorithm draws.
-        name: of the algorithm.
+        options: of the algorithm, if it is named.
     """
+
+    _composition: Algorithm
 
     @one_blas_thread
     def __init__(
         self,
-        algorithm: Algorithm,
+        algorithm: str | Algorithm,
         arms: Any,
         *,
         delta: float = 0.05,
@@ -100,14 +102,9 @@ class Learner:
         epsilon: float = 0.0,
         candidates: Any = None,
         seed: int = 0,
-        name: str = "",
+        **options: Any,
     ) -> None:
-        if not hasattr(algorithm, "compose"):
-            raise InvalidInput(
-                f"`algorithm` must be a composition with a `compose` method, got {reprlib.repr(algorithm)}; "
-                "`create_learner` takes names."
-            )
-        self.algorithm, self._composition = name or type(algorithm).__name__, algorithm
+        self._composition, self.algorithm = as_algorithm(algorithm, options)
         self.delta, self.noise_std = check_delta(delta), check_noise_std(noise_std)
         self.epsilon, self.seed = check_epsilon(epsilon), check_seed(seed)
         self.arms = arms if isinstance(arms, VectorSet) else as_arms(arms)
@@ -120,12 +117,12 @@ class Learner:
             epsilon=self.epsilon,
             seed=self.seed,
         )
-        if not self.white.is_listed and not getattr(algorithm, "takes_vectors", False):
+        if not self.white.is_listed and not getattr(self._composition, "takes_vectors", False):
             raise InvalidInput(
                 f'{self.algorithm} needs a list of arms, got {self.white.description}; use "lazy-track-and-stop".'
             )
         is_apart = self.candidates is not self.white
-        if is_apart and not (self.candidates.is_listed or getattr(algorithm, "takes_vector_candidates", False)):
+        if is_apart and not (self.candidates.is_listed or getattr(self._composition, "takes_vector_candidates", False)):
             raise InvalidInput(
                 f"{self.algorithm} needs a list of candidates, got {self.candidates.description}; use "
                 '"g-static" or "uniform", with stopping="evidence".'
@@ -403,29 +400,8 @@ class Learner:
                 )
 
 
-def create_learner(
-    algorithm: str | Algorithm,
-    arms: Any,
-    *,
-    delta: float = 0.05,
-    noise_std: float = 1.0,
-    epsilon: float = 0.0,
-    candidates: Any = None,
-    seed: int = 0,
-    **options: Any,
-) -> Learner:
-    """Return a learner for an algorithm, by name with its `options`, or as an object."""
-    composition, name = as_algorithm(algorithm, options)
-    return Learner(
-        composition,
-        arms,
-        delta=delta,
-        noise_std=noise_std,
-        epsilon=epsilon,
-        candidates=candidates,
-        seed=seed,
-        name=name,
-    )
+create_learner = Learner
+"""`create_learner("rage", arms, delta=0.05, ...)` is a `Learner` with these arguments."""
 
 
 def _views(arms: Any, candidates: Any, seed: int) -> tuple[ArmView, ArmView]:

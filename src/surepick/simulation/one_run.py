@@ -15,7 +15,7 @@ from surepick.arms.vectors import VectorSet
 from surepick.core.design import lower_bound
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
-from surepick.learning.learner import Algorithm, Learner, create_learner
+from surepick.learning.learner import Algorithm, Learner
 from surepick.simulation.problems import Problem, VectorProblem
 from surepick.simulation.runs import Array
 
@@ -143,9 +143,8 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
         "seed": seed,
     }
     if isinstance(job.algorithm, str):
-        return create_learner(job.algorithm, instance.arms, **arguments, **options)
-    name = getattr(job.algorithm, "__name__", "")
-    return Learner(job.algorithm(**options), instance.arms, **arguments, name=name)
+        return Learner(job.algorithm, instance.arms, **arguments, **options)
+    return Learner(job.algorithm(**options), instance.arms, **arguments)
 
 
 @one_blas_thread

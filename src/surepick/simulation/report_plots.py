@@ -72,7 +72,7 @@ def draw(section: Section, folder: Path) -> list[Figure]:
         drawn.append(("distributions", *_distributions(section, summaries)))
     if paths := list(_paths(summaries)):
         drawn.append(("paths", *_evidence_paths(section.place(summaries[0]), paths)))
-    return [_saved(canvas, folder / f"{section.experiment.name}-{name}", caption) for name, canvas, caption in drawn]
+    return [saved(canvas, folder / f"{section.experiment.name}-{name}", caption) for name, canvas, caption in drawn]
 
 
 def _charts(section: Section, summaries: Sequence[Summary]) -> Iterator[Chart]:
@@ -104,7 +104,7 @@ def _charts(section: Section, summaries: Sequence[Summary]) -> Iterator[Chart]:
 
 def _means(chart: Chart) -> tuple[Any, str]:
     """Means with two standard errors; published ones hollow, once if several algorithms are held against them."""
-    canvas, panels = _panels([4.4 if len(chart.quantities) == 1 else 3.6] * len(chart.quantities))
+    canvas, panels = frame([4.4 if len(chart.quantities) == 1 else 3.6] * len(chart.quantities))
     lines = grouped(chart.cells, lambda s: _words(chart.label(s), chart.rest(s)))
     for axes, quantity in zip(panels, chart.quantities, strict=True):
         seen: set[tuple[float, float]] = set()
@@ -165,7 +165,7 @@ def _line(axes: Any, points: Sequence[Point], label: str, **style: Any) -> None:
 def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any, str]:
     """A box for each cell: half of the runs inside, nine in ten between the whiskers."""
     groups = grouped(summaries, section.place)
-    canvas, panels = _panels([0.5 + 0.24 * len(members) for members in groups.values()], grid="x")
+    canvas, panels = frame([0.5 + 0.24 * len(members) for members in groups.values()], grid="x")
     for axes, (title, members) in zip(panels, groups.items(), strict=True):
         levels = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
         boxes = [
@@ -195,7 +195,7 @@ def _paths(summaries: Sequence[Summary]) -> Iterator[tuple[str, list[Look]]]:
 
 def _evidence_paths(place: str, paths: Sequence[tuple[str, list[Look]]]) -> tuple[Any, str]:
     """How evidence grows in one run of each."""
-    canvas, (axes,) = _panels([4.2])
+    canvas, (axes,) = frame([4.2])
     for (label, looks), color in zip(paths, COLORS, strict=False):
         shares = [min(max(look.share, -0.5), 1.5) for look in looks]
         axes.plot([look.n_pulls for look in looks], shares, label=label, color=color, linewidth=1.3)
@@ -211,13 +211,13 @@ def _words(*texts: str) -> str:
     return ", ".join(text for text in texts if text).replace("$", r"\$")
 
 
-def _panels(heights: Sequence[float], *, grid: str = "y") -> tuple[Any, list[Any]]:
+def frame(heights: Sequence[float], *, grid: str = "y", width: float = WIDTH) -> tuple[Any, list[Any]]:
     """A figure with axes below each other, of these heights in inches and with one x-axis for all."""
     try:
         from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (a second to import, and optional)
     except ImportError as error:
         raise SurepickError("a report needs matplotlib; install surepick[bench].") from error
-    canvas = Canvas(figsize=(WIDTH, sum(heights)), layout="constrained")
+    canvas = Canvas(figsize=(width, sum(heights)), layout="constrained")
     panels = list(canvas.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0])
     for axes in panels:
         axes.grid(axis=grid, color=LINE, linewidth=0.7)
@@ -227,7 +227,7 @@ def _panels(heights: Sequence[float], *, grid: str = "y") -> tuple[Any, list[Any
     return canvas, panels
 
 
-def _saved(canvas: Any, path: Path, caption: str) -> Figure:
+def saved(canvas: Any, path: Path, caption: str) -> Figure:
     """Finish a figure: plain numbers, one legend below the axes, where a narrow page has room for it, and the files."""
     import matplotlib as mpl  # noqa: PLC0415
 
@@ -239,6 +239,7 @@ def _saved(canvas: Any, path: Path, caption: str) -> Figure:
     if entries:
         looks = {"loc": "outside lower center", "ncols": 2, "frameon": False, "fontsize": 8.5}
         canvas.legend(list(entries.values()), list(entries), **looks)
+    path.parent.mkdir(parents=True, exist_ok=True)
     png, svg = (path.with_name(f"{path.name}.{ending}") for ending in ("png", "svg"))
     with mpl.rc_context({"svg.hashsalt": "surepick"}):
         canvas.savefig(png, dpi=PNG_DPI, metadata={"Software": None})
