@@ -296,7 +296,7 @@ def test_wealth_against_a_million_candidates() -> None:
             n_blocks = books.n_opened
             kept = books.books[0][0]
             # No public way leads to the wealth of a single candidate.
-            wealth = learner._state._wealth.log_wealth(0)[followed]
+            wealth = learner._state._wealth.log_wealth(0)[followed]  # type: ignore[attr-defined]
             np.testing.assert_allclose(wealth, [kept[b] for b in followed], rtol=1e-10, atol=1e-10)
 
     Messy(setting, CALM, 42, fresh=lambda: learner, watch=compare).run()
