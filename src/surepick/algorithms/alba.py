@@ -74,7 +74,8 @@ class Alba(Options):
         """Return the sampling rule and the stopping rule."""
         is_paper = self.is_paper
         if not is_paper:
-            return PlannedBlocks(task.spanning, AlbaPlanner(task), self.times()), self.rule("betting")
+            rule = self.rule("betting")
+            return PlannedBlocks(task.spanning, AlbaPlanner(task), self.times(rule)), rule
         if task.rivals is not task.rows:
             raise InvalidInput(
                 'alba with variant="paper" draws from the arms left and cannot be used with `candidates`; use '
@@ -240,6 +241,7 @@ class AlbaRule(Rule):
     name: str = field(default="alba", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
     needs_fixed_intervals: ClassVar[bool] = True
+    opens_ahead: ClassVar[bool] = False
 
     def start(self, task: Task) -> "AlbaState":
         """Return a fresh state."""

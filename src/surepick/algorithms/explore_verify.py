@@ -69,7 +69,7 @@ class ExploreVerify(Options):
             raise InvalidInput(f"`exploration_risk` must be strictly between 0 and 1, got {risk}; 0.1 is usual.")
         decider = None if self.is_own_rule else self.rule("betting")
         if decider is not None and not is_paper:
-            return PracticalSampler(task, task.spanning, self.times(), risk), decider
+            return PracticalSampler(task, task.spanning, self.times(decider), risk), decider
         course = Course(task, exploration_risk=risk)
         return RoundSampler(task, course, risk), Verification(course=course, decider=decider)
 
@@ -162,7 +162,7 @@ class PracticalSampler:
 
     def open(self, situation: Situation) -> int:
         """Decide between exploration and verification, and plan a block."""
-        t = situation.n_pulls
+        t = situation.n_asked
         if situation.theta is None:
             self._waiting = list(self._start)
             g_optimal = self._task.rows.design

@@ -29,7 +29,7 @@ from surepick.core.design.solve import separating_design
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
 from surepick.sampling.protocol import Sampler, Situation
-from surepick.sampling.schedules import USUAL_SCHEDULE, Schedule, as_schedule
+from surepick.sampling.schedules import Schedule, schedule_for
 from surepick.sampling.tracking import (
     EigenvalueFloor,
     ExplorationSet,
@@ -109,18 +109,18 @@ class LazyTrackAndStop(Options):
             regularizer=self.regularizer,
             elimination=False if is_paper and self.elimination is None else self.elimination,
         )
-        usual_times = "doubling" if is_paper else USUAL_SCHEDULE
         sampler = LazySampler(
             arms=arms,
             candidates=task.rivals,
+            epsilon=task.epsilon,
             tracker=Tracker(self.tracking),
-            schedule=as_schedule(usual_times if self.schedule is None else self.schedule),
+            schedule=schedule_for(rule, "doubling" if is_paper and self.schedule is None else self.schedule),
             forced=ForcedExploration(
                 arms.arms if is_paper else arms,
                 chosen,
                 scale=(1.0 if is_paper else 0.3) if self.exploration is None else self.exploration,
             ),
-            g_mix=check_share((0.0 if is_paper else 0.1) if self.g_mix is None else self.g_mix),
+            g_mix=check_share((0.0 if is_paper else rule.usual_g_mix) if self.g_mix is None else self.g_mix),
             is_mix_decaying=self.g_mix is None and rule.pays_for_determinants,
             least=rule.min_block(arms.dim),
         )
@@ -181,6 +181,7 @@ class LazySampler:
         *,
         arms: WhitenedArms,
         candidates: WhitenedArms,
+        epsilon: float,
         tracker: Tracker,
         schedule: Schedule,
         forced: ForcedExploration,
@@ -188,7 +189,7 @@ class LazySampler:
         is_mix_decaying: bool,
         least: int,
     ) -> None:
-        self._arms, self._candidates = arms, candidates
+        self._arms, self._candidates, self._epsilon = arms, candidates, epsilon
         self._tracker, self._schedule, self._forced = tracker, schedule, forced
         self._n_started = 0
         self._g_mix, self._is_mix_decaying = g_mix, is_mix_decaying
@@ -200,11 +201,11 @@ class LazySampler:
 
     def open(self, situation: Situation) -> int:
         """Recompute the design from the results so far; the interval lasts until the next scheduled time."""
-        t = max(situation.n_pulls, self._tracker.n_asked)
+        t = situation.n_asked
         if situation.theta is None or situation.leader is None:
             g_optimal = self._arms.design
             self._tracker.retarget(g_optimal.support, g_optimal.weights)
-            return max(self._schedule.next_after(t), 2 * self._arms.dim) - t
+            return max(self._schedule.next_after(t) - t, 2 * self._arms.dim - t, self._least)
         self._solve(situation)
         return max(self._schedule.next_after(t) - t, self._least)
 
@@ -244,23 +245,16 @@ class LazySampler:
         """Return what separates the leader from the candidates still alive; few of them are copied out first."""
         assert situation.theta is not None
         assert situation.leader is not None
-        alive, n = situation.alive, self._candidates.n_arms
-        n_alive = n if alive is None else np.count_nonzero(alive)
-        if alive is None or 2 * n_alive > n or n_alive * self._candidates.dim > COPIED:
-            index, directions = (
-                None,
-                GapDirections(self._candidates, situation.theta, among=alive, leader=situation.leader),
-            )
-        else:
+        alive, candidates, leader = situation.alive, self._candidates, situation.leader
+        among, rows, index = alive, candidates, None
+        n_alive = candidates.n_arms if alive is None else np.count_nonzero(alive)
+        if alive is not None and 2 * n_alive <= candidates.n_arms and n_alive * candidates.dim <= COPIED:
             kept = alive.copy()
-            kept[self._candidates.copies(situation.leader)] = False
-            kept[situation.leader] = True
+            kept[candidates.copies(leader)] = False
+            kept[leader] = True
             index = np.flatnonzero(kept)
-            directions = GapDirections(
-                RowSubset(self._candidates.gather(index)),
-                situation.theta,
-                leader=int(np.searchsorted(index, situation.leader)),
-            )
+            among, rows, leader = None, RowSubset(candidates.gather(index)), int(np.searchsorted(index, leader))
+        directions = GapDirections(rows, situation.theta, among=among, leader=leader, epsilon=self._epsilon)
         if self._design is not None:
             self._design = replace(self._design, hardest=_renumbered(self._design.hardest, self._index, index))
         self._index = index

@@ -98,7 +98,7 @@ class _Game(Options, ABC):
             rule: Rule = ridge_rule(threshold, elimination=bool(self.elimination))
         else:
             rule = self.rule("evidence")
-        usual = 0.1 if rule.needs_fixed_intervals and not self.is_paper else 0.0
+        usual = rule.usual_g_mix if rule.needs_fixed_intervals and not self.is_paper else 0.0
         floor = 0.0 if self.is_paper else 0.3
         setting = GameSetting(
             task,

@@ -73,7 +73,7 @@ class LinGapE(Options):
             rule: Rule = ridge_rule(threshold, elimination=bool(self.elimination))
         else:
             rule = self.rule("evidence")
-        g_mix = (0.1 if rule.needs_fixed_intervals else 0.0) if self.g_mix is None else self.g_mix
+        g_mix = (rule.usual_g_mix if rule.needs_fixed_intervals else 0.0) if self.g_mix is None else self.g_mix
         exploration = Exploration(arms, task.spanning, floor=0.0, g_mix=g_mix)
         chooser = LinGapEChooser(task, self.selection, threshold, exploration)
         return StartThenChoose(start, chooser, rule=rule, schedule=self.schedule, dim=arms.dim), rule

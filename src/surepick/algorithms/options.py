@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from surepick.errors import InvalidInput
-from surepick.sampling.schedules import USUAL_SCHEDULE, Schedule, ScheduleOption, as_schedule
+from surepick.sampling.schedules import Schedule, ScheduleOption, as_schedule, schedule_for
 from surepick.stopping import Stopping, as_rule
 from surepick.stopping.protocol import Rule
 
@@ -49,6 +49,6 @@ class Options:
         """Return the rule asked for, or the usual one."""
         return as_rule(self.stopping or usual, elimination=self.elimination)
 
-    def times(self) -> Schedule:
-        """Return the schedule asked for, or the usual one."""
-        return as_schedule(USUAL_SCHEDULE if self.schedule is None else self.schedule)
+    def times(self, rule: Rule) -> Schedule:
+        """Return the schedule asked for, or the one that suits the rule."""
+        return schedule_for(rule, self.schedule)

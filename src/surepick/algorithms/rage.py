@@ -80,7 +80,7 @@ class Rage(Options):
             rule = self.rule("betting")
         if is_paper:
             return RageSampler(task, phases), rule
-        return PlannedBlocks(task.spanning, RagePlanner(task), self.times()), rule
+        return PlannedBlocks(task.spanning, RagePlanner(task), self.times(rule)), rule
 
 
 @final

@@ -88,7 +88,7 @@ class TopTwo(Options):
             arms,
             spanning,
             floor=_default(self.exploration, 0.0 if is_paper else 0.3),
-            g_mix=_default(self.g_mix, 0.0 if is_paper else 0.1),
+            g_mix=_default(self.g_mix, 0.0 if is_paper else rule.usual_g_mix),
         )
         if self.selection == "evidence-greedy":
             if self.leader == "thompson" or self.challenger != "transport":

@@ -85,7 +85,7 @@ class XYAdaptive(Options):
             rule = self.rule("betting")
         if is_paper:
             return XYAdaptiveSampler(task, alpha), rule
-        return PlannedBlocks(task.spanning, XYAdaptivePlanner(task, alpha), self.times()), rule
+        return PlannedBlocks(task.spanning, XYAdaptivePlanner(task, alpha), self.times(rule)), rule
 
 
 def first_uncertainty(dim: int) -> float:

@@ -138,7 +138,7 @@ class PlannedBlocks:
 
     def open(self, situation: Situation) -> int:
         """Plan a block."""
-        t = situation.n_pulls
+        t = situation.n_asked
         if situation.theta is None:
             self._pulls = EvenlySpread(self._start, np.ones(len(self._start), dtype=np.int64))
         else:
