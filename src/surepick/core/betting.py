@@ -18,14 +18,16 @@ fixed. Three choices, all from the past alone, so none touches the proof; wrong 
 """
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, final
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from surepick.core.linalg import Array
+from surepick.core.linalg import Array, BoolArray
 from surepick.errors import InvalidInput
 
 Sizes = Literal["shrunk", "plain", "capped"]
@@ -123,9 +125,7 @@ def shrunk_belief(theta: Array, A_inv: Array, noise_std: float, level: Array) ->
     zz, uz, uu = (z * z / S).sum(axis=1), (u * z / S).sum(axis=1), (u * u / S).sum(axis=1)
     weighted = u / errors
     c = float(weighted @ z) / float(weighted @ u) if (weighted @ u) > 0.0 else 0.0
-    scores = [
-        -np.log(S).sum(axis=1) - np.log1p(t1 * uu) - zz + t1 * uz * uz / (1.0 + t1 * uu) for t1 in (0.0, c * c)
-    ]
+    scores = [-np.log(S).sum(axis=1) - np.log1p(t1 * uu) - zz + t1 * uz * uz / (1.0 + t1 * uu) for t1 in (0.0, c * c)]
     has_level, j = divmod(int(np.argmax(scores)), len(GRID))
     kept = t2[j] / S[j]
     g = (errors / S[j]) * u
@@ -137,9 +137,68 @@ def shrunk_belief(theta: Array, A_inv: Array, noise_std: float, level: Array) ->
 
 def log_returns(z: Array, v: Array, m: Array, s2: Array, rest: Array) -> Array:
     """Log of what one unit returns that is staked in three parts, none beyond the goal; arguments (n,), rest > 0."""
-    m = np.minimum(m, np.sqrt(2.0 * v * rest))
+    return _log_staked(z, v, np.minimum(m, np.sqrt(2.0 * v * rest)), s2)
+
+
+def _log_staked(z: Array, v: Array, m: Array, s2: Array) -> Array:
     parts = LOG_SHARES[:, None] + log_bet(z, v, STAKES[:, None] * m, s2)
     top: Array = parts.max(axis=0)
     with np.errstate(invalid="ignore"):  # infinite minus infinite: an infinite return stays one
         summed = top + np.log(np.exp(parts - top).sum(axis=0))
     return np.where(np.isfinite(top), summed, top)
+
+
+# Where the cap may begin, in standard deviations of z; pieces on which its price is integrated; room for rounding.
+CAP_ENDS = np.linspace(-10.0, 12.0, 177)
+CAP_ROOM = 1e-6
+
+
+def log_capped(z: Array, v: Array, m: Array, s2: Array, rest: Array) -> Array:
+    """Log of min(c E(z), e^rest), E(z) the return of the three stakes and c >= 1 the factor that its cap pays for.
+
+    Wealth beyond the price buys nothing, so it is given up and the stake raised until the mean is 1 again:
+    E[min(c E(z), e^rest)] = 1 for z ~ N(0, v). The payoff does not decrease in z, so under theta'y <= 0 and noise that
+    is exactly Gaussian with the variance given its mean is at most 1. It is not convex: for other sub-Gaussian noise,
+    or a noise_std that is only an upper bound, there is no such proof. Arguments (n,), rest > 0.
+
+    If the cap begins at z = u sqrt(v), then c = e^rest/E(z) and the mean is e^rest (F(u)/E(z) + P(N > u)) with F(u) the
+    integral of E times the density up to there. It falls in u: the piece in which it passes 1 is found first, then the
+    place in it. Simpson's rule errs upwards where the integrand is steep, which makes c smaller, never too large.
+    """
+
+    def weighted(u: Array) -> Array:
+        return _log_staked(np.sqrt(v) * u, v, m, s2) - 0.5 * u * u - 0.5 * math.log(2.0 * math.pi)
+
+    def piece(start: Array, end: Array) -> Array:
+        heights = [np.exp(weighted(u)) for u in (start, 0.5 * (start + end), end)]
+        return (end - start) / 6.0 * (heights[0] + 4.0 * heights[1] + heights[2])
+
+    def is_rich(u: Array, F: Array) -> BoolArray:
+        mean = np.exp(rest) * (F * np.exp(-_log_staked(np.sqrt(v) * u, v, m, s2)) + scipy.special.ndtr(-u))
+        rich: BoolArray = mean > 1.0 - CAP_ROOM
+        return rich
+
+    low, high = np.full_like(z, CAP_ENDS[0]), np.full_like(z, CAP_ENDS[-1])
+    below, F = np.zeros_like(z), np.zeros_like(z)
+    is_open = np.ones(z.shape, dtype=bool)
+    for start, end in pairwise(CAP_ENDS):
+        added = F + piece(np.full_like(z, start), np.full_like(z, end))
+        is_here = is_open & ~is_rich(np.full_like(z, end), added)
+        low[is_here], high[is_here], below[is_here] = start, end, F[is_here]
+        is_open &= ~is_here
+        F = added
+    first = low.copy()
+    for _ in range(12):
+        u = 0.5 * (low + high)
+        rich = is_rich(u, below + piece(first, u))
+        low, high = np.where(rich, u, low), np.where(rich, high, u)
+    log_c = np.maximum(rest - _log_staked(np.sqrt(v) * high, v, m, s2), 0.0)
+    return np.minimum(np.where(is_open, 0.0, log_c) + _log_staked(z, v, m, s2), rest)
+
+
+RETURNS: Mapping[Sizes, Callable[[Array, Array, Array, Array, Array], Array]] = {
+    "shrunk": log_returns,
+    "plain": lambda z, v, m, s2, rest: log_bet(z, v, m, s2),
+    "capped": log_capped,
+}
+"""Log of what a unit returns, by z, v, m, s2 and the log wealth still missing, all (n,)."""

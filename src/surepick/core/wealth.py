@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from surepick.arms.protocol import ArmSet, PairForms
-from surepick.core.betting import Belief, Sizes, log_bet, log_returns, plain_belief, shrunk_belief
+from surepick.core.betting import RETURNS, Belief, Sizes, plain_belief, shrunk_belief
 from surepick.core.block import NEGLIGIBLE, Block, BlockFit, fit, root_of
 from surepick.core.checks import check_delta, check_epsilon, check_noise_std, check_vector
 from surepick.core.linalg import Array, BoolArray, one_blas_thread
@@ -143,10 +143,7 @@ class Accounts(ABC):
                 played &= forms.squares[2] <= NEGLIGIBLE**2 * forms.squares[1]
             if not played.all():
                 index, (z, v, m, s2) = index[played], (values[played] for values in (z, v, m, s2))
-            if self._sizes == "plain":
-                returns = log_bet(z, v, m, s2)
-            else:
-                returns = log_returns(z, v, m, s2, self.log_price - log_wealth[index])
+            returns = RETURNS[self._sizes](z, v, m, s2, self.log_price - log_wealth[index])
             # Overflow (rewards of 1e150) must not look like evidence: a bet without a value returns the stake.
             log_wealth[index] += np.where(np.isnan(returns), 0.0, returns)
 

@@ -134,9 +134,7 @@ class Ledger:
         ask = self._asks.get(number)
         if ask is None:
             has_been = "has its result already" if 0 <= number < self.n_asked else "was never made"
-            raise InvalidInput(
-                f"ask {number} {has_been}; tell a further measurement of an arm without naming an ask."
-            )
+            raise InvalidInput(f"ask {number} {has_been}; tell a further measurement of an arm without naming an ask.")
         if ask.arm != arm:
             raise InvalidInput(f"ask {number} was of another arm; name the ask that this result belongs to.")
         return number

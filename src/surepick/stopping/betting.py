@@ -45,6 +45,8 @@ class Betting(Rule):
     def __post_init__(self) -> None:
         if self.sizes not in ("shrunk", "plain", "capped"):
             raise InvalidInput(f"`sizes` must be 'shrunk', 'plain' or 'capped', got {self.sizes!r}.")
+        if self.sizes == "capped":
+            object.__setattr__(self, "name", "betting-for-gaussian-noise")
 
     @property
     def usual_ratio(self) -> float:
