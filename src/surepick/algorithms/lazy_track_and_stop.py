@@ -22,7 +22,7 @@ from surepick.algorithms.options import Options
 from surepick.algorithms.rounds import Rounds, RoundsDesign
 from surepick.arms.protocol import ArmSet, RowSubset
 from surepick.arms.view import Task
-from surepick.arms.whitening import LARGE, WhitenedArms
+from surepick.arms.whitening import LARGE
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.solve import separating_design
@@ -110,9 +110,7 @@ class LazyTrackAndStop(Options):
             elimination=False if is_paper and self.elimination is None else self.elimination,
         )
         sampler = LazySampler(
-            arms=arms,
-            candidates=task.rivals,
-            epsilon=task.epsilon,
+            task=task,
             tracker=Tracker(self.tracking),
             schedule=schedule_for(rule, "doubling" if is_paper and self.schedule is None else self.schedule),
             forced=ForcedExploration(
@@ -179,9 +177,7 @@ class LazySampler:
     def __init__(
         self,
         *,
-        arms: WhitenedArms,
-        candidates: WhitenedArms,
-        epsilon: float,
+        task: Task,
         tracker: Tracker,
         schedule: Schedule,
         forced: ForcedExploration,
@@ -189,7 +185,7 @@ class LazySampler:
         is_mix_decaying: bool,
         least: int,
     ) -> None:
-        self._arms, self._candidates, self._epsilon = arms, candidates, epsilon
+        self._arms, self._candidates, self._epsilon = task.rows, task.rivals, task.epsilon
         self._tracker, self._schedule, self._forced = tracker, schedule, forced
         self._n_started = 0
         self._g_mix, self._is_mix_decaying = g_mix, is_mix_decaying
@@ -246,7 +242,8 @@ class LazySampler:
         assert situation.theta is not None
         assert situation.leader is not None
         alive, candidates, leader = situation.alive, self._candidates, situation.leader
-        among, rows, index = alive, candidates, None
+        rows: ArmSet = candidates
+        among, index = alive, None
         n_alive = candidates.n_arms if alive is None else np.count_nonzero(alive)
         if alive is not None and 2 * n_alive <= candidates.n_arms and n_alive * candidates.dim <= COPIED:
             kept = alive.copy()

@@ -198,7 +198,7 @@ def log_capped(z: Array, v: Array, m: Array, s2: Array, rest: Array) -> Array:
 
 RETURNS: Mapping[Sizes, Callable[[Array, Array, Array, Array, Array], Array]] = {
     "shrunk": log_returns,
-    "plain": lambda z, v, m, s2, rest: log_bet(z, v, m, s2),
+    "plain": lambda z, v, m, s2, _: log_bet(z, v, m, s2),
     "capped": log_capped,
 }
 """Log of what a unit returns, by z, v, m, s2 and the log wealth still missing, all (n,)."""
