@@ -45,11 +45,13 @@ from surepick.stopping.protocol import Rule
 # on the estimate is worth far less than that: its relative error falls like one over the root of the pulls.
 LOOSEST_TOL, TIGHTEST_TOL = 0.05, 1e-2
 
-# In LARGE tables of arms designs take most of the time. Then the first one waits for FIRST_DESIGN
-# pulls per feature, since what fewer results say about a leader among so many arms is mostly noise (until then the
-# G-optimal design measures all directions); while the leader stays, it is recomputed only when the pulls have grown
-# by the factor LAZIER; and its proved gap may be LARGE_TOL: most passes go into the proof, while the weights themselves
-# are within a few percent of optimal long before.
+# Designs take most of the time. Unless a schedule is given, while leader and rivals stay one serves until the pulls have
+# grown by the factor LAZY, over more than one short interval of the betting rule.
+LAZY = 1.15
+# In LARGE tables of arms the first one waits for FIRST_DESIGN pulls per feature, since what fewer results say about a
+# leader among so many arms is mostly noise (until then the G-optimal design measures all directions); while the leader
+# stays, it serves until the pulls have grown by the factor LAZIER; and its proved gap may be LARGE_TOL: most passes go
+# into the proof, while the weights themselves are within a few percent of optimal long before.
 FIRST_DESIGN, LAZIER, LARGE_TOL = 20, 1.3, 0.25
 
 # A tenth of the G-optimal design for ever would cost a ninth of the pulls in the end; and rules with a determinant in
@@ -121,6 +123,7 @@ class LazyTrackAndStop(Options):
             g_mix=check_share((0.0 if is_paper else rule.usual_g_mix) if self.g_mix is None else self.g_mix),
             is_mix_decaying=self.g_mix is None and rule.pays_for_determinants,
             least=rule.min_block(arms.dim),
+            lazy=LAZY if self.schedule is None and not is_paper else 1.0,
         )
         return sampler, rule
 
@@ -184,14 +187,15 @@ class LazySampler:
         g_mix: float,
         is_mix_decaying: bool,
         least: int,
+        lazy: float,
     ) -> None:
         self._arms, self._candidates, self._epsilon = task.rows, task.rivals, task.epsilon
         self._tracker, self._schedule, self._forced = tracker, schedule, forced
         self._n_started = 0
         self._g_mix, self._is_mix_decaying = g_mix, is_mix_decaying
-        self._least = least
+        self._least, self._lazy = least, lazy
         self._design: Design | None = None
-        self._solved_for: int | None = None
+        self._solved_for: tuple[int | None, int] | None = None  # the leader and how many it had to be separated from
         self._solved_at = 0
         self._index: IntArray | None = None  # which candidates the design's directions are numbered by; None: all
 
@@ -208,8 +212,10 @@ class LazySampler:
     def _solve(self, situation: Situation) -> None:
         is_large = self._arms.n_arms * self._arms.dim > LARGE
         is_early = situation.n_pulls < FIRST_DESIGN * self._arms.dim
-        is_fresh = situation.leader == self._solved_for and situation.n_pulls < LAZIER * self._solved_at
-        if is_large and (is_early or is_fresh):
+        n_rivals = 0 if is_large or situation.alive is None else int(np.count_nonzero(situation.alive))
+        solved_for, factor = (situation.leader, n_rivals), LAZIER if is_large else self._lazy
+        is_fresh = solved_for == self._solved_for and situation.n_pulls < factor * self._solved_at
+        if is_fresh or (is_large and is_early):
             return
         try:
             directions = self._directions(situation)
@@ -223,7 +229,7 @@ class LazySampler:
             warm_start=self._design,
             is_sparse=not is_large,
         )
-        self._solved_for, self._solved_at = situation.leader, situation.n_pulls
+        self._solved_for, self._solved_at = solved_for, situation.n_pulls
         g_optimal, share = self._arms.design, self._share_now()
         support = np.union1d(self._design.support, g_optimal.support) if share > 0 else self._design.support
         weights = np.zeros(len(support))

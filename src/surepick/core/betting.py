@@ -20,14 +20,13 @@ fixed. Three choices, all from the past alone, so none touches the proof; wrong 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal, final
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from surepick.core.linalg import Array, BoolArray
+from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
 
 Sizes = Literal["shrunk", "plain", "capped"]
@@ -141,16 +140,19 @@ def log_returns(z: Array, v: Array, m: Array, s2: Array, rest: Array) -> Array:
 
 
 def _log_staked(z: Array, v: Array, m: Array, s2: Array) -> Array:
-    parts = LOG_SHARES[:, None] + log_bet(z, v, STAKES[:, None] * m, s2)
+    """Arguments (n,), z possibly (k, n)."""
+    stakes, log_shares = (values.reshape(-1, *([1] * z.ndim)) for values in (STAKES, LOG_SHARES))
+    parts = log_shares + log_bet(z, v, stakes * m, s2)
     top: Array = parts.max(axis=0)
     with np.errstate(invalid="ignore"):  # infinite minus infinite: an infinite return stays one
         summed = top + np.log(np.exp(parts - top).sum(axis=0))
     return np.where(np.isfinite(top), summed, top)
 
 
-# Where the cap may begin, in standard deviations of z; pieces on which its price is integrated; room for rounding.
-CAP_ENDS = np.linspace(-10.0, 12.0, 177)
-CAP_ROOM = 1e-6
+# Where the cap may begin, in standard deviations of z: ends and middles of the pieces on which its price is integrated.
+CAP_PLACES = np.linspace(-10.0, 12.0, 177)[:, None]
+# Room for rounding; candidates at a time.
+CAP_ROOM, CAP_SLICE = 1e-6, 256
 
 
 def log_capped(z: Array, v: Array, m: Array, s2: Array, rest: Array) -> Array:
@@ -160,40 +162,50 @@ def log_capped(z: Array, v: Array, m: Array, s2: Array, rest: Array) -> Array:
     E[min(c E(z), e^rest)] = 1 for z ~ N(0, v). The payoff does not decrease in z, so under theta'y <= 0 and noise that
     is exactly Gaussian with the variance given its mean is at most 1. It is not convex: for other sub-Gaussian noise,
     or a noise_std that is only an upper bound, there is no such proof. Arguments (n,), rest > 0.
+    """
+    log_c = np.empty_like(z)
+    for start in range(0, len(z), CAP_SLICE):
+        part = slice(start, start + CAP_SLICE)
+        log_c[part] = _log_cap_factor(v[part], m[part], s2[part], rest[part])
+    return np.minimum(log_c + _log_staked(z, v, m, s2), rest)
+
+
+def _log_cap_factor(v: Array, m: Array, s2: Array, rest: Array) -> Array:
+    """Return log c.
 
     If the cap begins at z = u sqrt(v), then c = e^rest/E(z) and the mean is e^rest (F(u)/E(z) + P(N > u)) with F(u) the
     integral of E times the density up to there. It falls in u: the piece in which it passes 1 is found first, then the
     place in it. Simpson's rule errs upwards where the integrand is steep, which makes c smaller, never too large.
     """
 
-    def weighted(u: Array) -> Array:
-        return _log_staked(np.sqrt(v) * u, v, m, s2) - 0.5 * u * u - 0.5 * math.log(2.0 * math.pi)
+    def log_payoff(u: Array) -> Array:
+        return _log_staked(np.sqrt(v) * u, v, m, s2)
 
-    def piece(start: Array, end: Array) -> Array:
-        heights = [np.exp(weighted(u)) for u in (start, 0.5 * (start + end), end)]
-        return (end - start) / 6.0 * (heights[0] + 4.0 * heights[1] + heights[2])
+    def density(u: Array, log_E: Array) -> Array:
+        return np.exp(log_E - 0.5 * u * u) / math.sqrt(2.0 * math.pi)
 
-    def is_rich(u: Array, F: Array) -> BoolArray:
-        mean = np.exp(rest) * (F * np.exp(-_log_staked(np.sqrt(v) * u, v, m, s2)) + scipy.special.ndtr(-u))
-        rich: BoolArray = mean > 1.0 - CAP_ROOM
-        return rich
+    def mean(u: Array, log_E: Array, F: Array) -> Array:
+        total: Array = np.exp(rest) * (F * np.exp(-log_E) + scipy.special.ndtr(-u))
+        return total
 
-    low, high = np.full_like(z, CAP_ENDS[0]), np.full_like(z, CAP_ENDS[-1])
-    below, F = np.zeros_like(z), np.zeros_like(z)
-    is_open = np.ones(z.shape, dtype=bool)
-    for start, end in pairwise(CAP_ENDS):
-        added = F + piece(np.full_like(z, start), np.full_like(z, end))
-        is_here = is_open & ~is_rich(np.full_like(z, end), added)
-        low[is_here], high[is_here], below[is_here] = start, end, F[is_here]
-        is_open &= ~is_here
-        F = added
-    first = low.copy()
+    log_E = log_payoff(CAP_PLACES)
+    f = density(CAP_PLACES, log_E)
+    width = float(CAP_PLACES[2, 0] - CAP_PLACES[0, 0])
+    F = np.cumsum(width / 6.0 * (f[:-2:2] + 4.0 * f[1::2] + f[2::2]), axis=0)
+    is_poor = mean(CAP_PLACES[2::2], log_E[2::2], F) <= 1.0 - CAP_ROOM
+    piece, column = np.argmax(is_poor, axis=0), np.arange(len(v))
+    first = CAP_PLACES[2 * piece, 0]
+    F_first, f_first = np.where(piece > 0, F[piece - 1, column], 0.0), f[2 * piece, column]
+    low, high = first, first + width
     for _ in range(12):
         u = 0.5 * (low + high)
-        rich = is_rich(u, below + piece(first, u))
-        low, high = np.where(rich, u, low), np.where(rich, high, u)
-    log_c = np.maximum(rest - _log_staked(np.sqrt(v) * high, v, m, s2), 0.0)
-    return np.minimum(np.where(is_open, 0.0, log_c) + _log_staked(z, v, m, s2), rest)
+        middle = 0.5 * (first + u)
+        end = log_payoff(u)
+        F_u = F_first + (u - first) / 6.0 * (f_first + 4.0 * density(middle, log_payoff(middle)) + density(u, end))
+        is_rich = mean(u, end, F_u) > 1.0 - CAP_ROOM
+        low, high = np.where(is_rich, u, low), np.where(is_rich, high, u)
+    # Where even the last place costs too much, nothing is capped that could ever be seen.
+    return np.where(is_poor.any(axis=0), np.maximum(rest - log_payoff(high), 0.0), 0.0)
 
 
 RETURNS: Mapping[Sizes, Callable[[Array, Array, Array, Array, Array], Array]] = {
