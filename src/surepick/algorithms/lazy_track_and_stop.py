@@ -45,8 +45,8 @@ from surepick.stopping.protocol import Rule
 # on the estimate is worth far less than that: its relative error falls like one over the root of the pulls.
 LOOSEST_TOL, TIGHTEST_TOL = 0.05, 1e-2
 
-# Designs take most of the time. Unless a schedule is given, while leader and rivals stay one serves until the pulls have
-# grown by the factor LAZY, over more than one short interval of the betting rule.
+# Designs take most of the time. Unless a schedule is given, while leader and rivals stay one serves until the pulls
+# have grown by the factor LAZY, over more than one short interval of the betting rule.
 LAZY = 1.15
 # In LARGE tables of arms the first one waits for FIRST_DESIGN pulls per feature, since what fewer results say about a
 # leader among so many arms is mostly noise (until then the G-optimal design measures all directions); while the leader
