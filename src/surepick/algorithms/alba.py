@@ -72,8 +72,9 @@ class Alba(Options):
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
         if not self.is_paper:
-            planner = PracticalPhases(task, self.times(), WhenLevelReached(task), is_pairs=False)
-            return PhasedSampler(planner), self.rule("betting")
+            rule = self.rule("betting")
+            planner = PracticalPhases(task, self.times(rule), WhenLevelReached(task), is_pairs=False)
+            return PhasedSampler(planner), rule
         if task.rivals is not task.rows:
             raise InvalidInput(
                 'alba with variant="paper" draws from the arms left and cannot be used with `candidates`; use '
@@ -207,6 +208,7 @@ class AlbaRule(Rule):
     name: str = field(default="alba", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
     needs_fixed_intervals: ClassVar[bool] = True
+    opens_ahead: ClassVar[bool] = False
 
     def start(self, task: Task) -> "AlbaState":
         """Return a fresh state."""

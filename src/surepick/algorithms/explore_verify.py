@@ -63,7 +63,8 @@ class ExploreVerify(Options):
         """Return the sampling rule and the stopping rule."""
         risk = check_fraction("exploration_risk", self.exploration_risk)
         if not self.is_paper:
-            return PracticalSampler(task, self.times(), risk), self.rule("betting")
+            rule = self.rule("betting")
+            return PracticalSampler(task, self.times(rule), risk), rule
         course = Course(task, exploration_risk=risk)
         decider = None if self.is_own_rule else self.rule("betting")
         return PhasedSampler(Rounds(task, course, risk)), Verification(course=course, decider=decider)
@@ -143,7 +144,7 @@ class PracticalSampler:
 
     def open(self, situation: Situation) -> int:
         """Decide between exploration and verification, and plan a block."""
-        t = situation.n_pulls
+        t = situation.n_asked
         self._waiting = self._task.spanning.tolist() if situation.theta is None else []
         if self._waiting:
             return len(self._waiting)

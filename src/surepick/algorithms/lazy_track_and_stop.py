@@ -22,14 +22,14 @@ from surepick.algorithms.options import Options
 from surepick.algorithms.rounds import Rounds, RoundsDesign
 from surepick.arms.protocol import ArmSet, RowSubset
 from surepick.arms.view import Task
-from surepick.arms.whitening import LARGE, WhitenedArms
+from surepick.arms.whitening import LARGE
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.solve import separating_design
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
 from surepick.sampling.protocol import Sampler, Situation
-from surepick.sampling.schedules import USUAL_SCHEDULE, Schedule, as_schedule
+from surepick.sampling.schedules import Schedule, schedule_for
 from surepick.sampling.tracking import (
     EigenvalueFloor,
     ExplorationSet,
@@ -45,11 +45,13 @@ from surepick.stopping.protocol import Rule
 # on the estimate is worth far less than that: its relative error falls like one over the root of the pulls.
 LOOSEST_TOL, TIGHTEST_TOL = 0.05, 1e-2
 
-# In LARGE tables of arms designs take most of the time. Then the first one waits for FIRST_DESIGN
-# pulls per feature, since what fewer results say about a leader among so many arms is mostly noise (until then the
-# G-optimal design measures all directions); while the leader stays, it is recomputed only when the pulls have grown
-# by the factor LAZIER; and its proved gap may be LARGE_TOL: most passes go into the proof, while the weights themselves
-# are within a few percent of optimal long before.
+# Designs take most of the time. Unless a schedule is given, while leader and rivals stay one serves until the pulls
+# have grown by the factor LAZY, over more than one short interval of the betting rule.
+LAZY = 1.15
+# In LARGE tables of arms the first one waits for FIRST_DESIGN pulls per feature, since what fewer results say about a
+# leader among so many arms is mostly noise (until then the G-optimal design measures all directions); while the leader
+# stays, it serves until the pulls have grown by the factor LAZIER; and its proved gap may be LARGE_TOL: most passes go
+# into the proof, while the weights themselves are within a few percent of optimal long before.
 FIRST_DESIGN, LAZIER, LARGE_TOL = 20, 1.3, 0.25
 
 # A tenth of the G-optimal design for ever would cost a ninth of the pulls in the end; and rules with a determinant in
@@ -109,20 +111,19 @@ class LazyTrackAndStop(Options):
             regularizer=self.regularizer,
             elimination=False if is_paper and self.elimination is None else self.elimination,
         )
-        usual_times = "doubling" if is_paper else USUAL_SCHEDULE
         sampler = LazySampler(
-            arms=arms,
-            candidates=task.rivals,
+            task=task,
             tracker=Tracker(self.tracking),
-            schedule=as_schedule(usual_times if self.schedule is None else self.schedule),
+            schedule=schedule_for(rule, "doubling" if is_paper and self.schedule is None else self.schedule),
             forced=ForcedExploration(
                 arms.arms if is_paper else arms,
                 chosen,
                 scale=(1.0 if is_paper else 0.3) if self.exploration is None else self.exploration,
             ),
-            g_mix=check_share((0.0 if is_paper else 0.1) if self.g_mix is None else self.g_mix),
+            g_mix=check_share((0.0 if is_paper else rule.usual_g_mix) if self.g_mix is None else self.g_mix),
             is_mix_decaying=self.g_mix is None and rule.pays_for_determinants,
             least=rule.min_block(arms.dim),
+            lazy=LAZY if self.schedule is None and not is_paper else 1.0,
         )
         return sampler, rule
 
@@ -179,51 +180,52 @@ class LazySampler:
     def __init__(
         self,
         *,
-        arms: WhitenedArms,
-        candidates: WhitenedArms,
+        task: Task,
         tracker: Tracker,
         schedule: Schedule,
         forced: ForcedExploration,
         g_mix: float,
         is_mix_decaying: bool,
         least: int,
+        lazy: float,
     ) -> None:
-        self._arms, self._candidates = arms, candidates
+        self._arms, self._candidates, self._epsilon = task.rows, task.rivals, task.epsilon
         self._tracker, self._schedule, self._forced = tracker, schedule, forced
         self._n_started = 0
         self._g_mix, self._is_mix_decaying = g_mix, is_mix_decaying
-        self._least = least
+        self._least, self._lazy = least, lazy
         self._design: Design | None = None
-        self._solved_for: int | None = None
+        self._solved_for: tuple[int | None, int] | None = None  # the leader and how many it had to be separated from
         self._solved_at = 0
         self._index: IntArray | None = None  # which candidates the design's directions are numbered by; None: all
 
     def open(self, situation: Situation) -> int:
         """Recompute the design from the results so far; the interval lasts until the next scheduled time."""
-        t = max(situation.n_pulls, self._tracker.n_asked)
+        t = situation.n_asked
         if situation.theta is None or situation.leader is None:
             g_optimal = self._arms.design
             self._tracker.retarget(g_optimal.support, g_optimal.weights)
-            return max(self._schedule.next_after(t), 2 * self._arms.dim) - t
+            return max(self._schedule.next_after(t) - t, 2 * self._arms.dim - t, self._least)
         self._solve(situation)
         return max(self._schedule.next_after(t) - t, self._least)
 
     def _solve(self, situation: Situation) -> None:
         is_large = self._arms.n_arms * self._arms.dim > LARGE
         is_early = situation.n_pulls < FIRST_DESIGN * self._arms.dim
-        is_fresh = situation.leader == self._solved_for and situation.n_pulls < LAZIER * self._solved_at
-        if is_large and (is_early or is_fresh):
+        n_rivals = 0 if is_large or situation.alive is None else int(np.count_nonzero(situation.alive))
+        solved_for, factor = (situation.leader, n_rivals), LAZIER if is_large else self._lazy
+        is_fresh = solved_for == self._solved_for and situation.n_pulls < factor * self._solved_at
+        if is_fresh or (is_large and is_early):
             return
         try:
             directions = self._directions(situation)
         except InvalidInput:
             return  # estimates that tie (or nearly) say nothing about where to measure: the design in force stays
-        tol = min(max(TIGHTEST_TOL, 0.3 * situation.n_pulls**-0.5), LOOSEST_TOL)
-        tol = LARGE_TOL if is_large else tol
+        tol = LARGE_TOL if is_large else min(max(TIGHTEST_TOL, 0.3 * situation.n_pulls**-0.5), LOOSEST_TOL)
         self._design = separating_design(
             self._arms, directions, tol=tol, warm_start=self._design, is_sparse=not is_large
         )
-        self._solved_for, self._solved_at = situation.leader, situation.n_pulls
+        self._solved_for, self._solved_at = solved_for, situation.n_pulls
         g_optimal, share = self._arms.design, self._share_now()
         mixed = [(self._design, 1.0 - share)] + ([(g_optimal, share)] if share > 0.0 else [])
         self._tracker.retarget(
@@ -240,23 +242,17 @@ class LazySampler:
         """Return what separates the leader from the candidates still alive; few of them are copied out first."""
         assert situation.theta is not None
         assert situation.leader is not None
-        alive, n = situation.alive, self._candidates.n_arms
-        n_alive = n if alive is None else np.count_nonzero(alive)
-        if alive is None or 2 * n_alive > n or n_alive * self._candidates.dim > COPIED:
-            index, directions = (
-                None,
-                GapDirections(self._candidates, situation.theta, among=alive, leader=situation.leader),
-            )
-        else:
+        alive, candidates, leader = situation.alive, self._candidates, situation.leader
+        rows: ArmSet = candidates
+        among, index = alive, None
+        n_alive = candidates.n_arms if alive is None else np.count_nonzero(alive)
+        if alive is not None and 2 * n_alive <= candidates.n_arms and n_alive * candidates.dim <= COPIED:
             kept = alive.copy()
-            kept[self._candidates.copies(situation.leader)] = False
-            kept[situation.leader] = True
+            kept[candidates.copies(leader)] = False
+            kept[leader] = True
             index = np.flatnonzero(kept)
-            directions = GapDirections(
-                RowSubset(self._candidates.gather(index)),
-                situation.theta,
-                leader=int(np.searchsorted(index, situation.leader)),
-            )
+            among, rows, leader = None, RowSubset(candidates.gather(index)), int(np.searchsorted(index, leader))
+        directions = GapDirections(rows, situation.theta, among=among, leader=leader, epsilon=self._epsilon)
         if self._design is not None:
             self._design = replace(self._design, hardest=_renumbered(self._design.hardest, self._index, index))
         self._index = index

@@ -211,7 +211,7 @@ class _Game(Options):
             threshold = ridge_threshold(self.name, task, ridge, self.norm_bound)
             optimism = replace(optimism, threshold=threshold)
             rule = ridge_rule(threshold, elimination=self.elimination) if rule is None else rule
-        usual_mix = 0.1 if rule.needs_fixed_intervals else 0.0
+        usual_mix = rule.usual_g_mix if rule.needs_fixed_intervals else 0.0
         setting = GameSetting(
             task,
             optimism,

@@ -63,7 +63,7 @@ class LinGapE(Options):
             n_tests = task.rivals.n_arms**2 if self.width == "determinant" else None
             threshold = ridge_threshold("lingape", task, self.ridge, self.norm_bound, n_tests=n_tests)
         rule = self.rule("evidence") if threshold is None else ridge_rule(threshold, elimination=self.elimination)
-        g_mix = (0.1 if rule.needs_fixed_intervals else 0.0) if self.g_mix is None else self.g_mix
+        g_mix = (rule.usual_g_mix if rule.needs_fixed_intervals else 0.0) if self.g_mix is None else self.g_mix
         separator = GreedyChoice(task.rows) if self.selection == "greedy" else L1Allocation(task.rows)
         return self.one_by_one(task, LinGapEChooser(task, separator, threshold, g_mix), rule)
 

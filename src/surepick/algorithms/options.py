@@ -11,7 +11,7 @@ from surepick.arms.view import Task
 from surepick.core.linalg import IntArray
 from surepick.errors import InvalidInput
 from surepick.sampling.choosers import Chooser, StartThenChoose
-from surepick.sampling.schedules import USUAL_SCHEDULE, Schedule, ScheduleOption, as_schedule
+from surepick.sampling.schedules import Schedule, ScheduleOption, as_schedule, schedule_for
 from surepick.stopping import Stopping, as_rule
 from surepick.stopping.protocol import Rule
 
@@ -63,9 +63,9 @@ class Options:
         """Return the rule asked for, or the usual one."""
         return as_rule(self.stopping or usual, elimination=self.elimination)
 
-    def times(self) -> Schedule:
-        """Return the schedule asked for, or the usual one."""
-        return as_schedule(USUAL_SCHEDULE if self.schedule is None else self.schedule)
+    def times(self, rule: Rule) -> Schedule:
+        """Return the schedule asked for, or the one that suits the rule."""
+        return schedule_for(rule, self.schedule)
 
     def first_arms(self, task: Task) -> IntArray:
         """Return the arms to begin with: a spanning set, as published every arm once."""

@@ -62,7 +62,7 @@ class Rage(Options):
         accuracy = phases.accuracy if is_printed else None
         own = Phases(price=phases.price, accuracy=accuracy, name="rage")
         rule = own if self.is_own_rule else self.rule("betting")
-        planner = phases if self.is_paper else PracticalPhases(task, self.times(), WhenSomebodyHasGone())
+        planner = phases if self.is_paper else PracticalPhases(task, self.times(rule), WhenSomebodyHasGone())
         return PhasedSampler(planner), rule
 
 

@@ -79,7 +79,8 @@ class TopTwo(Options):
     def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""
         floor = self.own(self.exploration, practical=0.3, paper=0.0)
-        g_mix = self.own(self.g_mix, practical=0.1, paper=0.0)
+        rule = self.rule("heuristic" if self.is_paper else "evidence")
+        g_mix = self.own(self.g_mix, practical=rule.usual_g_mix, paper=0.0)
         chooser: Chooser
         if self.selection == "evidence-greedy":
             if self.leader == "thompson" or self.challenger != "transport":
@@ -95,7 +96,7 @@ class TopTwo(Options):
                     '`candidates`; use "greedy".'
                 )
             chooser = TopTwoChooser(task, self, floor=floor, g_mix=g_mix)
-        return self.one_by_one(task, chooser, self.rule("heuristic" if self.is_paper else "evidence"))
+        return self.one_by_one(task, chooser, rule)
 
 
 @final

@@ -66,7 +66,9 @@ class XYAdaptive(Options):
         alpha = check_fraction("alpha", self.alpha)
         phases = XYPhases(task, alpha)
         rule = Phases(price=phases.price, name="xy-adaptive") if self.is_own_rule else self.rule("betting")
-        planner = phases if self.is_paper else PracticalPhases(task, self.times(), WhenAsLongAsPublished(task, alpha))
+        planner = (
+            phases if self.is_paper else PracticalPhases(task, self.times(rule), WhenAsLongAsPublished(task, alpha))
+        )
         return PhasedSampler(planner), rule
 
 

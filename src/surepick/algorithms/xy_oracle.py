@@ -20,7 +20,7 @@ and its number of pulls is not that of a delta-correct rule: its guarantee is "n
 import math
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -102,6 +102,7 @@ class OracleRule(Rule):
     """
 
     answer: int
+    opens_ahead: ClassVar[bool] = False
     name: str = field(default="oracle", init=False)
     guarantee: Guarantee = field(default="none", init=False)
 

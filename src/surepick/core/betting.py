@@ -1,55 +1,36 @@
-"""The betting rule: wealth against "arm b is the best", one settlement per block of pulls.
+"""Bets: what one block of pulls pays to whoever had staked on "the leader is ahead of b", and how large to stake.
 
-Notation: z_b (d,) candidates as rows (the arms, unless other candidates are asked about); l the leader,
-y = z_l - z_b (d,); theta (d,) and A (d, d) estimate and information of ALL results before the block;
-A_k (d, d) = sum x x' over the block; z and v = noise_std^2 y'A_k^+ y what the block by itself says about theta'y and
-the variance of that (`core.block`); m = max(theta'y + epsilon, 0) and s2 = noise_std^2 y'A^-1 y the bet;
-L_b the log wealth, 0 at the start. When a block ends, for every b whose y is in the range of A_k,
+Notation: z_b (d,) candidates; l the leader, y = z_l - z_b (d,); theta (d,) and A (d, d) estimate and information of ALL
+results before the block; z and v what the block by itself says about D = theta'y and the variance of that
+(`core.block`); m and s2 the bet: D is believed to be about m, with variance s2.
 
-    L_b += log of the integral over D >= 0 of  N(D; m, s2) / P(D >= 0) * exp(D (z + epsilon)/v - D^2 / (2 v))
+A unit staked on the law pi of D >= 0 returns B = integral of exp(D z/v - D^2/(2v)) pi(dD). Given the past z is
+sub-Gaussian with variance v around theta'y, so E[B | past] <= 1 whenever theta'y <= 0, for ANY law that the past has
+fixed. Three choices, all from the past alone, so none touches the proof; wrong ones cost pulls, never validity:
 
-and b is rejected for good when L_b >= log(1/delta). With epsilon = 0 all leaders share one wealth per b, and
-the rule stops when one candidate is left. With epsilon > 0 wealth is kept per (leader, b), the j-th distinct
-leader must reach log(j (j+1)/delta), and the rule stops when a leader has rejected every b.
-
-Why it is valid: given the past, the block's arms are fixed, so z - theta'y is a fixed linear form of the
-block's noise, sub-Gaussian with variance v. If a is the best candidate, theta'(l - a) <= 0 whoever leads, so
-E[exp(D z/v - D^2/(2v)) | past] <= 1 for every D >= 0, and for their mixture, whose law the past has fixed.
-The wealth against a is a non-negative supermartingale started at 1: by Ville's inequality a is ever rejected
-with probability at most delta. A wrong answer needs a rejected, so there is no union over arms. With
-epsilon > 0 the same holds for z + epsilon whenever the leader loses epsilon or more against a, and the shares
-1/(j (j+1)) of delta sum to at most 1.
-
-The proof asks of whoever uses it:
- * the arms of a block are fixed before its first result, and so are the bets: `place` first, then pull;
- * `settle` once every ask of the block is told; one that failed is made again, so that A_k stays as it was planned;
- * unsolicited results may enter theta and A of later blocks, never a block;
- * no stopping inside a block: the state changes in `settle` alone;
- * noise_std is a sub-Gaussian scale of the noise.
-
-Reference: mixture martingales, Robbins (1970), here with a truncated normal mixture; Ville (1939).
+    belief   theta ~ N(mean, cov). "plain": mean = theta, cov = noise_std^2 A^-1. "shrunk": the posterior under the
+             prior N(0, t2 I + t1 u u') whose t2, t1 make theta most likely (empirical Bayes on a grid relative to
+             the estimate, so units do not matter); u is the direction of a common level of all arms.
+    stakes   half on m = mean'y, a quarter each on .6 m and .3 m: the rivals that decide when the rule stops are those
+             whose gap is smaller than it seems, and a stake that is too large loses more than one that is too small.
+    goal     m is at most sqrt(2 v rest), rest the log wealth still missing. With one D the price is reached when
+             z >= rest v/D + D/2, least at that D; more pays for wealth that buys nothing.
 """
 
 import math
-from dataclasses import dataclass, field
-from typing import final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, final
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from surepick.arms.protocol import ArmSet, PairForms
-from surepick.core.block import NEGLIGIBLE, Block, fit, root_of
-from surepick.core.checks import (
-    check_count,
-    check_delta,
-    check_epsilon,
-    check_matrix,
-    check_noise_std,
-    check_vector,
-)
-from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
+from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
+
+Sizes = Literal["shrunk", "plain", "capped"]
+"""How large bets are: "capped" is "shrunk" for exactly Gaussian noise of exactly known scale, see `log_capped`."""
 
 # From here on the normal distribution function is 1 to double precision.
 CERTAIN = 9.0
@@ -96,211 +77,140 @@ def log_bet(z: ArrayLike, v: ArrayLike, m: ArrayLike, s2: ArrayLike) -> Array:
     return np.asarray(value - 0.5 * widening)
 
 
-@dataclass(slots=True)
-class _Book:
-    """Log wealth (K,) against every candidate and the price at which one is rejected, then frozen."""
-
-    log_wealth: Array
-    price: float
-
-    @property
-    def open(self) -> BoolArray:
-        """Which candidates are not rejected, as a fresh array."""
-        still: BoolArray = self.log_wealth < self.price
-        return still
-
-
-@dataclass(frozen=True, slots=True)
-class _Bets:
-    """The bets of one open block, kept as the d^2 numbers from which every m and s2 follows."""
-
-    leader: int
-    theta: Array = field(repr=False)
-    A_inv: Array = field(repr=False)
+# Shares of m that are staked on, and the shares of the wealth that go on each.
+STAKES = np.array([1.0, 0.6, 0.3])
+LOG_SHARES = np.log([0.5, 0.25, 0.25])
+# Variances of the prior that are tried, relative to the mean square of the estimate.
+GRID = 2.0 ** -np.arange(-1.0, 11.0)
 
 
 @final
-class Wealth:
-    """State of the betting rule on one set of candidates: alternate `place` and `settle`.
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What earlier results say about theta."""
+
+    mean: Array
+    """(d,)."""
+    cov: Array
+    """(d, d), noise included."""
+
+
+def plain_belief(theta: Array, A_inv: Array, noise_std: float) -> Belief:
+    """Return least squares with its covariance."""
+    return Belief(theta, noise_std**2 * A_inv)
+
+
+def shrunk_belief(theta: Array, A_inv: Array, noise_std: float, level: Array) -> Belief:
+    """Return the posterior of theta under the prior of the grid under which the estimate is most likely.
+
+    With S = t2 I + t1 u u' + noise_std^2 A^-1 the log-likelihood is -(log det S + theta'S^-1 theta)/2, t1 is 0 or the
+    square of the common level c = u'A theta / u'A u. O(d) per point of the grid once A^-1 is diagonal; the rank-one
+    term is taken in by the Sherman-Morrison formula.
 
     Args:
-        candidates: what is compared.
-        delta: risk.
-        noise_std: sub-Gaussian scale of the noise.
-        epsilon: slack.
+        theta: estimate (d,), in coordinates in which the arms are of one size (whitened).
+        A_inv: inverse information (d, d).
+        noise_std: scale of the noise.
+        level: u (d,) with x'u about 1 for the arms.
+    """
+    spread, axes = np.linalg.eigh(A_inv)
+    errors = noise_std**2 * np.maximum(spread, np.finfo(float).tiny)
+    z, u = theta @ axes, level @ axes
+    size = float(z @ z) / len(z)
+    if not (size > 0.0 and math.isfinite(size)):
+        return plain_belief(theta, A_inv, noise_std)
+    t2 = size * GRID
+    S = t2[:, None] + errors
+    zz, uz, uu = (z * z / S).sum(axis=1), (u * z / S).sum(axis=1), (u * u / S).sum(axis=1)
+    weighted = u / errors
+    c = float(weighted @ z) / float(weighted @ u) if (weighted @ u) > 0.0 else 0.0
+    scores = [-np.log(S).sum(axis=1) - np.log1p(t1 * uu) - zz + t1 * uz * uz / (1.0 + t1 * uu) for t1 in (0.0, c * c)]
+    has_level, j = divmod(int(np.argmax(scores)), len(GRID))
+    kept = t2[j] / S[j]
+    g = (errors / S[j]) * u
+    pull = c * c / (1.0 + c * c * uu[j]) if has_level else 0.0
+    mean = kept * z + pull * uz[j] * g
+    cov = np.diag(kept * errors) + pull * np.outer(g, g)
+    return Belief(axes @ mean, axes @ cov @ axes.T)
 
-    A block opened without `place` (the first one, when no estimate exists yet) is simply not bet on.
-    Memory: one K-vector of wealth (with epsilon > 0 one per distinct leader) besides one chunk of rows.
-    Time: `place` O(d^2), `settle` one pass over the candidates not yet rejected, O(K d^2).
+
+def log_returns(z: Array, v: Array, m: Array, s2: Array, rest: Array) -> Array:
+    """Log of what one unit returns that is staked in three parts, none beyond the goal; arguments (n,), rest > 0."""
+    return _log_staked(z, v, np.minimum(m, np.sqrt(2.0 * v * rest)), s2)
+
+
+def _log_staked(z: Array, v: Array, m: Array, s2: Array) -> Array:
+    """Arguments (n,), z possibly (k, n)."""
+    stakes, log_shares = (values.reshape(-1, *([1] * z.ndim)) for values in (STAKES, LOG_SHARES))
+    parts = log_shares + log_bet(z, v, stakes * m, s2)
+    top: Array = parts.max(axis=0)
+    with np.errstate(invalid="ignore"):  # infinite minus infinite: an infinite return stays one
+        summed = top + np.log(np.exp(parts - top).sum(axis=0))
+    return np.where(np.isfinite(top), summed, top)
+
+
+# Where the cap may begin, in standard deviations of z: ends and middles of the pieces on which its price is integrated.
+CAP_PLACES = np.linspace(-10.0, 12.0, 177)[:, None]
+# Room for rounding; candidates at a time.
+CAP_ROOM, CAP_SLICE = 1e-6, 256
+
+
+def log_capped(z: Array, v: Array, m: Array, s2: Array, rest: Array) -> Array:
+    """Log of min(c E(z), e^rest), E(z) the return of the three stakes and c >= 1 the factor that its cap pays for.
+
+    Wealth beyond the price buys nothing, so it is given up and the stake raised until the mean is 1 again:
+    E[min(c E(z), e^rest)] = 1 for z ~ N(0, v). The payoff does not decrease in z, so under theta'y <= 0 and noise that
+    is exactly Gaussian with the variance given its mean is at most 1. It is not convex: for other sub-Gaussian noise,
+    or a noise_std that is only an upper bound, there is no such proof. Arguments (n,), rest > 0.
+    """
+    log_c = np.empty_like(z)
+    for start in range(0, len(z), CAP_SLICE):
+        part = slice(start, start + CAP_SLICE)
+        log_c[part] = _log_cap_factor(v[part], m[part], s2[part], rest[part])
+    return np.minimum(log_c + _log_staked(z, v, m, s2), rest)
+
+
+def _log_cap_factor(v: Array, m: Array, s2: Array, rest: Array) -> Array:
+    """Return log c.
+
+    If the cap begins at z = u sqrt(v), then c = e^rest/E(z) and the mean is e^rest (F(u)/E(z) + P(N > u)) with F(u) the
+    integral of E times the density up to there. It falls in u: the piece in which it passes 1 is found first, then the
+    place in it. Simpson's rule errs upwards where the integrand is steep, which makes c smaller, never too large.
     """
 
-    def __init__(self, candidates: ArmSet, *, delta: float, noise_std: float = 1.0, epsilon: float = 0.0) -> None:
-        self.log_price = -math.log(check_delta(delta))
-        """log(1/delta): the evidence at which the rule stops."""
-        self.noise_std, self.epsilon = check_noise_std(noise_std), check_epsilon(epsilon)
-        self.n_blocks = 0
-        self._candidates = candidates
-        self._books: dict[int, _Book] = {}
-        self._bets: _Bets | None = None
-        self._answer: int | None = None
+    def log_payoff(u: Array) -> Array:
+        return _log_staked(np.sqrt(v) * u, v, m, s2)
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the rule has stopped; for good."""
-        return self._answer is not None
+    def density(u: Array, log_E: Array) -> Array:
+        return np.exp(log_E - 0.5 * u * u) / math.sqrt(2.0 * math.pi)
 
-    @property
-    def answer(self) -> int | None:
-        """The candidate the rule stopped at, None before."""
-        return self._answer
+    def mean(u: Array, log_E: Array, F: Array) -> Array:
+        total: Array = np.exp(rest) * (F * np.exp(-log_E) + scipy.special.ndtr(-u))
+        return total
 
-    @property
-    def leader(self) -> int | None:
-        """Leader of the open block, None between blocks."""
-        return None if self._bets is None else self._bets.leader
-
-    @property
-    def survivors(self) -> IntArray:
-        """Candidates that may still be the answer, in order; with epsilon > 0 all, until the rule stops."""
-        return np.flatnonzero(self._is_survivor())
-
-    def _is_survivor(self) -> BoolArray:
-        n = self._candidates.n_arms
-        if self._answer is not None:
-            only = np.zeros(n, dtype=bool)
-            only[self._answer] = True
-            return only
-        if self.epsilon > 0:
-            return np.ones(n, dtype=bool)
-        return self._read(0).open
-
-    def alternatives(self, leader: int) -> IntArray:
-        """Candidates that `leader` has yet to reject: what the next design should separate it from."""
-        return np.flatnonzero(self.is_alternative(leader))
-
-    def is_alternative(self, leader: int) -> BoolArray:
-        """Which candidates (K,) `leader` has yet to reject."""
-        remaining = self._read(self._check_candidate(leader)).open
-        remaining[leader] = False
-        return remaining
-
-    def log_wealth(self, leader: int) -> Array:
-        """Log wealth (K,) against every candidate under `leader`, less the leader's share of delta.
-
-        A candidate is rejected at log(1/delta) and its wealth no longer updated. With epsilon = 0 all leaders
-        have the same wealth.
-        """
-        book = self._read(self._check_candidate(leader))
-        return book.log_wealth - (book.price - self.log_price)
-
-    def evidence(self, leader: int) -> float:
-        """Log e-value that `leader` is right: the least log wealth against another candidate.
-
-        P(ever: leader wrong and evidence >= log(1/alpha)) <= alpha for each alpha, where wrong means not the
-        best, or with epsilon > 0 worse than the best by epsilon or more.
-        """
-        others = self.log_wealth(leader)
-        others[leader] = np.inf
-        return float(others.min())
-
-    def leading(self, theta: ArrayLike) -> int:
-        """The survivor with the largest estimate theta'z_b, the first of equals; one pass over them."""
-        theta = check_vector("theta", theta, self._candidates.dim)
-        return self._candidates.best(theta, self._is_survivor())
-
-    def place(self, leader: int, *, theta: ArrayLike, A_inv: ArrayLike) -> None:
-        """Open a block: fix its leader and its bets, before its first result.
-
-        Args:
-            leader: A survivor, usually `leading(theta)`. Nobody bets against it in its own block.
-            theta: Estimate (d,) from all results so far; copied.
-            A_inv: Inverse information (d, d) of all results so far, without noise_std; copied.
-        """
-        if self._bets is not None:
-            raise InvalidInput("the previous block is still open; settle it before placing new bets.")
-        if self.stopped:
-            raise InvalidInput(f"the rule has stopped at {self._answer}; no further bets can be placed.")
-        dim = self._candidates.dim
-        leader = self._check_candidate(leader)
-        theta = check_vector("theta", theta, dim).copy()
-        A_inv = _check_square("A_inv", A_inv, dim)
-        book = self._books.get(self._key(leader))
-        if book is None:
-            book = self._books[self._key(leader)] = self._new_book()
-        if self.epsilon == 0 and not book.log_wealth[leader] < book.price:
-            raise InvalidInput(f"candidate {leader} is rejected and cannot lead; take `leading(theta)`.")
-        self._bets = _Bets(leader, theta, A_inv)
-
-    @one_blas_thread
-    def settle(self, block: Block) -> None:
-        """Close the block: pay out its bets, reject what has reached its price, and stop if nothing is left.
-
-        Args:
-            block: its own pulls, measured from the `theta` and `A_inv` of `place`.
-        """
-        bets = self._bets
-        if bets is None:
-            raise InvalidInput("no block is open; fix its bets with `place` before its first result.")
-        dim = self._candidates.dim
-        _check_square("A", block.A, dim)
-        check_vector("b", block.b, dim)
-        epsilon, noise_std = self.epsilon, self.noise_std
-        book = self._books[self._key(bets.leader)]
-        # A copy of the leader is the leader under another number, and no measurement can tell them apart.
-        copies = self._candidates.copies(bets.leader)
-        book.log_wealth[copies[copies != bets.leader]] = np.inf
-        said = fit(block)
-        factors = [root_of(bets.A_inv), said.root]
-        if said.missed is not None:
-            factors.append(said.missed)
-
-        def pay(forms: PairForms) -> None:
-            past, now = forms.products
-            s2, v = (noise_std**2 * square for square in forms.squares[:2])
-            m, z = np.maximum(past + epsilon, 0.0), now + epsilon
-            played = (v > 0) & (s2 > 0)
-            if len(factors) > 2:
-                played &= forms.squares[2] <= NEGLIGIBLE**2 * forms.squares[1]
-            index = forms.index
-            if not played.all():
-                index, (z, v, m, s2) = index[played], (values[played] for values in (z, v, m, s2))
-            returns = log_bet(z, v, m, s2)
-            # Overflow (rewards of 1e150) must not look like evidence: a bet without a value returns the stake.
-            book.log_wealth[index] += np.where(np.isnan(returns), 0.0, returns)
-
-        alternatives = self.is_alternative(bets.leader)
-        vectors = [bets.theta, said.theta]
-        for _ in self._candidates.pair_forms(bets.leader, vectors, factors, alternatives, pay):
-            pass  # each piece pays its own candidates
-        self._bets = None
-        self.n_blocks += 1
-        if not self.is_alternative(bets.leader).any():
-            self._answer = bets.leader
-
-    def _key(self, leader: int) -> int:
-        return leader if self.epsilon > 0 else 0
-
-    def _new_book(self) -> _Book:
-        share = len(self._books) + 1
-        price = self.log_price + (math.log(share * (share + 1)) if self.epsilon > 0 else 0.0)
-        return _Book(np.zeros(self._candidates.n_arms), price)
-
-    def _read(self, leader: int) -> _Book:
-        """The leader's book, or the one it would open."""
-        book = self._books.get(self._key(leader))
-        return self._new_book() if book is None else book
-
-    def _check_candidate(self, leader: int) -> int:
-        n_arms = self._candidates.n_arms
-        number = check_count("leader", leader, least=0)
-        if number >= n_arms:
-            raise InvalidInput(f"`leader` must be a row number between 0 and {n_arms - 1}, got {leader!r}.")
-        return number
+    log_E = log_payoff(CAP_PLACES)
+    f = density(CAP_PLACES, log_E)
+    width = float(CAP_PLACES[2, 0] - CAP_PLACES[0, 0])
+    F = np.cumsum(width / 6.0 * (f[:-2:2] + 4.0 * f[1::2] + f[2::2]), axis=0)
+    is_poor = mean(CAP_PLACES[2::2], log_E[2::2], F) <= 1.0 - CAP_ROOM
+    piece, column = np.argmax(is_poor, axis=0), np.arange(len(v))
+    first = CAP_PLACES[2 * piece, 0]
+    F_first, f_first = np.where(piece > 0, F[piece - 1, column], 0.0), f[2 * piece, column]
+    low, high = first, first + width
+    for _ in range(12):
+        u = 0.5 * (low + high)
+        middle = 0.5 * (first + u)
+        end = log_payoff(u)
+        F_u = F_first + (u - first) / 6.0 * (f_first + 4.0 * density(middle, log_payoff(middle)) + density(u, end))
+        is_rich = mean(u, end, F_u) > 1.0 - CAP_ROOM
+        low, high = np.where(is_rich, u, low), np.where(is_rich, high, u)
+    # Where even the last place costs too much, nothing is capped that could ever be seen.
+    return np.where(is_poor.any(axis=0), np.maximum(rest - log_payoff(high), 0.0), 0.0)
 
 
-def _check_square(name: str, value: ArrayLike, dim: int) -> Array:
-    """Return a fresh finite (dim, dim) array."""
-    matrix = check_matrix(name, value, n_columns=dim)
-    if len(matrix) != dim:
-        raise InvalidInput(f"`{name}` must be a square ({dim}, {dim}) array, got shape {matrix.shape}.")
-    return matrix
+RETURNS: Mapping[Sizes, Callable[[Array, Array, Array, Array, Array], Array]] = {
+    "shrunk": log_returns,
+    "plain": lambda z, v, m, s2, _: log_bet(z, v, m, s2),
+    "capped": log_capped,
+}
+"""Log of what a unit returns, by z, v, m, s2 and the log wealth still missing, all (n,)."""

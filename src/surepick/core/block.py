@@ -1,6 +1,6 @@
 """A block: the pulls of one interval, added up by themselves, their rewards measured from what was known before.
 
-Notation: theta0 (d,) and A0 (d, d) estimate and information when the block was opened; x, r its pulls;
+Notation: theta0 (d,) and A0 (d, d) estimate and information before the block; x, r its pulls;
 A (d, d) = sum x x'; b (d,) = sum (r - x'theta0) x; A^+ the pseudo-inverse on the directions the block measured, P the
 projection on the others; y (d,) a contrast.
 
@@ -13,7 +13,7 @@ of z; the choice depends on arms and on the past, never on the block's rewards, 
 """
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import Self, final
 
 import numpy as np
 
@@ -47,10 +47,10 @@ class Block:
     A0_inv: Array | None = field(default=None, repr=False)
     """None: nothing is known of theta - theta0 but that no reward is larger than `LARGEST_REWARD`."""
 
-    def add(self, x: Array, reward: float) -> None:
-        """Add a pull."""
-        self.A += x[:, None] * x
-        self.b += (reward - x.dot(self.theta0)) * x
+    @classmethod
+    def of(cls, X: Array, rewards: Array, theta0: Array, A0_inv: Array | None = None) -> Self:
+        """Add up pulls: features X (n, d), rewards (n,), measured from what was known."""
+        return cls(X.T @ X, (rewards - X @ theta0) @ X, theta0, A0_inv)
 
     @property
     def moments(self) -> Array:

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Any, Self, final
 
-Event = tuple[str, Any] | tuple[str, Any, float]
-"""("start", identity), ("ask", arms), ("tell", arm, reward) or ("fail", arm); a vector is written as a tuple."""
+Event = tuple[Any, ...]
+"""("start", identity), ("ask", arms), ("tell", arm, reward) or ("fail", arm), the last two with the number of the ask
+behind if it was named; a vector is written as a tuple."""
 
 
 @final
@@ -25,7 +26,7 @@ class History(tuple[tuple[Any, float], ...]):
         events = list(log)
         while events and events[-1][0] == "ask":
             events.pop()
-        history = super().__new__(cls, ((event[1], event[2]) for event in events if len(event) == 3))
+        history = super().__new__(cls, ((event[1], event[2]) for event in events if event[0] == "tell"))
         history.log = tuple(events)
         return history
 

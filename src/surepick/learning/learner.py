@@ -1,13 +1,15 @@
 """The learner: the only owner of mutable state; asks for arms, takes results, decides.
 
 A learner is a fold over its log: the same log gives the same state bit for bit. It knows no clock, no file and no
-global random state. Time runs in *intervals*: when one opens, the sampler plans from the results so far, the rule fixes
-its bets, and from then on the sequence of arms depends on no reward until all of the interval's asks are told. Hence a
-batch within an interval is exact, and pending asks are accounted for; `ledger` says what belongs to an interval.
+global random state. Time runs in *intervals*: when one opens, the sampler plans from all results so far, and from then
+on its arms depend on no reward. When all its asks are told, and all intervals before it are settled, the rule judges
+it by its own results and by what was known before: the results of earlier intervals, and unsolicited ones told before
+it opened. So a batch within an interval is exact, and workers that never wait cost no more than old news.
 """
 
 import math
 import reprlib
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,7 +33,7 @@ from surepick.core.linalg import Array, one_blas_thread
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.learning.history import Event, History
-from surepick.learning.ledger import Ledger
+from surepick.learning.ledger import Interval, Ledger
 from surepick.learning.result import Result, result_of
 from surepick.sampling.protocol import Sampler, Situation
 from surepick.stopping.protocol import Rule, Verdict
@@ -72,6 +74,16 @@ class Decision:
     unit: str = "nats"
     exact: bool = True
     """Whether the evidence is the set's own; else a lower bound on it, so that a stop comes later at worst."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One measurement asked for."""
+
+    number: int
+    """What `tell` and `fail` may name it by; one that failed keeps its number when it is made again."""
+    arm: Arm
 
 
 @final
@@ -138,7 +150,11 @@ class Learner:
             )
         self._state = self._rule.start(self.task)
         self.estimate = LeastSquares(self.white.dim, self._state.regularizers)
-        self._ledger = Ledger()
+        self._ledger = Ledger(opens_ahead=self._rule.opens_ahead and not self._rule.is_fixed_design)
+        # What is known before the oldest interval not settled, and unsolicited results that it may not know yet, each
+        # with the number of intervals opened before it was told.
+        self._past = LeastSquares(self.white.dim)
+        self._unsolicited: deque[tuple[int, Array, float]] = deque()
         self._rows: dict[int, Array] = {}
         self._verdict: Verdict | None = None
         self._looked: Verdict | None = None
@@ -176,7 +192,7 @@ class Learner:
 
     @property
     def n_planned(self) -> int:
-        """Asks left in this interval, failed ones included: so large a batch loses nothing. 0: the next ask plans."""
+        """Asks left in the newest interval, failed ones included: so large a batch loses nothing. 0: the next plans."""
         return self._ledger.n_planned
 
     @property
@@ -195,20 +211,23 @@ class Learner:
     def next_arms(self, n: int = 1) -> list[Arm]:
         """Return the next n arms to pull, in order: row numbers, or vectors (d,) of a set of vectors. Always n.
 
-        Within an interval this is exact. Asks beyond it, while results are pending, follow the same plan and inform the
-        estimate, but carry no bets: many workers that never wait cost pulls (see `docs/experiment.md`).
+        Asks beyond the interval open the next one, planned from the results so far: many workers need not wait.
         """
+        return [ask.arm for ask in self.next_asks(n)]
+
+    def next_asks(self, n: int = 1) -> list[Ask]:
+        """Return the same with the numbers by which `tell` and `fail` may name them."""
         if not (type(n) is int and n >= 1):
             n = check_count("n", n, least=1)
         if n > MOST_ASKS:
             raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further arms when needed.")
-        numbers = []
+        asks = []
         for _ in range(n):
             if self._ledger.needs_interval and not self.stopped:
                 self._open()
-            numbers.append(self._ledger.ask(self._sampler.next))
-        self._log.append(("ask", tuple(self.white.key_of(number) for number in numbers)))
-        return [self.white.arm_of(number) for number in numbers]
+            asks.append(self._ledger.ask(self._sampler.next))
+        self._log.append(("ask", tuple(self.white.key_of(arm) for _, arm in asks)))
+        return [Ask(number, self.white.arm_of(arm)) for number, arm in asks]
 
     @one_blas_thread
     def _open(self) -> None:
@@ -228,14 +247,18 @@ class Learner:
                 pending=self._ledger.outstanding,
             )
         )
-        if leader is not None:
-            self._state.open(estimate, leader)
-        dim = self.white.dim
-        known = (np.zeros(dim), None) if theta is None else (theta.copy(), estimate.A_inv.copy())
-        self._ledger.open(Block(np.zeros((dim, dim)), np.zeros(dim), *known), length)
+        self._ledger.open(length)
 
-    def tell(self, arm: Arm, reward: float) -> None:
-        """Take in a result, asked for or not; of several asks of an arm the oldest of the interval is answered."""
+    def tell(self, arm: Arm, reward: float, *, ask: int | None = None) -> None:
+        """Take in a result, asked for or not.
+
+        Args:
+            arm: what was measured.
+            reward: what came out.
+            ask: number of the ask it answers. Without it, the oldest ask of the arm that has no result: that is
+                right if which of them is answered first does not depend on the values, as with one worker, or
+                with workers that are as slow for small values as for large ones.
+        """
         number = self.white.number_of(arm)
         if not (type(reward) is float and math.isfinite(reward)):
             reward = check_number("reward", reward, needed="one measured number")
@@ -244,43 +267,61 @@ class Learner:
                 f"`reward` must be at most {LARGEST_REWARD:g} times noise_std = {self.noise_std:g} in size, got "
                 f"{reward:g}; beyond that the noise is lost in rounding. If it stands for a missing value, call `fail`."
             )
-        is_solicited = self._ledger.is_wanted(number)
-        if not is_solicited and self._rule.is_fixed_design and not self.white.is_listed:
+        answered = self._ledger.find(number, ask)
+        if answered is None and self._rule.is_fixed_design and not self.white.is_listed:
             raise InvalidInput(
                 f"stopping={self._rule.name!r} rests on its own fixed design and cannot use an unsolicited result, "
                 f'got one of arm {self.white.key_of(number)}; use stopping="evidence" for such results.'
             )
-        self._log.append(("tell", self.white.key_of(number), reward))
-        x = self._rows.get(number)
-        if x is None:
-            x = self._rows[number] = self.white.gather([number])[0]
+        event = ("tell", self.white.key_of(number), reward)
+        self._log.append(event if ask is None else (*event, ask))
+        x = self._row(number)
         self.estimate.update(x, reward, number)
-        self._is_own = self._is_own and (self.stopped or is_solicited)
-        block = self._ledger.tell(number, x, reward)
+        self._is_own = self._is_own and (self.stopped or answered is not None)
+        if answered is None or not self._ledger.tell(answered, reward):
+            self._unsolicited.append((self._ledger.n_opened, x, reward))
         if self.stopped:
             return
         # A proof for arms fixed in advance covers the first n asks as a whole, not those that came in first.
         if self._state.decides_after_pulls and (self._ledger.is_settled or not self._rule.is_fixed_design):
             self._decide(self._state.after_pull(self.estimate))
-        if block is not None:
-            self._close(block)
+        for interval in self._ledger.settled():
+            if not self.stopped:
+                self._close(interval)
 
-    def fail(self, arm: Arm) -> None:
-        """Give up a pending ask of an arm, the oldest of the interval first; it will be asked for again.
+    def _row(self, number: int) -> Array:
+        x = self._rows.get(number)
+        if x is None:
+            x = self._rows[number] = self.white.gather([number])[0]
+        return x
+
+    def fail(self, arm: Arm, *, ask: int | None = None) -> None:
+        """Give up a pending ask of an arm, the oldest unless its number is named; it will be asked for again.
 
         Any reason will do but the value itself: a broken plate, a time limit, even what other measurements said. A
         value that was seen must be told. An arm that cannot be measured at all does not belong among the arms.
         """
         number = self.white.number_of(arm)
         name = self.white.key_of(number)
-        if not self._ledger.is_pending(number):
-            raise InvalidInput(f"arm {name} has no pending ask that could fail; pending are {sorted(self.pending)}.")
-        self._log.append(("fail", name))
-        self._ledger.fail(number)
+        if not self._ledger.fail(number, ask):
+            named = "" if ask is None else f" with the number {ask}"
+            raise InvalidInput(
+                f"arm {name} has no pending ask{named} that could fail; pending are {sorted(self.pending)}."
+            )
+        self._log.append(("fail", name) if ask is None else ("fail", name, ask))
 
     @one_blas_thread
-    def _close(self, block: Block) -> None:
-        self._decide(self._state.after_interval(self.estimate, block))
+    def _close(self, interval: Interval) -> None:
+        """Let the rule judge an interval by its own results and by what was known before."""
+        if self._state.decides_after_pulls:
+            return
+        past, unsolicited = self._past, self._unsolicited
+        while unsolicited and unsolicited[0][0] < interval.number:
+            past.update(*unsolicited.popleft()[1:])
+        known = (past.theta, past.A_inv.copy()) if past.has_theta else (np.zeros(self.white.dim), None)
+        X, rewards = np.stack([self._row(arm) for arm in interval.arms]), np.array(interval.in_order)
+        self._decide(self._state.after_interval(self.estimate, Block.of(X, rewards, *known)))
+        past.update_many(X, rewards)
 
     def _decide(self, verdict: Verdict | None) -> None:
         if verdict is not None:
@@ -389,10 +430,10 @@ class Learner:
                         f"event {place} of `log` asked for {reprlib.repr(arms)} where this learner asks for "
                         f"{reprlib.repr(asked)}; the log was changed, or written by another version."
                     )
-            case ("tell", arm, reward):
-                self.tell(arm, reward)
-            case ("fail", arm):
-                self.fail(arm)
+            case ("tell", arm, reward, *ask):
+                self.tell(arm, reward, ask=ask[0] if ask else None)
+            case ("fail", arm, *ask):
+                self.fail(arm, ask=ask[0] if ask else None)
             case _:
                 raise InvalidInput(
                     f"event {place} of `log` must be ('ask', arms), ('tell', arm, reward) or ('fail', arm), got "

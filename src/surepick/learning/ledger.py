@@ -1,127 +1,170 @@
-"""The ledger: which asks are pending, which failed and are owed again, and what the open interval adds up to.
+"""The ledger: asks and their answers, and the intervals they belong to.
 
-What belongs to an interval: its planned asks, and further asks made before any of its results is in (a batch larger
-than planned). An ask that failed is made again, so an interval always ends with the arms it was planned with: whoever
-gives up measurements because of other results gains nothing by it (docs/guarantee.md, "Failures"). Asks beyond the
-interval, and unsolicited results, belong to nothing.
+An interval is a number of asks planned together. Several may be open at once: one that is fully asked but not fully
+told does not keep the next from opening. They are settled in the order of their opening, each when all of its asks are
+told. An ask that failed is made again under its own number, so an interval always ends with the arms it was planned
+with: whoever gives up measurements because of other results gains nothing by it (docs/guarantee.md, "Failures").
+Asks made while no interval could open, and unsolicited results, belong to none.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import final
 
-from surepick.core.block import Block
-from surepick.core.linalg import Array
+from surepick.errors import InvalidInput
 
 
 @final
-class _Interval:
-    """Asks that belong together, and what their results add up to."""
+@dataclass(slots=True, eq=False)
+class Interval:
+    """Asks that belong together; results by their place in it."""
 
-    def __init__(self, block: Block, length: int) -> None:
-        self.block = block
-        self.left = length
+    number: int
+    """1, 2, ... in the order of opening."""
+    length: int
+    arms: list[int] = field(default_factory=list)
+    rewards: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def left(self) -> int:
         """Planned asks not yet made."""
-        self.open = 0
-        """Asks made and not told; a failed one is to be made again."""
-        self.n_told = 0
+        return self.length - len(self.arms)
+
+    @property
+    def in_order(self) -> list[float]:
+        """The results of a complete interval in the order of its asks."""
+        return [self.rewards[place] for place in range(self.length)]
+
+
+@final
+@dataclass(slots=True, eq=False)
+class _Ask:
+    number: int
+    arm: int
+    interval: Interval | None
+    place: int = 0
+
+    @property
+    def priority(self) -> tuple[bool, int]:
+        """Which of several asks of an arm a result answers: the oldest of an interval, failed or not.
+
+        Else giving asks up would decide, after a look at a result, whether the result gets bets.
+        """
+        return self.interval is None, self.number
 
 
 @final
 class Ledger:
-    """Keeps the books of asks and answers; arms are numbers."""
+    """Keeps the books of asks and answers; arms are numbers.
 
-    def __init__(self) -> None:
-        self._interval: _Interval | None = None
-        self._pending: dict[int, deque[_Interval | None]] = {}
-        self._owed: deque[tuple[int, _Interval | None]] = deque()
+    Args:
+        opens_ahead: whether an interval may open before the results of earlier ones are all in.
+    """
+
+    def __init__(self, *, opens_ahead: bool) -> None:
+        self.n_asked = 0
+        """Asks so far, those made again counted once: the number of the next one."""
+        self.n_opened = 0
+        """Intervals opened so far."""
+        self._opens_ahead = opens_ahead
+        self._unsettled: deque[Interval] = deque()
+        self._newest: Interval | None = None
+        self._asks: dict[int, _Ask] = {}  # not told: pending, or failed
+        self._of_arm: dict[int, list[_Ask]] = {}
+        self._failed: deque[_Ask] = deque()
+
+    @property
+    def outstanding(self) -> Counter[int]:
+        """Asks per arm that are not told: pending, or failed and to be made again."""
+        return Counter({arm: len(asks) for arm, asks in self._of_arm.items()})
 
     @property
     def pending(self) -> Counter[int]:
         """Asks per arm that are neither told nor failed."""
-        return Counter({arm: len(asks) for arm, asks in self._pending.items()})
-
-    @property
-    def outstanding(self) -> Counter[int]:
-        """The same, and the asks that failed and will be made again."""
-        return self.pending + Counter(arm for arm, _ in self._owed)
+        return self.outstanding - Counter(ask.arm for ask in self._failed)
 
     @property
     def is_settled(self) -> bool:
         """Whether every ask so far has been told."""
-        return not (self._pending or self._owed)
+        return not self._asks
 
     @property
     def n_planned(self) -> int:
-        """Asks left in the open interval, failed ones included."""
-        return len(self._owed) + (0 if self._interval is None else self._interval.left)
+        """Asks left in the newest interval, failed ones included."""
+        return len(self._failed) + (0 if self._newest is None else self._newest.left)
 
     @property
     def needs_interval(self) -> bool:
         """Whether the next ask would be the first of a new interval."""
-        return self._interval is None and not self._owed
+        return self.n_planned == 0 and (self._opens_ahead or not self._unsettled)
 
-    def open(self, block: Block, length: int) -> None:
+    def open(self, length: int) -> None:
         """Begin an interval of so many asks."""
-        self._interval = _Interval(block, length)
+        self.n_opened += 1
+        self._newest = Interval(self.n_opened, length)
+        self._unsettled.append(self._newest)
 
-    def ask(self, draw: Callable[[], int]) -> int:
-        """Note an ask and return its arm: one that failed, once the planned ones are made, or what `draw` gives."""
-        interval = self._interval
-        if self._owed and (interval is None or interval.left == 0):
-            arm, belongs = self._owed.popleft()
-        else:
-            arm, belongs = draw(), None
-            if interval is not None and interval.left > 0:
-                interval.left -= 1
-                belongs = interval
-            elif interval is not None and interval.n_told == 0:
-                belongs = interval  # no result is in yet, so the interval may still grow
-            if belongs is not None:
-                belongs.open += 1
-        self._pending.setdefault(arm, deque()).append(belongs)
-        return arm
+    def ask(self, draw: Callable[[], int]) -> tuple[int, int]:
+        """Note an ask and return its number and arm: one that failed, once the planned ones are made, or `draw`'s."""
+        newest = self._newest
+        if self._failed and (newest is None or not newest.left):
+            ask = self._failed.popleft()
+            return ask.number, ask.arm
+        arm = draw()
+        ask = _Ask(self.n_asked, arm, None)
+        if newest is not None and newest.left:
+            ask.interval, ask.place = newest, len(newest.arms)
+            newest.arms.append(arm)
+        self.n_asked += 1
+        self._asks[ask.number] = ask
+        self._of_arm.setdefault(arm, []).append(ask)
+        return ask.number, arm
 
-    def is_pending(self, arm: int) -> bool:
-        """Return whether the arm has an ask that could fail."""
-        return arm in self._pending
+    def find(self, arm: int, number: int | None) -> int | None:
+        """Return the number of the ask that a result of the arm answers; None if it is unsolicited.
 
-    def is_wanted(self, arm: int) -> bool:
-        """Return whether the arm has an ask that could be told: pending, or failed and not made again yet."""
-        return arm in self._pending or any(owed == arm for owed, _ in self._owed)
-
-    def tell(self, arm: int, x: Array, reward: float) -> Block | None:
-        """Take in a result of an ask of the arm, if there is one; the block, if that completes it.
-
-        Asks of the interval come first, those that failed and are not made again yet included: else giving asks up
-        would decide, after a look at a result, whether the result gets bets.
+        Args:
+            arm: what was measured.
+            number: of the ask, if it was named.
         """
-        asks, interval = self._pending.get(arm), None
-        failed = next((ask for ask in self._owed if ask[0] == arm), None) if self._owed else None
-        if failed is not None and not (asks and any(asks)):
-            self._owed.remove(failed)
-            interval = failed[1]
-        elif asks is not None:
-            interval = self._answered(arm)
-        if interval is None:
-            return None
-        interval.n_told += 1
-        interval.open -= 1
-        interval.block.add(x, reward)
-        if interval.left or interval.open:
-            return None
-        self._interval = None
-        return interval.block
+        if number is None:
+            asks = self._of_arm.get(arm)
+            return min(asks, key=lambda ask: ask.priority).number if asks else None
+        ask = self._asks.get(number)
+        if ask is None:
+            has_been = "has its result already" if 0 <= number < self.n_asked else "was never made"
+            raise InvalidInput(f"ask {number} {has_been}; tell a further measurement of an arm without naming an ask.")
+        if ask.arm != arm:
+            raise InvalidInput(f"ask {number} was of another arm; name the ask that this result belongs to.")
+        return number
 
-    def fail(self, arm: int) -> None:
-        """Give up the oldest pending ask of an arm; it will be made again."""
-        self._owed.append((arm, self._answered(arm)))
-
-    def _answered(self, arm: int) -> _Interval | None:
-        asks = self._pending[arm]
-        place = next((place for place, ask in enumerate(asks) if ask is not None), 0)
-        interval = asks[place]
-        del asks[place]
+    def tell(self, number: int, reward: float) -> bool:
+        """Take in the result of an ask; whether it belongs to an interval."""
+        ask = self._asks.pop(number)
+        asks = self._of_arm[ask.arm]
+        asks.remove(ask)
         if not asks:
-            del self._pending[arm]
-        return interval
+            del self._of_arm[ask.arm]
+        if ask in self._failed:
+            self._failed.remove(ask)
+        if ask.interval is None:
+            return False
+        ask.interval.rewards[ask.place] = reward
+        return True
+
+    def settled(self) -> Iterator[Interval]:
+        """Yield intervals that are complete and were opened before all that are not, oldest first; each once."""
+        while self._unsettled and len(self._unsettled[0].rewards) == self._unsettled[0].length:
+            yield self._unsettled.popleft()
+
+    def fail(self, arm: int, number: int | None) -> bool:
+        """Give up a pending ask, the oldest of the arm unless its number is named; it will be made again.
+
+        Returns:
+            Whether there was such an ask.
+        """
+        asks = [ask for ask in self._of_arm.get(arm, ()) if ask not in self._failed and number in (None, ask.number)]
+        if asks:
+            self._failed.append(min(asks, key=lambda ask: ask.priority))
+        return bool(asks)

@@ -18,7 +18,7 @@ from surepick.arms.view import Task
 from surepick.core.linalg import Array, BoolArray, cholesky, solve_cholesky
 from surepick.errors import NotEnoughData
 from surepick.sampling.protocol import Sampler, Situation
-from surepick.sampling.schedules import USUAL_SCHEDULE, ScheduleOption, as_schedule
+from surepick.sampling.schedules import ScheduleOption, schedule_for
 from surepick.sampling.tracking import EigenvalueFloor, Tracker, check_share
 from surepick.stopping.protocol import Rule
 
@@ -165,22 +165,22 @@ class StartThenChoose(Sampler):
         self, start: Iterable[int], chooser: Chooser, *, rule: Rule, dim: int, schedule: ScheduleOption = None
     ) -> None:
         self._start = [int(arm) for arm in start]
-        if schedule is None and rule.needs_fixed_intervals:
-            schedule = USUAL_SCHEDULE
-        self._chooser, self._schedule = chooser, None if schedule is None else as_schedule(schedule)
+        is_free = schedule is None and not rule.needs_fixed_intervals
+        self._chooser, self._schedule = chooser, None if is_free else schedule_for(rule, schedule)
         self._least = rule.min_block(dim)
         self._turn: int | None = 0  # position in the starting set; None once the chooser has taken over
 
     def open(self, situation: Situation) -> int:
         """Look at the results and return the length of the interval."""
         if situation.theta is None:
-            self._turn = 0
+            if self._turn is None or not situation.pending:
+                self._turn = 0
             return len(self._start)
         self._turn = None
         self._chooser.look(situation)
         if self._schedule is None:
             return self._least
-        t = situation.n_pulls
+        t = situation.n_asked
         return max(self._schedule.next_after(t) - t, self._least)
 
     def next(self) -> int:

@@ -20,7 +20,7 @@ from surepick.arms.view import Task
 from surepick.core.linalg import Array, IntArray, cholesky, solve_cholesky
 from surepick.core.thresholds import UnionThreshold
 from surepick.sampling.protocol import Sampler, Situation
-from surepick.sampling.schedules import USUAL_SCHEDULE, ScheduleOption, as_schedule
+from surepick.sampling.schedules import ScheduleOption, schedule_for
 from surepick.stopping.glr import GLR
 from surepick.stopping.protocol import Rule
 
@@ -70,16 +70,16 @@ class FixedSampler(Sampler):
     ) -> None:
         self._start = [int(arm) for arm in start]
         self._source = source
-        self._schedule = as_schedule(USUAL_SCHEDULE if schedule is None else schedule)
+        self._schedule = schedule_for(rule, schedule)
         self._least, self._pulls_per_nat = rule.min_block(dim), pulls_per_nat
         self._turn = 0
 
     def open(self, situation: Situation) -> int:
         """Return the length of the interval; rewards are not looked at."""
-        if situation.theta is None and self._start:
+        if situation.theta is None and self._start and not situation.pending:
             self._turn = 0
             return len(self._start)
-        t = situation.n_pulls
+        t = situation.n_asked
         return max(self._schedule.next_after(t) - t, self._least)
 
     def next(self) -> int:

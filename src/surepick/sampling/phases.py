@@ -213,7 +213,7 @@ class PracticalPhases:
 
     def plan(self, situation: Situation) -> EvenlySpread:
         """Return the pulls of a block."""
-        t = situation.n_pulls
+        t = situation.n_asked
         if situation.theta is None:
             return self._start.pulls(len(self._start.arms))
         left = candidates_left(situation, self._n_candidates)

@@ -1,8 +1,8 @@
 """What a sampling rule is told, and what it must answer.
 
 A learner runs in *intervals*. When one opens, the sampler plans from the situation and says how long the interval is;
-from then on its arms depend on no reward until every ask of the interval is told. A sampler that reacts to every result
-has intervals of one pull.
+from then on its arms depend on no reward. The next interval may open while results of this one are pending. A sampler
+that reacts to every result has intervals of one pull.
 """
 
 import math
@@ -29,7 +29,12 @@ class Situation:
     estimate: LeastSquares
     """All results so far, in whitened coordinates; to be read in `open` alone, never changed: it goes on growing."""
     pending: Mapping[int, int]
-    """Asks per arm that are neither told nor failed."""
+    """Asks per arm that are not told: pending, or failed and to be made again."""
+
+    @property
+    def n_asked(self) -> int:
+        """Results so far and those still to come."""
+        return self.n_pulls + sum(self.pending.values())
 
 
 class Sampler(Protocol):

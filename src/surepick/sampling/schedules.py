@@ -16,6 +16,7 @@ from typing import Protocol, final, runtime_checkable
 
 from surepick.core.checks import check_count, check_number
 from surepick.errors import InvalidInput
+from surepick.stopping.protocol import Rule
 
 
 @runtime_checkable
@@ -40,7 +41,7 @@ class Doubling:
 @final
 @dataclass(frozen=True, slots=True)
 class Geometric:
-    """Each time `ratio` times the one before: 1.15 costs little more than planning after every pull."""
+    """Each time `ratio` times the one before: 1.1 costs little more than planning after every pull."""
 
     ratio: float
 
@@ -90,7 +91,11 @@ class AtTimes:
 
 
 ScheduleOption = str | Iterable[int] | Schedule | None
-USUAL_SCHEDULE = "geometric:1.15"
+
+
+def schedule_for(rule: Rule, schedule: ScheduleOption) -> Schedule:
+    """Return the schedule asked for, or the one that suits the rule."""
+    return Geometric(rule.usual_ratio) if schedule is None else as_schedule(schedule)
 
 
 def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:

@@ -45,7 +45,7 @@ class TangentSampler(Sampler):
 
     def open(self, situation: Situation) -> int:
         """Plan a round, or until the next check."""
-        t = situation.n_pulls
+        t = situation.n_asked
         if t < ROUNDS * self._arms.dim or situation.theta is None or not situation.theta.any():
             return self._rounds.open(situation)
         if self._basis is None or t >= GROWTH * self._planned_at:

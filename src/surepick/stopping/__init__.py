@@ -27,20 +27,23 @@ __all__ = [
 Stopping = str | Rule
 """A rule, or its name."""
 
-_NAMED: Mapping[str, Any] = {
-    "betting": Betting,
-    "evidence": Evidence,
-    "pairwise": Pairwise,
-    **dict.fromkeys(THRESHOLDS, GLR),
-    "mix-grid": MixGrid,
-    "paper": PrintedSphere,
-    "per-coordinate": PerCoordinate,
+_NAMED: Mapping[str, tuple[Any, Mapping[str, str]]] = {
+    "betting": (Betting, {}),
+    "betting-plain": (Betting, {"sizes": "plain"}),
+    "betting-capped": (Betting, {"sizes": "capped"}),
+    "evidence": (Evidence, {}),
+    "pairwise": (Pairwise, {}),
+    **{name: (GLR, {"threshold": name}) for name in THRESHOLDS},
+    "mix-grid": (MixGrid, {}),
+    "paper": (PrintedSphere, {}),
+    "per-coordinate": (PerCoordinate, {}),
 }
+"""By name: the rule, and the options that the name stands for."""
 
 
 def names(*, vectors: bool = False) -> list[str]:
     """Return the names of all rules; or of those that can do without a list of candidates."""
-    return [name for name, kind in _NAMED.items() if not vectors or kind.takes_vectors]
+    return [name for name, (kind, _) in _NAMED.items() if not vectors or kind.takes_vectors]
 
 
 def as_rule(stopping: Stopping, **options: Any) -> Rule:
@@ -59,15 +62,14 @@ def as_rule(stopping: Stopping, **options: Any) -> Rule:
         return stopping
     if stopping not in _NAMED:
         raise InvalidInput(f"`stopping` must be one of {', '.join(map(repr, _NAMED))} or a rule, got {stopping!r}.")
-    kind, known = _NAMED[stopping], _options_of(stopping)
+    (kind, meant), known = _NAMED[stopping], _options_of(stopping)
     for name in asked:
         if name not in known and not (name == "elimination" and kind.always_eliminates):
             others = ", ".join(repr(other) for other in _NAMED if name in _options_of(other))
             raise InvalidInput(f"`{name}` is no option of stopping={stopping!r}; leave it out, or use one of {others}.")
-    given["threshold"] = stopping  # which one, of the rules that differ in nothing else
-    rule: Rule = kind(**{name: value for name, value in given.items() if name in known})
+    rule: Rule = kind(**{name: value for name, value in given.items() if name in known}, **meant)
     return rule
 
 
 def _options_of(name: str) -> set[str]:
-    return {field.name for field in fields(_NAMED[name]) if field.init}
+    return {field.name for field in fields(_NAMED[name][0]) if field.init}

@@ -1,6 +1,6 @@
-"""The betting rule: bets are placed when an interval opens and paid out when it closes.
+"""The betting rule: the bets of an interval are paid out when it closes.
 
-Reference: `core.betting` has the wealth, its proof, and what the proof asks of whoever uses it.
+Reference: `core.wealth` has the wealth, its proof, and what the proof asks of whoever uses it; `core.betting` the bets.
 """
 
 from dataclasses import dataclass, field
@@ -9,11 +9,13 @@ from typing import ClassVar, final
 import numpy as np
 
 from surepick.arms.view import Task
-from surepick.core.betting import Wealth
+from surepick.core.betting import Sizes
 from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array, BoolArray
+from surepick.core.linalg import BoolArray
 from surepick.core.thresholds import Guarantee
+from surepick.core.wealth import Seats, Wealth
+from surepick.errors import InvalidInput
 from surepick.stopping.protocol import Rule, RuleState, Verdict
 
 
@@ -24,50 +26,72 @@ class Betting(Rule):
 
     Guarantee: proved, for pulls that come in intervals fixed in advance. Its price has neither the dimension nor the
     number of candidates in it. A block of fewer pulls than dimensions tells it little.
+
+    Args:
+        sizes: how large bets are. "shrunk" learns a prior for the gaps and splits its stakes; "plain" stakes all on the
+            estimate (with the longer intervals and the larger share of the G-optimal design that suit it); "capped"
+            wins no more than is needed, which is proved for exactly Gaussian noise whose standard deviation is
+            exactly `noise_std`, and for nothing else.
     """
 
+    sizes: Sizes = "shrunk"
     needs_fixed_intervals: ClassVar[bool] = True
+    opens_ahead: ClassVar[bool] = True
     pays_for_determinants: ClassVar[bool] = False
     always_eliminates: ClassVar[bool] = True
     name: str = field(default="betting", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
 
+    def __post_init__(self) -> None:
+        if self.sizes not in ("shrunk", "plain", "capped"):
+            raise InvalidInput(f"`sizes` must be 'shrunk', 'plain' or 'capped', got {self.sizes!r}.")
+        if self.sizes != "shrunk":
+            object.__setattr__(self, "name", f"betting-{self.sizes}")
+
+    @property
+    def usual_ratio(self) -> float:
+        """Smaller bets go with shorter blocks."""
+        return 1.15 if self.sizes == "plain" else 1.08
+
+    @property
+    def usual_g_mix(self) -> float:
+        """A shrunk estimate needs less exploration."""
+        return 0.1 if self.sizes == "plain" else 0.05
+
     def start(self, task: Task) -> "BettingState":
         """Return a fresh state."""
-        return BettingState(task)
+        return BettingState(task, self.sizes)
 
 
 @final
 class BettingState(RuleState):
     """The betting rule at work on one set of candidates."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, sizes: Sizes) -> None:
         super().__init__(task)
-        self._wealth = Wealth(task.rivals, delta=task.delta, noise_std=task.noise_std, epsilon=task.epsilon)
-        self._led: tuple[int, Array, int] | None = None
+        design = task.rows.design
+        accounts = Seats if task.epsilon > 0.0 else Wealth
+        self._wealth = accounts(
+            task.rivals,
+            delta=task.delta,
+            noise_std=task.noise_std,
+            epsilon=task.epsilon,
+            sizes=sizes,
+            # Least squares of x'u = 1 with the weights of the G-optimal design, whose information is the identity.
+            level=design.weights @ task.rows.gather(design.support),
+        )
 
     def leader(self, estimate: LeastSquares) -> int:
         """Return the candidate that leads now: the best estimate among those not rejected."""
-        if self._wealth.answer is not None:
-            return self._wealth.answer
-        # Asked when an interval closes and again when the next one opens: one pass does for both.
-        theta, n_blocks = estimate.theta, self._wealth.n_blocks
-        if self._led is None or self._led[0] != n_blocks or not np.array_equal(self._led[1], theta):
-            self._led = n_blocks, theta.copy(), self._wealth.leading(theta)
-        return self._led[2]
+        return self._wealth.leading(estimate.theta)
 
     def alive(self, leader: int) -> BoolArray:
         """Return which candidates (K,) the leader has yet to be separated from."""
-        return self._wealth.is_alternative(leader)
-
-    def open(self, estimate: LeastSquares, leader: int) -> None:
-        """Place the bets of an interval whose arms are fixed and none of whose results is in."""
-        self._wealth.place(leader, theta=estimate.theta, A_inv=estimate.A_inv)
+        return self._wealth.alternatives(leader)
 
     def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Pay out the bets from the interval's own pulls, and say where things stand."""
-        if self._wealth.leader is not None:
-            self._wealth.settle(block)
+        self._wealth.settle(block)
         return self.exact(estimate)
 
     def exact(self, estimate: LeastSquares) -> Verdict:
@@ -78,10 +102,9 @@ class BettingState(RuleState):
         leader = self.leader(estimate)
         # The answer has rejected everyone else; a wealth that was never touched is 0.
         others = wealth.log_wealth(leader)
-        others[leader] = np.inf
         rival = int(np.argmin(others))
         return Verdict(
-            stopped=wealth.stopped,
+            stopped=wealth.answer is not None,
             leader=leader,
             rival=rival,
             statistic=float(others[rival]),

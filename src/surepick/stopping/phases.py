@@ -48,6 +48,7 @@ class Phases(Rule):
     name: str = "phases"
     guarantee: Guarantee = "proved"
     needs_fixed_intervals: ClassVar[bool] = True
+    opens_ahead: ClassVar[bool] = False
 
     def start(self, task: Task) -> "PhaseState":
         """Return a fresh state."""

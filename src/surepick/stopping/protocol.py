@@ -2,9 +2,9 @@
 
 `rule.start(task)` returns a `RuleState`, which the learner drives:
 
-    open             an interval begins: its arms are fixed, none of its results is in
     after_pull       a result is in: decide, or leave it to `after_interval`
-    after_interval   all results of the interval are in, and added up by themselves in a `Block`
+    after_interval   all results of the interval are in, and added up by themselves in a `Block`, measured from what
+                     was known before it
     exact            where do things stand? decides nothing
 
 What every proved rule needs: each arm was chosen from the past, before its reward was seen, and every reward is
@@ -67,9 +67,6 @@ class RuleState(ABC):
         """Return which candidates (K,) the leader has yet to be separated from, not to be kept; None means all."""
         return None
 
-    def open(self, estimate: LeastSquares, leader: int) -> None:  # noqa: B027 - most rules fix nothing in advance
-        """Take note that an interval begins."""
-
     def after_pull(self, estimate: LeastSquares) -> Verdict | None:
         """Decide after a result, if the rule does so."""
         return None
@@ -98,6 +95,18 @@ class Rule(ABC):
     """Whether a candidate once refuted stays refuted, whatever `elimination` says."""
     takes_vectors: ClassVar[bool] = False
     """Whether it can do without a list of candidates."""
+    opens_ahead: ClassVar[bool] = True
+    """Whether the next interval may be planned before the results of this one are in."""
+
+    @property
+    def usual_ratio(self) -> float:
+        """By how much the pulls grow from one interval to the next, unless a schedule is given."""
+        return 1.15
+
+    @property
+    def usual_g_mix(self) -> float:
+        """Share of the G-optimal design that sampling for this rule should have, unless told otherwise."""
+        return 0.1
 
     @property
     def is_fixed_design(self) -> bool:

@@ -123,6 +123,7 @@ class Verification(Rule):
     course: Course
     decider: Rule | None = None
     needs_fixed_intervals: ClassVar[bool] = True
+    opens_ahead: ClassVar[bool] = False
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -155,10 +156,6 @@ class _Beside(RuleState):
     def alive(self, leader: int) -> BoolArray | None:
         """Return who is left by the other rule."""
         return self._decider.alive(leader)
-
-    def open(self, estimate: LeastSquares, leader: int) -> None:
-        """Tell the other rule."""
-        self._decider.open(estimate, leader)
 
     def after_pull(self, estimate: LeastSquares) -> Verdict | None:
         """Let the other rule decide."""

@@ -121,7 +121,7 @@ class ArmSetContract:
             if event[0] == "ask":
                 again += second.next_arms(len(event[1]))
             elif event[0] == "tell":
-                second.tell(event[1], event[2])  # type: ignore[misc]
+                second.tell(event[1], event[2])
             else:
                 second.fail(event[1])
         assert _numbers(again) == _numbers(asked), "a learner that went through the log asked for other arms"

@@ -1,7 +1,8 @@
 """Directions: the differences a design must resolve, explicit or implied by a parameter.
 
 Notation: y (d,) a direction; phi_y = y'A^-1 y. Identifying the best of the candidates under theta needs
-y_b = (x_best - x_b) / (theta'(x_best - x_b)) for every other candidate b; nobody needs all of them in memory.
+y_b = (x_best - x_b) / (theta'(x_best - x_b) + epsilon) for every other candidate b, epsilon what the answer may lose;
+nobody needs all of them in memory.
 """
 
 from typing import Protocol, final
@@ -61,22 +62,29 @@ class RowDirections:
 
 @final
 class GapDirections:
-    """Differences between the leader and every other candidate, each divided by its gap under theta.
+    """Differences between the leader and every other candidate, each divided by its gap under theta and the slack.
 
     Args:
         candidates: what is compared.
         theta: the parameter.
         among: which candidates still count; None means all.
         leader: the candidate that leads; None means the best under theta. It must be ahead of all that count.
+        epsilon: slack.
 
     Raises:
         TiedArms: another candidate is as good as the best to rounding, so T* is infinite.
     """
 
     def __init__(
-        self, candidates: ArmSet, theta: Array, *, among: BoolArray | None = None, leader: int | None = None
+        self,
+        candidates: ArmSet,
+        theta: Array,
+        *,
+        among: BoolArray | None = None,
+        leader: int | None = None,
+        epsilon: float = 0.0,
     ) -> None:
-        self.candidates, self.theta, self.among = candidates, theta, among
+        self.candidates, self.theta, self.among, self.epsilon = candidates, theta, among, epsilon
         self.n_directions = candidates.n_arms
         self.leader = candidates.best(theta) if leader is None else leader
         closest = candidates.rivals(self.leader, theta, (), lambda gap: gap, 1, among)
@@ -85,15 +93,16 @@ class GapDirections:
         x, rival = candidates.gather([self.leader])[0], int(closest.index[0])
         # Rounding of theta'(x - b): below it a gap has no digits left.
         rounding = 1e-14 * np.abs(theta) @ np.maximum(np.abs(x), np.abs(candidates.gather([rival])[0]))
-        if closest.smallest_gap <= rounding:
+        smallest = closest.smallest_gap + epsilon
+        if smallest <= rounding:
             raise TiedArms(
                 f"arms {self.leader} and {rival} are tied at the top under theta (gap {closest.smallest_gap:.3g}), so "
                 "no number of pulls separates them and T* is infinite; ask for an answer within epsilon > 0 of "
                 "the best instead, or drop one of the two."
             )
-        if closest.smallest_gap < SMALLEST_GAP:
+        if smallest < SMALLEST_GAP:
             raise InvalidInput(
-                f"gaps must be at least {SMALLEST_GAP:g} for T* to be a number, got {closest.smallest_gap:.3g}; "
+                f"gaps must be at least {SMALLEST_GAP:g} for T* to be a number, got {smallest:.3g}; "
                 "measure rewards in a smaller unit."
             )
 
@@ -104,17 +113,23 @@ class GapDirections:
             index = index[self.among[index]]
         # By number: in mapped coordinates rounding can give the leader a tiny gap to itself.
         index = index[~np.isin(index, self.candidates.copies(self.leader))]
-        return index[(self.candidates.gather([self.leader]) - self.candidates.gather(index)) @ self.theta > 0]
+        return index[self._gaps(index)[1] > 0]
+
+    def _gaps(self, index: IntArray) -> tuple[Array, Array]:
+        """Return differences (n, d) and gaps (n,), slack included."""
+        y = self.candidates.gather([self.leader]) - self.candidates.gather(index)
+        return y, y @ self.theta + self.epsilon
 
     def top(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n rivals whose directions have the largest |F'y|^2 and these values, largest first."""
+        epsilon = self.epsilon
         found = self.candidates.rivals(
-            self.leader, self.theta, (F,), lambda gap, square: -square / (gap * gap), n, self.among
+            self.leader, self.theta, (F,), lambda gap, square: -square / (gap + epsilon) ** 2, n, self.among
         )
         return found.index, -found.score
 
     def vectors(self, index: IntArray) -> Array:
         """Return the directions of these rivals (n, d)."""
-        y = self.candidates.gather([self.leader]) - self.candidates.gather(index)
-        scaled: Array = y / (y @ self.theta)[:, None]
+        y, gaps = self._gaps(index)
+        scaled: Array = y / gaps[:, None]
         return scaled
