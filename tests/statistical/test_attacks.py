@@ -28,9 +28,9 @@ from tests.statistical.chaos import (
     Lab,
     Setting,
     Watched,
-    design_information,
     error_limit,
     normal_limit,
+    of_design,
     spied_learner,
     watched_learner,
 )
@@ -284,7 +284,7 @@ def test_wealth_against_a_million_candidates() -> None:
     followed = sorted({*best.tolist(), *rng.integers(problem.n_arms, size=40).tolist()})
     watched = Watched(setting)
     learner = watched_learner(setting, watched)
-    books = Books(setting, watched, design_information(learner), followed=followed)
+    books = Books(setting, watched, *of_design(learner), followed=followed)
     n_seen, n_blocks = 1, 0
 
     def compare(learner: Learner) -> None:
@@ -292,16 +292,15 @@ def test_wealth_against_a_million_candidates() -> None:
         for event in learner.log[n_seen:]:
             books.take(event)
         n_seen = len(learner.log)
-        if books.books and books.n_opened > n_blocks:
-            n_blocks = books.n_opened
-            kept = books.books[0][0]
+        if books.n_bets > n_blocks:
+            n_blocks = books.n_bets
             # No public way leads to the wealth of a single candidate.
             wealth = learner._state._wealth.log_wealth(0)[followed]  # type: ignore[attr-defined]
-            np.testing.assert_allclose(wealth, [kept[b] for b in followed], rtol=1e-10, atol=1e-10)
+            np.testing.assert_allclose(wealth, [books.wealth[b] for b in followed], rtol=1e-10, atol=1e-10)
 
     Messy(setting, CALM, 42, fresh=lambda: learner, watch=compare).run()
     assert n_blocks >= 5
-    assert max(map(abs, books.books[0][0].values())) > 0.2
+    assert max(map(abs, books.wealth.values())) > 0.2
 
 
 def test_arms_on_a_cluster_go_through_the_same_chaos() -> None:
