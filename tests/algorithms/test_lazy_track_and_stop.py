@@ -56,7 +56,7 @@ def test_many_arms_stay_unpulled() -> None:
 
 
 def test_the_g_optimal_share_falls_unless_told_or_betting() -> None:
-    """Arms that no design but the G-optimal one asks for get a tenth of it under betting, and ever less otherwise."""
+    """Arms that no design but the G-optimal one asks for get their share of it if told or under betting, else ever less."""
     problem = problems.soare(4, angle=1e-3, scale=2.0)
     spare = {}
     cases: dict[str, dict[str, object]] = {
@@ -69,7 +69,7 @@ def test_the_g_optimal_share_falls_unless_told_or_betting() -> None:
         assert sum(counts.values()) == 8000
         spare[name] = counts[2] + counts[3]
     assert 300 < spare["told"] < 600
-    assert 300 < spare["betting"] < 600
+    assert 150 < spare["betting"] < 300  # a twentieth
     assert 100 < spare["falling"] < 0.65 * spare["told"]
 
 

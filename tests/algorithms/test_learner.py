@@ -188,6 +188,26 @@ def test_bets_settle_only_when_every_ask_of_the_interval_is_answered() -> None:
     assert learner.decision.best == 0
 
 
+def test_a_result_of_an_arm_with_a_failed_ask_leaves_none_behind() -> None:
+    """It answers the oldest ask, the failed one; what is made again then is the ask that the result came of."""
+    learner = started(problems.unit_basis([5.0, 0.0]), schedule="periodic:6")
+    lost, *_ = learner.next_arms()
+    learner.fail(lost)
+    for _ in range(6):
+        learner.tell(learner.next_arms()[0], 1.0)
+        assert learner.n_pending == 0
+    assert learner.n_planned == 0
+    (late, *_), again = learner.next_asks(4), learner.estimate.n_pulls
+    learner.fail(late.arm, ask=late.number)
+    learner.tell(late.arm, 1.0, ask=late.number)  # it came after all: nothing is made again
+    assert (learner.n_pending, learner.estimate.n_pulls) == (3, again + 1)
+    assert late.number not in [ask.number for ask in learner.next_asks(4)]
+    with pytest.raises(InvalidInput, match="has its result already"):
+        learner.tell(late.arm, 1.0, ask=late.number)
+    with pytest.raises(InvalidInput, match="never made"):
+        learner.tell(0, 1.0, ask=99)
+
+
 def test_unsolicited_results_inform_the_estimate_but_not_the_bets() -> None:
     """Results nobody asked for change theta; without an answered interval the betting rule cannot stop."""
     problem = problems.unit_basis([5.0, 0.0])

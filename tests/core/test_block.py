@@ -67,14 +67,9 @@ def test_a_block_of_huge_rewards_keeps_the_noise() -> None:
     """Measured from a rough estimate, the block's own least squares is that of exact arithmetic to 1e-6 noise_std."""
     X, pulls = large_pulls(5000, 0)
     rough = np.array([float(value) for value in exact_theta(X, pulls[:10])])
-    block = Block(np.zeros((3, 3)), np.zeros(3), rough, np.eye(3))
-    for arm, reward in pulls:
-        block.add(X[arm], reward)
-    exact = exact_theta(X, pulls)
-    errors = [
-        abs(float(Fraction(value) - truth)) for value, truth in zip(fit(block).theta.tolist(), exact, strict=True)
-    ]
-    assert max(errors) < 1e-6
+    arms, rewards = zip(*pulls, strict=True)
+    block = Block.of(X[list(arms)], np.array(rewards), rough, np.eye(3))
+    assert largest_error(fit(block).theta, exact_theta(X, pulls)) < 1e-6
     np.testing.assert_allclose(block.moments, sum(reward * X[arm] for arm, reward in pulls), rtol=1e-9)
 
 

@@ -6,20 +6,31 @@ can check them and count errors on thousands of paths.
 
 import numpy as np
 
-from surepick.core.block import root_of
+from surepick.core.betting import GRID
 from surepick.core.linalg import Array, BoolArray
 
 
-def bet_parameters(
-    Y: Array, theta: Array, A_inv: Array, *, noise_std: float, epsilon: float = 0.0
-) -> tuple[Array, Array]:
-    """Mean m and variance s2 of the bets along the rows of Y, from the results before the block.
+def shrunk_beliefs(theta: Array, A_inv: Array, level: Array) -> tuple[Array, Array]:
+    """Means (P, d) and covariances (P, d, d) as of `core.betting.shrunk_belief` with noise 1, for many blocks at once.
 
-    Shapes Y (..., n, d), theta (..., d), A_inv (..., d, d); returns two (..., n).
+    Shapes theta (P, d), A_inv (P, d, d), level (d,).
     """
-    m = np.maximum((Y @ theta[..., None])[..., 0] + epsilon, 0.0)
-    s2 = noise_std**2 * ((Y @ root_of(A_inv)) ** 2).sum(axis=-1)
-    return m, s2
+    errors, axes = np.linalg.eigh(A_inv)
+    z, u = (theta[:, None] @ axes)[:, 0], level @ axes
+    t2 = (z * z).mean(axis=1)[:, None, None] * GRID[:, None]
+    S = t2 + errors[:, None]
+    zz, uz, uu = (((a * b)[:, None] / S).sum(axis=2) for a, b in ((z, z), (u, z), (u, u)))
+    c2 = ((u * z / errors).sum(axis=1) / (u * u / errors).sum(axis=1)) ** 2
+    t1 = np.stack([0.0 * c2, c2], axis=1)[:, :, None]
+    scores = -np.log(S).sum(axis=2)[:, None] - np.log1p(t1 * uu[:, None]) - zz[:, None]
+    scores += t1 * uz[:, None] ** 2 / (1.0 + t1 * uu[:, None])
+    rows = np.arange(len(z))
+    has_level, j = divmod(scores.reshape(len(z), -1).argmax(axis=1), len(GRID))
+    S, t2, uz, uu = S[rows, j], t2[rows, j], uz[rows, j], uu[rows, j]
+    pull, g = has_level * c2 / (1.0 + c2 * uu), errors / S * u
+    mean = t2 / S * z + (pull * uz)[:, None] * g
+    cov = (t2 / S * errors)[:, :, None] * np.eye(z.shape[1]) + pull[:, None, None] * g[:, :, None] * g[:, None]
+    return (axes @ mean[:, :, None])[:, :, 0], axes @ cov @ axes.swapaxes(1, 2)
 
 
 def block_statistics(Y: Array, A: Array, b: Array, *, noise_std: float) -> tuple[Array, Array, BoolArray]:

@@ -358,7 +358,7 @@ def _fitted(setting: Setting, habits: Habits) -> tuple[Setting, Habits]:
 
 
 class Watched:
-    """An algorithm whose sampler says, for everyone to read, how long each interval was planned and who led then.
+    """An algorithm whose sampler says, for everyone to read, how long each interval was planned.
 
     Args:
         setting: names the algorithm and its options.
@@ -371,7 +371,6 @@ class Watched:
         self.inner: Algorithm = as_algorithm(setting.algorithm, options)[0]
         self.rule = rule
         self.lengths: list[int] = []
-        self.leaders: list[int | None] = []
 
     def __repr__(self) -> str:
         return f"Watched({self.inner!r})"
@@ -380,7 +379,6 @@ class Watched:
         """Return the parts; the lengths begin anew, as a replay does."""
         sampler, rule = self.inner.compose(task)
         self.lengths.clear()
-        self.leaders.clear()
         return _WatchedSampler(sampler, self), rule if self.rule is None else self.rule(task, rule)
 
 
@@ -392,7 +390,6 @@ class _WatchedSampler:
     def open(self, situation: Situation) -> int:
         length = self.inner.open(situation)
         self.watched.lengths.append(length)
-        self.watched.leaders.append(situation.leader)
         return length
 
 
@@ -410,15 +407,16 @@ def watched_learner(setting: Setting, watched: Watched, seed: int = 0) -> Learne
 
 
 class Spied(Rule):
-    """A rule that compares, block by block, what the block says about leader - best with the truth.
+    """A rule that compares, block by block, what the block says about (best estimate so far) - best with the truth.
 
     Gaussian noise and arms fixed when the block opens make these errors, divided by their standard deviations,
-    independent standard normal numbers, whatever happened before and whoever leads. `errors` collects them.
+    independent standard normal numbers, whatever happened before. `errors` collects them.
     """
 
     def __init__(self, inner: Rule, problem: Problem, errors: list[float]) -> None:
         self.inner, self.problem, self.errors = inner, problem, errors
         self.name, self.guarantee = inner.name, inner.guarantee
+        self.opens_ahead = inner.opens_ahead  # type: ignore[misc]
 
     @property
     def is_fixed_design(self) -> bool:
@@ -439,26 +437,21 @@ class _SpiedState(RuleState):
         self.after_pull = self.inner.after_pull  # type: ignore[method-assign]
         self.theta = task.rows.theta_from_user(problem.theta)
         self.best = int(np.argmax(problem.answers @ problem.theta))
-        self.leads: int | None = None
         self.errors.clear()
-
-    def open(self, estimate: LeastSquares, leader: int) -> None:
-        self.leads = leader
-        self.inner.open(estimate, leader)
 
     def exact(self, estimate: LeastSquares) -> Verdict:
         return self.inner.exact(estimate)
 
     def after_interval(self, estimate: LeastSquares, block: CoreBlock) -> Verdict | None:
-        if self.leads is not None and self.leads != self.best:
-            rows = self.task.candidates.gather([self.leads, self.best])
+        leads = self.best if block.A0_inv is None else self.task.candidates.best(block.theta0)
+        if leads != self.best:
+            rows = self.task.candidates.gather([leads, self.best])
             y = rows[0] - rows[1]
             inverse = np.linalg.pinv(block.A, rcond=1e-9, hermitian=True)
             spread = float(y @ inverse @ y)
             if np.allclose(block.A @ inverse @ y, y, rtol=0.0, atol=1e-9) and spread > 0.0:
                 said = float(y @ inverse @ block.moments)
                 self.errors.append((said - float(y @ self.theta)) / (self.task.noise_std * spread**0.5))
-        self.leads = None
         return self.inner.after_interval(estimate, block)
 
 
@@ -533,37 +526,83 @@ class Sums:
 
 @dataclass
 class Block:
-    """An interval as the books see it: what was fixed when it opened, and its own results."""
+    """An interval as the books see it: its own results by their place, and who is still awaited."""
 
+    number: int
     left: int
-    own: Sums
-    leader: int | None
-    theta: Exact
-    A_inv: Exact
-    open: int = 0
+    awaited: int
+    arms: list[Exact] = field(default_factory=list)
+    rewards: dict[int, float] = field(default_factory=dict)
 
-    def reads(self, y: Exact) -> tuple[Fraction, Fraction] | None:
-        """Return what its least squares says about theta'y, and the variance for noise_std 1; None outside its range.
+    def into(self, sums: Sums) -> Sums:
+        """Add its pulls to others."""
+        for place, x in enumerate(self.arms):
+            sums.add(x, self.rewards[place])
+        return sums
 
-        In coordinates of a basis of its arms, where the information is regular: no tolerance, no pseudo-inverse.
-        """
-        basis: list[Exact] = []
-        for x in self.own.rows:
-            longer = np.array([*basis, x])
-            if solved(longer @ longer.T, longer) is not None:
-                basis.append(x)
-            if len(basis) == len(y):
-                break
-        B = np.array(basis)
-        inside = solved(B @ B.T, B)  # u = B'c for c = (B B')^-1 B u, if u is in the range at all
-        assert inside is not None
-        c = inside @ y
-        if (B.T @ c != y).any():
-            return None
-        G = inside @ self.own.A @ inside.T
-        answer = solved(G, np.stack([inside @ self.own.b, c], axis=1))
-        assert answer is not None
-        return c @ answer[:, 0], c @ answer[:, 1]
+
+@dataclass
+class Ask:
+    """An ask without a result: its arm, and the block and the place in it that it belongs to."""
+
+    arm: int
+    block: Block | None
+    place: int = 0
+
+
+def reads(own: Sums, y: Exact) -> tuple[Fraction, Fraction] | None:
+    """Return what their least squares says about theta'y, and the variance for noise_std 1; None outside their range.
+
+    In coordinates of a basis of their arms, where the information is regular: no tolerance, no pseudo-inverse.
+    """
+    basis: list[Exact] = []
+    for x in own.rows:
+        longer = np.array([*basis, x])
+        if solved(longer @ longer.T, longer) is not None:
+            basis.append(x)
+        if len(basis) == len(y):
+            break
+    B = np.array(basis)
+    inside = solved(B @ B.T, B)  # u = B'c for c = (B B')^-1 B u, if u is in the range at all
+    assert inside is not None
+    c = inside @ y
+    if (B.T @ c != y).any():
+        return None
+    G = inside @ own.A @ inside.T
+    answer = solved(G, np.stack([inside @ own.b, c], axis=1))
+    assert answer is not None
+    return c @ answer[:, 0], c @ answer[:, 1]
+
+
+def own_belief(theta: Array, noise: Array, V: Array, level: Array) -> tuple[Exact, Exact]:
+    """Return mean and covariance of the shrunk belief, by dense matrices in the user's coordinates.
+
+    Args:
+        theta: estimate (d,).
+        noise: its covariance (d, d).
+        V: information of the G-optimal design: the identity of whitened coordinates.
+        level: u (d,).
+    """
+    size = theta @ V @ theta / len(theta)
+    if size == 0.0:
+        return exact(theta), exact(noise)
+    u = np.linalg.solve(noise, level)
+    best: tuple[float, Array, Array] = -math.inf, theta, noise
+    for t1 in (0.0, (u @ theta / (u @ level)) ** 2):
+        for j in range(-1, 11):
+            P = size * 2.0**-j * np.linalg.inv(V) + t1 * np.outer(level, level)
+            S_inv = np.linalg.inv(P + noise)
+            score = float(np.linalg.slogdet(S_inv)[1] - theta @ S_inv @ theta)
+            best = max(best, (score, P @ S_inv @ theta, P - P @ S_inv @ P), key=lambda found: found[0])
+    return exact(best[1]), exact(best[2])
+
+
+def own_log_returns(z: Fraction, v: Fraction, m: Fraction, s2: Fraction, rest: float) -> float:
+    """Return the increment of three stakes, half on m, which is no more than the goal, a quarter on .6 m and .3 m."""
+    goal = min(m, Fraction(math.sqrt(2.0 * float(v) * rest)))
+    parts = [(2, Fraction(1)), (4, Fraction(3, 5)), (4, Fraction(3, 10))]
+    logs = [own_log_bet(z, v, share * goal, s2) - math.log(part) for part, share in parts]
+    return max(logs) + math.log(math.fsum(math.exp(value - max(logs)) for value in logs))
 
 
 class Books:
@@ -572,28 +611,36 @@ class Books:
     Args:
         setting: whose log it is; its rule is "betting" or "evidence".
         watched: how long each interval was planned.
-        V: the regulariser of the evidence rule (d, d), in the user's coordinates.
-        followed: keep books on these candidates alone, and let others say who leads; for very many candidates.
+        V: the regulariser of the evidence rule (d, d) and the scale of the prior, in the user's coordinates.
+        level: the direction of a common level (d,).
+        followed: keep books on these candidates alone, none of which is rejected; for very many candidates.
     """
 
-    def __init__(self, setting: Setting, watched: Watched, V: Array, followed: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, setting: Setting, watched: Watched, V: Array, level: Array, followed: Sequence[int] | None = None
+    ) -> None:
         self.is_betting = setting.options["stopping"] == "betting"
-        problem = setting.problem
+        self.problem = problem = setting.problem
         self.x: Callable[[int], Exact] = cache(lambda arm: exact(problem.X[arm]))
         self.z: Callable[[int], Exact] = cache(lambda b: exact(problem.answers[b]))
-        self.dim = problem.dim
         self.followed = range(len(problem.answers)) if followed is None else followed
         self.is_partial = followed is not None
         self.variance = Fraction(problem.noise_std) ** 2
         self.log_price, self.epsilon = -math.log(setting.delta), Fraction(setting.epsilon)
-        self.V, self.watched = exact(V), watched
-        self.all = self._nothing()
-        self.block: Block | None = None
-        self.n_opened = 0
-        self.pending: dict[int, deque[Block | None]] = {}
-        self.owed: deque[tuple[int, Block | None]] = deque()
-        self.books: dict[int, tuple[dict[int, float], float]] = {}
-        """Per leader with slack, else under 0: log wealth of each candidate and the price of a rejection."""
+        self.V, self.level, self.watched = exact(V), level, watched
+        self.all, self.past = self._nothing(), self._nothing()
+        self.blocks: deque[Block] = deque()
+        self.newest: Block | None = None
+        self.n_opened = self.n_bets = 0
+        self.asks: dict[int, Ask] = {}
+        self.owed: deque[int] = deque()
+        self.n_asked = 0
+        self.extra: deque[tuple[int, int, float]] = deque()
+        """Unsolicited results: intervals opened before, arm, reward."""
+        self.wealth = dict.fromkeys(self.followed, 0.0)
+        """Log wealth against each candidate without slack."""
+        self.seats: list[tuple[int, dict[int, float]]] = []
+        """With slack: answers in order, each with its log wealth against each candidate."""
         self.answer: int | None = None
         self.evidence = 0.0
         """Of the betting rule after the last block: the least log wealth against another than the leader. Of the
@@ -602,8 +649,8 @@ class Books:
         """Per leader: the largest evidence it ever had against each candidate while it led."""
 
     def _nothing(self) -> Sums:
-        zero = Fraction(0)
-        return Sums(np.full((self.dim, self.dim), zero, dtype=object), np.full(self.dim, zero, dtype=object))
+        zero, dim = Fraction(0), self.problem.dim
+        return Sums(np.full((dim, dim), zero, dtype=object), np.full(dim, zero, dtype=object))
 
     def take(self, event: Any) -> None:
         """Take in one event of the log."""
@@ -611,110 +658,126 @@ class Books:
             case ("ask", arms):
                 for arm in arms:
                     self._ask(arm)
-            case ("tell", arm, reward):
-                self._tell(arm, reward)
-            case ("fail", arm):
-                self.owed.append((arm, self._answered(arm)))
+            case ("tell", arm, reward, *ask):
+                self._tell(arm, reward, *ask)
+            case ("fail", arm, *ask):
+                pending = [number for number in self._asks_of(arm) if number not in self.owed]
+                self.owed.append(ask[0] if ask else pending[0])
 
-    def _answered(self, arm: int) -> Block | None:
-        """Take out the oldest ask of an arm that belongs to a block, else the oldest."""
-        asks = self.pending[arm]
-        first = next((ask for ask in asks if ask is not None), None)
-        asks.remove(first)
-        return first
+    def _asks_of(self, arm: int) -> list[int]:
+        """Return the asks of an arm without a result, failed or not: those of blocks first, the oldest first."""
+        asks = [number for number, ask in self.asks.items() if ask.arm == arm]
+        return sorted(asks, key=lambda number: (self.asks[number].block is None, number))
 
     def _ask(self, arm: int) -> None:
-        block = self.block
-        if self.owed and (block is None or block.left == 0):
-            owed, belongs = self.owed.popleft()
-            assert owed == arm, "an ask that failed is made again with the same arm"
-            self.pending.setdefault(arm, deque()).append(belongs)
+        newest = self.newest
+        if self.owed and (newest is None or newest.left == 0):
+            number = self.owed.popleft()
+            assert self.asks[number].arm == arm, "an ask that failed is made again with the same arm"
             return
-        if block is None and self.answer is None:
-            block = self.block = self._opened()
-        belongs = None
-        if block is not None and (block.left > 0 or not block.own.rows):
-            block.left = max(block.left - 1, 0)
-            block.open += 1
-            belongs = block
-        self.pending.setdefault(arm, deque()).append(belongs)
+        if (newest is None or newest.left == 0) and self.answer is None:
+            length = self.watched.lengths[self.n_opened]
+            self.n_opened += 1
+            newest = self.newest = Block(self.n_opened, length, length)
+            self.blocks.append(newest)
+        ask = Ask(arm, None)
+        if newest is not None and newest.left > 0:
+            ask = Ask(arm, newest, len(newest.arms))
+            newest.arms.append(self.x(arm))
+            newest.left -= 1
+        self.asks[self.n_asked] = ask
+        self.n_asked += 1
 
-    def _estimate(self) -> tuple[Exact, Exact] | None:
-        A_inv = solved(self.all.A, exact(np.eye(self.dim)))
-        return None if A_inv is None else (A_inv @ self.all.b, A_inv)
-
-    def _opened(self) -> Block:
-        length, leader = self.watched.lengths[self.n_opened], self.watched.leaders[self.n_opened]
-        self.n_opened += 1
-        known = self._estimate()
-        if known is None:
-            return Block(length, self._nothing(), None, None, None)
-        if not self.is_partial:
-            leader = self._leading(known[0])
-        assert leader is not None
-        if self._key(leader) not in self.books:
-            self.books[self._key(leader)] = self._new_book()
-        return Block(length, self._nothing(), leader, *known)
-
-    def _key(self, leader: int) -> int:
-        return leader if self.epsilon else 0
-
-    def _new_book(self) -> tuple[dict[int, float], float]:
-        j = len(self.books) + 1
-        share = math.log(j * (j + 1)) if self.epsilon else 0.0
-        return dict.fromkeys(self.followed, 0.0), self.log_price + share
-
-    def _leading(self, theta: Exact) -> int:
-        """Return the best estimate, the first of equals; without slack, of those not rejected."""
-        if self.answer is not None:
-            return self.answer
-        wealth, price = self._new_book() if self.epsilon else self.books.get(0, self._new_book())
-        return max((b for b in self.followed if wealth[b] < price), key=lambda b: (self.z(b) @ theta, -b))
-
-    def _tell(self, arm: int, reward: float) -> None:
-        x = self.x(arm)
-        self.all.add(x, reward)
-        asks = self.pending.get(arm, deque())
-        failed = [ask for ask in self.owed if ask[0] == arm]
-        block = None
-        if failed and not any(asks):  # given up, and not made again yet
-            self.owed.remove(failed[0])
-            block = failed[0][1]
-        elif asks:
-            block = self._answered(arm)
-        if block is not None:
-            block.open -= 1
-            block.own.add(x, reward)
-            if block is self.block and block.left == 0 and block.open == 0:
-                self.block = None
-                if self.is_betting:
-                    self._settle(block)
+    def _tell(self, arm: int, reward: float, *named: int) -> None:
+        self.all.add(self.x(arm), reward)
+        number = next(iter([*named, *self._asks_of(arm)]), None)
+        ask = Ask(arm, None) if number is None else self.asks.pop(number)
+        if number in self.owed:  # the attempt that gave the result is over, so its own ask is the one owed now
+            others = [] if named else [other for other in self._asks_of(arm) if other not in self.owed]
+            place = self.owed.index(number)
+            self.owed.remove(number)
+            if others:
+                self.owed.insert(place, others[0])
+        if ask.block is None:
+            self.extra.append((self.n_opened, arm, reward))
+        else:
+            ask.block.rewards[ask.place] = reward
+            ask.block.awaited -= 1
         if not self.is_betting:
             self._weigh()
+        while self.is_betting and self.blocks and self.blocks[0].awaited == 0 and self.answer is None:
+            self._settle(self.blocks.popleft())
+
+    def _estimate(self, sums: Sums) -> tuple[Exact, Exact] | None:
+        A_inv = solved(sums.A, exact(np.eye(self.problem.dim)))
+        return None if A_inv is None else (A_inv @ sums.b, A_inv)
+
+    def _leading(self, theta: Exact, left: Iterable[int]) -> int:
+        """Return the best estimate of those left, the first of equals."""
+        if self.is_partial:
+            return int(np.argmax(self.problem.answers @ theta.astype(float)))
+        return max(left, key=lambda b: (self.z(b) @ theta, -b))
+
+    def _alive(self) -> list[int]:
+        """Return who may lead: without slack, who is not rejected."""
+        return [b for b in self.followed if self.epsilon or self.wealth[b] < self.log_price]
 
     def _settle(self, block: Block) -> None:
-        if block.leader is not None and self.answer is None:
-            wealth, price = self.books[self._key(block.leader)]
-            for b in self.followed:
-                y = self.z(block.leader) - self.z(b)
-                if b == block.leader or wealth[b] >= price:
-                    continue
-                said = block.reads(y)
-                if said is not None and (y != 0).any():
-                    m = max(y @ block.theta + self.epsilon, Fraction(0))
-                    s2 = self.variance * (y @ block.A_inv @ y)
-                    wealth[b] += own_log_bet(said[0] + self.epsilon, self.variance * said[1], m, s2)
-            if not self.is_partial and all(wealth[b] >= price for b in self.followed if b != block.leader):
-                self.answer = block.leader
-        known = self._estimate()
-        if known is not None and not self.is_partial:
-            leader = self._leading(known[0])
-            wealth, price = self.books.get(self._key(leader), self._new_book())
-            self.evidence = min(wealth[b] for b in self.followed if b != leader) - (price - self.log_price)
+        while self.extra and self.extra[0][0] < block.number:
+            _, arm, reward = self.extra.popleft()
+            self.past.add(self.x(arm), reward)
+        known = self._estimate(self.past)
+        if known is not None:
+            leader = self._leading(known[0], self._alive())
+            theta, noise = known[0].astype(float), (self.variance * known[1]).astype(float)
+            belief = own_belief(theta, noise, self.V.astype(float), self.level)
+            self._bet(leader, known[0], belief, block.into(self._nothing()))
+        block.into(self.past)
+        now = self._estimate(self.all)
+        if now is not None and not self.is_partial:
+            leader = self._leading(now[0], self._alive()) if self.answer is None else self.answer
+            wealth = self._up_to(leader) if self.epsilon else self.wealth
+            self.evidence = min(wealth[b] for b in self.followed if b != leader)
+
+    def _bet(self, leader: int, theta: Exact, belief: tuple[Exact, Exact], own: Sums) -> None:
+        self.n_bets += 1
+        if not self.epsilon:
+            self._pay(leader, self.wealth, belief, own)
+            if not self.is_partial and all(b == leader for b in self._alive()):
+                self.answer = leader
+            return
+        if not self.seats:
+            order = sorted(self.followed, key=lambda b: (-(self.z(b) @ theta), b))
+            self.seats = [(u, dict.fromkeys(self.followed, 0.0)) for u in order[:16]]
+        front = leader, self._up_to(leader)
+        self.seats = [front, *(seat for seat in self.seats if seat[0] != leader)]
+        assert len(self.seats) <= 16, "books do without the rule for dropping seats"
+        for u, wealth in self.seats:
+            self._pay(u, wealth, belief, own)
+        passed = (u for u, _ in self.seats if all(value >= self.log_price for value in self._up_to(u).values()))
+        self.answer = next(passed, None)
+
+    def _up_to(self, leader: int) -> dict[int, float]:
+        """Return the least wealth of all seats up to the leader's; of all and of a new one if it has none."""
+        order = [u for u, _ in self.seats]
+        place = order.index(leader) + 1 if leader in order else len(order)
+        columns = [V for _, V in self.seats[:place]] + ([] if leader in order else [dict.fromkeys(self.followed, 0.0)])
+        return {b: math.inf if b == leader else min(V[b] for V in columns) for b in self.followed}
+
+    def _pay(self, leader: int, wealth: dict[int, float], belief: tuple[Exact, Exact], own: Sums) -> None:
+        for b in self.followed:
+            y = self.z(leader) - self.z(b)
+            if b == leader or wealth[b] >= self.log_price:
+                continue
+            said = reads(own, y)
+            if said is not None and (y != 0).any():
+                m = max(y @ belief[0] + self.epsilon, Fraction(0))
+                z, v, s2 = said[0] + self.epsilon, self.variance * said[1], y @ belief[1] @ y
+                wealth[b] += own_log_returns(z, v, m, s2, self.log_price - wealth[b])
 
     def _weigh(self) -> None:
         """Compute the evidence of Theorem 1 with kappa = 4, ..., 4^6 and weights like 1/2, ..., 1/64."""
-        known = self._estimate()
+        known = self._estimate(self.all)
         if known is None:
             return
         theta, A_inv = known
@@ -744,9 +807,9 @@ class Books:
         return min(value for b, value in self.highest[leader].items() if b != leader)
 
 
-def design_information(learner: Learner) -> Array:
-    """Return V of the evidence rule in the user's coordinates: the information of the learner's G-optimal design."""
+def of_design(learner: Learner) -> tuple[Array, Array]:
+    """Return, in the user's coordinates, the information V (d, d) of the learner's G-optimal design and its level."""
     view = learner.task.rows
-    rows = view.arms.gather(view.design.support)
-    information: Array = rows.T @ (view.design.weights[:, None] * rows)
-    return information
+    rows, weights = view.arms.gather(view.design.support), view.design.weights
+    V: Array = rows.T @ (weights[:, None] * rows)
+    return V, np.linalg.solve(V, weights @ rows)

@@ -19,11 +19,11 @@ from typing import Literal
 import numpy as np
 from scipy.stats import binom
 
-from surepick.core.betting import log_bet
+from surepick.core.betting import log_returns
 from surepick.core.evidence import Mixture, glr, log_evidence, log_pairwise_evidence
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.thresholds import Threshold
-from tests.statistical.bets import bet_parameters, block_statistics
+from tests.statistical.bets import block_statistics, shrunk_beliefs
 
 N_PATHS = 4000
 DELTA = 0.3
@@ -237,114 +237,149 @@ def tally(
     return tallies
 
 
+Flaw = Literal["own results", "later results", "no minimum"]
+"""Mistakes that a gate must catch: bets that know the results of their block, or those of the next one, whose arms know
+part of them; seats that are promoted with the wealth they have."""
+
+
 @dataclass
 class Blocks:
-    """All paths of the betting rule, block by block.
+    """All paths of the betting rule, block by block; pulls are (2, P, K), numbers and sums of rewards per arm.
 
     Args:
         instance: arms and truth.
         sampler: "challenger" lets the best estimate among the survivors lead and divides the block between it
-            and its closest rival; "spite" always lets a wrong arm lead, and bets against the best one.
-        epsilon: slack; wealth is then kept per leader.
-        is_peeking: bets (and leaders) are placed with the block's own results, which the proof forbids.
+            and its closest rival; "spite" always lets a wrong arm lead, with slack the richest, against the best one.
+        epsilon: slack; every arm then has a seat.
+        is_ahead: blocks are planned when a random part of the one before is in. "spite" then makes a block very long if
+            that part is no help, and gives up the other part, which is measured again.
+        flaw: a mistake in the rule.
+        rivals: arms against which accounts are kept; default all.
     """
 
     instance: Instance
     sampler: Sampler
     seed: int
     epsilon: float = 0.0
-    is_peeking: bool = False
+    is_ahead: bool = False
+    flaw: Flaw | None = None
+    rivals: list[int] | None = None
     n_paths: int = N_PATHS
     ratio: float = 1.15
     log: list[tuple[IntArray, Array, Array, Array, Array]] = field(default_factory=list)
-    """Per block: leader, theta, A_inv when the bets were placed, then A and b of the block."""
+    """Per block: leader, theta, A_inv that the bets came from, then A and b of the block."""
 
     def __post_init__(self) -> None:
         P, K = self.n_paths, len(self.instance.X)
-        self.rows = np.arange(P)
+        self.rows, self.price = np.arange(P), -np.log(DELTA)
         self.rng = np.random.default_rng(self.seed)
-        # With slack one book per leader, opened in turn; without, all leaders share book 0.
-        self.log_wealth = np.zeros((P, K if self.epsilon > 0 else 1, K))
-        self.share = np.zeros((P, K), dtype=np.int64)
-        self.n_leaders = np.zeros(P, dtype=np.int64)
-        self.is_rejected = np.zeros(self.log_wealth.shape, dtype=bool)
+        self.against = np.arange(K) if self.rivals is None else np.array(self.rivals)
+        self.at_best = self.against.tolist().index(self.instance.best)
+        loss = self.instance.means.max() - self.instance.means
+        self.is_bad = (loss > self.epsilon - 1e-9) & (np.arange(K) != self.instance.best)
+        # Seats in order and their accounts; without slack whoever leads sits on the only one.
+        self.seats = np.tile(np.arange(K if self.epsilon > 0 else 1), (P, 1))
+        self.log_wealth = np.zeros((*self.seats.shape, len(self.against)))
         self.answer = np.full(P, -1)
         self.has_lied = np.zeros(P, dtype=bool)
-        """Whether a true null, (a wrong leader against) the best arm, was ever rejected."""
+        """Whether the best arm was ever rejected; with slack, by an arm that is worse by epsilon or more."""
 
     def run(self, *, n_blocks: int) -> None:
         """Play the first pulls (two of every arm, not bet on) and then n_blocks blocks."""
-        X = self.instance.X
-        counts = np.full((self.n_paths, len(X)), 2.0)
-        A, b = self._pull(counts)
+        past = self._pull(np.full((self.n_paths, len(self.instance.X)), 2.0))
+        if self.epsilon > 0:
+            self.seats = np.argsort(-(self._known(past)[0] @ self.instance.X.T), axis=1, kind="stable")
+        told, rest = self._block(past, np.zeros_like(past), np.zeros_like(past))
         for _ in range(n_blocks):
-            A_inv = _inverse(A)
-            theta = (A_inv @ b[:, :, None])[:, :, 0]
-            leader = self._leader(theta)
-            block = self._design(leader, theta, A_inv, np.ceil((self.ratio - 1) * counts.sum(axis=1)))
-            A_block, b_block = self._pull(block)
-            counts, A, b = counts + block, A + A_block, b + b_block
-            if self.is_peeking:
-                A_inv = _inverse(A)
-                theta = (A_inv @ b[:, :, None])[:, :, 0]
-                leader = self._leader(theta)
-            self._settle(leader, theta, A_inv, A_block, b_block)
-            self.log.append((leader, theta, A_inv, A_block, b_block))
+            block, following = told + rest, self._block(past, told, rest)
+            leaked = {"own results": block, "later results": sum(following)}.get(self.flaw or "", 0.0)
+            known = self._known(past + leaked)
+            A_block, b_block = self._sums(block)
+            leader = self._settle(*known, A_block, b_block)
+            self.log.append((leader, *known, A_block, b_block))
+            past, (told, rest) = past + block, following
 
-    def _pull(self, counts: Array) -> tuple[Array, Array]:
-        """Information and moments of `counts` (P, K) pulls; the sum of n rewards is drawn at once."""
+    def _pull(self, counts: Array) -> Array:
+        """The sum of n rewards is drawn at once."""
+        noise = np.sqrt(counts) * self.rng.standard_normal(counts.shape)
+        return np.stack([counts, counts * self.instance.means + noise])
+
+    def _sums(self, pulls: Array) -> tuple[Array, Array]:
         X = self.instance.X
-        sums = counts * self.instance.means + np.sqrt(counts) * self.rng.standard_normal(counts.shape)
-        return np.einsum("pk,ki,kj->pij", counts, X, X), sums @ X
+        return np.einsum("pk,ki,kj->pij", pulls[0], X, X), pulls[1] @ X
+
+    def _known(self, pulls: Array) -> tuple[Array, Array]:
+        A, b = self._sums(pulls)
+        A_inv = _inverse(A)
+        return (A_inv @ b[:, :, None])[:, :, 0], A_inv
 
     def _leader(self, theta: Array) -> IntArray:
-        values = theta @ self.instance.X.T
+        values, best = theta @ self.instance.X.T, self.instance.best
         if self.epsilon == 0:
-            values = np.where(self.is_rejected[:, 0], -np.inf, values)
+            values = np.where(self.log_wealth[:, 0] >= self.price, -np.inf, values)
+        elif self.sampler == "spite":
+            np.put_along_axis(values, self.seats, self.log_wealth[:, :, self.at_best], axis=1)
         if self.sampler == "spite":
-            # Any survivor may lead. The best arm gets its turn only when nobody else is left.
-            values[:, self.instance.best] = np.where(np.isfinite(values[:, self.instance.best]), -1e300, -np.inf)
+            # The best arm gets its turn only when nobody else is left.
+            values[:, best] = np.where(values[:, best] > -np.inf, -1e300, -np.inf)
         return np.argmax(values, axis=1)
 
-    def _design(self, leader: IntArray, theta: Array, A_inv: Array, length: Array) -> Array:
-        """Counts (P, K): a tenth spread evenly, the rest on the leader and its closest rival."""
-        X = self.instance.X
+    def _block(self, past: Array, told: Array, rest: Array) -> tuple[Array, Array]:
+        """What is in when the next block is planned, and what is not: a tenth is spread evenly, or all with slack."""
+        X, best = self.instance.X, self.instance.best
         K = len(X)
-        Y = X[leader][:, None, :] - X
+        theta, A_inv = self._known(past + told + (0.0 if self.is_ahead else rest))
+        leader = self._leader(theta)
         is_leader = leader[:, None] == np.arange(K)
+        Y = X[leader][:, None, :] - X
         q1 = np.where(is_leader, 1.0, ((Y @ A_inv) * Y).sum(axis=2))
         closeness = np.where(is_leader, np.inf, glr((Y @ theta[:, :, None])[:, :, 0], q1))
         rival = np.argmin(closeness, axis=1)
+        length = np.ceil((self.ratio - 1) * (past + told + rest)[0].sum(axis=1))
+        helps = np.ones(len(leader), dtype=bool)
         if self.sampler == "spite":
-            rival = np.where(leader == self.instance.best, rival, self.instance.best)
-        counts = np.zeros((len(leader), K)) + np.floor(0.1 * length / K)[:, None]
-        half = np.maximum(np.ceil(0.45 * length), 1.0)
-        counts[self.rows, leader] += half
-        counts[self.rows, rival] += half
-        return counts
+            rival = np.where(leader == best, rival, best)
+            if self.is_ahead:
+                lean = (Y[:, best, None] @ A_inv @ X.T)[:, 0]
+                helps = ((told[1] - told[0] * self.instance.means) * lean).sum(axis=1) >= 0.0
+                rest[1] = np.where(helps[:, None], rest[1], self._pull(rest[0])[1])
+        length = np.where(helps, length, 50.0 * length)
+        share = 0.1 if self.epsilon == 0 else 1.0
+        counts = np.zeros((len(leader), K)) + np.ceil(share * length / K)[:, None]
+        for arm in (leader, rival):
+            counts[self.rows, arm] += np.ceil(0.5 * (1.0 - share) * length)
+        first = np.floor(self.rng.random(counts.shape) * counts) if self.is_ahead else counts
+        return self._pull(first), self._pull(counts - first)
 
-    def _settle(self, leader: IntArray, theta: Array, A_inv: Array, A_block: Array, b_block: Array) -> None:
-        X, best = self.instance.X, self.instance.best
-        Y = X[leader][:, None, :] - X
-        m, s2 = bet_parameters(Y, theta, A_inv, noise_std=1.0, epsilon=self.epsilon)
-        z, v, inside = block_statistics(Y, A_block, b_block, noise_std=1.0)
-        played = inside & (s2 > 0)
-        gain = np.zeros(z.shape)
-        gain[played] = log_bet(z[played] + self.epsilon, v[played], m[played], s2[played])
+    def _promote(self, leader: IntArray) -> None:
+        place = np.argmax(self.seats == leader[:, None], axis=1)
+        V = self.log_wealth if self.flaw == "no minimum" else np.minimum.accumulate(self.log_wealth, axis=1)
+        self.log_wealth[self.rows, place] = V[self.rows, place]
+        order = np.argsort(self.seats != leader[:, None], axis=1, kind="stable")
+        self.seats = np.take_along_axis(self.seats, order, axis=1)
+        self.log_wealth = np.take_along_axis(self.log_wealth, order[:, :, None], axis=1)
+
+    def _settle(self, theta: Array, A_inv: Array, A_block: Array, b_block: Array) -> IntArray:
+        X, leader = self.instance.X, self._leader(theta)
         if self.epsilon > 0:
-            is_new = self.share[self.rows, leader] == 0
-            self.n_leaders += is_new
-            self.share[self.rows, leader] = np.where(is_new, self.n_leaders, self.share[self.rows, leader])
-            j = self.share[self.rows, leader]
-            book, price = leader, np.log(j * (j + 1) / DELTA)
+            self._promote(np.where(self.answer < 0, leader, self.seats[:, 0]))
         else:
-            book, price = np.zeros_like(leader), np.full(leader.shape, -np.log(DELTA))
-        running = (self.answer < 0)[:, None] & ~self.is_rejected[self.rows, book]
-        self.log_wealth[self.rows, book] += gain * running
-        is_rejected = self.log_wealth[self.rows, book] >= price[:, None]
-        self.is_rejected[self.rows, book] |= is_rejected
-        is_lie = self.instance.is_wrong(self.epsilon)[leader] if self.epsilon > 0 else leader != best
-        self.has_lied |= is_lie & is_rejected[:, best]
-        is_rejected[self.rows, leader] = True
-        done = is_rejected.all(axis=1) & (self.answer < 0)
-        self.answer[done] = leader[done]
+            self.seats = leader[:, None]
+        wealth, is_own = self.log_wealth, self.seats[:, :, None] == self.against
+        if self.epsilon > 0:
+            wealth[is_own] = np.inf
+        Y = (X[self.seats][:, :, None] - X[self.against]).reshape(len(leader), -1, X.shape[1])
+        mean, cov = shrunk_beliefs(theta, A_inv, X.mean(axis=0))
+        m = np.maximum((Y @ mean[:, :, None])[:, :, 0] + self.epsilon, 0.0)
+        s2 = ((Y @ cov) * Y).sum(axis=2)
+        z, v, inside = block_statistics(Y, A_block, b_block, noise_std=1.0)
+        rest = self.price - wealth.reshape(z.shape)
+        played = inside & (s2 > 0) & (rest > 0) & (self.answer < 0)[:, None]
+        gain = log_returns(z[played] + self.epsilon, v[played], m[played], s2[played], rest[played])
+        wealth[played.reshape(wealth.shape)] += gain
+        passed = np.minimum.accumulate(wealth, axis=1) >= self.price
+        self.has_lied |= (passed[:, :, self.at_best] & self.is_bad[self.seats]).any(axis=1)
+        is_over = (passed | is_own).all(axis=2)
+        done = is_over.any(axis=1) & (self.answer < 0) & (self.rivals is None)
+        self.answer[done] = self.seats[self.rows, np.argmax(is_over, axis=1)][done]
+        return leader

@@ -278,7 +278,7 @@ class Learner:
         x = self._row(number)
         self.estimate.update(x, reward, number)
         self._is_own = self._is_own and (self.stopped or answered is not None)
-        if answered is None or not self._ledger.tell(answered, reward):
+        if answered is None or not self._ledger.tell(answered, reward, is_named=ask is not None):
             self._unsolicited.append((self._ledger.n_opened, x, reward))
         if self.stopped:
             return

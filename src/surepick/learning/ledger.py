@@ -139,15 +139,26 @@ class Ledger:
             raise InvalidInput(f"ask {number} was of another arm; name the ask that this result belongs to.")
         return number
 
-    def tell(self, number: int, reward: float) -> bool:
-        """Take in the result of an ask; whether it belongs to an interval."""
+    def tell(self, number: int, reward: float, *, is_named: bool) -> bool:
+        """Take in the result of an ask; whether it belongs to an interval.
+
+        Args:
+            number: of the ask.
+            reward: the result.
+            is_named: whether the caller named the ask. If not, and the ask had failed, the result came of an attempt
+                that was still going on; the ask of that attempt is the one to be made again.
+        """
         ask = self._asks.pop(number)
         asks = self._of_arm[ask.arm]
         asks.remove(ask)
         if not asks:
             del self._of_arm[ask.arm]
         if ask in self._failed:
-            self._failed.remove(ask)
+            place = self._failed.index(ask)
+            del self._failed[place]
+            going_on = [] if is_named else [other for other in asks if other not in self._failed]
+            if going_on:
+                self._failed.insert(place, min(going_on, key=lambda other: other.priority))
         if ask.interval is None:
             return False
         ask.interval.rewards[ask.place] = reward
