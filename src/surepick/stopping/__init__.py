@@ -33,6 +33,8 @@ Stopping = str | Rule
 
 _NAMED: Mapping[str, Callable[..., Rule]] = {
     "betting": Betting,
+    "betting-plain": partial(Betting, sizes="plain"),
+    "betting-capped": partial(Betting, sizes="capped"),
     "evidence": Evidence,
     "pairwise": Pairwise,
     "paper-main": partial(GLR, threshold="paper-main"),
