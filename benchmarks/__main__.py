@@ -18,17 +18,16 @@ from surepick.app.reproduce import How
 
 
 def discover() -> dict[str, list[Callable[[], object]]]:
-    """By name: `main` of the module if it has one, and the experiments `<name>-*.toml`; in alphabetical order."""
-    found: dict[str, list[Callable[[], object]]] = {}
-    for info in pkgutil.iter_modules(benchmarks.__path__):
-        main = None if info.name.startswith("_") else importlib.import_module(f"benchmarks.{info.name}")
-        if callable(getattr(main, "main", None)):
-            found[info.name] = [main.main]  # type: ignore[union-attr]
+    """By name: the experiments `<name>-*.toml`, then `main` of the module if it has one; in alphabetical order."""
     files: dict[str, list[Path]] = {}
     for file in sorted(Path(__file__).parent.glob("*.toml")):
         files.setdefault(file.stem.partition("-")[0], []).append(file)
-    for name, own in files.items():
-        found.setdefault(name, []).append(partial(sweep, own, name))
+    # First the sweeps: a module may print what they found.
+    found: dict[str, list[Callable[[], object]]] = {name: [partial(sweep, own, name)] for name, own in files.items()}
+    for info in pkgutil.iter_modules(benchmarks.__path__):
+        main = None if info.name.startswith("_") else importlib.import_module(f"benchmarks.{info.name}")
+        if callable(getattr(main, "main", None)):
+            found.setdefault(info.name, []).append(main.main)  # type: ignore[union-attr]
     return dict(sorted(found.items()))
 
 
