@@ -162,13 +162,17 @@ def snapshots(
         A_inv -= u[:, :, None] * (u / (1.0 + (u * x).sum(axis=1))[:, None])[:, None, :]
 
 
-def evidence_rule(mixture: Mixture, *, epsilon: float = 0.0, has_determinant: bool = True) -> Rule:
-    """The evidence rule with V = I; without its log-determinants it is the mistake the gate must catch."""
+def one_look(at: Snapshot) -> Array:
+    """The mistake every gate must see: log(1/delta), as if one looked once."""
+    return glr(at.gap, at.q1) + np.log(DELTA)
+
+
+def evidence_rule(mixture: Mixture, *, epsilon: float = 0.0) -> Rule:
+    """The evidence rule with V = I."""
 
     def margin(at: Snapshot) -> Array:
         logdets = np.log1p(at.eigenvalues[:, None, :] / mixture.scales[:, None]).sum(axis=2)
-        logdets = logdets[:, None, :] * has_determinant
-        pairs = log_evidence(at.gap, at.q1, at.q2, logdets, mixture=mixture, noise_std=1.0, epsilon=epsilon)
+        pairs = log_evidence(at.gap, at.q1, at.q2, logdets[:, None, :], mixture=mixture, noise_std=1.0, epsilon=epsilon)
         return pairs + np.log(DELTA)
 
     return margin
@@ -247,6 +251,7 @@ class Blocks:
             and its closest rival; "spite" always lets a wrong arm lead, and bets against the best one.
         epsilon: slack; wealth is then kept per leader.
         is_peeking: bets (and leaders) are placed with the block's own results, which the proof forbids.
+        delta: what the price is made of; another than DELTA is the mistake that the gate must see.
     """
 
     instance: Instance
@@ -254,6 +259,7 @@ class Blocks:
     seed: int
     epsilon: float = 0.0
     is_peeking: bool = False
+    delta: float = DELTA
     n_paths: int = N_PATHS
     ratio: float = 1.15
     log: list[tuple[IntArray, Array, Array, Array, Array]] = field(default_factory=list)
@@ -336,9 +342,9 @@ class Blocks:
             self.n_leaders += is_new
             self.share[self.rows, leader] = np.where(is_new, self.n_leaders, self.share[self.rows, leader])
             j = self.share[self.rows, leader]
-            book, price = leader, np.log(j * (j + 1) / DELTA)
+            book, price = leader, np.log(j * (j + 1) / self.delta)
         else:
-            book, price = np.zeros_like(leader), np.full(leader.shape, -np.log(DELTA))
+            book, price = np.zeros_like(leader), np.full(leader.shape, -np.log(self.delta))
         running = (self.answer < 0)[:, None] & ~self.is_rejected[self.rows, book]
         self.log_wealth[self.rows, book] += gain * running
         is_rejected = self.log_wealth[self.rows, book] >= price[:, None]
