@@ -36,7 +36,7 @@ HORIZON = 600
 
 def test_the_limit_has_the_false_alarm_probability_it_states() -> None:
     """A rule that errs with probability delta exceeds the limit once in a million; no smaller limit does."""
-    for n, delta in ((N_PATHS, DELTA), (2000, DELTA), (60, 0.1), (30, 0.1)):
+    for n, delta in ((N_PATHS, DELTA), (2000, DELTA), (60, 0.1), (30, 0.05)):
         limit = error_limit(n, delta)
         assert binom.sf(limit, n, delta) <= FALSE_ALARM < binom.sf(limit - 1, n, delta)
 
