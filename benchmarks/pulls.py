@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
+from surepick.simulation.table import columns_by_cell, runs_of
 
 import surepick as sp
 from surepick.core.linalg import Array
@@ -27,7 +28,6 @@ from surepick.simulation.one_run import Job, prepared, run_once, run_seeds
 from surepick.simulation.problems import Problem
 from surepick.simulation.report_cells import estimated
 from surepick.simulation.store import TABLE
-from surepick.simulation.table import columns_by_cell, runs_of
 
 OUT = Path("out") / "pulls"
 N_JOBS = 2

@@ -74,8 +74,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.parametrize("algorithm", sp.algorithms.names())
+@pytest.mark.parametrize(
+    ("algorithm", "case"),
+    # Each algorithm meets a quarter of the cases, each case a quarter of the algorithms.
+    [
+        (name, case)
+        for i, name in enumerate(sp.algorithms.names())
+        for j, case in enumerate(REFUSED)
+        if (i + j) % 4 == 0
+    ],
+)
 def test_every_algorithm_refuses_before_the_first_pull(algorithm: str, case: str) -> None:
     """The error says what was needed, what came and what to do; nothing overflows, nothing is measured."""
     arguments, message = REFUSED[case]

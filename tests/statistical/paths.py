@@ -162,13 +162,17 @@ def snapshots(
         A_inv -= u[:, :, None] * (u / (1.0 + (u * x).sum(axis=1))[:, None])[:, None, :]
 
 
-def evidence_rule(mixture: Mixture, *, epsilon: float = 0.0, has_determinant: bool = True) -> Rule:
-    """The evidence rule with V = I; without its log-determinants it is the mistake the gate must catch."""
+def one_look(at: Snapshot) -> Array:
+    """The mistake every gate must see: log(1/delta), as if one looked once."""
+    return glr(at.gap, at.q1) + np.log(DELTA)
+
+
+def evidence_rule(mixture: Mixture, *, epsilon: float = 0.0) -> Rule:
+    """The evidence rule with V = I."""
 
     def margin(at: Snapshot) -> Array:
         logdets = np.log1p(at.eigenvalues[:, None, :] / mixture.scales[:, None]).sum(axis=2)
-        logdets = logdets[:, None, :] * has_determinant
-        pairs = log_evidence(at.gap, at.q1, at.q2, logdets, mixture=mixture, noise_std=1.0, epsilon=epsilon)
+        pairs = log_evidence(at.gap, at.q1, at.q2, logdets[:, None, :], mixture=mixture, noise_std=1.0, epsilon=epsilon)
         return pairs + np.log(DELTA)
 
     return margin

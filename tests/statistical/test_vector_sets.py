@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.hypercube import Hypercube, coordinate_threshold
@@ -26,17 +25,11 @@ from surepick.core.evidence import Mixture, glr, log_sum_exp
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
 from surepick.learning.learner import create_learner
+from tests.statistical.paths import DELTA, error_limit
 
 pytestmark = pytest.mark.statistical
 
-DELTA = 0.3
-FALSE_ALARM = 1e-6
 N_RUNS = 2000
-
-
-def error_limit(n_runs: int) -> int:
-    """Largest count that a rule with error probability DELTA exceeds with probability at most 1e-6."""
-    return int(binom.isf(FALSE_ALARM, n_runs, DELTA))
 
 
 @dataclass(frozen=True)
@@ -311,7 +304,7 @@ def test_pulls_on_the_sphere(row: tuple[int, float, float, float]) -> None:
     own_error = float(outcome.pulls.std(ddof=1)) / math.sqrt(1000)
     assert not outcome.is_going.any()
     assert abs(outcome.pulls.mean() - mean) <= 4.0 * math.hypot(error, own_error) + 0.05  # the table is rounded
-    assert outcome.n_wrong <= binom.isf(FALSE_ALARM, 1000, delta)
+    assert outcome.n_wrong <= error_limit(1000, delta)
 
 
 def learn(instance: Instance, *, seed: int, **options: Any) -> tuple[int, float]:
@@ -336,19 +329,9 @@ def test_pulls_of_learners_on_the_sphere() -> None:
 
 def test_the_tangent_design_keeps_delta_and_the_gate_sees_noise_that_is_understated() -> None:
     """Arms that follow the estimate: learners pass, and do not if they believe the noise a tenth of what it is."""
-    instance, n_runs = Instance(Sphere(2), np.array([0.5, 0.0]), 0.2), 200
+    instance, n_runs, delta = Instance(Sphere(2), np.array([0.5, 0.0]), 0.2), 60, 0.1
     wrong = {}
     for noise_std in (1.0, 0.1):
-        losses = [
-            learn(instance, seed=i, delta=DELTA, noise_std=noise_std, stopping="mix-grid", design="tangent")[1]
-            for i in range(n_runs)
-        ]
-        wrong[noise_std] = int((np.array(losses) > instance.epsilon).sum())
-    assert wrong[1.0] <= error_limit(n_runs) < wrong[0.1], wrong
-
-
-def test_the_limit_has_the_false_alarm_probability_it_states() -> None:
-    """A rule that errs with probability delta exceeds the limit once in a million; no smaller limit does."""
-    for n_runs in (200, 800, N_RUNS):
-        limit = error_limit(n_runs)
-        assert binom.sf(limit, n_runs, DELTA) <= FALSE_ALARM < binom.sf(limit - 1, n_runs, DELTA)
+        options = {"delta": delta, "noise_std": noise_std, "stopping": "mix-grid", "design": "tangent"}
+        wrong[noise_std] = sum(learn(instance, seed=i, **options)[1] > instance.epsilon for i in range(n_runs))
+    assert wrong[1.0] <= error_limit(n_runs, delta) < wrong[0.1], wrong
