@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
-from surepick.simulation.table import columns_by_cell, runs_of
 
 import surepick as sp
 from surepick.core.linalg import Array
@@ -27,7 +26,7 @@ from surepick.simulation.experiment_file import read_experiment
 from surepick.simulation.one_run import Job, prepared, run_once, run_seeds
 from surepick.simulation.problems import Problem
 from surepick.simulation.report_cells import estimated
-from surepick.simulation.store import TABLE
+from surepick.simulation.store import TABLE, read_cells
 
 OUT = Path("out") / "pulls"
 N_JOBS = 2
@@ -88,8 +87,8 @@ def bets() -> None:
         if not table.exists():
             print(f"\n{experiment.title}: no runs yet; `make bench ARGS=pulls` makes them")
             continue
-        columns, cells = columns_by_cell(table), experiment.cells()
-        runs = {c.key: runs_of(c, columns[c.key], experiment.n_runs) for c in cells if c.key in columns}
+        cells = experiment.cells()
+        runs = dict(read_cells(table, ["run", "n_pulls", "lower_bound", "seconds", "correct", "stopped"]))
         pairs = [
             (one, other)
             for one, other in itertools.product(cells, cells)
@@ -104,14 +103,15 @@ def bets() -> None:
             if one.key not in runs or other.key not in runs:
                 continue
             new, old = runs[one.key], runs[other.key]
-            _, mine, others = np.intersect1d(new.index, old.index, return_indices=True)
-            after, before = new.ratio[mine], old.ratio[others]
+            _, mine, others = np.intersect1d(new["run"], old["run"], return_indices=True)
+            after, before = (new["n_pulls"] / new["lower_bound"])[mine], (old["n_pulls"] / old["lower_bound"])[others]
             ratio, se = times(after, before)
             change = f"{100.0 * (ratio - 1.0):+.1f} +-{100.0 * se:.1f}"
-            cpu = float(new.seconds[mine].mean() / old.seconds[others].mean())
+            cpu = float(new["seconds"][mine].mean() / old["seconds"][others].mean())
+            wrong = ", ".join(str(int((of["stopped"] & ~of["correct"]).sum())) for of in (old, new))
             print(
                 f"{label:20s}{len(mine):5d}{cell(before, 2):>15s}{cell(after, 2):>15s}{change:>14s}{cpu:6.2f}"
-                f"{f'{old.n_errors}, {new.n_errors}':>8s}{within(*estimated(after), aim):>13s}"
+                f"{wrong:>8s}{within(*estimated(after), aim):>13s}"
             )
 
 
@@ -340,7 +340,7 @@ def in_parallel(work: Callable[[Any, int], Any], jobs: Sequence[Any], n_runs: in
     batches = dispatch(partial(_batch, work), jobs, [range(n_runs)] * len(jobs), lambda _: None, n_jobs=N_JOBS)
     with closing(batches):
         for done in batches:
-            outcomes[done.batch.number] |= done.result
+            outcomes[done.number] |= done.result
     ordered = ([found[run] for run in range(n_runs)] for found in outcomes)
     return {job: np.array(rows, dtype=float).T for job, rows in zip(jobs, ordered, strict=True)}
 
