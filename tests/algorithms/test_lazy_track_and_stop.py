@@ -56,7 +56,7 @@ def test_many_arms_stay_unpulled() -> None:
 
 
 def test_the_g_optimal_share_falls_unless_told_or_betting() -> None:
-    """Arms that only the G-optimal design asks for get their share of it if told or under betting, else ever less."""
+    """Arms that no design but the G-optimal one asks for get their share if told or under betting."""
     problem = problems.soare(4, angle=1e-3, scale=2.0)
     spare = {}
     cases: dict[str, dict[str, object]] = {

@@ -692,7 +692,8 @@ class Books:
         self.all.add(self.x(arm), reward)
         number = next(iter([*named, *self._asks_of(arm)]), None)
         ask = Ask(arm, None) if number is None else self.asks.pop(number)
-        if number in self.owed:  # the attempt that gave the result is over, so its own ask is the one owed now
+        if number is not None and number in self.owed:
+            # The attempt that gave the result is over, so its own ask is the one owed now.
             others = [] if named else [other for other in self._asks_of(arm) if other not in self.owed]
             place = self.owed.index(number)
             self.owed.remove(number)
@@ -812,4 +813,5 @@ def of_design(learner: Learner) -> tuple[Array, Array]:
     view = learner.task.rows
     rows, weights = view.arms.gather(view.design.support), view.design.weights
     V: Array = rows.T @ (weights[:, None] * rows)
-    return V, np.linalg.solve(V, weights @ rows)
+    level: Array = np.linalg.solve(V, weights @ rows).astype(np.float64)
+    return V, level
