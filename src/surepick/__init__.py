@@ -20,7 +20,7 @@ from surepick.errors import (
 )
 from surepick.learning.history import History
 from surepick.learning.identify import Progress, identify
-from surepick.learning.learner import Decision, Learner, create_learner
+from surepick.learning.learner import Ask, Decision, Learner, create_learner
 from surepick.learning.result import Result
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _LATER = {
 __all__ = [
     "FiniteArms", "MappedArms", "DaskArms", "Sphere", "Ellipsoid", "Hypercube", "TopK",
     "Design", "characteristic_time", "optimal_design", "lower_bound",
-    "identify", "Progress", "Result", "History", "create_learner", "Learner", "Decision", "algorithms", "stopping",
+    "identify", "Progress", "Result", "History", "create_learner", "Learner", "Ask", "Decision", "algorithms", "stopping",
     "SurepickError", "InvalidInput", "ArmsDoNotSpan", "TiedArms", "Skipped", "NotCertified", "NotEnoughData",
     "PullFailed", "NoiseWarning", "problems", "simulate", "Runs", "__version__",
 ]  # fmt: skip

@@ -328,9 +328,9 @@ class Learner:
             self._verdict, self._looked = verdict, None
 
     @property
-    def rule_name(self) -> str:
-        """Name of the stopping rule."""
-        return self._rule.name
+    def rule(self) -> Rule:
+        """The stopping rule."""
+        return self._rule
 
     @property
     def stopped(self) -> bool:

@@ -62,6 +62,7 @@ class Result:
         theta: estimated parameter (d,) in the features given, read-only; None before the pulled arms span the space.
         guarantee: `proved`, `published`, `heuristic` or `none`: what is known about the risk of the rule that decides.
         stopping: name of that rule.
+        noise_law: what that rule assumes of the noise beside `noise_std`, as the end of "the noise ...".
         noise_estimate: standard deviation of the rewards around the fit; NaN while there are too few.
         noise_contradicted: whether the rewards scatter more than `noise_std` allows; then the guarantee is void.
         delta, epsilon, noise_std, algorithm, seed: as they were given.
@@ -86,6 +87,7 @@ class Result:
     theta: Array | None = field(repr=False, default=None)
     guarantee: Guarantee = "none"
     stopping: str
+    noise_law: str
     noise_estimate: float = math.nan
     noise_contradicted: bool = False
     delta: float
@@ -174,8 +176,8 @@ class Result:
                 "noise_std, or with features that describe the rewards better."
             )
         return (
-            "This assumes that the mean reward is linear in the features and that the noise of one measurement has no "
-            f"heavier tails than a normal law of standard deviation {self.noise_std:g}."
+            "This assumes that the mean reward is linear in the features and that the noise of one measurement "
+            f"{self.noise_law} of standard deviation {self.noise_std:g}."
         )
 
     def to_columns(self, of: Literal["arms", "candidates"] = "arms") -> dict[str, Any]:
@@ -310,7 +312,8 @@ def bare_result_of(learner: "Learner") -> Result:
         n_pulls=len(history),
         counts=dict(Counter(arm for arm, _ in history)),
         target=math.log(1.0 / learner.delta),
-        stopping=learner.rule_name,
+        stopping=learner.rule.name,
+        noise_law=learner.rule.noise_law,
         delta=learner.delta,
         epsilon=learner.epsilon,
         noise_std=learner.noise_std,
@@ -394,10 +397,10 @@ def _read_event(event: Sequence[Any]) -> Event:
             return "start", identity
         case ["ask", list(arms)]:
             return "ask", tuple(_read_arm(arm) for arm in arms)
-        case ["tell", arm, reward]:
-            return "tell", _read_arm(arm), float(reward)
-        case ["fail", arm]:
-            return "fail", _read_arm(arm)
+        case ["tell", arm, reward, *ask]:
+            return "tell", _read_arm(arm), float(reward), *map(int, ask)
+        case ["fail", arm, *ask]:
+            return "fail", _read_arm(arm), *map(int, ask)
     raise ValueError(f"{event!r} is no event")
 
 

@@ -49,6 +49,11 @@ class Betting(Rule):
             object.__setattr__(self, "name", f"betting-{self.sizes}")
 
     @property
+    def noise_law(self) -> str:
+        """The cap is paid for by the exact law."""
+        return "follows exactly a normal law" if self.sizes == "capped" else super().noise_law
+
+    @property
     def usual_ratio(self) -> float:
         """Smaller bets go with shorter blocks."""
         return 1.15 if self.sizes == "plain" else 1.08

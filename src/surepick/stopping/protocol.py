@@ -99,6 +99,11 @@ class Rule(ABC):
     """Whether the next interval may be planned before the results of this one are in."""
 
     @property
+    def noise_law(self) -> str:
+        """What it assumes of the noise beside its scale, as the end of a sentence "the noise ..."."""
+        return "has no heavier tails than a normal law"
+
+    @property
     def usual_ratio(self) -> float:
         """By how much the pulls grow from one interval to the next, unless a schedule is given."""
         return 1.15
