@@ -50,9 +50,9 @@ _LATER = {
 __all__ = [
     "FiniteArms", "MappedArms", "DaskArms", "Sphere", "Ellipsoid", "Hypercube", "TopK",
     "Design", "characteristic_time", "optimal_design", "lower_bound",
-    "identify", "Progress", "Result", "History", "create_learner", "Learner", "Ask", "Decision", "algorithms", "stopping",
-    "SurepickError", "InvalidInput", "ArmsDoNotSpan", "TiedArms", "Skipped", "NotCertified", "NotEnoughData",
-    "PullFailed", "NoiseWarning", "problems", "simulate", "Runs", "__version__",
+    "identify", "Progress", "Result", "History", "create_learner", "Learner", "Ask", "Decision",
+    "algorithms", "stopping", "SurepickError", "InvalidInput", "ArmsDoNotSpan", "TiedArms", "Skipped",
+    "NotCertified", "NotEnoughData", "PullFailed", "NoiseWarning", "problems", "simulate", "Runs", "__version__",
 ]  # fmt: skip
 
 
