@@ -8,6 +8,7 @@ import os
 import pty
 import select
 import shlex
+import signal
 import struct
 import subprocess
 import sys
@@ -82,6 +83,8 @@ def in_terminal(folder: Path, *arguments: str, keys: bytes = b"", after: str = "
         if not sent and after in shown:
             os.write(terminal, keys)
             sent = True
+    else:
+        os.kill(child, signal.SIGKILL)  # nobody reads any more, and it would wait for ever
     _, status = os.waitpid(child, 0)
     return shown, os.waitstatus_to_exitcode(status)
 
