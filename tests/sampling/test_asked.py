@@ -18,7 +18,9 @@ def situation(told: list[int], pending: Mapping[int, int]) -> Situation:
     for arm in told:
         estimate.update(ARMS.X[arm], 1.0, arm)
     theta = estimate.theta if estimate.has_theta else None
-    return Situation(n_pulls=len(told), theta=theta, leader=None, alive=None, estimate=estimate, pending=pending)
+    n_asked = len(told) + sum(pending.values())
+    known: dict[str, Any] = {"n_pulls": len(told), "n_asked": n_asked, "theta": theta, "estimate": estimate}
+    return Situation(leader=None, alive=None, pending=pending, **known)
 
 
 @pytest.mark.parametrize("pending", [{}, {1: 2, 5: 1}])

@@ -237,14 +237,16 @@ class Learner:
         if theta is not None and self.candidates.is_listed:  # a fixed design asks nobody who leads
             leader = self._state.leader(estimate)
             alive = self._state.alive(leader)
+        outstanding = self._ledger.outstanding
         length = self._sampler.open(
             Situation(
                 n_pulls=estimate.n_pulls,
+                n_asked=estimate.n_pulls + outstanding.total(),
                 theta=theta,
                 leader=leader,
                 alive=None if alive is None else alive.copy(),  # a plan must not see what is refuted later
                 estimate=estimate,
-                pending=self._ledger.outstanding,
+                pending=outstanding,
             )
         )
         self._ledger.open(length)

@@ -21,6 +21,8 @@ class Situation:
 
     n_pulls: int
     """Results so far."""
+    n_asked: int
+    """The same, and those still to come."""
     theta: Array | None
     """Estimate in whitened coordinates; None before the pulled arms span."""
     leader: int | None
@@ -30,11 +32,6 @@ class Situation:
     """All results so far, in whitened coordinates; to be read in `open` alone, never changed: it goes on growing."""
     pending: Mapping[int, int]
     """Asks per arm that are not told: pending, or failed and to be made again."""
-
-    @property
-    def n_asked(self) -> int:
-        """Results so far and those still to come."""
-        return self.n_pulls + sum(self.pending.values())
 
 
 class Sampler(Protocol):
