@@ -295,20 +295,20 @@ def test_a_history_of_other_arms_is_refused() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("stopping", ["betting", "evidence"])
 def test_history_does_not_spoil_the_guarantee(stopping: str) -> None:
-    """60 runs on a hard instance with up to 30 earlier random pulls: wrong answers stay within the binomial limit.
+    """30 runs on a hard instance with up to 30 earlier random pulls: wrong answers stay within the binomial limit.
 
     At delta = 0.2 the test fails with probability below 1e-6 if the guarantee holds.
     """
     rows = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.7]])
     theta = np.array([1.0, 0.85])  # means 1, 0.85 and 1.195: a gap of 0.2 at noise 0.5
     n_wrong = 0
-    for run in range(60):
+    for run in range(30):
         lab = Lab(seed=run, rows=rows, theta=theta)
         earlier = [(int(arm), lab(int(arm))) for arm in lab.rng.integers(3, size=run % 31)]
         result = identify(rows, lab, delta=0.2, noise_std=0.5, history=earlier, stopping=stopping)
         assert result.stopped
         n_wrong += result.best != 2
-    assert n_wrong <= stats.binom.ppf(1 - 1e-6, 60, 0.2)
+    assert n_wrong <= stats.binom.ppf(1 - 1e-6, 30, 0.2)
 
 
 @pytest.mark.parametrize("max_pulls", [0, 1, 5, 40])

@@ -244,13 +244,13 @@ def test_rewards_that_are_not_linear_are_noticed() -> None:
 
 @pytest.mark.statistical
 def test_noise_as_given_raises_no_alarm() -> None:
-    """60 runs with the right `noise_std`, normal or two-valued noise: no warning.
+    """24 runs with the right `noise_std`, normal or two-valued noise: no warning.
 
     A warning fails the test; if the check is what it claims to be, that happens with probability below 1e-4.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoiseWarning)
-        for run in range(30):
+        for run in range(12):
             assert not identify(X, Lab(seed=run), noise_std=0.5).noise_contradicted
             coin = Lab(seed=run, noise_std=0.0)
             result = identify(X, lambda arm, lab=coin: lab(arm) + float(lab.rng.choice([-0.5, 0.5])), noise_std=0.5)  # type: ignore[misc]
