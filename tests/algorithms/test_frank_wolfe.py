@@ -51,7 +51,7 @@ def test_the_growing_game_solves_the_whole_one(seed: int) -> None:
     assert (payoffs[:, support] @ z).min() == pytest.approx(value_of(payoffs), rel=1e-5)
 
 
-@pytest.mark.parametrize("n_pulls", [31, 58])
+@pytest.mark.parametrize("n_pulls", [28, 31, 58])
 def test_a_step_is_the_printed_one(n_pulls: int) -> None:
     """One step against the definitions: J from f and r_t, gradients by finite differences, the program over all."""
     problem = problems.sphere(3, 12, seed=4)

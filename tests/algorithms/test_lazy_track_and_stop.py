@@ -1,16 +1,21 @@
 """Lazy Track-and-Stop: the paper's settings, the defaults, and what must not depend on how large the table is."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from examples import tiny
-from surepick.algorithms import lazy_track_and_stop
+from surepick.algorithms import LazyTrackAndStop, lazy_track_and_stop
 from surepick.algorithms.lazy_track_and_stop import _renumbered
 from surepick.core.design.solve import separating_design
 from surepick.learning.learner import Learner, create_learner
+from surepick.sampling.schedules import Doubling, Geometric
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
+from surepick.stopping import Betting
 from tests.algorithms.lab import run
+from tests.tasks import task_of
 
 
 def ended(problem: Problem, *, seed: int, most: int = 20_000, **options: object) -> Learner:
@@ -71,6 +76,20 @@ def test_the_g_optimal_share_falls_unless_told_or_betting() -> None:
     assert 300 < spare["told"] < 600
     assert 150 < spare["betting"] < 300  # a twentieth
     assert 100 < spare["falling"] < 0.65 * spare["told"]
+
+
+@pytest.mark.parametrize(
+    ("stopping", "ratio", "share"),
+    [("betting", 1.08, 0.05), (Betting(sizes="plain"), 1.15, 0.1), ("evidence", 1.15, 0.1)],
+    ids=["betting", "plain", "evidence"],
+)
+def test_the_usual_settings(stopping: Any, ratio: float, share: float) -> None:
+    """The rule says how intervals grow and how much is G-optimal; the floor is 0.3 of the paper's."""
+    settings = {"practical": (Geometric(ratio), share, 0.3), "paper": (Doubling(), 0.0, 1.0)}
+    for variant, expected in settings.items():
+        algorithm = LazyTrackAndStop(stopping=stopping, variant=variant)  # type: ignore[arg-type]
+        sampler: Any = algorithm.compose(task_of(np.eye(4)))[0]
+        assert (sampler._schedule, sampler._g_mix, round(sampler._forced._floor.value(4), 9)) == expected
 
 
 def test_every_variant_of_sampling_finds_the_best_arm() -> None:

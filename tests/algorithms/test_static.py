@@ -147,11 +147,12 @@ def test_the_pulls_approach_the_optimal_value(name: str, variant: str, slack: fl
 def test_large_sets_are_tracked_and_not_tabulated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the limit the paper variant follows the certified design, which has the same value."""
     problem = problems.sphere(3, 15, seed=2)
-    for name in ("g-static", "xy-static"):
-        plain = learner_for(problem, name, delta=1e-300)
-        monkeypatch.setattr(static, "LARGEST_TABLE", 10)
-        tracked = learner_for(problem, name, variant="paper", delta=1e-300)
-        assert asked(tracked, [100]) == asked(plain, [100])
+    for name, n_pairs in (("g-static", 15**2), ("xy-static", 15 * 105)):
+        plain, pulls = learner_for(problem, name, delta=1e-300), []
+        for limit in (n_pairs, n_pairs - 1):
+            monkeypatch.setattr(static, "LARGEST_TABLE", limit)
+            pulls.append(asked(learner_for(problem, name, variant="paper", delta=1e-300), [100]))
+        assert pulls[0] != pulls[1] == asked(plain, [100])
 
 
 def test_the_papers_threshold() -> None:

@@ -481,3 +481,4 @@ def test_problems_whose_rewards_cannot_be_squared_are_refused(size: float) -> No
         with pytest.raises(InvalidInput, match="rewards theta'x must be between"):
             make()
     assert problems.soare(3, scale=0.0).min_gap == 0.0
+    assert problems.unit_basis([1e-120, 0.0]).min_gap == 1e-120  # the least that is allowed
