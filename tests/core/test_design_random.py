@@ -10,7 +10,7 @@ import surepick as sp
 from surepick.arms.finite import FiniteArms
 from tests.families import FAMILIES, Array, spanning
 
-PER_FAMILY = 40  # 10 families: 400 instances
+PER_FAMILY = 30  # 10 families: 300 instances
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -29,7 +29,7 @@ from surepick.core.design.solve import separating_design
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
 from surepick.sampling.protocol import Sampler, Situation
-from surepick.sampling.schedules import Schedule, schedule_for
+from surepick.sampling.schedules import Geometric, Schedule, schedule_for
 from surepick.sampling.tracking import (
     EigenvalueFloor,
     ExplorationSet,
@@ -51,8 +51,9 @@ LAZY = 1.15
 # In LARGE tables of arms the first one waits for FIRST_DESIGN pulls per feature, since what fewer results say about a
 # leader among so many arms is mostly noise (until then the G-optimal design measures all directions); while the leader
 # stays, it serves until the pulls have grown by the factor LAZIER; and its proved gap may be LARGE_TOL: most passes go
-# into the proof, while the weights themselves are within a few percent of optimal long before.
-FIRST_DESIGN, LAZIER, LARGE_TOL = 20, 1.3, 0.25
+# into the proof, while the weights themselves are within a few percent of optimal long before. Intervals grow by
+# LARGE_RATIO: each ends with a pass over all candidates not rejected.
+FIRST_DESIGN, LAZIER, LARGE_TOL, LARGE_RATIO = 20, 1.3, 0.25, 1.15
 
 # A tenth of the G-optimal design for ever would cost a ninth of the pulls in the end; and rules with a determinant in
 # their threshold pay for every direction that is measured well: two thirds more pulls with ten features.
@@ -111,10 +112,15 @@ class LazyTrackAndStop(Options):
             regularizer=self.regularizer,
             elimination=False if is_paper and self.elimination is None else self.elimination,
         )
+        schedule = self.schedule
+        if schedule is None and is_paper:
+            schedule = "doubling"
+        elif schedule is None and arms.n_arms * arms.dim > LARGE:
+            schedule = Geometric(LARGE_RATIO)
         sampler = LazySampler(
             task=task,
             tracker=Tracker(self.tracking),
-            schedule=schedule_for(rule, "doubling" if is_paper and self.schedule is None else self.schedule),
+            schedule=schedule_for(rule, schedule),
             forced=ForcedExploration(
                 arms.arms if is_paper else arms,
                 chosen,

@@ -87,7 +87,7 @@ class Result:
     theta: Array | None = field(repr=False, default=None)
     guarantee: Guarantee = "none"
     stopping: str
-    noise_law: str
+    noise_law: str = "has no heavier tails than a normal law"
     noise_estimate: float = math.nan
     noise_contradicted: bool = False
     delta: float
