@@ -12,7 +12,7 @@ from surepick.simulation.report_cells import Summary, summarize
 from surepick.simulation.store import TABLE, read_cells
 
 Record = dict[str, Any]
-NOTE = 'bars: two standard errors either way (published: from "Std"); published with other stopping constants'
+NOTE = 'bars: two standard errors either way (published: from "Std");\npublished with other stopping constants'
 
 
 class Column(NamedTuple):
