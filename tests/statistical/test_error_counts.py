@@ -122,7 +122,7 @@ def test_the_gate_sees_blocks_settled_out_of_order() -> None:
     assert blocks.has_lied.sum() > error_limit()
 
 
-@pytest.mark.parametrize("n_arms", [3, 6, 12])
+@pytest.mark.parametrize("n_arms", [3, 12])
 def test_seats_keep_delta_and_the_gate_sees_a_missing_minimum(n_arms: int) -> None:
     """All arms but one lose exactly epsilon, and the richest of them is always promoted."""
     instance = Instance.basis([0.0] + [-0.1] * (n_arms - 1))

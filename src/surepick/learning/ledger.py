@@ -8,7 +8,7 @@ Asks made while no interval could open, and unsolicited results, belong to none.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import final
 
@@ -44,14 +44,17 @@ class _Ask:
     arm: int
     interval: Interval | None
     place: int = 0
+    has_failed: bool = False
 
-    @property
-    def priority(self) -> tuple[bool, int]:
-        """Which of several asks of an arm a result answers: the oldest of an interval, failed or not.
 
-        Else giving asks up would decide, after a look at a result, whether the result gets bets.
-        """
-        return self.interval is None, self.number
+def _first(asks: Iterable[_Ask]) -> _Ask | None:
+    """Return the oldest ask of an interval, else the oldest, None if there is none; asks come in order."""
+    left = None
+    for ask in asks:
+        if ask.interval is not None:
+            return ask
+        left = left or ask
+    return left
 
 
 @final
@@ -110,6 +113,7 @@ class Ledger:
         newest = self._newest
         if self._failed and (newest is None or not newest.left):
             ask = self._failed.popleft()
+            ask.has_failed = False
             return ask.number, ask.arm
         arm = draw()
         ask = _Ask(self.n_asked, arm, None)
@@ -129,8 +133,9 @@ class Ledger:
             number: of the ask, if it was named.
         """
         if number is None:
-            asks = self._of_arm.get(arm)
-            return min(asks, key=lambda ask: ask.priority).number if asks else None
+            # Failed or not: else giving asks up would decide, after a look at a result, whether the result gets bets.
+            oldest = _first(self._of_arm.get(arm, ()))
+            return None if oldest is None else oldest.number
         ask = self._asks.get(number)
         if ask is None:
             has_been = "has its result already" if 0 <= number < self.n_asked else "was never made"
@@ -153,12 +158,13 @@ class Ledger:
         asks.remove(ask)
         if not asks:
             del self._of_arm[ask.arm]
-        if ask in self._failed:
+        if ask.has_failed:
             place = self._failed.index(ask)
             del self._failed[place]
-            going_on = [] if is_named else [other for other in asks if other not in self._failed]
-            if going_on:
-                self._failed.insert(place, min(going_on, key=lambda other: other.priority))
+            going_on = None if is_named else _first(other for other in asks if not other.has_failed)
+            if going_on is not None:
+                going_on.has_failed = True
+                self._failed.insert(place, going_on)
         if ask.interval is None:
             return False
         ask.interval.rewards[ask.place] = reward
@@ -175,7 +181,10 @@ class Ledger:
         Returns:
             Whether there was such an ask.
         """
-        asks = [ask for ask in self._of_arm.get(arm, ()) if ask not in self._failed and number in (None, ask.number)]
-        if asks:
-            self._failed.append(min(asks, key=lambda ask: ask.priority))
-        return bool(asks)
+        asks = self._of_arm.get(arm, ())
+        given_up = _first(ask for ask in asks if not ask.has_failed and number in (None, ask.number))
+        if given_up is None:
+            return False
+        given_up.has_failed = True
+        self._failed.append(given_up)
+        return True
