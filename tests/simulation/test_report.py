@@ -13,7 +13,9 @@ from surepick.simulation.experiment import Published
 from surepick.simulation.experiment_file import parse_experiment
 from surepick.simulation.report import Table, part_of, write_report
 from surepick.simulation.report_cells import LEVELS, Estimated, Summary, compare, read_section, summarize, z_score
+from surepick.simulation.sweep import sweep
 from tests.simulation.report_folders import PAPER, label_text, write_folder
+from tests.simulation.tiny import tiny
 
 RUNS = {
     ("Lazy TS", 0): [380, 400, 420, 440],
@@ -332,6 +334,15 @@ def test_several_risks_and_schedules(tmp_path: Path) -> None:
     paths = write_report([write_folder(tmp_path / "runs", text, runs)], tmp_path / "out")
     assert [path.stem for path in paths[2::2]] == ["paper-risk", "paper-schedule", "paper-distributions", "paper-paths"]
     assert "| Lazy TS | delta 0.001 | 2 |" in paths[0].read_text("utf-8")
+
+
+def test_an_algorithm_may_go_without_bounds(tmp_path: Path) -> None:
+    """Then it has no ratio, and those that have one are compared."""
+    label = 'label = "evidence"'
+    experiment = tiny(("max_pulls = 8", "max_pulls = 8\nbounds = true"), (label, f"{label}\nbounds = false"))
+    sweep(experiment, tmp_path / "runs", n_runs=2)
+    text = write_report([tmp_path / "runs"], tmp_path / "out")[0].read_text("utf-8")
+    assert "### Mean pulls / lower bound" in text
 
 
 def test_many_cells_get_no_boxes_and_fold(tmp_path: Path) -> None:

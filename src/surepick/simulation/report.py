@@ -169,7 +169,8 @@ def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
     def entry(summary: Summary) -> Entry:
         mean, *details = _quantity(summary, quantity).split(" ±")
         is_best, low = id(summary) in best, least.get(section.place(summary), 0.0)
-        shade = min(1.0, math.log10(size[id(summary)] / low)) if low and summary.n_runs else 0.0
+        # Some cells have runs and no bound: an experiment may ask for one per instance alone.
+        shade = min(1.0, math.log10(size[id(summary)] / low)) if low and id(summary) in size else 0.0
         lines = [f"±{se}" for se in details] + ["wrong too often"] * summary.errs_too_often
         return Entry("★\u00a0" * is_best + mean, tuple(lines), "best" * is_best, round(shade, 2))
 
