@@ -384,11 +384,11 @@ def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
         MappedArms(written(tmp_path, np.eye(3)), chunk_rows=0)
 
 
-def test_a_million_arms_take_little_memory(tmp_path: Path) -> None:
-    """10^6 arms, d = 20, in a file of 160 MB; its pages are not counted, a copy of them would be."""
+def test_many_arms_in_a_file_take_little_memory(tmp_path: Path) -> None:
+    """400,000 arms, d = 20, in a file of 64 MB; its pages are not counted, a copy of them would be."""
     path = tmp_path / "arms.npy"
-    benchmark.write_planted(path, 10**6)
+    benchmark.write_planted(path, 400_000)
     found = benchmark.measured_alone(path)
     print({name: round(value, 3) for name, value in found.items()})  # noqa: T201 - the time, for who asks with -rP
     assert found["best"] == 0
-    assert found["peak_mb"] < 240
+    assert found["peak_mb"] < 130

@@ -254,13 +254,14 @@ def test_a_problem_keeps_the_bits_of_its_arrays() -> None:
     assert np.signbit(problem.theta[1])
 
 
-def test_spheres_of_a_given_difficulty() -> None:
+def test_spheres_of_a_given_difficulty(monkeypatch: pytest.MonkeyPatch) -> None:
     """The characteristic time lies between the two; without them the first draw is taken."""
     values = [
         characteristic_time(FiniteArms(problem.X), problem.theta).value
         for problem in (problems.sphere(5, 50, seed=seed, times=(30.0, 400.0)) for seed in range(1))
     ]
     assert all(30.0 < value < 400.0 for value in values)
+    monkeypatch.setattr(problems, "N_DRAWS", 20)
     for times in ((2.0, 1.0), (0.0, 1e-9), 5.0, ("a", 1.0)):
         with pytest.raises(InvalidInput, match="`times`"):
             problems.sphere(2, 3, times=times)  # type: ignore[arg-type]

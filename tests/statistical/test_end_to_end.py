@@ -53,7 +53,7 @@ def answers(
     epsilon: float = 0.0,
     **options: Any,
 ) -> tuple[int, int]:
-    """Count wrong and all answers of runs whose noise is `loud` times what the learner is told."""
+    """Count wrong and all answers of runs whose noise is `loud` times what the learner is told; enough is enough."""
     n_wrong = n_stopped = 0
     for run in range(N_RUNS):
         rng, drawn = np.random.default_rng([81, run]), problem if isinstance(problem, Problem) else problem(run)
@@ -66,6 +66,8 @@ def answers(
                 learner.tell(arm, float(means[arm] + loud * noise_std * rng.standard_normal()))
         n_stopped += learner.stopped
         n_wrong += learner.stopped and bool(means[learner.decision.best] < means.max() - epsilon)
+        if n_wrong > LIMIT:
+            break
     return n_wrong, n_stopped
 
 

@@ -122,14 +122,14 @@ def test_the_gate_sees_blocks_settled_out_of_order() -> None:
     assert blocks.has_lied.sum() > error_limit()
 
 
-@pytest.mark.parametrize("n_arms", [3, 12])
+@pytest.mark.parametrize("n_arms", [3, 8])
 def test_seats_keep_delta_and_the_gate_sees_a_missing_minimum(n_arms: int) -> None:
     """All arms but one lose exactly epsilon, and the richest of them is always promoted."""
     instance = Instance.basis([0.0] + [-0.1] * (n_arms - 1))
     counts = {}
-    for flaw in (None, "no minimum") if n_arms == 12 else (None,):
+    for flaw in (None, "no minimum") if n_arms == 8 else (None,):
         blocks = Blocks(instance, "spite", seed=17, epsilon=0.1, rivals=[0], flaw=flaw)
-        blocks.run(n_blocks=30)
+        blocks.run(n_blocks=40)
         counts[flaw] = int(blocks.has_lied.sum())
     assert 0 < counts.pop(None) <= error_limit()
     assert all(n > error_limit() for n in counts.values())

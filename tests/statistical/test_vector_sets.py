@@ -329,7 +329,7 @@ def test_pulls_of_learners_on_the_sphere() -> None:
 
 def test_the_tangent_design_keeps_delta_and_the_gate_sees_noise_that_is_understated() -> None:
     """Arms that follow the estimate: learners pass, and do not if they believe the noise a tenth of what it is."""
-    instance, n_runs, delta = Instance(Sphere(2), np.array([0.5, 0.0]), 0.2), 60, 0.1
+    instance, n_runs, delta = Instance(Sphere(2), np.array([0.5, 0.0]), 0.2), 30, 0.1
     wrong = {}
     for noise_std in (1.0, 0.1):
         options = {"delta": delta, "noise_std": noise_std, "stopping": "mix-grid", "design": "tangent"}

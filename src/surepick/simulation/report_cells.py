@@ -147,7 +147,8 @@ def summarize(cell: Cell, columns: Mapping[str, Any] | None, published: Sequence
     values = {name: np.asarray(columns[name], dtype=np.float64) for name in MEASURED}
     bound = np.asarray(columns["lower_bound"], dtype=np.float64)
     if np.isfinite(bound).all():
-        values |= {"lower_bound": bound, "ratio": values["n_pulls"] / bound}
+        with np.errstate(divide="ignore"):  # a risk of one half needs no pulls
+            values |= {"lower_bound": bound, "ratio": values["n_pulls"] / bound}
     quantities = {name: estimated(array) for name, array in values.items()}
     n_unfinished, n_errors = int((~columns["stopped"]).sum()), int((columns["stopped"] & ~columns["correct"]).sum())
     ours = [compare(figure, cell, quantities[figure.quantity], n_unfinished=n_unfinished) for figure in figures]
