@@ -42,7 +42,8 @@ def plot_lines(lines: Sequence[Line], title: str, note: str, folder: Path, name:
         )
     axes.set_yscale("log")
     # Not down to the ends of the bars: with few runs they would stretch the axis to nothing.
-    axes.set_ylim(0.6 * min(mean for line in lines for _, mean, _ in line.points if mean > 0.0), 1.2 * axes.get_ylim()[1])
+    lowest = min(mean for line in lines for _, mean, _ in line.points if mean > 0.0)
+    axes.set_ylim(0.6 * lowest, 1.2 * axes.get_ylim()[1])
     axes.set_xticks(sorted({place for line in lines for place, _, _ in line.points}))
     axes.set(xlabel=f"number of arms K\n{note}", ylabel="mean number of pulls (log scale)")
     axes.set_title(title, loc="left", color=INK)
