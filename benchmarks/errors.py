@@ -77,6 +77,7 @@ def sessions(name: str, run: int, *, is_quitting: bool, n_sessions: int, n_pulls
             seed=run,
             max_pulls=n_pulls,
             history=history,
+            noise_std=1.0,
         )
         history = result.history
         if result.stopped:
@@ -121,6 +122,7 @@ def steered(selection: str, run: int, *, is_steering: bool) -> sp.Learner:
         schedule="periodic:12",
         delta=0.1,
         seed=run,
+        noise_std=1.0,
     )
 
     def tell(arm: int) -> float:

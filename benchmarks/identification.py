@@ -36,7 +36,7 @@ def _identified(problem: Problem, seed: int, **options: object) -> int:
 def _identified_plainly(problem: Problem, seed: int) -> int:
     rng, means = np.random.default_rng([6, seed]), problem.X @ problem.theta
     _, counts, _ = tiny.identify(  # type: ignore[no-untyped-call]
-        problem.X, lambda arm: means[arm] + rng.standard_normal(), 0.05, rng=np.random.default_rng(seed)
+        problem.X, lambda arm: means[arm] + rng.standard_normal(), 0.05, rng=np.random.default_rng(seed), noise_std=1.0
     )
     return int(counts.sum())
 
@@ -80,7 +80,7 @@ def speed() -> None:
         rng = np.random.default_rng(7)
         problem = _planted(n_arms, rng)
         means, built, clock = problem.X @ problem.theta, time.process_time(), time.perf_counter()
-        learner = sp.create_learner("lazy-track-and-stop", problem.X)
+        learner = sp.create_learner("lazy-track-and-stop", problem.X, noise_std=1.0)
         built = time.process_time() - built
         per_pull: list[float] = []
         per_interval: list[float] = []

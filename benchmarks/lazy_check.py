@@ -56,7 +56,7 @@ def run(rule: Evidence | GLR, arms: WhitenedArms, theta: Array, *, epsilon: floa
     pulls = rng.integers(arms.n_arms, size=N_ROUNDS)
     rows = arms.gather(pulls)
     rewards = (rows @ arms.theta_from_user(theta) + rng.standard_normal(N_ROUNDS)).tolist()
-    state = rule.start(Task(arms=arms, candidates=arms, delta=0.05, noise_std=1.0, epsilon=epsilon, seed=0))
+    state = rule.start(Task(arms=arms, candidates=arms, delta=0.05, given_noise_std=1.0, epsilon=epsilon, seed=0))
     assert isinstance(state, ScanState)
     estimate = LeastSquares(arms.dim, state.regularizers)
     decisions = np.zeros(N_ROUNDS, dtype=np.bool_)

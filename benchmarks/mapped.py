@@ -98,7 +98,9 @@ def measure(path: Path) -> dict[str, float]:
             return chunks()
 
         setattr(arms, "chunks", counted)  # noqa: B010 - of this instance alone
-        result = sp.identify(arms, lambda arm: float(arms.gather([arm])[0] @ theta + rng.standard_normal()))
+        result = sp.identify(
+            arms, lambda arm: float(arms.gather([arm])[0] @ theta + rng.standard_normal()), noise_std=1.0
+        )
         seconds = time.perf_counter() - start
     return {
         "n_arms": arms.n_arms,

@@ -175,7 +175,7 @@ def worked(lab: Lab, run: int) -> tuple[int, float, bool]:
     place = [*INSTANCES].index(lab.instance), [*SERVICES].index(lab.service), lab.n_workers
     noise, delays = np.random.default_rng(seeds.noise), np.random.default_rng([SEED, run, *place])
     means = problem.X @ problem.theta
-    learner = sp.create_learner("lazy-track-and-stop", problem.X, delta=DELTA, seed=seeds.learner)
+    learner = sp.create_learner("lazy-track-and-stop", problem.X, delta=DELTA, seed=seeds.learner, noise_std=1.0)
     clock, n_idle = 0.0, lab.n_workers
     running: list[tuple[float, int, int, bool]] = []
     while not learner.stopped:

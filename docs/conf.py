@@ -10,7 +10,7 @@ from docutils import nodes
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the package of this folder, whatever is installed
 
-from docs.parts import mathml, module_table, picture  # noqa: E402
+from docs.parts import mathml, misfit_picture, module_table, picture  # noqa: E402
 from surepick._version import __version__  # noqa: E402
 
 project = "surepick"
@@ -20,7 +20,7 @@ version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath", "deflist", "substitution"]
-myst_substitutions = {"modules": module_table(), "picture": picture()}
+myst_substitutions = {"modules": module_table(), "picture": picture(), "misfit_picture": misfit_picture()}
 myst_heading_anchors = 3
 nitpicky = True
 # Annotations name types of NumPy and of our own that have no page.

@@ -1,8 +1,12 @@
-"""Parts of the documentation that are made when it is built: formulas, the list of modules, the picture of the loop."""
+"""Parts of the documentation that are made when it is built: formulas, the list of modules, pictures."""
 
 import ast
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from surepick.learning.result import Result
 
 PACKAGE = Path(__file__).parents[1] / "src" / "surepick"
 
@@ -98,3 +102,56 @@ def picture() -> str:
 <text x="30" y="135" class="small" transform="rotate(-90 30 135)">evidence</text>
 </svg>
 </div>"""
+
+
+def misfit_picture() -> str:
+    """Measured against fitted means of sixteen settings, with and without an interaction that no feature says."""
+    import itertools  # noqa: PLC0415
+    import warnings  # noqa: PLC0415
+
+    import numpy as np  # noqa: PLC0415
+
+    import surepick as sp  # noqa: PLC0415
+
+    signs = np.array(list(itertools.product([-1.0, 1.0], repeat=4)))
+    settings = np.column_stack([np.ones(16), signs])
+    drawn = []
+    for clash in (0.35, 0.0):
+        rng = np.random.default_rng(1)
+        means = settings @ [0.0, 0.5, 0.4, 0.3, 0.15] - clash * signs[:, 2] * signs[:, 3]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sp.ModelWarning)
+            result = sp.identify(settings, lambda row, m=means, r=rng: m[row] + r.standard_normal(), audit="auto")  # type: ignore[misc]
+        drawn.append(_scatter(result, "with the clash" if clash else "without it"))
+    return '<div class="loop">\n' + "\n".join(drawn) + "\n</div>"
+
+
+def _scatter(result: "Result", title: str) -> str:
+    rewards: dict[int, list[float]] = {}
+    for arm, reward in result.history:
+        rewards.setdefault(arm, []).append(reward)
+    low, span = -2.2, 4.4
+
+    def place(fit: float, mean: float) -> tuple[float, float]:
+        return 40 + 300 * (fit - low) / span, 210 - 180 * (mean - low) / span
+
+    marks = []
+    for arm, values in sorted(rewards.items()):
+        fit, mean = float(result.arms.estimate[arm]), sum(values) / len(values)
+        bar = 2.0 * result.noise_std / len(values) ** 0.5
+        (x, y), (_, bottom), (_, top) = place(fit, mean), place(fit, mean - bar), place(fit, mean + bar)
+        kind = "misfit" if abs(mean - fit) > bar else "fits"
+        marks.append(f'<path d="M {x:.1f} {bottom:.1f} L {x:.1f} {top:.1f}" class="axis"/>')
+        marks.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" class="{kind}"/>')
+    (x1, y1), (x2, y2) = place(low, low), place(low + span, low + span)
+    verdict = "alarm: the answer is withdrawn" if result.guarantee == "withdrawn" else "no alarm: the model stands"
+    inside = "\n".join(marks)
+    label = f"Measured means against fitted ones, {title}: {verdict}"
+    return f"""<svg viewBox="0 0 360 240" role="img" aria-label="{label}">
+<path d="M 40 30 L 40 210 L 340 210" class="axis"/>
+<path d="M {x1:.1f} {y1:.1f} L {x2:.1f} {y2:.1f}" class="goal"/>
+{inside}
+<text x="44" y="20" class="small left">{title}; {verdict}</text>
+<text x="190" y="230" class="small">fitted mean</text>
+<text x="30" y="135" class="small" transform="rotate(-90 30 135)">measured mean</text>
+</svg>"""

@@ -65,6 +65,7 @@ def main() -> sp.Result:
     result = sp.identify(
         options,
         lambda row: float(options[row] @ effects + rng.standard_normal()),
+        noise_std=1.0,
         algorithm=sp.algorithms.Rage(stopping=Precision(half_width=0.5)),
     )
     print(result.explain())

@@ -26,7 +26,7 @@ def task_of(
     arms: Any,
     *,
     delta: float = 0.05,
-    noise_std: float = 1.0,
+    noise_std: float | None = 1.0,
     epsilon: float = 0.0,
     candidates: Any = None,
     seed: int = 0,
@@ -35,7 +35,7 @@ def task_of(
     is_view = isinstance(arms, WhitenedArms | NumberedVectors)
     view: Any = arms if is_view else NumberedVectors(arms, seed) if isinstance(arms, VectorSet) else view_of(arms)
     rivals = view if candidates is None else view.view_of(FiniteArms.rows_only(candidates))
-    return Task(arms=view, candidates=rivals, delta=delta, noise_std=noise_std, epsilon=epsilon, seed=seed)
+    return Task(arms=view, candidates=rivals, delta=delta, given_noise_std=noise_std, epsilon=epsilon, seed=seed)
 
 
 def begun(rule: Rule, task: Task) -> tuple[Any, LeastSquares]:

@@ -10,6 +10,7 @@ from surepick.core.design import Design, characteristic_time, lower_bound, optim
 from surepick.errors import (
     ArmsDoNotSpan,
     InvalidInput,
+    ModelWarning,
     NoiseWarning,
     NotCertified,
     NotEnoughData,
@@ -52,7 +53,8 @@ __all__ = [
     "Design", "characteristic_time", "optimal_design", "lower_bound",
     "identify", "Progress", "Result", "History", "create_learner", "Learner", "Ask", "Decision",
     "algorithms", "stopping", "SurepickError", "InvalidInput", "ArmsDoNotSpan", "TiedArms", "Skipped",
-    "NotCertified", "NotEnoughData", "PullFailed", "NoiseWarning", "problems", "simulate", "Runs", "__version__",
+    "NotCertified", "NotEnoughData", "PullFailed", "NoiseWarning", "ModelWarning",
+    "problems", "simulate", "Runs", "__version__",
 ]  # fmt: skip
 
 

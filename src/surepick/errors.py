@@ -55,3 +55,7 @@ class PullFailed(SurepickError):
 
 class NoiseWarning(UserWarning):
     """The rewards scatter more than `noise_std` allows, so a guarantee that rests on it does not hold."""
+
+
+class ModelWarning(UserWarning):
+    """The rewards contradict "the mean is linear in the features", so no answer that rests on it can be defended."""

@@ -41,7 +41,7 @@ def learner_on(name: str, problem: Problem, **options: Any) -> Learner:
     settings = needs(name, problem, **options)
     settings.setdefault("noise_std", problem.noise_std)
     settings.setdefault("candidates", problem.candidates)
-    return create_learner(name, problem.X, **settings)
+    return create_learner(name, problem.X, **{"noise_std": 1.0} | settings)
 
 
 def easy_for(name: str) -> Problem:
@@ -220,7 +220,7 @@ def test_bad_options_are_refused_with_a_way_out(name: str) -> None:
     with pytest.raises(InvalidInput, match="stopping"):
         learner_on(name, problem, stopping="gut feeling")
     with pytest.raises(ArmsDoNotSpan):
-        create_learner(name, [[1.0, 0.0], [2.0, 0.0]], **knowledge(name, problem))
+        create_learner(name, [[1.0, 0.0], [2.0, 0.0]], **{"noise_std": 1.0} | knowledge(name, problem))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -245,7 +245,9 @@ def test_max_pulls_ends_a_run_without_an_answer(name: str) -> None:
     problem = problems.unit_basis([0.01, 0.0, 0.0])
     means, rng = problem.X @ problem.theta, np.random.default_rng(15)
     pull: Callable[[int], float] = lambda arm: float(means[arm] + rng.standard_normal())  # noqa: E731
-    result = sp.identify(problem.X, pull, algorithm=name, max_pulls=57, delta=1e-3, **needs(name, problem))
+    result = sp.identify(
+        problem.X, pull, algorithm=name, max_pulls=57, delta=1e-3, **{"noise_std": 1.0} | needs(name, problem)
+    )
     assert not result.stopped
     assert result.n_pulls == 57
 
@@ -297,7 +299,7 @@ def test_ten_thousand_arms_fit_in_memory(name: str) -> None:
         return
     options = needs(name, problem)
     tracemalloc.start()
-    learner = create_learner(name, problem.X, **options)
+    learner = create_learner(name, problem.X, **{"noise_std": 1.0} | options)
     run(learner, problem, seed=20, most=150)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -311,7 +313,7 @@ def test_earlier_results_are_welcome(name: str) -> None:
     rng, means = np.random.default_rng(21), TILTED.X @ TILTED.theta
     history = [(arm % 5, float(means[arm % 5] + rng.standard_normal())) for arm in range(20)]
     pull: Callable[[int], float] = lambda arm: float(means[arm] + rng.standard_normal())  # noqa: E731
-    result = sp.identify(TILTED.X, pull, algorithm=name, history=history, **needs(name, TILTED))
+    result = sp.identify(TILTED.X, pull, algorithm=name, history=history, **{"noise_std": 1.0} | needs(name, TILTED))
     assert result.best == TILTED.best
 
 

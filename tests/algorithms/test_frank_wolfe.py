@@ -55,7 +55,7 @@ def test_the_growing_game_solves_the_whole_one(seed: int) -> None:
 def test_a_step_is_the_printed_one(n_pulls: int) -> None:
     """One step against the definitions: J from f and r_t, gradients by finite differences, the program over all."""
     problem = problems.sphere(3, 12, seed=4)
-    learner = create_learner("frank-wolfe", problem.X, seed=1, variant="paper", delta=1e-12)
+    learner = create_learner("frank-wolfe", problem.X, seed=1, variant="paper", delta=1e-12, noise_std=1.0)
     run(learner, problem, seed=82, most=n_pulls)
     chooser = chooser_of(learner)
     total, K = chooser._mass.sum(), problem.n_arms
@@ -85,7 +85,7 @@ def test_a_step_is_the_printed_one(n_pulls: int) -> None:
 def test_rank_one_updates_keep_the_inverse() -> None:
     """After many steps the inverse is still that of the target's information."""
     problem = problems.sphere(4, 20, seed=2)
-    learner = create_learner("frank-wolfe", problem.X, delta=1e-200)
+    learner = create_learner("frank-wolfe", problem.X, delta=1e-200, noise_std=1.0)
     run(learner, problem, seed=83, most=600)
     chooser = chooser_of(learner, looks=False)
     rows = learner.white.gather(np.arange(20))
@@ -105,14 +105,14 @@ def test_exploration_follows_the_squares() -> None:
 def test_many_arms_stay_unpulled() -> None:
     """Practical: exploration goes through d arms, so of a thousand arms a handful is pulled."""
     problem = problems.many_arms(1000, seed=1)
-    learner = create_learner("frank-wolfe", problem.X)
+    learner = create_learner("frank-wolfe", problem.X, noise_std=1.0)
     run(learner, problem, seed=84, most=60)
     assert len(learner.counts) <= 15
 
 
 def test_a_batch_is_not_one_arm_over_and_over() -> None:
     """Within a batch the target moves on."""
-    learner = create_learner("frank-wolfe", np.eye(4), delta=1e-9)
+    learner = create_learner("frank-wolfe", np.eye(4), delta=1e-9, noise_std=1.0)
     run(learner, problems.unit_basis([1.0, 0.5, 0.0, 0.0]), seed=85, most=40)
     assert len(set(learner.next_arms(20))) >= 2
 
@@ -129,5 +129,5 @@ def test_the_published_setting_needs_the_pulls_of_a_plain_implementation() -> No
     )
     assert abs(runs.mean - 854) < 4 * np.hypot(620 / np.sqrt(n_runs), 36)
     assert runs.correct.all()
-    learner = create_learner("frank-wolfe", np.eye(2), variant="paper")
+    learner = create_learner("frank-wolfe", np.eye(2), variant="paper", noise_std=1.0)
     assert learner.decision.guarantee == "heuristic"

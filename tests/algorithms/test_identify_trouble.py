@@ -16,10 +16,10 @@ from scipy import integrate, stats
 from surepick.arms.files import MappedArms
 from surepick.arms.finite import FiniteArms
 from surepick.core.estimate import LeastSquares
+from surepick.core.noise import noise_evidence
 from surepick.errors import NoiseWarning, PullFailed, Skipped, SurepickError
 from surepick.learning.identify import Progress, identify
 from surepick.learning.learner import Learner
-from surepick.learning.noise import noise_evidence
 from surepick.learning.result import Result
 from tests.algorithms.lab import NAMES, THETA, Lab, X, after, never, raising
 
@@ -44,7 +44,7 @@ def test_failed_measurement_loses_nothing() -> None:
 def test_failure_of_the_first_measurement() -> None:
     """Even before anything is known the error carries a result that can be shown and saved."""
     with pytest.raises(PullFailed) as caught:
-        identify(X, after(0, raising(RuntimeError("off")), Lab()))
+        identify(X, after(0, raising(RuntimeError("off")), Lab()), noise_std=1.0)
     assert caught.value.result.n_pulls == 0
     assert "No leader yet: 0 pulls" in caught.value.result.explain()
 
@@ -52,7 +52,7 @@ def test_failure_of_the_first_measurement() -> None:
 def test_failure_survives_being_sent_between_processes() -> None:
     """The error can be pickled, result included."""
     with pytest.raises(PullFailed) as caught:
-        identify(X, after(5, raising(RuntimeError("off")), Lab()))
+        identify(X, after(5, raising(RuntimeError("off")), Lab()), noise_std=1.0)
     copy = pickle.loads(pickle.dumps(caught.value))
     assert str(copy) == str(caught.value)
     assert copy.arm == caught.value.arm
@@ -181,7 +181,7 @@ def test_interruption_while_the_result_is_made(monkeypatch: pytest.MonkeyPatch) 
 def test_exit_is_not_swallowed() -> None:
     """What is meant to end the program does."""
     with pytest.raises(SystemExit):
-        identify(X, after(3, raising(SystemExit(3)), Lab()))
+        identify(X, after(3, raising(SystemExit(3)), Lab()), noise_std=1.0)
 
 
 def test_a_lost_measurement_is_left_out_and_the_run_goes_on() -> None:
@@ -212,8 +212,9 @@ def test_noise_that_is_too_large_is_noticed(seed: int) -> None:
     assert len(caught) == 1
     assert caught[0].filename == __file__
     assert result.noise_contradicted
-    assert "no stated confidence can be relied on" in result.explain()
-    assert result.noise_estimate == pytest.approx(1.5, rel=0.5)
+    assert result.guarantee == "withdrawn"
+    assert "No answer can be defended" in result.explain()
+    assert result.noise_std == pytest.approx(1.5, rel=0.5)
 
 
 def test_noise_of_history_is_checked_before_the_first_pull() -> None:
@@ -229,7 +230,12 @@ def test_noise_is_checked_at_the_end_as_well() -> None:
     seen: list[Progress] = []
     with pytest.warns(NoiseWarning, match="from 63 pulls") as caught:
         identify(
-            X, lambda arm: X[arm] @ THETA + 20.0 * (len(seen) == 60), delta=1e-100, max_pulls=63, on_pull=seen.append
+            X,
+            lambda arm: X[arm] @ THETA + 20.0 * (len(seen) == 60),
+            delta=1e-100,
+            max_pulls=63,
+            on_pull=seen.append,
+            noise_std=1.0,
         )
     assert caught[0].filename == __file__
 
@@ -301,7 +307,7 @@ def test_arms_that_vanish_under_way_do_not_take_the_rewards_with_them(tmp_path: 
         return 0.0
 
     with pytest.raises(PullFailed) as failure:
-        identify(MappedArms(path), pull)
+        identify(MappedArms(path), pull, noise_std=1.0)
     result = failure.value.result
     assert len(result.history) >= 30
     assert sum(result.counts.values()) == len(result.history)
@@ -315,7 +321,9 @@ def test_a_number_too_large_to_be_a_reward_is_refused_and_forgotten(stopping: An
     lab = Lab()
     n_pulled = itertools.count(1)
     with pytest.raises(PullFailed, match="noise_std") as failure:
-        identify(X, lambda arm: 1.7e308 if next(n_pulled) == 10 else lab(arm), stopping=stopping, delta=1e-9)
+        identify(
+            X, lambda arm: 1.7e308 if next(n_pulled) == 10 else lab(arm), stopping=stopping, delta=1e-9, noise_std=1.0
+        )
     result = failure.value.result
     assert len(result.history) == result.n_pulls == 9
     assert result.theta is not None
@@ -329,10 +337,10 @@ def test_measurements_that_are_always_skipped_come_to_an_end() -> None:
         raise Skipped
 
     with pytest.raises(PullFailed, match="1,000 measurements in a row were skipped"):
-        identify(X, nothing)
+        identify(X, nothing, noise_std=1.0)
 
 
 def test_any_kind_of_false_from_the_callback_ends_the_run() -> None:
     """Comparisons of arrays give NumPy's own."""
-    result = identify(X, Lab(), on_pull=lambda progress: np.bool_(progress.n_pulls < 7), delta=1e-9)
+    result = identify(X, Lab(), on_pull=lambda progress: np.bool_(progress.n_pulls < 7), delta=1e-9, noise_std=1.0)
     assert result.n_pulls == 7

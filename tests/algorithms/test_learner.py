@@ -19,7 +19,7 @@ RULES = ["betting", "evidence", "paper-appendix"]
 def started(problem: Problem, **options: object) -> Learner:
     """A learner on a problem's arms."""
     settings = {"noise_std": problem.noise_std, "candidates": problem.candidates, **options}
-    return create_learner("lazy-track-and-stop", problem.X, **settings)  # type: ignore[arg-type]
+    return create_learner("lazy-track-and-stop", problem.X, **{"noise_std": 1.0} | settings)  # type: ignore[arg-type]
 
 
 def rewards(problem: Problem, seed: int) -> "Noise":
@@ -232,7 +232,7 @@ def test_candidates_other_than_the_arms_are_compared() -> None:
 def test_duplicate_arms_are_one_arm() -> None:
     """Copies of the best arm do not keep the learner from stopping, and the answer is the lowest row number."""
     problem = problems.unit_basis([1.5, 0.0, 0.0])
-    learner = create_learner("lazy-track-and-stop", np.repeat(problem.X, 3, axis=0))
+    learner = create_learner("lazy-track-and-stop", np.repeat(problem.X, 3, axis=0), noise_std=1.0)
     noise = np.random.default_rng(18)
     while not learner.stopped:
         arm = learner.next_arms()[0]
@@ -248,9 +248,11 @@ def test_pulls_do_not_depend_on_the_units_or_the_mixture_of_features(condition: 
     left, right = (np.linalg.qr(rng.standard_normal((4, 4)))[0] for _ in range(2))
     mapped = left @ np.diag(np.geomspace(1.0, 1.0 / condition, 4)) @ right
     noise = rewards(problem, 21)
-    plain = finished(create_learner("lazy-track-and-stop", problem.X, delta=0.01), noise)
-    scaled = finished(create_learner("lazy-track-and-stop", problem.X * [1e4, 1.0, 1e-3, 7.0], delta=0.01), noise)
-    mixed = finished(create_learner("lazy-track-and-stop", problem.X @ mapped, delta=0.01), noise)
+    plain = finished(create_learner("lazy-track-and-stop", problem.X, delta=0.01, noise_std=1.0), noise)
+    scaled = finished(
+        create_learner("lazy-track-and-stop", problem.X * [1e4, 1.0, 1e-3, 7.0], delta=0.01, noise_std=1.0), noise
+    )
+    mixed = finished(create_learner("lazy-track-and-stop", problem.X @ mapped, delta=0.01, noise_std=1.0), noise)
     assert plain == scaled == mixed
 
 
@@ -290,7 +292,7 @@ def test_misuse_is_refused_and_changes_nothing() -> None:
         learner.fail(0)
     assert learner.log == (*before, ("fail", 0))
     with pytest.raises(InvalidInput, match="lazy-track-and-stop"):
-        create_learner("fastest", problem.X)
+        create_learner("fastest", problem.X, noise_std=1.0)
     with pytest.raises(InvalidInput, match=r"no option 'mix'.*g_mix"):
         started(problem, mix=0.2)
     for options in ({"stopping": "soon"}, {"g_mix": 2.0}, {"exploration": -1.0}, {"variant": "new"}):
@@ -308,7 +310,7 @@ def test_the_registry_lists_the_algorithm() -> None:
 def test_the_pairwise_rule_refuses_other_candidates() -> None:
     """Its proof is about the arms that are pulled."""
     with pytest.raises(InvalidInput, match="pairwise"):
-        create_learner("lazy-track-and-stop", np.eye(2), candidates=30 * np.eye(2), stopping="pairwise")
+        create_learner("lazy-track-and-stop", np.eye(2), candidates=30 * np.eye(2), stopping="pairwise", noise_std=1.0)
 
 
 @pytest.mark.parametrize("rule", ["evidence", "paper-main"])
@@ -317,7 +319,7 @@ def test_plans_survive_rounding_in_whitened_rows(rule: str) -> None:
     for seed in range(12):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((8, 3))
-        learner = create_learner("lazy-track-and-stop", X, stopping=rule, delta=1e-6)
+        learner = create_learner("lazy-track-and-stop", X, stopping=rule, delta=1e-6, noise_std=1.0)
         for _ in range(60):
             arm = learner.next_arms()[0]
             learner.tell(arm, float(X[arm] @ [1.0, 0.5, -0.5] + rng.standard_normal()))
@@ -361,7 +363,7 @@ def test_copies_of_the_best_arm_are_found_however_the_features_are_mixed() -> No
     X = np.vstack([X, X[3], X[3]])
     means = X @ theta
     mapped = X @ left @ np.diag(np.geomspace(1.0, 1e-5, 6)) @ right
-    learner = create_learner("lazy-track-and-stop", mapped)
+    learner = create_learner("lazy-track-and-stop", mapped, noise_std=1.0)
     while not learner.stopped and learner.estimate.n_pulls < 3000:
         arm = learner.next_arms()[0]
         learner.tell(arm, float(means[arm] + rng.standard_normal()))
@@ -387,7 +389,7 @@ def test_what_is_neither_true_nor_false_is_refused(name: str) -> None:
     """A text such as "no" would count as true."""
     for value in ("no", 0, 1.0, np.array([True])):
         with pytest.raises(InvalidInput, match="`elimination` must be True or False"):
-            create_learner(name, np.eye(3), elimination=value)
+            create_learner(name, np.eye(3), elimination=value, noise_std=1.0)
 
 
 @pytest.mark.parametrize(
@@ -398,13 +400,14 @@ def test_what_is_no_name_is_refused_where_a_name_is_needed(name: str, option: st
     values: list[Any] = [0, [], np.zeros(2)]
     for value in values:
         with pytest.raises(InvalidInput, match=f"`{option}` must be one of"):
-            create_learner(name, np.eye(3), **{option: value})
+            create_learner(name, np.eye(3), **{"noise_std": 1.0} | {option: value})
 
 
 def test_arms_may_be_told_and_given_up_by_name() -> None:
     """As by row number, event for event; a name that is none is refused with one that is."""
     by_row, by_name = (
-        create_learner("lazy-track-and-stop", FiniteArms(np.eye(3), names=["a", "b", "c"])) for _ in range(2)
+        create_learner("lazy-track-and-stop", FiniteArms(np.eye(3), names=["a", "b", "c"]), noise_std=1.0)
+        for _ in range(2)
     )
     for learner, called in ((by_row, int), (by_name, "abc".__getitem__)):
         first, *others = learner.next_arms(6)
@@ -420,7 +423,7 @@ def test_arms_may_be_told_and_given_up_by_name() -> None:
 def test_an_algorithm_is_named_or_composed() -> None:
     """What is neither is refused in words."""
     with pytest.raises(InvalidInput, match="must be a name"):
-        create_learner(["rage"], np.eye(2))  # type: ignore[arg-type]
+        create_learner(["rage"], np.eye(2), noise_std=1.0)  # type: ignore[arg-type]
 
 
 def test_a_batch_that_no_memory_holds_is_refused_at_once() -> None:

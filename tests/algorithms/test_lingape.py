@@ -60,7 +60,7 @@ def test_the_papers_index_and_arm_by_brute_force(seed: int, width: str) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_practical_challenger_has_the_largest_loss_bound(seed: int) -> None:
     """Against the bounds of all rivals; few of them are computed exactly on the way."""
-    learner = create_learner("lingape", SPHERE.X, delta=1e-6)
+    learner = create_learner("lingape", SPHERE.X, delta=1e-6, noise_std=1.0)
     run(learner, SPHERE, seed=seed, most=25)
     estimate, mixture = learner.estimate, Mixture.default()
     rows = learner.white.gather(np.arange(9))
@@ -88,7 +88,7 @@ def test_bounds_of_very_many_near_ties_are_exact_too() -> None:
     rng = np.random.default_rng(91)
     angles = 0.8 + 1e-3 * rng.random(500)
     X = np.vstack([np.column_stack([np.cos(angles), np.sin(angles)]), [1.0, 0.0], [-0.7, 0.7]])
-    learner = create_learner("lingape", X, delta=1e-6)
+    learner = create_learner("lingape", X, delta=1e-6, noise_std=1.0)
     run(learner, Problem(X=X, theta=np.array([1.0, 0.0]), name="cluster"), seed=0, most=20)
     estimate, mixture = learner.estimate, Mixture.default()
     leader = learner.candidates.best(estimate.theta)
@@ -108,7 +108,7 @@ def test_the_ratio_rule_keeps_the_l1_proportions() -> None:
     The gaps are large, so that leader and challenger are these two from the start.
     """
     problem = problems.soare(2, angle=0.3, scale=200.0)
-    learner = create_learner("lingape", problem.X, selection="ratio", delta=1e-300)
+    learner = create_learner("lingape", problem.X, selection="ratio", delta=1e-300, noise_std=1.0)
     run(learner, problem, seed=1, most=250, is_endless=True)
     expected = (1 - math.cos(0.3)) / (1 - math.cos(0.3) + math.sin(0.3))
     assert learner.counts[0] / 250 == pytest.approx(expected, abs=2 / 250)
@@ -118,18 +118,18 @@ def test_the_ratio_rule_keeps_the_l1_proportions() -> None:
 def test_norm_bound_is_asked_for() -> None:
     """The paper's rule cannot do without; the message says what to do instead."""
     with pytest.raises(InvalidInput, match=r"norm_bound.*practical"):
-        create_learner("lingape", SPHERE.X, variant="paper")
-    create_learner("lingape", SPHERE.X, variant="paper", stopping="heuristic")
+        create_learner("lingape", SPHERE.X, variant="paper", noise_std=1.0)
+    create_learner("lingape", SPHERE.X, variant="paper", stopping="heuristic", noise_std=1.0)
     with pytest.raises(InvalidInput, match="selection"):
-        create_learner("lingape", SPHERE.X, selection="other")
+        create_learner("lingape", SPHERE.X, selection="other", noise_std=1.0)
     with pytest.raises(InvalidInput, match=r"width.*largest-norm"):
-        create_learner("lingape", SPHERE.X, width="other")
+        create_learner("lingape", SPHERE.X, width="other", noise_std=1.0)
 
 
 def test_the_published_variant_pulls_every_arm_first_and_is_right() -> None:
     """All K arms once; then no error on an easy problem."""
     problem = problems.unit_basis([2.0, 0.0, 0.5])
-    learner = create_learner("lingape", problem.X, variant="paper", norm_bound=2.1)
+    learner = create_learner("lingape", problem.X, variant="paper", norm_bound=2.1, noise_std=1.0)
     assert [learner.next_arms()[0] for _ in range(3)] == [0, 1, 2]
     assert learner.decision.guarantee == "proved"
     runs = simulate(problem, "lingape", variant="paper", norm_bound=2.1, n_runs=5, seed=1)
@@ -138,6 +138,6 @@ def test_the_published_variant_pulls_every_arm_first_and_is_right() -> None:
 
 def test_a_batch_is_not_one_arm_over_and_over() -> None:
     """Within a batch the information grows."""
-    learner = create_learner("lingape", np.eye(4), delta=1e-9)
+    learner = create_learner("lingape", np.eye(4), delta=1e-9, noise_std=1.0)
     run(learner, problems.unit_basis([1.0, 0.5, 0.0, 0.0]), seed=2, most=40)
     assert len(set(learner.next_arms(20))) >= 2

@@ -100,7 +100,7 @@ class TestXYAdaptive:
     def test_phases_end_where_the_uncertainty_has_fallen_by_alpha(self) -> None:
         """Phase 1 at alpha/(d(d+1)+1) and not much below; phase 2, nobody gone, 1/alpha times as long."""
         problem = Problem(X=problems.sphere(3, 6, seed=1).X, theta=np.zeros(3), name="all tied")
-        learner = create_learner("xy-adaptive", problem.X, variant="paper", alpha=0.5, delta=1e-9)
+        learner = create_learner("xy-adaptive", problem.X, variant="paper", alpha=0.5, delta=1e-9, noise_std=1.0)
         first = interval_of(learner)
         assert 0.9 * 0.5 / 13 <= worst_pair(problem.X, first) <= 0.5 / 13
         for arm in first:
@@ -111,7 +111,7 @@ class TestXYAdaptive:
     def test_many_differences_are_left_to_the_certified_design(self) -> None:
         """The target is reached there as well."""
         problem = problems.sphere(3, 80, seed=2)
-        learner = create_learner("xy-adaptive", problem.X, variant="paper")
+        learner = create_learner("xy-adaptive", problem.X, variant="paper", noise_std=1.0)
         assert worst_pair(problem.X, interval_of(learner)) <= 0.1 / 13 * (1 + 1e-9)
 
     def test_a_long_phase_is_planned_quickly_and_reaches_its_target(self) -> None:
@@ -125,13 +125,13 @@ class TestXYAdaptive:
     def test_price_and_answer(self) -> None:
         """The paper's rule is named, proved and right; alpha is checked."""
         problem = problems.unit_basis([1.5, 0.0, 0.5])
-        learner = create_learner("xy-adaptive", problem.X, variant="paper", delta=0.1)
+        learner = create_learner("xy-adaptive", problem.X, variant="paper", delta=0.1, noise_std=1.0)
         run(learner, problem, seed=3, most=5000)
         decision = learner.decision
         assert (decision.best, decision.rule, decision.guarantee) == (0, "xy-adaptive", "proved")
         assert decision.target == pytest.approx(math.log(math.pi**2 * 9 / (3 * 0.1)))
         with pytest.raises(InvalidInput, match="alpha"):
-            create_learner("xy-adaptive", problem.X, alpha=1.0)
+            create_learner("xy-adaptive", problem.X, alpha=1.0, noise_std=1.0)
 
 
 class TestAlba:
@@ -207,7 +207,7 @@ class TestAlba:
     def test_a_replay_keeps_sampler_and_rule_together(self) -> None:
         """After a replay both see the same draws, and the run goes on as it did."""
         problem = problems.unit_basis([1.0, 0.0])
-        learner = create_learner("alba", problem.X, variant="paper", reward_bound=1.0, seed=2)
+        learner = create_learner("alba", problem.X, variant="paper", reward_bound=1.0, seed=2, noise_std=1.0)
         run(learner, problem, seed=7, most=100)
         log = learner.log
         run(learner, problem, seed=8, most=5000)
@@ -220,9 +220,11 @@ class TestAlba:
         """A bound on rewards, above 0; and no candidates apart from the arms."""
         for bound, words in ((None, "reward_bound"), (0.0, "above 0")):
             with pytest.raises(InvalidInput, match=words):
-                create_learner("alba", np.eye(2), variant="paper", reward_bound=bound)
+                create_learner("alba", np.eye(2), variant="paper", reward_bound=bound, noise_std=1.0)
         with pytest.raises(InvalidInput, match="practical"):
-            create_learner("alba", np.eye(2), candidates=[[1, 1], [1, 0]], variant="paper", reward_bound=1.0)
+            create_learner(
+                "alba", np.eye(2), candidates=[[1, 1], [1, 0]], variant="paper", reward_bound=1.0, noise_std=1.0
+            )
 
 
 class TestExploreVerify:
@@ -288,7 +290,7 @@ class TestExploreVerify:
     def test_a_verification_has_the_length_and_the_design_of_the_specification(self) -> None:
         """N = noise^2 rho (sqrt(2 log(1/delta_1)) + sqrt(2 log(K/kappa)))^2 and one more pull per arm for rounding."""
         problem = problems.unit_basis([2.0, 0.0, 0.5])
-        learner = create_learner("explore-verify", problem.X, variant="paper", delta=0.05, seed=3)
+        learner = create_learner("explore-verify", problem.X, variant="paper", delta=0.05, seed=3, noise_std=1.0)
         rng = np.random.default_rng(9)
         while learner._rule.course.stage == "explore":  # type: ignore[attr-defined]
             run(learner, problem, seed=rng, most=1)
@@ -319,7 +321,7 @@ class TestExploreVerify:
         assert runs.stopped.all()
         assert (~runs.correct).sum() <= 12
         for stopping in ("betting", "evidence", "heuristic"):
-            learner = create_learner("explore-verify", problem.X, variant="paper", stopping=stopping)
+            learner = create_learner("explore-verify", problem.X, variant="paper", stopping=stopping, noise_std=1.0)
             run(learner, problem, seed=11, most=20_000)
             assert learner.decision.rule == stopping
             assert learner.decision.best == 0
@@ -328,7 +330,7 @@ class TestExploreVerify:
     def test_risks_are_checked(self) -> None:
         """Strictly between 0 and 1."""
         with pytest.raises(InvalidInput, match="exploration_risk"):
-            create_learner("explore-verify", np.eye(2), exploration_risk=0.0)
+            create_learner("explore-verify", np.eye(2), exploration_risk=0.0, noise_std=1.0)
 
 
 @pytest.mark.parametrize("name", ["xy-adaptive", "alba", "explore-verify"])
@@ -337,7 +339,7 @@ def test_practical_variants_compare_candidates_that_are_no_arms(name: str) -> No
     candidates = np.eye(4)[:3] + 0.3 * np.eye(4)[3]
     problem = Problem(X=np.eye(4), theta=np.array([2.0, 0.0, 0.0, 1.0]), candidates=candidates, name="apart")
     for stopping in ("betting", "evidence"):
-        learner = create_learner(name, problem.X, candidates=candidates, stopping=stopping)
+        learner = create_learner(name, problem.X, candidates=candidates, stopping=stopping, noise_std=1.0)
         run(learner, problem, seed=12, most=5000)
         assert learner.stopped
         assert learner.decision.best == 0

@@ -72,7 +72,7 @@ def test_the_printed_length_makes_every_width_at_most_the_accuracy() -> None:
 
 def test_a_batch_beyond_the_phase_keeps_its_proportions() -> None:
     """Three times the phase in one ask: each arm three times as often, within one pull per arm and phase."""
-    learner = create_learner("rage", problems.sphere(3, 12, seed=3).X, variant="paper")
+    learner = create_learner("rage", problems.sphere(3, 12, seed=3).X, variant="paper", noise_std=1.0)
     arms = learner.next_arms(1)
     n = learner.n_planned + 1
     arms += learner.next_arms(3 * n - 1)
@@ -113,7 +113,7 @@ def test_the_papers_variant_is_labelled_and_errs_rarely() -> None:
     runs = simulate(problems.unit_basis([1.0, 0.0]), "rage", variant="paper", delta=0.2, n_runs=100, seed=6)
     assert runs.stopped.all()
     assert (~runs.correct).sum() <= 4
-    decision = create_learner("rage", np.eye(2), variant="paper").decision
+    decision = create_learner("rage", np.eye(2), variant="paper", noise_std=1.0).decision
     assert (decision.rule, decision.guarantee) == ("rage", "proved")
 
 
@@ -139,11 +139,11 @@ def test_phase_ends_explain_the_published_table(n_arms: int, after_one: int, pub
 def test_options_are_checked() -> None:
     """With what was needed and what came."""
     with pytest.raises(InvalidInput, match="public-code"):
-        create_learner("rage", np.eye(2), constants="folklore")
+        create_learner("rage", np.eye(2), constants="folklore", noise_std=1.0)
     with pytest.raises(InvalidInput, match="rounding_slack"):
-        create_learner("rage", np.eye(2), rounding_slack=0.0)
+        create_learner("rage", np.eye(2), rounding_slack=0.0, noise_std=1.0)
     with pytest.raises(InvalidInput, match="schedule"):
-        create_learner("rage", np.eye(2), schedule="sometimes")
+        create_learner("rage", np.eye(2), schedule="sometimes", noise_std=1.0)
 
 
 def test_phases_longer_than_whole_numbers_go() -> None:

@@ -64,11 +64,12 @@ def example(**changes: Any) -> Result:
         "theta": np.array([third, 2.0]),
         "guarantee": "proved",
         "stopping": "betting",
-        "noise_estimate": 0.9,
+        "noise_std": 0.9,
+        "noise_interval": (0.4, 2.5),
         "noise_contradicted": False,
         "delta": 0.05,
         "epsilon": 0.0,
-        "noise_std": 1.0,
+        "given_noise_std": 1.0,
         "algorithm": "lazy-track-and-stop",
         "seed": 2**80 + 1,
         "history": History(LOG),
@@ -91,7 +92,7 @@ def no_leader(**changes: Any) -> Result:
         "epsilon_bound": math.inf,
         "expected_remaining": math.inf,
         "theta": None,
-        "noise_estimate": math.nan,
+        "noise_std": math.nan,
         "history": History([("start", "a learner"), ("tell", 0, 1.0)]),
         "arms": unknown,
     }
@@ -253,7 +254,10 @@ def test_frame_without_pandas_is_columns(monkeypatch: pytest.MonkeyPatch) -> Non
         (example(stopped=False, epsilon_bound=math.inf, expected_remaining=math.nan), ["oak (arm 1) leads; the evid"]),
         (no_leader(), ["No leader yet: 1 pull of 1 different arm cannot show"]),
         (no_leader(interrupted=True), ["Interrupted after 1 pull. No leader yet"]),
-        (example(noise_contradicted=True, noise_estimate=2.5), ["scatter around the fit by 2.5 where noise_std = 1"]),
+        (
+            example(noise_contradicted=True, guarantee="withdrawn", noise_std=2.5),
+            ["scatter around the fit by 2.5 where noise_std = 1"],
+        ),
         (
             example(candidates=Estimates(None, np.zeros(7), np.zeros(7), np.zeros(7)), best_name=None),
             ["Candidate 1 is the best of 7 candidates"],
@@ -274,7 +278,7 @@ def test_explanation_in_plain_words(result: Result, said: list[str]) -> None:
 def test_risk_is_not_stated_as_valid_when_the_noise_contradicts_it() -> None:
     """The usual assumptions are not repeated where the rewards speak against them."""
     assert "This assumes" in example().explain()
-    assert "This assumes" not in example(noise_contradicted=True).explain()
+    assert "This assumes" not in example(noise_contradicted=True, guarantee="withdrawn").explain()
 
 
 def test_result_cannot_be_changed() -> None:
@@ -386,7 +390,7 @@ def test_saved_file_has_ordinary_permissions(tmp_path: Path) -> None:
 def damaged(kind: str, text: str) -> bytes:
     """Return the content of a file after some mishap."""
     if kind == "version":
-        return text.replace('"version":2', '"version":1').encode()
+        return text.replace('"version":3', '"version":1').encode()
     if kind == "digit":
         return text.replace('"n_pulls":3', '"n_pulls":4').encode()
     if kind == "constant":

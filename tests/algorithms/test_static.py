@@ -29,7 +29,7 @@ def learner_for(problem: Problem, name: str, **options: Any) -> Learner:
     """Return a learner; the oracle is told theta."""
     if name == "xy-oracle":
         options.setdefault("theta", problem.theta)
-    return create_learner(name, problem.X, candidates=problem.candidates, **options)
+    return create_learner(name, problem.X, candidates=problem.candidates, **{"noise_std": 1.0} | options)
 
 
 def asked(learner: Learner, sizes: list[int]) -> list[int]:
@@ -218,7 +218,7 @@ def test_the_oracle_follows_the_optimal_design() -> None:
     mix = np.array([[2.0, 1.0, 0.0], [0.0, 50.0, 0.0], [0.0, 3.0, 0.1]])
     design = sp.characteristic_time(problem.X, problem.theta, tol=1e-6)
     for X, theta in ((problem.X, problem.theta), (problem.X @ mix, np.linalg.solve(mix, problem.theta))):
-        learner = create_learner("xy-oracle", X, theta=theta, delta=1e-300)
+        learner = create_learner("xy-oracle", X, theta=theta, delta=1e-300, noise_std=1.0)
         counts = np.bincount(asked(learner, [n]), minlength=4)
         A = (problem.X * counts[:, None]).T @ problem.X / n
         y = problem.X[0] - problem.X[1:]
@@ -270,13 +270,13 @@ def test_the_oracle_refuses_what_it_cannot_use() -> None:
     """No theta, a theta of another length, a tie at the top, elimination with its own test."""
     problem = problems.unit_basis([1.0, 0.0])
     with pytest.raises(InvalidInput, match="needs `theta`"):
-        create_learner("xy-oracle", problem.X)
+        create_learner("xy-oracle", problem.X, noise_std=1.0)
     with pytest.raises(InvalidInput, match="2 numbers"):
-        create_learner("xy-oracle", problem.X, theta=[1.0, 0.0, 0.0])
+        create_learner("xy-oracle", problem.X, theta=[1.0, 0.0, 0.0], noise_std=1.0)
     with pytest.raises(TiedArms):
-        create_learner("xy-oracle", problem.X, theta=[1.0, 1.0])
+        create_learner("xy-oracle", problem.X, theta=[1.0, 1.0], noise_std=1.0)
     with pytest.raises(InvalidInput, match="elimination"):
-        create_learner("xy-oracle", problem.X, theta=[1.0, 0.0], variant="paper", elimination=True)
+        create_learner("xy-oracle", problem.X, theta=[1.0, 0.0], variant="paper", elimination=True, noise_std=1.0)
 
 
 @pytest.mark.parametrize("name", STATIC)
@@ -313,7 +313,7 @@ def test_the_limit_is_the_one_that_is_documented() -> None:
 @pytest.mark.parametrize("name", ["g-static", "xy-static"])
 def test_the_published_rule_does_not_vouch_for_unsolicited_results(name: str) -> None:
     """Its proof needs arms that depend on no reward, and nobody knows how such arms were chosen."""
-    learner = create_learner(name, np.eye(2), variant="paper")
+    learner = create_learner(name, np.eye(2), variant="paper", noise_std=1.0)
     for arm in learner.next_arms(6):
         learner.tell(arm, 0.0)
     before, labels = learner.log, [learner.decision.guarantee]
@@ -322,7 +322,7 @@ def test_the_published_rule_does_not_vouch_for_unsolicited_results(name: str) ->
     learner.replay(before)
     labels.append(learner.decision.guarantee)
     assert labels == ["proved", "none", "proved"]
-    betting = create_learner(name, np.eye(2))
+    betting = create_learner(name, np.eye(2), noise_std=1.0)
     betting.tell(1, 0.3)
     assert betting.decision.guarantee == "proved"
 
@@ -356,6 +356,6 @@ def test_earlier_results_chosen_from_rewards_void_the_published_rule() -> None:
                 break
     result = sp.identify(
         np.eye(dim), lambda _: 0.0, candidates=candidates, algorithm="g-static", variant="paper", history=history,
-        max_pulls=1,
+        max_pulls=1, noise_std=1.0,
     )  # fmt: skip
     assert (result.best, result.stopped, result.guarantee) == (0, True, "none")

@@ -22,7 +22,7 @@ EASY = Problem(X=np.eye(3), theta=np.array([1.5, 0.0, 0.4]), name="easy")
 
 def looked(problem: Problem, n: int, seed: int, **options: Any) -> tuple[Learner, Any]:
     """A learner after n pulls and the chooser inside, which has just looked at the results."""
-    learner = create_learner("top-two", problem.X, delta=1e-30, **options)
+    learner = create_learner("top-two", problem.X, delta=1e-30, **{"noise_std": 1.0} | options)
     run(learner, problem, seed=seed, most=n)
     return learner, chooser_of(learner)
 
@@ -182,7 +182,7 @@ def test_every_combination_finds_the_best_arm(options: dict[str, Any]) -> None:
 
 def test_the_published_variant() -> None:
     """L-T3C: every arm once, a Thompson leader, no exploration, an unproved threshold."""
-    learner = create_learner("top-two", SOARE.X, variant="paper")
+    learner = create_learner("top-two", SOARE.X, variant="paper", noise_std=1.0)
     assert [learner.next_arms()[0] for _ in range(7)] == list(range(7))
     assert learner.decision.guarantee == "heuristic"
     chooser = chooser_of(learner, looks=False)
@@ -220,10 +220,10 @@ def test_bad_options() -> None:
     """Each is named with what it can be."""
     for option in ("leader", "challenger", "selection"):
         with pytest.raises(InvalidInput, match=f"`{option}` must be one of"):
-            create_learner("top-two", EASY.X, **{option: "other"})  # type: ignore[arg-type]
+            create_learner("top-two", EASY.X, **{"noise_std": 1.0} | {option: "other"})  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="evidence-greedy"):
-        create_learner("top-two", EASY.X, selection="evidence-greedy", challenger="resample")
+        create_learner("top-two", EASY.X, selection="evidence-greedy", challenger="resample", noise_std=1.0)
     with pytest.raises(InvalidInput, match="candidates"):
-        create_learner("top-two", EASY.X, selection="coin", candidates=EASY.X[:2])
+        create_learner("top-two", EASY.X, selection="coin", candidates=EASY.X[:2], noise_std=1.0)
     with pytest.raises(InvalidInput, match="exploration"):
-        create_learner("top-two", EASY.X, exploration=-1.0)
+        create_learner("top-two", EASY.X, exploration=-1.0, noise_std=1.0)

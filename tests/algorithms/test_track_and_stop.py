@@ -109,15 +109,15 @@ def test_coordinates_do_not_matter() -> None:
     basis = Problem(X=np.eye(3), theta=means, name="basis")
     skew = Problem(X=SKEW, theta=np.linalg.solve(SKEW, means), name="skew")
     for options in ({}, {"variant": "paper"}):
-        first = run(create_learner("track-and-stop", basis.X, **options), basis, seed=2)  # type: ignore[arg-type]
-        second = run(create_learner("track-and-stop", skew.X, **options), skew, seed=2)  # type: ignore[arg-type]
+        first = run(create_learner("track-and-stop", basis.X, **{"noise_std": 1.0} | options), basis, seed=2)  # type: ignore[arg-type]
+        second = run(create_learner("track-and-stop", skew.X, **{"noise_std": 1.0} | options), skew, seed=2)  # type: ignore[arg-type]
         assert first == second
 
 
 def test_d_tracking_explores_as_published() -> None:
     """After t pulls every arm has at least sqrt(t) - K/2 - 1 of them, whatever is estimated."""
     problem = problems.unit_basis([5.0, 4.0, -30.0, -40.0])
-    learner = create_learner("track-and-stop", problem.X, variant="paper", delta=1e-300)
+    learner = create_learner("track-and-stop", problem.X, variant="paper", delta=1e-300, noise_std=1.0)
     pulled = run(learner, problem, seed=1, most=1500)
     counts = np.zeros(4)
     for t, arm in enumerate(pulled, start=1):
@@ -130,7 +130,7 @@ def test_d_tracking_explores_as_published() -> None:
 def test_c_tracking_follows_the_sum_of_plans() -> None:
     """Counts end near the optimal proportions raised to the floor, and exploration is at least its sum."""
     problem = problems.unit_basis([1.0, 0.5, 0.0, -5.0])
-    learner = create_learner("track-and-stop", problem.X, delta=1e-300)
+    learner = create_learner("track-and-stop", problem.X, delta=1e-300, noise_std=1.0)
     pulled = run(learner, problem, seed=1, most=3000)
     counts = np.bincount(pulled, minlength=4)
     floors = sum(0.5 / math.sqrt(16 + s) for s in range(4, 3000))
@@ -156,13 +156,13 @@ def test_the_best_arm_is_found(options: dict[str, Any]) -> None:
     """All variants, and all of them again from the log, whole and in part."""
     problem = problems.unit_basis([2.0, 0.5, 1.0, 0.0])
     for seed in range(2):
-        learner = create_learner("track-and-stop", problem.X, **options)
+        learner = create_learner("track-and-stop", problem.X, **{"noise_std": 1.0} | options)
         run(learner, problem, seed=seed, most=20)
         middle = learner.log
         run(learner, problem, seed=seed)
         assert learner.decision.stopped
         assert learner.decision.best == 0
-        again = create_learner("track-and-stop", problem.X, **options)
+        again = create_learner("track-and-stop", problem.X, **{"noise_std": 1.0} | options)
         again.replay(learner.log)
         assert again.decision == learner.decision
         pulls = learner.decision.n_pulls
@@ -175,7 +175,7 @@ def test_the_best_arm_is_found(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("tracking", "batch"), [("D", [1] * 9 + [0, 1, 0]), ("C", [1] + [0, 1] * 5 + [0])])
 def test_a_batch_makes_up_for_what_was_told_is_pending_and_failed(tracking: str, batch: list[int]) -> None:
     """Two arms are always due equally: D-tracking evens out told and pending, C-tracking what came after its plan."""
-    learner = create_learner("track-and-stop", np.eye(2), delta=1e-9, tracking=tracking)
+    learner = create_learner("track-and-stop", np.eye(2), delta=1e-9, tracking=tracking, noise_std=1.0)
     assert learner.next_arms(2) == [0, 1]
     learner.tell(0, 1.0)
     assert learner.next_arms(8) == [0, 1] * 4
@@ -190,7 +190,7 @@ def test_ruled_out_arms_are_only_explored() -> None:
     """Under elimination the plan forgets an arm once it is refuted."""
     problem = problems.unit_basis([0.1, 0.0, -3.0])
     options: dict[str, Any] = {"stopping": "evidence", "elimination": True, "tracking": "D", "delta": 1e-3}
-    learner = create_learner("track-and-stop", problem.X, **options)
+    learner = create_learner("track-and-stop", problem.X, **{"noise_std": 1.0} | options)
     counts = np.bincount(run(learner, problem, seed=1, most=2000), minlength=3)
     assert counts[2] <= math.sqrt(2000) + 1
 
@@ -198,12 +198,12 @@ def test_ruled_out_arms_are_only_explored() -> None:
 def test_what_it_is_not_for_is_refused() -> None:
     """More arms than features, candidates, and options that do not exist."""
     with pytest.raises(InvalidInput, match="lazy-track-and-stop"):
-        create_learner("track-and-stop", problems.soare(3).X)
+        create_learner("track-and-stop", problems.soare(3).X, noise_std=1.0)
     with pytest.raises(InvalidInput, match="lazy-track-and-stop"):
-        create_learner("track-and-stop", np.eye(3), candidates=np.eye(3)[:2])
+        create_learner("track-and-stop", np.eye(3), candidates=np.eye(3)[:2], noise_std=1.0)
     with pytest.raises(InvalidInput, match="tracking"):
-        create_learner("track-and-stop", np.eye(3), tracking="averaged")
+        create_learner("track-and-stop", np.eye(3), tracking="averaged", noise_std=1.0)
     with pytest.raises(InvalidInput, match="variant"):
-        create_learner("track-and-stop", np.eye(3), variant="printed")
+        create_learner("track-and-stop", np.eye(3), variant="printed", noise_std=1.0)
     with pytest.raises(InvalidInput, match="pairwise"):
-        create_learner("track-and-stop", np.eye(3), elimination=True)
+        create_learner("track-and-stop", np.eye(3), elimination=True, noise_std=1.0)

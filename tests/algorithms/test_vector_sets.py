@@ -210,7 +210,7 @@ def test_interruption_inside_an_update_leaves_a_sound_state(monkeypatch: pytest.
 def test_what_has_no_meaning_is_refused(vectors: Any, arguments: dict[str, Any], says: str) -> None:
     """Before anything is measured, with a sentence that says what to do."""
     with pytest.raises(InvalidInput, match=says):
-        sp.identify(vectors, lambda _: pytest.fail("measured"), **arguments)
+        sp.identify(vectors, lambda _: pytest.fail("measured"), **{"noise_std": 1.0} | arguments)
 
 
 def test_a_list_is_needed_where_arms_are_listed() -> None:

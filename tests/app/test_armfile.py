@@ -11,14 +11,14 @@ def read(folder: Path, text: str, **options: object):  # type: ignore[no-untyped
     """Arms from the text of a CSV file."""
     path = folder / "arms.csv"
     path.write_text(text, encoding="utf-8")
-    settings = {"name_column": None, "intercept": False, "on_span": False, **options}
+    settings = {"name_column": None, "intercept": None, "on_span": False, **options}
     return read_arms(path, **settings)  # type: ignore[arg-type]
 
 
 def test_numbers_are_features_and_unique_text_is_the_name(tmp_path: Path) -> None:
     """The first column of text without repetition names the arms; numbers are used as they are."""
-    file = read(tmp_path, "kind,paint,gloss,drying\nx,A,1,0\nx,B,0,1\ny,C,.5,.5\ny,D,0,0\n")
-    assert file.arms.names == ("A", "B", "C", "D")
+    file = read(tmp_path, "kind,paint,gloss,drying\nx,A,1,0\nx,B,0,1\ny,C,.5,.5\ny,D,0,0\nx,E,2,2\n")
+    assert file.arms.names == ("A", "B", "C", "D", "E")
     assert file.name_column == "paint"
     assert file.arms.feature_names == ("constant", "kind=y", "gloss", "drying")
     assert "names from column 'paint'" in file.describe()
@@ -44,7 +44,7 @@ def test_without_names_rows_are_numbered(tmp_path: Path) -> None:
 def test_name_column_intercept_and_span_are_options(tmp_path: Path) -> None:
     """The user may name the column, add a constant and drop redundant features."""
     text = "u,v,code\n1,2,3\n2,4,5\n0,0,9\n"
-    with pytest.raises(ArmsDoNotSpan, match=r"arms.csv: arms must span R.2 but have rank 1; .* with --on-span"):
+    with pytest.raises(ArmsDoNotSpan, match=r"arms.csv: arms must span R.3 but have rank 2; .* with --on-span"):
         read(tmp_path, text, name_column="code")
     file = read(tmp_path, text, name_column="code", on_span=True, intercept=True)
     assert file.arms.names == ("3", "5", "9")

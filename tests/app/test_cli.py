@@ -167,10 +167,10 @@ def test_own_arms_with_a_command(folder: Path) -> None:
     done = surepick_in(folder, *OWN, "--pull", COMMAND, "--save", "result.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
-    assert "5 arms, 2 features (gloss, drying), names from column 'paint'" in done.stdout
+    assert "5 arms, 3 features (constant, gloss, drying; the constant was added), names from" in done.stdout
     assert "E (arm 4) is the best of 5 arms" in done.stdout
     result = Result.load(folder / "result.json")
-    assert (result.best_name, result.stopped, result.noise_std) == ("E", True, 0.05)
+    assert (result.best_name, result.stopped, result.given_noise_std) == ("E", True, 0.05)
     assert result.n_pulls == len((folder / "count").read_text())
 
 
@@ -291,13 +291,13 @@ def test_log_without_its_last_line_end_is_mended_and_said(folder: Path) -> None:
 
 
 def test_history_is_used(folder: Path) -> None:
-    """Earlier measurements count in the estimate but not against max-pulls."""
+    """Earlier measurements count, in the estimate and in the bets: here they decide before anything is measured."""
     (folder / "history.csv").write_text("arm,reward\n" + "".join(f"{k},{v}\n" for k, v in MEANS.items()))
     done = surepick_in(
         folder, *OWN, "--pull", COMMAND, "--history", "history.csv", "--max-pulls", "2", "--format", "json"
     )
     report = json.loads(done.stdout)
-    assert report["n_pulls"] == 7
+    assert (report["n_pulls"], report["stopped"]) == (5, True)
     assert report["best_name"] == "E"
 
 
@@ -350,6 +350,9 @@ def contents(folder: Path) -> dict[str, str]:
         (["run", "--arms", "arms.csv", "--save", "pipe"], "--save must name a regular file or a new one"),
         (["run", "--arms", "arms.csv", "--log", "pipe"], "--log must name a regular file or a new one"),
         (["run", "--ellipsoid", "e.csv", "--save", "e.csv"], "--save and --ellipsoid name the same file"),
+        (["run", "--binary"], "--binary needs your arms"),
+        (["run", "--arms", "arms.csv", "--binary", "--noise-std", "1"], "`noise_std` must be left out"),
+        (["run", "--arms", "arms.csv", "--reward-range", "1", "0"], "lo < hi"),
         (["run", "--arms", "measure.py"], "measure.py"),
         (["run", "--arms", "arms.csv", "--history", "arms.csv"], "columns arm and reward"),
     ],
@@ -425,3 +428,19 @@ def test_a_log_that_cannot_be_written_is_said_with_the_value_it_lacks(folder: Pa
     assert "cannot write log.csv" in done.stderr
     assert done.returncode == (2 if is_new else 1)
     assert is_new or "1.25" in done.stderr
+
+
+def test_bounds_of_rewards_are_asked_for_and_kept(folder: Path) -> None:
+    """A value outside is asked for again and reaches no log; a command that prints one has failed."""
+    own = ("run", "--arms", "arms.csv")
+    done = surepick_in(folder, *own, "--binary", "--log", "log.csv", keys="2\n0.5\n1\n0\nq\n")
+    assert done.returncode == 3
+    assert done.stdout.count("is no 0 or 1") + done.stderr.count("is no 0 or 1") == 2
+    head, _, *rows = (folder / "log.csv").read_text().splitlines()
+    assert "rewards='binary'" in head
+    assert [row.split(",")[1] for row in rows] == ["1.0", "0.0"]
+    done = surepick_in(folder, *own, "--reward-range", "-1", "0.3", "--pull", COMMAND)
+    assert done.returncode == 1
+    assert "must print one number between -1 and 0.3" in done.stderr
+    done = surepick_in(folder, *own, "--reward-range", "0", "1", "--pull", COMMAND, "--max-pulls", "40")
+    assert "rewards lie between 0 and 1" in done.stdout

@@ -169,6 +169,6 @@ def test_a_parquet_file_gives_what_a_csv_gives(folder: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
         answers.append(json.loads(done.stdout))
-        assert "30 arms, 3 features (f0, f1, f2)" in done.stderr
+        assert "30 arms, 4 features (constant, f0, f1, f2; the constant was added)" in done.stderr
     assert answers[0]["history"] == answers[1]["history"]
     assert answers[0]["best"] == answers[1]["best"]

@@ -154,7 +154,9 @@ def pulls_until_decided(
 ) -> tuple[list[int], int | None]:
     """Identify, and return every arm that was pulled and the answer; `after` is called after each pull."""
     rng, means = np.random.default_rng(3), X @ theta
-    learner = sp.create_learner("lazy-track-and-stop", arms, seed=2, stopping="evidence", elimination=False)
+    learner = sp.create_learner(
+        "lazy-track-and-stop", arms, seed=2, stopping="evidence", elimination=False, noise_std=1.0
+    )
     pulled: list[int] = []
     while not learner.stopped:
         pulled += learner.next_arms()
@@ -209,7 +211,7 @@ def test_only_summaries_leave_the_cluster(client: Client, monkeypatch: pytest.Mo
             lambda: arms.rivals(0, theta, [F, F], lambda gap, one, two: gap / (one + two), 10),  # noqa: B023
             lambda: arms.most_confusing(0, theta, [F], by_ratio),  # noqa: B023
             lambda: arms.gather([n_arms - 1, 5]),  # noqa: B023
-            lambda: sp.create_learner("lazy-track-and-stop", arms, stopping="evidence"),  # noqa: B023
+            lambda: sp.create_learner("lazy-track-and-stop", arms, stopping="evidence", noise_std=1.0),  # noqa: B023
         ]
         for ask in questions:
             received.clear()

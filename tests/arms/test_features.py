@@ -61,8 +61,8 @@ def table(columns: dict[str, Any], intercept: bool | None = None, index: Any = N
     ids=["int", "float", "bool", "uint8", "Int64", "Float64", "boolean", "object", "numpy-object", "decimal"],
 )
 def test_numbers_are_used_as_they_are(values: Any, expected: list[float]) -> None:
-    """A column of numbers or booleans, however stored, is one feature under its own name, without an intercept."""
-    read = table({"a": values, "b": [0.0, 0.0, 1.0]})
+    """A column of numbers or booleans, however stored, is one feature under its own name."""
+    read = table({"a": values, "b": [0.0, 0.0, 1.0]}, intercept=False)
     assert read.feature_names == ["a", "b"]
     np.testing.assert_array_equal(read.X, np.column_stack([expected, [0.0, 0.0, 1.0]]))
 
@@ -107,7 +107,7 @@ def test_any_value_per_level_is_linear_in_the_encoding(seed: int, n_levels: int)
 @pytest.mark.parametrize(
     ("intercept", "numeric_names", "text_names"),
     [
-        (None, ["a"], ["constant", "c=y"]),
+        (None, ["constant", "a"], ["constant", "c=y"]),
         (True, ["constant", "a"], ["constant", "c=y"]),
         (False, ["a"], ["c=y"]),
     ],
@@ -116,9 +116,11 @@ def test_any_value_per_level_is_linear_in_the_encoding(seed: int, n_levels: int)
 def test_the_intercept_option_overrides_the_default(
     intercept: bool | None, numeric_names: list[str], text_names: list[str]
 ) -> None:
-    """By default text brings a constant and numbers do not; the option decides for both."""
+    """By default there is a constant, unless the columns can make one up; the option decides for all."""
     assert table({"a": [1.0, 2.0]}, intercept).feature_names == numeric_names
     assert table({"c": ["x", "y"]}, intercept).feature_names == text_names
+    shares = table({"a": [0.2, 0.5, 0.9], "b": [0.8, 0.5, 0.1]}, intercept)
+    assert shares.has_added_constant == bool(intercept)  # mixtures: the shares add up to one
 
 
 def test_an_intercept_goes_in_front_of_an_array() -> None:

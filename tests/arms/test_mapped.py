@@ -71,14 +71,14 @@ def test_an_identification_is_the_same_as_in_memory(tmp_path: Path, suffix: str,
     """20,000 arms: the whole result, every pull, estimate and interval, is that of the rows in memory, bit for bit."""
     X, theta = planted(20_000, 5, seed=1)
     arms = MappedArms(written(tmp_path, X, suffix, group=6000), chunk_rows=chunk_rows)
-    assert sp.identify(arms, reward_of(X, theta), seed=3) == in_memory()
+    assert sp.identify(arms, reward_of(X, theta), seed=3, noise_std=1.0) == in_memory()
 
 
 @functools.cache
 def in_memory() -> sp.Result:
     """The identification that those of files are compared with."""
     X, theta = planted(20_000, 5, seed=1)
-    result = sp.identify(X, reward_of(X, theta), seed=3)
+    result = sp.identify(X, reward_of(X, theta), seed=3, noise_std=1.0)
     assert result.best == 0
     assert result.stopped
     return result
@@ -96,7 +96,7 @@ def test_tied_arms_and_several_pieces_round_alike(
     ours = MappedArms(written(tmp_path, X), chunk_rows=chunk_rows)
     assert [len(rows) for _, rows in ours.chunks()] == [300] * 7 + [87]
     for algorithm in ("lazy-track-and-stop", "lingape"):
-        results = [sp.identify(arms, reward_of(X, theta), algorithm=algorithm) for arms in (X, ours)]
+        results = [sp.identify(arms, reward_of(X, theta), algorithm=algorithm, noise_std=1.0) for arms in (X, ours)]
         assert results[0] == results[1]
 
 
@@ -113,7 +113,10 @@ def test_learner_with_candidates_in_a_file(tmp_path: Path) -> None:
     Z = np.column_stack([rng.standard_normal((5000, 2)), np.zeros(5000)])
     pulls = []
     for candidates in (Z, MappedArms.rows_only(written(tmp_path, Z, ".parquet"), chunk_rows=999)):
-        learner, reward = sp.create_learner("lazy-track-and-stop", arms, candidates=candidates, seed=4), None
+        learner, reward = (
+            sp.create_learner("lazy-track-and-stop", arms, candidates=candidates, seed=4, noise_std=1.0),
+            None,
+        )
         reward = reward_of(arms, np.array([1.0, 0.5, 3.0]))
         while not learner.stopped and learner.estimate.n_pulls < 1500:
             arm = learner.next_arms()[0]
@@ -269,7 +272,7 @@ def test_a_change_in_the_middle_of_an_identification_loses_no_reward(tmp_path: P
 
     pull.n = 0  # type: ignore[attr-defined]
     with pytest.raises(sp.SurepickError, match="was changed"):
-        sp.identify(MappedArms(path), pull)
+        sp.identify(MappedArms(path), pull, noise_std=1.0)
 
 
 @pytest.mark.parametrize("suffix", FORMATS)

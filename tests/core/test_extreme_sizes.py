@@ -90,7 +90,7 @@ def test_every_algorithm_refuses_before_the_first_pull(algorithm: str, case: str
     arms = arguments.get("arms", X)
     rest = {name: value for name, value in arguments.items() if name != "arms"}
     with pytest.raises(InvalidInput, match=message):
-        sp.identify(arms, never, algorithm=algorithm, **rest)
+        sp.identify(arms, never, algorithm=algorithm, **{"noise_std": 1.0} | rest)
 
 
 # Units of features and of rewards, size of the candidates beside the arms, epsilon.
@@ -160,7 +160,9 @@ def test_the_unit_of_candidates_leaves_no_trace(options: dict[str, Any], power: 
     for seed in range(10):
         histories = []
         for candidates in (Z, np.ldexp(Z, power)):
-            result = sp.identify(X, pulls(X @ THETA, 1.0, seed), candidates=candidates, seed=seed, **options)
+            result = sp.identify(
+                X, pulls(X @ THETA, 1.0, seed), candidates=candidates, seed=seed, **{"noise_std": 1.0} | options
+            )
             histories.append(result.history)
             n_wrong += result.best != int(np.argmax(Z @ THETA))
         assert histories[0] == histories[1]
@@ -174,7 +176,7 @@ def test_squares_that_vanish_stop_no_rule(rule: str, elimination: bool) -> None:
     # Past the checks of a learner, which refuses such candidates.
     view = view_of(X)
     tiny = WhitenedArms(FiniteArms.rows_only(1e-160 * Z), view.back, view.design)
-    task = Task(arms=view, candidates=tiny, delta=0.05, noise_std=1.0, epsilon=0.0, seed=0)
+    task = Task(arms=view, candidates=tiny, delta=0.05, given_noise_std=1.0, epsilon=0.0, seed=0)
     n_stopped = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -230,7 +232,7 @@ class TestDistinct:
         """In whitened coordinates nothing is left of a difference of 1e-30."""
         rows = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 1e-30], [0.0, 1.0, 0.0]])
         result = sp.identify(
-            X, pulls(X @ THETA, 1.0, seed=0), candidates=rows, algorithm="explore-verify", max_pulls=60
+            X, pulls(X @ THETA, 1.0, seed=0), candidates=rows, algorithm="explore-verify", max_pulls=60, noise_std=1.0
         )
         assert result.n_pulls > 0
 
@@ -257,7 +259,7 @@ class TestDesigns:
             lambda theta: sp.Hypercube(3).characteristic_time(theta),
             lambda theta: sp.Hypercube(3).lower_bound(theta),
             lambda theta: sp.TopK(3, 1).lower_bound(theta),
-            lambda theta: sp.create_learner("xy-oracle", X, theta=theta),
+            lambda theta: sp.create_learner("xy-oracle", X, theta=theta, noise_std=1.0),
         ],
         ids=["T*", "T* of candidates", "bound", "T* of signs", "bound of signs", "bound of choices", "xy-oracle"],
     )
@@ -322,30 +324,30 @@ def test_arms_in_files_and_on_clusters_are_refused_alike(size: float | None, tmp
     np.save(tmp_path / "rows.npy", rows)
     message = "features must be" if size is None else "features must be between"
     with pytest.raises(InvalidInput, match=message):
-        sp.identify(sp.MappedArms(tmp_path / "rows.npy"), never)
+        sp.identify(sp.MappedArms(tmp_path / "rows.npy"), never, noise_std=1.0)
     with pytest.raises(InvalidInput, match=message):
-        sp.identify(sp.DaskArms(da.from_array(rows, chunks=(4, 3))), never)
+        sp.identify(sp.DaskArms(da.from_array(rows, chunks=(4, 3))), never, noise_std=1.0)
     if size is not None:
         for candidates in (
             sp.MappedArms.rows_only(tmp_path / "rows.npy"),
             sp.DaskArms(da.from_array(rows, chunks=(4, 3))),
         ):
             with pytest.raises(InvalidInput, match="`candidates` must be at most"):
-                sp.identify(X, never, candidates=candidates)
+                sp.identify(X, never, candidates=candidates, noise_std=1.0)
 
 
 def test_close_arms_in_a_file_are_refused(tmp_path: Path) -> None:
     """By a pass over the file."""
     np.save(tmp_path / "rows.npy", CLOSE)
     with pytest.raises(InvalidInput, match=r"rows of `arms` .*got rows 0 and 1"):
-        sp.identify(sp.MappedArms(tmp_path / "rows.npy"), never)
+        sp.identify(sp.MappedArms(tmp_path / "rows.npy"), never, noise_std=1.0)
 
 
 def test_close_arms_on_a_cluster_are_no_evidence() -> None:
     """They are not looked for, and never told apart: the rule does not stop, unless with slack."""
     arms = sp.DaskArms(da.from_array(CLOSE, chunks=(4, 3)))
     for epsilon in (0.0, 0.5):
-        result = sp.identify(arms, pulls(3.0 * CLOSE[:, 0], 1.0, seed=2), epsilon=epsilon, max_pulls=60)
+        result = sp.identify(arms, pulls(3.0 * CLOSE[:, 0], 1.0, seed=2), epsilon=epsilon, max_pulls=60, noise_std=1.0)
         assert result.stopped == (epsilon > 0.0)
 
 
@@ -399,7 +401,7 @@ class TestVectors:
                 return np.asarray(1e-200 * super().cycle(number, seed))
 
         with pytest.raises(InvalidInput, match="features must be between"):
-            sp.create_learner("lazy-track-and-stop", Small(2))
+            sp.create_learner("lazy-track-and-stop", Small(2), noise_std=1.0)
 
     @pytest.mark.parametrize("theta", [1e-320, 1e-200, 1e-90, 1.0, 1e90, 1e200, 1e308])
     @pytest.mark.parametrize("epsilon", [1e-320, 1e-200, 1e-110, 0.1, 1e90, 1e200])
@@ -422,7 +424,7 @@ class TestVectors:
     @pytest.mark.parametrize("reward", [0.0, 1e-300])
     def test_rewards_of_nothing(self, design: str, reward: float) -> None:
         """An estimate of 0, or next to it, has no best arm to follow; the rounds go on."""
-        result = sp.identify(sp.Sphere(2), lambda _: reward, epsilon=0.1, max_pulls=60, design=design)
+        result = sp.identify(sp.Sphere(2), lambda _: reward, epsilon=0.1, max_pulls=60, design=design, noise_std=1.0)
         assert result.n_pulls == 60
 
 
@@ -435,16 +437,21 @@ class TestOptions:
         options: dict[str, Any] = {"algorithm": algorithm, "variant": "paper", "norm_bound": 3.0}
         for arms, ridge in ((X, 1e-300), (X, 1e-17), (1e9 * X, 1.0), (1e110 * X, 1.0)):
             with pytest.raises(InvalidInput, match=r"rule needs a regulariser of at least 1e-15 .*got .*;"):
-                sp.identify(arms, never, ridge=ridge, **options)
-        assert sp.identify(X, lambda arm: X[arm] @ THETA, ridge=1e-10, max_pulls=10, **options).n_pulls == 10
+                sp.identify(arms, never, ridge=ridge, **{"noise_std": 1.0} | options)
+        assert (
+            sp.identify(
+                X, lambda arm: X[arm] @ THETA, ridge=1e-10, max_pulls=10, **{"noise_std": 1.0} | options
+            ).n_pulls
+            == 10
+        )
         with pytest.raises(InvalidInput, match=r"`norm_bound` must be at most 1e\+120, got 1e\+300; use"):
-            sp.identify(X, never, **{**options, "norm_bound": 1e300})
+            sp.identify(X, never, **{"noise_std": 1.0} | {**options, "norm_bound": 1e300})
 
     def test_a_regularizer_that_vanishes_beside_the_arms_is_refused(self) -> None:
         """Or one that overflows."""
         for arms, size in ((X, 1e-300), (X, 1e-60), (1e-100 * X, 1e200)):
             with pytest.raises(InvalidInput, match="regulariser"):
-                sp.identify(arms, never, stopping="evidence", regularizer=size * np.eye(3))
+                sp.identify(arms, never, stopping="evidence", regularizer=size * np.eye(3), noise_std=1.0)
 
     @pytest.mark.parametrize("stopping", ["paper-main", "paper-appendix", "paper-remark", "heuristic", "log-t"])
     @pytest.mark.parametrize("ratio", [1e-4, 1e-10, 1e-40])
@@ -457,7 +464,7 @@ class TestOptions:
             return float(X[arm] @ THETA)
 
         try:
-            sp.identify(X * [1.0, 1.0, ratio], pull, stopping=stopping, max_pulls=20)
+            sp.identify(X * [1.0, 1.0, ratio], pull, stopping=stopping, max_pulls=20, noise_std=1.0)
         except InvalidInput:
             assert not pulled
             assert ratio < 1e-8
@@ -466,7 +473,7 @@ class TestOptions:
     def test_a_reward_bound_that_cannot_be_squared_is_refused(self) -> None:
         """Instead of an overflow in the first plan."""
         with pytest.raises(InvalidInput, match=r"`reward_bound` must be above 0 and at most 1e\+120, got 1e\+300;"):
-            sp.identify(X, never, algorithm="alba", variant="paper", reward_bound=1e300)
+            sp.identify(X, never, algorithm="alba", variant="paper", reward_bound=1e300, noise_std=1.0)
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e160, 1.7e308])

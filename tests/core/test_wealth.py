@@ -127,7 +127,7 @@ def test_wealth_does_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> No
     results = []
     for rows, gather in ((Rows(X), 4096), (Rows(X), 0), (Rows(X, step=3), 0)):
         monkeypatch.setattr(arms_module, "GATHER_ROWS", gather)
-        wealth = Wealth(rows, delta=0.05)
+        wealth = Wealth(rows, delta=0.05, noise_std=1.0)
         leaders = [block[0] for block in _play(wealth, X, theta, noise_std=1.0, n_blocks=8, seed=6)]
         results.append((leaders, wealth.log_wealth(0), wealth.alternatives(0)))
     assert 1 < results[0][2].sum() < 49
@@ -169,7 +169,7 @@ def test_of_equal_candidates_the_first_leads(monkeypatch: pytest.MonkeyPatch, ga
     """Equal estimates give the lead to the lower row number, also across chunks."""
     monkeypatch.setattr(arms_module, "GATHER_ROWS", gather)
     X = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 2.0], [1.0, 5.0]])
-    wealth = Wealth(Rows(X, step=2), delta=0.05)
+    wealth = Wealth(Rows(X, step=2), delta=0.05, noise_std=1.0)
     assert wealth.leading([1.0, 0.0]) == 1
 
 
@@ -196,7 +196,7 @@ def test_wealth_depends_neither_on_features_nor_on_units(epsilon: float) -> None
 
 def test_rejection_is_for_good_and_the_last_candidate_is_the_answer() -> None:
     """Wealth of a rejected candidate is frozen, it cannot lead again, and one survivor ends the rule."""
-    wealth = Wealth(Rows(np.eye(3)), delta=0.05)
+    wealth = Wealth(Rows(np.eye(3)), delta=0.05, noise_std=1.0)
     wealth.settle(block_of(40 * np.eye(3), 40 * np.array([1.0, 0.9, -0.2]), [1.0, 0.8, 0.0], np.eye(3) / 20))
     assert wealth.alternatives(0).tolist() == [False, True, False]
     frozen = wealth.log_wealth(0)[2]
@@ -227,7 +227,7 @@ def _blocks(*means: list[float]) -> list[Block]:
 
 def test_plain_bets_by_hand_without_slack() -> None:
     """Numbers worked out from the formula; the first block is not bet on."""
-    wealth = Wealth(Rows(np.eye(2)), delta=0.05, sizes="plain")
+    wealth = Wealth(Rows(np.eye(2)), delta=0.05, sizes="plain", noise_std=1.0)
     for block, expected in zip(_blocks([1, 0], [0.8, -0.2], [0.5, 0.1]), (0.0, 0.004781, -0.223839), strict=True):
         wealth.settle(block)
         assert wealth.log_wealth(0)[1] == pytest.approx(expected, abs=1e-6)
@@ -236,7 +236,7 @@ def test_plain_bets_by_hand_without_slack() -> None:
 def test_plain_bets_of_seats_by_hand() -> None:
     """Every seat bets against everyone, and who is promoted takes the smallest wealth of all seats up to its own."""
     inf = math.inf
-    seats = Seats(Rows(np.eye(3)), delta=0.05, epsilon=0.5, sizes="plain")
+    seats = Seats(Rows(np.eye(3)), delta=0.05, epsilon=0.5, sizes="plain", noise_std=1.0)
     for block in _blocks([1.0, 0.6, 0.0], [0.7, 0.9, -0.1]):
         seats.settle(block)
     first, second, third = [inf, -0.385465, 0.142700], [-0.053243, inf, 0.340448], [-0.462288, -0.535238, inf]
@@ -252,7 +252,7 @@ def test_plain_bets_of_seats_by_hand() -> None:
 def test_a_seat_given_up_leaves_its_losses(monkeypatch: pytest.MonkeyPatch) -> None:
     """With two seats and three leaders in turn: a new seat starts with no more than the lost one had."""
     monkeypatch.setattr(wealth_module, "MOST_SEATS", 2)
-    seats = Seats(Rows(np.eye(3)), delta=0.01, epsilon=0.1, sizes="plain")
+    seats = Seats(Rows(np.eye(3)), delta=0.01, epsilon=0.1, sizes="plain", noise_std=1.0)
     for theta0, values in (([1.0, 0.5, 0.0], [0.0, 0.2, 0.9]), ([0.0, 0.5, 1.0], [0.3, 0.0, 0.1])):
         before = seats.log_wealth(2)
         seats.settle(block_of(np.eye(3), values, theta0, np.eye(3)))
@@ -269,7 +269,7 @@ def test_a_seat_given_up_leaves_its_losses(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_directions_the_block_did_not_measure_keep_their_wealth() -> None:
     """A block that leaves out arm 2 pays nothing on the pair (0, 2)."""
-    wealth = Wealth(Rows(np.eye(3)), delta=1e-9)
+    wealth = Wealth(Rows(np.eye(3)), delta=1e-9, noise_std=1.0)
     wealth.settle(block_of(np.diag([5.0, 5.0, 0.0]), [5.0, 0.0, 0.0], [1.0, 0.0, 0.0], np.eye(3) / 9))
     assert wealth.log_wealth(0)[1] > 0
     assert wealth.log_wealth(0)[2] == 0
@@ -279,7 +279,7 @@ def test_directions_the_block_did_not_measure_keep_their_wealth() -> None:
 def test_a_copy_of_the_leader_is_not_an_alternative(epsilon: float) -> None:
     """Several row numbers of one arm do not keep the rule waiting."""
     X = np.array([[1.0, 0.3], [1.0, 0.3], [1.0, 0.3], [0.0, 1.0]])
-    wealth = (Seats if epsilon > 0 else Wealth)(Rows(X), delta=0.05, epsilon=epsilon)
+    wealth = (Seats if epsilon > 0 else Wealth)(Rows(X), delta=0.05, epsilon=epsilon, noise_std=1.0)
     wealth.settle(block_of(50 * np.eye(2), [50.0, 0.0], [1.0, 0.0], np.eye(2) / 50))
     assert wealth.answer == 0
 
@@ -288,13 +288,13 @@ def test_a_copy_of_the_leader_is_not_an_alternative(epsilon: float) -> None:
 def test_the_rule_refuses_impossible_settings(bad: dict) -> None:
     """Risk, noise and slack are checked before anything starts."""
     with pytest.raises(InvalidInput):
-        Wealth(Rows(np.eye(2)), **{"delta": 0.05, **bad})
+        Wealth(Rows(np.eye(2)), **{"noise_std": 1.0, "delta": 0.05, **bad})
 
 
 def test_a_block_on_many_candidates_needs_a_few_vectors_of_memory() -> None:
     """Settling 200,000 candidates holds a few K-vectors, not a second copy of the rows."""
     X = np.random.default_rng(9).standard_normal((200_000, 20))
-    wealth = Wealth(Rows(X, step=5000), delta=0.05)
+    wealth = Wealth(Rows(X, step=5000), delta=0.05, noise_std=1.0)
     tracemalloc.start()
     try:
         wealth.settle(block_of(10 * np.eye(20), X[7] / 2, X[7] / 20, np.eye(20)))

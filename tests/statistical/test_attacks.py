@@ -86,7 +86,7 @@ def count_and_blocks(lab: type[Lab], setting: Setting, n_runs: int) -> tuple[int
 @pytest.mark.parametrize("name", ["lazy-track-and-stop", "rage", "lingape", "top-two", "xy-static"])
 def test_wealth_does_not_depend_on_the_order_within_a_block(name: str) -> None:
     """Results of a block told as asked, backwards, or sorted by value: the same wealth and the same next block."""
-    arms = [sp.create_learner(name, ARC.X, stopping="betting", delta=1e-6) for _ in range(3)]
+    arms = [sp.create_learner(name, ARC.X, stopping="betting", delta=1e-6, noise_std=1.0) for _ in range(3)]
     orders: list[Callable[[list[tuple[int, float]]], list[tuple[int, float]]]] = [
         list,
         lambda results: results[::-1],
@@ -113,7 +113,7 @@ def test_wealth_does_not_depend_on_the_order_of_named_results(epsilon: float) ->
     told = []
     for seed in range(6):
         rng, noise = np.random.default_rng(seed), np.random.default_rng(0).standard_normal(60)
-        learner = sp.create_learner("lazy-track-and-stop", THREE.X, delta=1e-6, epsilon=epsilon)
+        learner = sp.create_learner("lazy-track-and-stop", THREE.X, delta=1e-6, epsilon=epsilon, noise_std=1.0)
         asks = learner.next_asks(60)
         for place in rng.permutation(60) if seed else range(60):
             if rng.random() < 0.2:
@@ -127,7 +127,9 @@ def test_wealth_does_not_depend_on_the_order_of_named_results(epsilon: float) ->
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 1, 0)])
 def test_blocks_are_settled_in_the_order_of_opening(order: tuple[int, ...]) -> None:
     """By hand: whoever is told first, the second block is bet on with what the first said, the third with both."""
-    learner = sp.create_learner("uniform", np.eye(2), stopping=Betting(sizes="plain"), schedule="periodic:2")
+    learner = sp.create_learner(
+        "uniform", np.eye(2), stopping=Betting(sizes="plain"), schedule="periodic:2", noise_std=1.0
+    )
     asks, values = learner.next_asks(6), ([1.0, 0.0], [0.8, -0.2], [0.5, 0.1])
     assert sorted(ask.arm for ask in asks[:2]) == sorted(ask.arm for ask in asks[4:]) == [0, 1]
     seen = []

@@ -17,7 +17,6 @@ from scipy.stats import binom, chi2, norm
 
 import surepick as sp
 from surepick.learning.learner import Learner
-from surepick.learning.ledger import Interval
 from surepick.simulation import problems
 from tests.statistical.chaos import (
     ARC,
@@ -180,19 +179,10 @@ def dropping(self: Learner, arm: int) -> None:
     self._log.append(("fail", arm))
     number = self._ledger.find(self.white.number_of(arm), None)
     assert number is not None
-    self._ledger.tell(number, math.nan, is_named=True)
+    self._ledger.tell(number, None, is_named=True)
     for interval in self._ledger.settled():
         if not self.stopped:
             self._close(interval)
-
-
-def without_dropped(self: Learner, interval: Interval, close: Any = Learner._close) -> None:
-    """Settle what is left of a block."""
-    kept = [place for place, reward in interval.rewards.items() if not math.isnan(reward)]
-    interval.arms = [interval.arms[place] for place in kept]
-    interval.rewards, interval.length = dict(enumerate(interval.rewards[place] for place in kept)), len(kept)
-    if kept:
-        close(self, interval)
 
 
 @pytest.mark.statistical
@@ -205,7 +195,6 @@ def test_the_gate_sees_blocks_that_go_on_without_the_asks_given_up(monkeypatch: 
     habits = Habits(name="", quits=1.0, late=0.0, lost=0.0, own=0.0, flood=0.0, replays=0.0, identifies=0.0)
     errors: list[float] = []
     monkeypatch.setattr(Learner, "fail", dropping)
-    monkeypatch.setattr(Learner, "_close", without_dropped)
     count(setting, habits, range(20), errors)
     assert sum(errors[:600]) > normal_limit(600)
 

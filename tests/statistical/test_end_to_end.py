@@ -93,7 +93,10 @@ def test_published_variants_keep_delta(name: str) -> None:
     noise_std = 1.0 if name == "alba" else 0.02
     problem = replace(THREE_MEANS if name == "track-and-stop" else ARC, noise_std=noise_std)
     told = {"variant": "paper", **knowledge(name, problem, variant="paper")}
-    if sp.create_learner(name, problem.X, **told).decision.guarantee not in ("proved", "published"):
+    if sp.create_learner(name, problem.X, noise_std=noise_std, **told).decision.guarantee not in (
+        "proved",
+        "published",
+    ):
         assert name in ("frank-wolfe", "top-two", "uniform", "xy-oracle")
     else:
         # A ridge answers after thousands of pulls; more of them would only show once more that it does not yet.

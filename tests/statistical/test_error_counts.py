@@ -148,7 +148,7 @@ def test_counted_paths_are_those_of_the_rule_itself(
     accounts, level = (Seats if epsilon > 0 else Wealth), instance.X.mean(axis=0)
     n_stopped = 0
     for path in range(40):
-        wealth: Accounts = accounts(FiniteArms(instance.X), delta=DELTA, epsilon=epsilon, level=level)
+        wealth: Accounts = accounts(FiniteArms(instance.X), delta=DELTA, noise_std=1.0, epsilon=epsilon, level=level)
         for leader, theta, A_inv, A, b in blocks.log:
             if wealth.answer is not None:
                 break

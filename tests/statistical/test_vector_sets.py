@@ -221,7 +221,7 @@ def test_rules_keep_delta_and_the_gate_sees_a_missing_determinant(
 def told(instance: Instance, *, run: int, seed: int, n_runs: int, stopping: str) -> tuple[int, float]:
     """Pulls and loss of a learner that gets the rewards of one of the runs above."""
     learner = create_learner(
-        "lazy-track-and-stop", instance.vectors, delta=DELTA, epsilon=instance.epsilon, stopping=stopping
+        "lazy-track-and-stop", instance.vectors, delta=DELTA, epsilon=instance.epsilon, stopping=stopping, noise_std=1.0
     )
     for number in range(10_000):
         arms = learner.next_arms(instance.arms.round_length)
@@ -309,7 +309,9 @@ def test_pulls_on_the_sphere(row: tuple[int, float, float, float]) -> None:
 
 def learn(instance: Instance, *, seed: int, **options: Any) -> tuple[int, float]:
     """Pulls and loss of a learner with noise of its own."""
-    learner = create_learner("lazy-track-and-stop", instance.vectors, epsilon=instance.epsilon, **options)
+    learner = create_learner(
+        "lazy-track-and-stop", instance.vectors, epsilon=instance.epsilon, **{"noise_std": 1.0} | options
+    )
     rng = np.random.default_rng(seed)
     while not learner.stopped:
         for arm in learner.next_arms(1):

@@ -131,7 +131,7 @@ def test_looking_decides_nothing() -> None:
         for is_read in (False, True):
             rng = np.random.default_rng([5, seed])
             learner = sp.create_learner(
-                "lazy-track-and-stop", problem.X, delta=0.1, epsilon=0.6, stopping="evidence", seed=seed
+                "lazy-track-and-stop", problem.X, delta=0.1, epsilon=0.6, stopping="evidence", seed=seed, noise_std=1.0
             )
             while not learner.stopped:
                 arm = learner.next_arms(1)[0]
@@ -207,4 +207,4 @@ def test_options_of_plain_scans_are_refused() -> None:
 def test_the_pairwise_rule_does_not_offer_it() -> None:
     """Said at once, with the rules that do."""
     with pytest.raises(sp.errors.InvalidInput, match="evidence"):
-        sp.create_learner("lazy-track-and-stop", np.eye(3), stopping="pairwise", elimination=True)
+        sp.create_learner("lazy-track-and-stop", np.eye(3), stopping="pairwise", elimination=True, noise_std=1.0)

@@ -66,6 +66,7 @@ class Alba(Options):
         reward_bound: L, a number that no expected reward exceeds in size; only for the paper's own sampling.
     """
 
+    plans_with_noise: ClassVar[bool] = True
     reward_bound: float | None = None
     elimination: bool | None = None
 
@@ -209,6 +210,7 @@ class AlbaRule(Rule):
     guarantee: Guarantee = field(default="proved", init=False)
     needs_fixed_intervals: ClassVar[bool] = True
     opens_ahead: ClassVar[bool] = False
+    takes_corrections: ClassVar[bool] = False
 
     def start(self, task: Task) -> "AlbaState":
         """Return a fresh state."""

@@ -24,7 +24,7 @@ every block of either kind. Candidates need not be arms.
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -57,6 +57,7 @@ class ExploreVerify(Options):
         exploration_risk: kappa, how often the exploration may be wrong.
     """
 
+    plans_with_noise: ClassVar[bool] = True
     exploration_risk: float = 0.1
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:

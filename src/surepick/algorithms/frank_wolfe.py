@@ -28,7 +28,7 @@ coordinate of theta). r_t is compared with f_j / noise_std^2.
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 import scipy
@@ -52,6 +52,8 @@ GAME_TOL = 1e-6
 @dataclass(frozen=True, kw_only=True)
 class FrankWolfe(Options):
     """Options of the algorithm, beside those that all share; None stands for the variant's own choice."""
+
+    plans_with_noise: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule and the stopping rule."""

@@ -21,11 +21,14 @@ import numpy as np
 from surepick.algorithms.options import Options
 from surepick.algorithms.rounds import Rounds, RoundsDesign
 from surepick.arms.protocol import ArmSet, RowSubset
+from surepick.arms.scaled import ScaledArms
 from surepick.arms.view import Task
 from surepick.arms.whitening import LARGE
+from surepick.core.bounded import variances_by
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.solve import separating_design
+from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
 from surepick.sampling.protocol import Sampler, Situation
@@ -118,7 +121,8 @@ class LazyTrackAndStop(Options):
         elif schedule is None and arms.n_arms * arms.dim > LARGE:
             schedule = Geometric(LARGE_RATIO)
         sampler = LazySampler(
-            task=task,
+            # Other rules reckon with the noise that bounds allow, the same for all arms.
+            task=task if rule.pays_real_variances else replace(task, reward_range=None),
             tracker=Tracker(self.tracking),
             schedule=schedule_for(rule, schedule),
             forced=ForcedExploration(
@@ -195,7 +199,7 @@ class LazySampler:
         least: int,
         lazy: float,
     ) -> None:
-        self._arms, self._candidates, self._epsilon = task.rows, task.rivals, task.epsilon
+        self._task, self._arms, self._candidates, self._epsilon = task, task.rows, task.rivals, task.epsilon
         self._tracker, self._schedule, self._forced = tracker, schedule, forced
         self._n_started = 0
         self._g_mix, self._is_mix_decaying = g_mix, is_mix_decaying
@@ -229,7 +233,7 @@ class LazySampler:
             return  # estimates that tie (or nearly) say nothing about where to measure: the design in force stays
         tol = LARGE_TOL if is_large else min(max(TIGHTEST_TOL, 0.3 * situation.n_pulls**-0.5), LOOSEST_TOL)
         self._design = separating_design(
-            self._arms, directions, tol=tol, warm_start=self._design, is_sparse=not is_large
+            self._as_noisy(situation.estimate), directions, tol=tol, warm_start=self._design, is_sparse=not is_large
         )
         self._solved_for, self._solved_at = solved_for, situation.n_pulls
         g_optimal, share = self._arms.design, self._share_now()
@@ -238,6 +242,14 @@ class LazySampler:
             np.concatenate([design.support for design, _ in mixed]),
             np.concatenate([part * design.weights for design, part in mixed]),
         )
+
+    def _as_noisy(self, estimate: LeastSquares) -> ArmSet:
+        """Return the arms, divided by how noisy they are beside `noise_std` if rewards near a bound scatter less."""
+        bounds = self._task.reward_range
+        if bounds is None:
+            return self._arms
+        variances = variances_by(estimate.theta, estimate.A, self._arms.level, bounds)
+        return ScaledArms(self._arms, lambda rows: self._task.noise_std / np.sqrt(variances(rows)))
 
     def _share_now(self) -> float:
         """Share of the G-optimal design in the design in force."""

@@ -192,6 +192,7 @@ class _Game(Options):
         g_mix: share of the G-optimal design; default 0, in the practical variant a tenth under the betting rule.
     """
 
+    plans_with_noise: ClassVar[bool] = True
     optimism: OptimismKind | None = None
     ridge: float = 1.0
     norm_bound: float | None = None

@@ -19,7 +19,7 @@ arm can look resolved to the sampler, never be pulled again, and keep the rule f
 
 import math
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
 
@@ -50,6 +50,7 @@ class LinGapE(Options):
             reads blocks and not the index: where the index calls an arm resolved too early, nothing would measure it.
     """
 
+    plans_with_noise: ClassVar[bool] = True
     selection: Literal["greedy", "ratio"] = "greedy"
     ridge: float = 1.0
     norm_bound: float | None = None

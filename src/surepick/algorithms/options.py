@@ -3,7 +3,7 @@
 import reprlib
 from dataclasses import dataclass, fields
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
@@ -30,6 +30,9 @@ class Options:
         elimination: an alternative once refuted stays refuted, in the rule and, unless pulls are fixed in advance, in
             the sampling; betting always does so.
     """
+
+    plans_with_noise: ClassVar[bool] = False
+    """Whether the sampling itself needs `noise_std`, whatever rule decides."""
 
     variant: Variant = "practical"
     stopping: Stopping | None = None

@@ -26,7 +26,7 @@ nothing else, so a new one is made as soon as somebody has gone. Candidates need
 
 import math
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
 
@@ -50,6 +50,7 @@ class Rage(Options):
         rounding_slack: the eps of the paper variant.
     """
 
+    plans_with_noise: ClassVar[bool] = True
     constants: Literal["public-code", "printed"] = "public-code"
     rounding_slack: float = 0.1
     elimination: bool | None = None

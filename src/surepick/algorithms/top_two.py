@@ -39,7 +39,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
 
@@ -70,6 +70,7 @@ class TopTwo(Options):
         g_mix: share of the pulls that follow the G-optimal design.
     """
 
+    plans_with_noise: ClassVar[bool] = True
     leader: Literal["best", "thompson"] | None = None
     challenger: Literal["transport", "transport-penalised", "resample"] = "transport"
     selection: Literal["greedy", "ratio", "ids", "coin", "evidence-greedy"] = "greedy"

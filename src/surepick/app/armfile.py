@@ -16,6 +16,7 @@ from surepick.app.console import refusing
 from surepick.app.vectorset import ChosenSet, chosen_set
 from surepick.arms.files import MappedArms
 from surepick.arms.finite import FiniteArms
+from surepick.core.linalg import Array
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
 NAME_HEADERS = ("name", "arm", "id")
@@ -56,7 +57,9 @@ class ArmFile:
         """Say what was understood."""
         features = ", ".join(self.arms.feature_names[:6]) + (", ..." if self.arms.dim > 6 else "")
         names = "row numbers as names" if self.name_column is None else f"names from column {self.name_column!r}"
-        return f"{self.arms.n_arms} arms, {self.arms.dim} features ({features}), {names}"
+        is_added = isinstance(self.arms, FiniteArms) and self.arms.has_added_constant
+        added = "; the constant was added" if is_added else ""
+        return f"{self.arms.n_arms} arms, {self.arms.dim} features ({features}{added}), {names}"
 
 
 @final
@@ -96,32 +99,57 @@ class _Table:
         return InvalidInput(f"{self.path} line {self.lines[row]}: {what}")
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Columns of numbers with names."""
+
+    cells: dict[str, Array]
+
+    @classmethod
+    def of(cls, rows: MappedArms) -> "_Columns":
+        """Read a file into memory."""
+        whole = np.vstack([chunk for _, chunk in rows.chunks()])
+        return cls(dict(zip(rows.feature_names, whole.T, strict=True)))
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.cells)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.cells.values())))
+
+    def __getitem__(self, title: str) -> Array:
+        return self.cells[title]
+
+
 def chosen_arms(option: str, value: Any, **reading: Any) -> ArmFile | ChosenSet:
     """The arms that an option names: --arms FILE, which is read as `read_arms` is told, or a set of vectors."""
     return read_arms(value, **reading) if option == "--arms" else chosen_set(option, value)
 
 
-def read_arms(path: Path, *, name_column: str | None, intercept: bool, on_span: bool) -> ArmFile:
+def read_arms(path: Path, *, name_column: str | None, intercept: bool | None, on_span: bool) -> ArmFile:
     """Read arms; what the file lacks is said with its line and column."""
-    if path.suffix in MAPPED or (path.suffix == ".npy" and path.exists() and path.stat().st_size > LARGE_FILE):
-        for option, given in (("--name-column", name_column), ("--intercept", intercept), ("--on-span", on_span)):
+    is_binary = path.suffix in (".npy", *MAPPED)
+    if is_binary and name_column is not None:
+        raise InvalidInput(f"--name-column needs a .csv file; of {path} all columns are features.")
+    if is_binary and path.exists() and path.stat().st_size > LARGE_FILE:
+        for option, given in (("--intercept", intercept), ("--on-span", on_span)):
             if given:
-                raise InvalidInput(
-                    f"{option} needs a .csv file or a small .npy file; {path} is read in pieces, as it is."
-                )
+                raise InvalidInput(f"{option} needs a smaller file; {path} is read in pieces, as it is.")
         return ArmFile(MappedArms(path), str(path))
     features: Any
     names = None
-    if path.suffix == ".npy":
-        if name_column is not None:
-            raise InvalidInput("--name-column needs a .csv file; a .npy file has no columns with names.")
+    if path.suffix in MAPPED:
+        features = _Columns.of(MappedArms.rows_only(path))
+    elif path.suffix == ".npy":
         with refusing("cannot read", path):
             features = np.load(path, allow_pickle=False)
     else:
         features, name_column, names = _read_table(path, name_column)
     build = FiniteArms.on_span if on_span else FiniteArms
     try:
-        return ArmFile(build(features, names=names, intercept=intercept or None), str(path), name_column)
+        return ArmFile(build(features, names=names, intercept=intercept), str(path), name_column)
     except ArmsDoNotSpan as error:
         what = str(error).partition(";")[0]
         raise ArmsDoNotSpan(f"{path}: {what}; drop redundant features, or do it with --on-span.") from error

@@ -8,14 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from surepick._version import __version__
-from surepick.app.console import Code, Format, print_error
+from surepick.app.console import Code, Format, Model, print_error
 from surepick.errors import InvalidInput, SurepickError
 
 INTERRUPTED = 130
 """What typer makes of a Ctrl-C that no command has handled."""
 
 OF_FILES = ("--name-column", "--intercept", "--on-span")
-OWN = ("--pull", "--noise-std", "--epsilon", *OF_FILES, "--history", "--log", "--save")
+OWN = (
+    *("--pull", "--noise-std", "--reward-range", "--binary", "--epsilon", "--model", "--audit", *OF_FILES),
+    *("--history", "--log", "--save"),
+)
 OF_DEMONSTRATION = ("--runs", "--jobs", "--out")
 
 app = typer.Typer(
@@ -92,15 +95,32 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     noise_std: Annotated[
         float | None,
         _says(
-            "Sub-Gaussian scale of one measurement's noise, or an upper bound (default 1): the standard deviation "
-            "of normal noise; half the range of bounded rewards."
+            "Sub-Gaussian scale of one measurement's noise, or an upper bound. Without it the noise is taken for "
+            "normal, and its level is learnt."
         ),
+    ] = None,
+    reward_range: Annotated[
+        tuple[float, float] | None,
+        _says("Smallest and largest possible reward, instead of --noise-std.", "--reward-range"),
+    ] = None,
+    binary: Annotated[bool, _says("Rewards are 0 or 1, such as clicks: --reward-range 0 1.", "--binary")] = False,
+    model: Annotated[
+        Model | None, _says("How the mean reward follows from the features (default linear); unstructured: not at all.")
+    ] = None,
+    audit: Annotated[
+        str | None, _says('Check pulls of the model after the verdict: a number, or "auto" for as many as needed.')
     ] = None,
     epsilon: Annotated[float | None, _says("An answer that loses at most this is right (default 0).")] = None,
     seed: Annotated[int, _says("Seed of everything random.")] = 0,
     max_pulls: Annotated[int | None, _says("Stop measuring after this many pulls.")] = None,
     name_column: Annotated[str | None, _says("Column of the .csv with the arms' names.")] = None,
-    intercept: Annotated[bool, _says("Put a constant feature in front.", "--intercept")] = False,
+    intercept: Annotated[
+        bool | None,
+        _says(
+            "Put a constant feature in front, or do not. Default: in front of a .csv without one.",
+            "--intercept/--no-intercept",
+        ),
+    ] = None,
     on_span: Annotated[bool, _says("Drop redundant features.", "--on-span")] = False,
     history: Annotated[Path | None, _says("Earlier measurements: a .csv with the columns arm, reward.")] = None,
     log: Annotated[
@@ -131,10 +151,27 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     ((option, value),) = named.items()
     if arms is None:
         _refuse(context, OF_FILES, f"belongs to a file of arms, got {option}")
-    noise_std, epsilon = 1.0 if noise_std is None else noise_std, 0.0 if epsilon is None else epsilon
-    settings = {"delta": delta, "noise_std": noise_std, "epsilon": epsilon, "seed": seed, "max_pulls": max_pulls}
+    settings = {
+        "delta": delta,
+        "noise_std": noise_std,
+        "reward_range": reward_range,
+        "rewards": "binary" if binary else None,
+        "epsilon": epsilon or 0.0,
+        "model": (model or Model.LINEAR).value,
+        "audit": _checks(audit),
+        "seed": seed,
+        "max_pulls": max_pulls,
+    }
     own = chosen_arms(option, value, name_column=name_column, intercept=intercept, on_span=on_span)
     return run_session(Request(own, settings, pull=pull, history=history, log=log, save=save, output=output))
+
+
+def _checks(audit: str | None) -> int | str:
+    if audit is None or audit == "auto":
+        return audit or 0
+    if not audit.isdecimal():
+        raise InvalidInput(f'--audit must be a number of pulls or "auto", got {audit!r}.')
+    return int(audit)
 
 
 _Full = Annotated[bool, _says("All runs the experiment asks for, not a quick look.", "--full")]

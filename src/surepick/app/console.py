@@ -24,6 +24,7 @@ class Code(IntEnum):
     FAILURE = 1
     MISUSE = 2
     NOT_STOPPED = 3
+    WITHDRAWN = 4
 
 
 class Format(StrEnum):
@@ -32,6 +33,13 @@ class Format(StrEnum):
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
+
+
+class Model(StrEnum):
+    """How the mean reward follows from the features."""
+
+    LINEAR = "linear"
+    UNSTRUCTURED = "unstructured"
 
 
 @contextmanager

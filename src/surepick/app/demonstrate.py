@@ -25,7 +25,7 @@ from surepick.simulation.sweep import job_of
 NAME = "many-arms"
 LIVE_SECONDS = 5.0
 """How long the live view may last on a terminal; the run itself takes milliseconds."""
-NEXT = "Next, with your own options: surepick run --arms arms.csv --noise-std 0.5 --pull './measure {arm}'"
+NEXT = "Next, with your own options: surepick run --arms arms.csv --pull './measure {arm}'"
 
 
 def demonstrate(

@@ -5,11 +5,13 @@ left out. It raises `MeasurementFailed` if none can be had, and `KeyboardInterru
 """
 
 import csv
+import math
 import shlex
 import subprocess
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, final
@@ -31,7 +33,25 @@ class MeasurementFailed(Exception):
     """The measurement cannot be had; the text says why."""
 
 
-def by_command(template: str, label: Label) -> Source:
+@final
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Which numbers a measurement may give; one that is refused reaches neither log nor learner."""
+
+    words: str = "number"
+    """As the end of "one ..."."""
+    allowed: Callable[[float], bool] = math.isfinite
+
+    def read(self, text: str) -> float | None:
+        """Return the number that is meant, None if there is none or it is not allowed."""
+        value = parse_number(text)
+        return value if value is not None and self.allowed(value) else None
+
+
+ANY = Values()
+
+
+def by_command(template: str, label: Label, values: Values = ANY) -> Source:
     """Run a command for each measurement, without a shell; it prints one number.
 
     `{arm}` stands for the name and `{index}` for the row number, anywhere in an argument; a vector has no number, both
@@ -59,16 +79,16 @@ def by_command(template: str, label: Label) -> Source:
             last = (done.stderr.strip().splitlines() or ["it printed no reason"])[-1]
             raise MeasurementFailed(f"{shown!r} ended with exit code {done.returncode}: {last}")
         printed = done.stdout.strip()
-        value = parse_number(printed)
+        value = values.read(printed)
         if value is None:
             came = repr(printed[:60]) if printed else "nothing"
-            raise MeasurementFailed(f"{shown!r} must print one number, got {came}")
+            raise MeasurementFailed(f"{shown!r} must print one {values.words}, got {came}")
         return value
 
     return measure
 
 
-def by_prompt(console: Console, label: Label) -> Source:
+def by_prompt(console: Console, label: Label, values: Values = ANY) -> Source:
     """Ask the user. Nothing entered leaves the measurement out, q or the end of input ends the session."""
 
     def measure(arm: Any) -> float | None:
@@ -80,10 +100,10 @@ def by_prompt(console: Console, label: Label) -> Source:
                 console.print()
             if answer.lower() in ("q", "quit"):
                 raise KeyboardInterrupt
-            value = parse_number(answer)
+            value = values.read(answer)
             if value is not None or not answer:
                 return value
-            console.print(f"{answer!r} is no number; enter one, nothing to leave it out, or q to stop.")
+            console.print(f"{answer!r} is no {values.words}; enter one, nothing to leave it out, or q to stop.")
 
     return measure
 

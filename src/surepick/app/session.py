@@ -1,6 +1,7 @@
 """Identification on the user's own arms: reads them, measures by command or by prompt, and shows what was learnt."""
 
 import hashlib
+import math
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -18,8 +19,9 @@ from surepick.app.armfile import ArmFile, read_history
 from surepick.app.console import Code, Format, print_error, reason, results, stages
 from surepick.app.formats import to_csv, to_json
 from surepick.app.live import live_view, state_line
-from surepick.app.measure import Logged, Source, by_command, by_prompt
+from surepick.app.measure import Logged, Source, Values, by_command, by_prompt
 from surepick.app.vectorset import ChosenSet
+from surepick.core.checks import check_reward_range
 from surepick.errors import InvalidInput, PullFailed, Skipped, SurepickError
 from surepick.learning.identify import Progress, identify
 from surepick.learning.result import Result
@@ -68,7 +70,11 @@ def run_session(request: Request) -> Code:
     own = request.arms
     earlier = [] if request.history is None else read_history(request.history, own)
     console = stages(request.output)
-    source = by_prompt(console, own.label) if request.pull is None else by_command(request.pull, own.label)
+    values = _values(request.settings)
+    if request.pull is None:
+        source = by_prompt(console, own.label, values)
+    else:
+        source = by_command(request.pull, own.label, values)
     log = None if request.log is None else Logged(source, request.log, own.label, _belongs_to(request, earlier))
     with nullcontext() if log is None else closing(log):
         console.print(f"arms: {own.describe()}", soft_wrap=True)
@@ -80,6 +86,16 @@ def run_session(request: Request) -> Code:
             console.print("Enter each measured value; nothing to leave one out, q to stop.")
         result, failure = _identified(request, earlier, log or source, console)
     return _finish(request, result, failure)
+
+
+def _values(settings: Mapping[str, Any]) -> Values:
+    """Return which numbers may be measured; bounds that are none are refused where they are used."""
+    if settings.get("rewards") is not None:
+        return Values("0 or 1", lambda value: value in (0.0, 1.0))
+    if settings.get("reward_range") is None:
+        return Values()
+    lo, hi = check_reward_range(settings["reward_range"])
+    return Values(f"number between {lo:g} and {hi:g}", lambda value: lo <= value <= hi)
 
 
 def _identified(
@@ -129,6 +145,8 @@ def _finish(request: Request, result: Result, failure: str | None) -> Code:
         print_error(f"{failure}; what was learnt from {result.n_pulls} pulls is above")
     if failure is not None or trouble is not None:
         return Code.FAILURE
+    if result.guarantee == "withdrawn":
+        return Code.WITHDRAWN
     return Code.OK if result.stopped else Code.NOT_STOPPED
 
 
@@ -145,7 +163,8 @@ def _print_table(console: Console, request: Request, result: Result, *, is_saved
         for rank, row in enumerate(order, start=1):
             arm, mean, low, high = rows.keys[row], rows.estimate[row], rows.low[row], rows.high[row]
             pulls = result.counts.get(arm, 0)
-            table.add_row(str(rank), request.arms.label(arm), f"{mean:.4g}", f"{low:.4g} to {high:.4g}", str(pulls))
+            interval = f"{low:.4g} to {high:.4g}" if math.isfinite(high) else "-"
+            table.add_row(str(rank), request.arms.label(arm), f"{mean:.4g}", interval, str(pulls))
         console.print(table)
     for line in _next_steps(request, result, is_saved=is_saved):
         console.print(line, soft_wrap=True)
@@ -154,7 +173,11 @@ def _print_table(console: Console, request: Request, result: Result, *, is_saved
 def _next_steps(request: Request, result: Result, *, is_saved: bool) -> Iterator[str]:
     if is_saved:
         yield f"Saved to {request.save}; surepick.Result.load reads it."
-    if result.stopped:
+    if result.guarantee == "withdrawn":
+        yield "Next: look at what does not fit; the answer above must not be used."
+    elif result.stopped:
+        if result.model == "linear" and not result.n_checks and isinstance(request.arms, ArmFile):
+            yield "Next: --audit auto tests the model by check pulls before you rely on the answer."
         if request.save is None:
             yield "Next: --save result.json keeps this result, --format json or csv writes it for other programs."
     elif request.log is not None:
@@ -166,7 +189,9 @@ def _next_steps(request: Request, result: Result, *, is_saved: bool) -> Iterator
 def _belongs_to(request: Request, history: list[tuple[Any, float]]) -> str:
     """Everything that the order of the asks and the validity of the answer depend on."""
     content = hashlib.sha256(request.arms.fingerprint() + repr(history).encode())
-    settings = " ".join(f"{name}={request.settings[name]!r}" for name in ("delta", "noise_std", "epsilon", "seed"))
+    bounds = [name for name in ("reward_range", "rewards") if request.settings.get(name) is not None]
+    names = ("delta", "noise_std", *bounds, "epsilon", "model", "seed")
+    settings = " ".join(f"{name}={request.settings[name]!r}" for name in names)
     return f"surepick run arms={content.hexdigest()[:12]} {settings}"
 
 

@@ -1,9 +1,10 @@
 """Feature tables: turns an array or a data frame into the matrix of arms.
 
 Encoding of a data frame: numbers and booleans as they are; a column of text or categories becomes one 0/1 column
-per level except the first in sorted order (the reference), and a constant column is put in front so that the
-reference has a value of its own. So a colour column red/green/blue yields `constant, colour=green, colour=red`.
-Levels are sorted as text, also where the categories are numbers.
+per level except the first in sorted order (the reference). Rewards of real things have a level of their own, so a
+constant column is put in front unless the others can make one up. So a colour column red/green/blue yields
+`constant, colour=green, colour=red`. Levels are sorted as text, also where the categories are numbers. An array is
+taken as it is: whoever made it knows whether it needs a constant.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ class FeatureTable:
     X: Array
     feature_names: Sequence[str] | None
     row_names: Sequence[str] | None
+    has_added_constant: bool = False
 
 
 def feature_table(source: Any, *, intercept: bool | None, argument: str = "arms") -> FeatureTable:
@@ -37,7 +39,7 @@ def feature_table(source: Any, *, intercept: bool | None, argument: str = "arms"
         if not intercept:
             return FeatureTable(X, None, None)
         names = ["constant", *(f"x{j}" for j in range(X.shape[1]))]
-        return FeatureTable(np.column_stack([np.ones(len(X)), X]), names, None)
+        return FeatureTable(np.column_stack([np.ones(len(X)), X]), names, None, has_added_constant=True)
     columns: list[tuple[str, Array]] = []
     encoded = False
     for label in source.columns:
@@ -52,10 +54,20 @@ def feature_table(source: Any, *, intercept: bool | None, argument: str = "arms"
             encoded = True
     if not columns and not encoded:
         raise InvalidInput(f"`{argument}` must have at least one column, got an empty data frame; add features.")
-    if intercept or (intercept is None and encoded):
-        columns.insert(0, ("constant", np.ones(len(source))))
     X = np.column_stack([np.empty((len(source), 0)), *(column for _, column in columns)])
-    return FeatureTable(check_matrix(argument, X), [name for name, _ in columns], _row_names(source))
+    names = [name for name, _ in columns]
+    is_added = not _spans_constant(X) if intercept is None else intercept
+    if is_added:
+        X, names = np.column_stack([np.ones(len(X)), X]), ["constant", *names]
+    return FeatureTable(check_matrix(argument, X), names, _row_names(source), has_added_constant=is_added)
+
+
+def _spans_constant(X: Array) -> bool:
+    """Return whether some combination of the columns is 1 in every row; their units do not matter."""
+    size = np.abs(X).max(axis=0, initial=0.0)
+    columns = X[:, (size > 0.0) & np.isfinite(size)] / size[(size > 0.0) & np.isfinite(size)]
+    ones = np.ones(len(X))
+    return bool(np.abs(columns @ np.linalg.lstsq(columns, ones, rcond=None)[0] - ones).max(initial=0.0) < 1e-9)
 
 
 def _is_category(series: Any) -> bool:

@@ -29,8 +29,8 @@ class FiniteArms(ArmSet):
             boolean columns are used as they are; a column of text or categories becomes one 0/1 column per
             level except the first in sorted order, which is the reference level.
         names: one name per arm; default: the labels of a data frame's index if it has any, else row numbers.
-        intercept: put a constant 1 in front of the features. Default: only if a column of text was encoded,
-            because then the reference level needs a value of its own.
+        intercept: put a constant 1 in front of the features. Default: in front of those of a data frame, unless some
+            combination of them is constant; an array is taken as it is.
 
     The array is copied once and never changed. Exact duplicates are one arm with several row numbers: the
     lowest stands for all of them, `copies` lists them.
@@ -89,6 +89,8 @@ class FiniteArms(ArmSet):
         self.X = X = table.X
         X.flags.writeable = False
         self.n_arms, self.dim = map(int, X.shape)
+        self.has_added_constant = table.has_added_constant
+        """Whether a constant was put in front of the features given."""
         self.feature_names = tuple(table.feature_names or (f"x{j}" for j in range(self.dim)))
         self.names = _checked_names(table.row_names if names is None else names, self.n_arms)
         self.basis: Array = np.eye(self.dim)

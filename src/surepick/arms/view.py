@@ -28,9 +28,19 @@ class Task:
     candidates: ArmView
     """What is compared: the same object, unless something else is."""
     delta: float
-    noise_std: float
+    given_noise_std: float | None
+    """Sub-Gaussian scale of the noise; None: Gaussian noise of one unknown level."""
     epsilon: float
     seed: int
+    reward_range: tuple[float, float] | None = None
+    """Smallest and largest possible reward, if rewards have bounds; then `noise_std` is half their distance."""
+
+    @property
+    def noise_std(self) -> float:
+        """The scale of the noise, for those who cannot do without it."""
+        if self.given_noise_std is None:
+            raise InvalidInput("`noise_std` must be given here; nothing else than its level makes sense of this rule.")
+        return self.given_noise_std
 
     @property
     def rows(self) -> WhitenedArms:

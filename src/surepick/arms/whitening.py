@@ -118,6 +118,11 @@ class WhitenedArms(ArmSet):
         """Return the hash of the arms as they were given."""
         return self.arms.digest()
 
+    @cached_property
+    def level(self) -> Array:
+        """The direction u (d,) of a common level of all arms: least squares of x'u = 1 by the G-optimal design."""
+        return self.design.weights @ self.gather(self.design.support)  # whose information is the identity
+
     def identity(self) -> str:
         """Return what tells these rows from others."""
         return self.digest().hex()

@@ -18,6 +18,7 @@ from typing import Self, final
 import numpy as np
 
 from surepick.core.linalg import Array
+from surepick.core.student import Residuals
 
 LARGEST_REWARD = 1e9
 """In units of noise_std; larger rewards are refused.
@@ -46,11 +47,20 @@ class Block:
     theta0: Array
     A0_inv: Array | None = field(default=None, repr=False)
     """None: nothing is known of theta - theta0 but that no reward is larger than `LARGEST_REWARD`."""
+    past: Residuals | None = None
+    """What earlier results say of the noise; None: nothing."""
+    pulls: tuple[Array, Array] | None = field(default=None, repr=False)
+    """Features (n, d) and rewards less x'theta0 (n,), one by one; None: only their sums are known."""
+    rewards: Array | None = field(default=None, repr=False)
+    """The rewards as they came (n,), for whoever needs them to the last digit."""
 
     @classmethod
-    def of(cls, X: Array, rewards: Array, theta0: Array, A0_inv: Array | None = None) -> Self:
+    def of(
+        cls, X: Array, rewards: Array, theta0: Array, A0_inv: Array | None = None, past: Residuals | None = None
+    ) -> Self:
         """Add up pulls: features X (n, d), rewards (n,), measured from what was known."""
-        return cls(X.T @ X, (rewards - X @ theta0) @ X, theta0, A0_inv)
+        e = rewards - X @ theta0
+        return cls(X.T @ X, e @ X, theta0, A0_inv, past, (X, e), rewards)
 
     @property
     def moments(self) -> Array:
@@ -69,6 +79,8 @@ class BlockFit:
     """R (d, d) with |R'y|^2 = y'A^+ y."""
     missed: Array | None
     """M (d, d) with |M'y| noise_std the standard error of the bias of y; None if the block measured everything."""
+    residuals: Residuals | None
+    """Of the pulls around this fit; None where they are not known one by one."""
 
 
 def fit(block: Block) -> BlockFit:
@@ -76,14 +88,18 @@ def fit(block: Block) -> BlockFit:
     spread, axes = np.linalg.eigh(block.A)
     has_rank = spread > RANK_TOL * max(float(spread[-1]), 0.0)
     inverse = np.where(has_rank, 1.0 / np.where(has_rank, spread, 1.0), 0.0)
-    theta = block.theta0 + axes @ (inverse * (block.b @ axes))
+    shift = axes @ (inverse * (block.b @ axes))
     missed = None
     if not has_rank.all():
         unmeasured = axes[:, ~has_rank]
         # Whitened arms have |theta| at most the largest expected reward.
-        doubt = LARGEST_REWARD * np.eye(len(theta)) if block.A0_inv is None else root_of(block.A0_inv)
+        doubt = LARGEST_REWARD * np.eye(len(shift)) if block.A0_inv is None else root_of(block.A0_inv)
         missed = unmeasured @ (unmeasured.T @ doubt)
-    return BlockFit(theta, axes * np.sqrt(inverse), missed)
+    residuals = None
+    if block.pulls is not None:
+        X, e = block.pulls
+        residuals = Residuals(float(((e - X @ shift) ** 2).sum()), len(e) - int(has_rank.sum()))
+    return BlockFit(block.theta0 + shift, axes * np.sqrt(inverse), missed, residuals)
 
 
 def root_of(A_inv: Array) -> Array:

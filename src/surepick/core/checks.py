@@ -18,7 +18,13 @@ from surepick.errors import InvalidInput
 
 
 def check_number(
-    name: str, value: object, *, needed: str, allowed: Callable[[float], bool] = math.isfinite, advice: str = ""
+    name: str,
+    value: object,
+    *,
+    needed: str,
+    allowed: Callable[[float], bool] = math.isfinite,
+    advice: str = "",
+    takes_booleans: bool = False,
 ) -> float:
     """Return `value` as a float, if it is finite and allowed.
 
@@ -28,7 +34,10 @@ def check_number(
         needed: finishes the sentence "must be ...".
         allowed: which finite numbers will do.
         advice: what to do if it will not.
+        takes_booleans: whether True stands for 1 and False for 0.
     """
+    if takes_booleans and isinstance(value, bool | np.bool_):
+        return float(value)
     # `float` would read text, take True for 1 and an array of one entry for that entry.
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
     if isinstance(value, bool | str | bytes) or kind not in "iuf" or getattr(value, "ndim", 0) != 0:
@@ -62,6 +71,21 @@ def check_noise_std(noise_std: object) -> float:
     needed = "a standard deviation above 0, between 1e-40 and 1e40"
     advice = "use an upper bound on the noise of one measurement, and a unit in which it has such a size"
     return check_number("noise_std", noise_std, needed=needed, allowed=lambda x: 1e-40 <= x <= 1e40, advice=advice)
+
+
+def check_reward_range(reward_range: Any) -> tuple[float, float]:
+    """Return the smallest and the largest possible reward; their distance is what noise_std may be, twice."""
+    needed = "(lo, hi), the smallest and the largest possible reward"
+    is_pair = not isinstance(reward_range, str | bytes) and np.shape(reward_range) == (2,)
+    if not is_pair:
+        raise InvalidInput(f"`reward_range` must be {needed}, got {reprlib.repr(reward_range)}; (0, 1) is for clicks.")
+    lo, hi = (check_number("reward_range", end, needed=f"{needed}: two finite numbers") for end in reward_range)
+    if not (2e-40 <= hi - lo <= 2e40 and max(-lo, hi) <= 1e8 * (hi - lo)):
+        raise InvalidInput(
+            f"`reward_range` must be {needed}, with lo < hi, between 2e-40 and 2e40 apart and not far from 0 beside "
+            f"that, got ({lo:g}, {hi:g}); rescale the rewards, or measure them from another zero."
+        )
+    return lo, hi
 
 
 def check_epsilon(epsilon: object) -> float:

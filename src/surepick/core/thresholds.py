@@ -25,7 +25,7 @@ from surepick.core.linalg import Array
 from surepick.core.sizes import LARGEST
 from surepick.errors import InvalidInput
 
-Guarantee = Literal["proved", "published", "heuristic", "none"]
+Guarantee = Literal["proved", "published", "heuristic", "withdrawn", "none"]
 """What is known about the error probability of a rule: "proved" in the docs, or "published" in a paper cited there."""
 
 MIX_GRID = Mixture.uniform([4.0**j for j in range(10)])

@@ -15,6 +15,7 @@ from surepick.arms.view import ArmView, as_rows
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
 from surepick.core.linalg import Array, IntArray, one_blas_thread
+from surepick.core.noise import noise_to_assume
 from surepick.core.rows import square_norms
 
 
@@ -50,7 +51,7 @@ class Estimates:
 
 @one_blas_thread
 def estimates_of(
-    view: ArmView, estimate: LeastSquares, *, delta: float, noise_std: float, only: Sequence[int] | None = None
+    view: ArmView, estimate: LeastSquares, *, delta: float, noise_std: float | None, only: Sequence[int] | None = None
 ) -> Estimates:
     """Return the estimate of every row with intervals that hold for all rows and all times together.
 
@@ -67,7 +68,7 @@ def estimates_of(
         view: arms or candidates, in the whitened coordinates of `estimate`.
         estimate: least squares in whitened coordinates.
         delta: risk that some interval, at some time, misses.
-        noise_std: sub-Gaussian scale of one reward's noise.
+        noise_std: sub-Gaussian scale of one reward's noise; None: what half of delta allows it to be.
         only: list these arms alone, by number; needed where the arms of a set cannot all be listed.
 
     Cost: one pass over the rows, O(K d^2).
@@ -84,6 +85,7 @@ def estimates_of(
     if not estimate.has_theta:
         return Estimates(names, np.full(n_rows, np.nan), np.full(n_rows, -np.inf), np.full(n_rows, np.inf), listed)
     mixture = Mixture.default()
+    noise_std, delta = noise_to_assume(estimate, noise_std, delta)
     betas = (math.log(1.0 / delta) - mixture.log_weights + 0.5 * mixture.logdets(estimate.A))[:, np.newaxis]
     kappas = np.array(mixture.kappas)[:, np.newaxis]
     theta, factor = onto @ estimate.theta, onto @ estimate.factor()

@@ -5,12 +5,16 @@ from typing import Any, Self, final
 
 Event = tuple[Any, ...]
 """("start", identity), ("ask", arms), ("tell", arm, reward) or ("fail", arm), the last two with the number of the ask
-behind if it was named; a vector is written as a tuple."""
+behind if it was named; ("void", n) or ("correct", n, value) with the number of the measurement, and the reason behind
+if one was given. A vector is written as a tuple."""
 
 
 @final
 class History(tuple[tuple[Any, float], ...]):
-    """Every (arm, reward) in order, and in `log` the asks and failures between them.
+    """Every (arm, reward) that counts, in order, corrected; in `log` the asks, failures and corrections between them.
+
+    `numbers` has the number of each pair, 0, 1, ... in the order of telling, by which `Learner.void` and `correct` name
+    it: its place, as long as nothing is void.
 
     The log says whose it is, so a learner with the same arms and options can go on exactly where it ended. Pairs of any
     other origin are unsolicited results.
@@ -20,14 +24,21 @@ class History(tuple[tuple[Any, float], ...]):
     """
 
     log: tuple[Event, ...]
+    numbers: tuple[int, ...]
 
     def __new__(cls, log: Iterable[Event]) -> Self:
         """Read the pairs off the log."""
         events = list(log)
         while events and events[-1][0] == "ask":
             events.pop()
-        history = super().__new__(cls, ((event[1], event[2]) for event in events if event[0] == "tell"))
-        history.log = tuple(events)
+        pairs = dict(enumerate((event[1], event[2]) for event in events if event[0] == "tell"))
+        for kind, n, *said in (event for event in events if event[0] in ("correct", "void")):
+            if kind == "correct":
+                pairs[n] = pairs[n][0], said[0]
+            else:
+                del pairs[n]
+        history = super().__new__(cls, pairs.values())
+        history.log, history.numbers = tuple(events), tuple(pairs)
         return history
 
     def __getnewargs__(self) -> tuple[tuple[Event, ...]]:

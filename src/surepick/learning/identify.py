@@ -1,5 +1,6 @@
 """Identify: measure, learn and stop in one call, losing nothing when a measurement fails or the user interrupts."""
 
+import inspect
 import math
 import reprlib
 import warnings
@@ -7,15 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 
 from surepick.core.checks import check_count, check_number
-from surepick.errors import InvalidInput, NoiseWarning, PullFailed, Skipped
+from surepick.core.noise import noise_estimate
+from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, PullFailed, Skipped
 from surepick.learning.history import History
 from surepick.learning.learner import Algorithm, Arm, Decision, Learner, create_learner
-from surepick.learning.noise import is_contradicted, noise_estimate
 from surepick.learning.result import Result, bare_result_of
 
 # So many failures in a row are no accident; without an end somebody would wait for ever.
@@ -41,9 +42,13 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     pull: Callable[[Any], float],
     *,
     delta: float = 0.05,
-    noise_std: float = 1.0,
+    noise_std: float | None = None,
+    reward_range: tuple[float, float] | None = None,
+    rewards: Literal["binary"] | None = None,
     epsilon: float = 0.0,
     candidates: Any = None,
+    model: Literal["linear", "unstructured"] = "linear",
+    audit: int | Literal["auto"] = 0,
     algorithm: str | Algorithm = "lazy-track-and-stop",
     seed: int = 0,
     max_pulls: int | None = None,
@@ -61,11 +66,18 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
             reward. It may raise `Skipped` if the measurement was lost, for any reason but its value; the arm is asked
             for again later.
         delta: largest accepted probability of a wrong answer.
-        noise_std: sub-Gaussian scale of the noise of one measurement, or an upper bound. For Gaussian noise that is its
-            standard deviation; for rewards that lie between lo and hi it is (hi - lo)/2. The standard deviation alone
-            is not enough where noise is skewed: for rare failures among successes take the range.
+        noise_std: leave it out for Gaussian noise with one level for all arms, which is then learnt on the way. Else a
+            sub-Gaussian scale of the noise of one measurement, or an upper bound. The standard deviation alone is not
+            enough where noise is skewed, as it is for rare failures among successes: give `reward_range` then.
+        reward_range: (lo, hi) between which every reward lies, instead of `noise_std`: nothing else is assumed of the
+            noise, and the betting rule pays by the variance that the rewards really have. A reward outside is refused.
+            Other rules, and intervals, take (hi - lo)/2 for `noise_std`.
+        rewards: "binary" for clicks: rewards are 0 or 1, False or True; the same as `reward_range=(0, 1)`.
         epsilon: an answer that loses at most this to the best is right.
         candidates: what is compared, if not the arms: rows with the same features, never measured.
+        model: "linear", or "unstructured": one mean per arm, whatever the features say. Needs more pulls, and no model.
+        audit: check pulls after the verdict, spread over all arms: a number, or "auto" for as many as show a misfit as
+            large as the lead. If they contradict the model, the answer is withdrawn. They do not count in `max_pulls`.
         algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
         seed: of whatever the algorithm draws.
         max_pulls: measure at most this often; rewards from `history` do not count. Then the result says what is known,
@@ -73,8 +85,9 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         history: what was measured before. The `result.history` of an earlier call with the same arms, seed and options:
             goes on exactly where that call was, failures and bets included; with others it is refused. Or plain
             (arm, reward) pairs, the arm by row number or by name: unsolicited results. These are valid if each arm was
-            chosen before its reward was known and no reward is left out; they inform the estimate, but the betting rule
-            starts its bets anew, so answers from several such calls share no delta, each has its own.
+            chosen before its reward was known and no reward is left out; they inform the estimate, and where
+            `noise_std` is given the betting rule starts its new bets from their evidence. Answers from several such
+            calls share no delta, each has its own.
         on_pull: called with a `Progress` after each pull. To stop early, return False; any other value goes on.
         options: options of the algorithm, where it is given by name.
 
@@ -89,12 +102,14 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         NoiseWarning: the rewards scatter more than `noise_std` allows. If `noise_std` is right, that happens in at most
             one run in a million. The converse is no proof: a run that ends after hardly more pulls than features has
             no scatter to look at.
+        ModelWarning: the rewards contradict a mean that is linear in the features, which happens in at most one run in
+            a hundred if it is. `result.guarantee` is "withdrawn" then, in both cases.
 
     Examples:
         >>> import numpy as np
         >>> mixtures = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
         >>> rng = np.random.default_rng(0)
-        >>> result = identify(mixtures, lambda arm: mixtures[arm] @ [1.0, 0.9] + 0.1 * rng.normal(), noise_std=0.1)
+        >>> result = identify(mixtures, lambda arm: mixtures[arm] @ [1.0, 0.9] + 0.1 * rng.normal())
         >>> result.best, result.stopped
         (2, True)
     """
@@ -102,14 +117,28 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         raise InvalidInput(f"`pull` must be a function of a row number, got {reprlib.repr(pull)}; pass one.")
     if on_pull is not None and not callable(on_pull):
         raise InvalidInput(f"`on_pull` must be a function or None, got {reprlib.repr(on_pull)}; pass one.")
+    if audit != "auto":
+        audit = check_count("audit", audit, least=0)
     limit = math.inf if max_pulls is None else check_count("max_pulls", max_pulls, least=0)
     learner = create_learner(
-        algorithm, arms, delta=delta, noise_std=noise_std, epsilon=epsilon, candidates=candidates, seed=seed, **options
+        algorithm,
+        arms,
+        delta=delta,
+        noise_std=noise_std,
+        reward_range=reward_range,
+        rewards=rewards,
+        epsilon=epsilon,
+        candidates=candidates,
+        model=model,
+        seed=seed,
+        **options,
     )
+    if audit and not learner.white.is_listed:
+        raise InvalidInput(f"`audit` needs a list of arms, got {learner.white.description}; leave it out.")
     if isinstance(history, History):
         _replay(learner, history)
         history = None
-    return _Session(learner, pull, on_pull).run(_checked_history(history, learner), limit)
+    return _Session(learner, pull, on_pull, audit).run(_checked_history(history, learner), limit)
 
 
 def _replay(learner: Learner, history: History) -> None:
@@ -129,16 +158,20 @@ class _Session:
     """One call of `identify`: the learner, and what to do when something goes wrong."""
 
     def __init__(
-        self, learner: Learner, pull: Callable[[Any], float], on_pull: Callable[[Progress], object] | None
+        self,
+        learner: Learner,
+        pull: Callable[[Any], float],
+        on_pull: Callable[[Progress], object] | None,
+        audit: int | Literal["auto"] = 0,
     ) -> None:
         self._learner, self._identity = learner, learner.identity
         """Read now: arms that can no longer be read later must not take the rewards with them."""
-        self._pull, self._on_pull = pull, on_pull
+        self._pull, self._on_pull, self._audit = pull, on_pull, audit
         self._untold: tuple[Arm, float] | None = None
         """A reward on its way to the learner."""
         self._is_outside = False
         """Whether the user's code is running, so that the learner is in a sound state."""
-        self._contradicted = False
+        self._warned: set[type[Warning]] = set()
 
     def run(self, earlier: list[tuple[Any, float]], limit: float) -> Result:
         """Go through history, then pull until the rule stops, the limit is reached or the user has enough."""
@@ -174,11 +207,22 @@ class _Session:
     def _go(self, earlier: list[tuple[Any, float]], limit: float) -> None:
         for arm, reward in earlier:
             self._tell(arm, reward)
-        self._watch_noise()
+        self._watch()
+        if self._goes_on(limit) and self._learner.stopped and self._audit and not self._learner.n_checks:
+            if not self._learner.n_planned:
+                self._learner.audit(self._audit)
+            self._goes_on(math.inf, is_check=True)
+
+    def _goes_on(self, limit: float, *, is_check: bool = False) -> bool:
+        """Pull until the rule stops, or check pulls are made, or the limit is reached; whether the user goes on."""
         n_pulled = n_skipped = 0
-        while not self._learner.stopped and n_pulled < limit:
+        while (self._learner.n_planned if is_check else not self._learner.stopped) and n_pulled < limit:
             with self._blaming("planning the next pull failed:"):
                 arm = self._learner.next_arms()[0]
+            if (
+                self._learner.stopped and not is_check
+            ):  # by what `history` had to say, once it was clear that no more of it comes
+                break
             n_pulled += 1
             try:
                 reward = self._measure(arm)
@@ -198,9 +242,10 @@ class _Session:
             # At powers of two: the cost of all checks together stays O(d) per pull.
             n_told = self._learner.estimate.n_pulls
             if n_told & (n_told - 1) == 0:
-                self._watch_noise(arm)
+                self._watch(arm)
             if not self._reports(arm, reward):
-                break
+                return False
+        return True
 
     def _measure(self, arm: Arm) -> float:
         self._is_outside = True
@@ -208,7 +253,7 @@ class _Session:
             self._untold = arm, self._pull(arm)  # in one step: an interrupt right after it must not lose the reward
         value = self._untold[1]
         try:
-            reward = check_number("reward", value, needed="one finite number")
+            reward = check_number("reward", value, needed="one finite number", takes_booleans=self._learner.is_binary)
         except InvalidInput as error:
             raise self._failed(
                 f"`pull` must return one finite number but returned {reprlib.repr(value)} for {self._label(arm)}", arm
@@ -234,7 +279,7 @@ class _Session:
         return not (isinstance(answer, bool | np.bool_) and not answer)
 
     def _sum_up(self, *, interrupted: bool) -> Result:
-        self._watch_noise()
+        self._watch()
         return self._learner.result(interrupted=interrupted)
 
     def _failed(self, what: str, arm: Arm | None) -> PullFailed:
@@ -262,22 +307,36 @@ class _Session:
             with suppress(InvalidInput):  # what `pull` returned was no reward
                 self._learner.tell(*self._untold)
 
-    def _watch_noise(self, arm: Arm | None = None) -> None:
-        """Warn, once, if the rewards scatter too much for `noise_std`; the user's call is five frames up."""
+    def _watch(self, arm: Arm | None = None) -> None:
+        """Warn, once each, if the rewards contradict the noise that was given, or the model."""
         learner = self._learner
-        if self._contradicted or not is_contradicted(learner.estimate, learner.noise_std):
+        void = f"The risk delta = {learner.delta:g} is not guaranteed then."
+        if learner.noise_contradicted:
+            cause, cure = "either the noise is larger, or the", "without noise_std, or "
+            given = f"noise_std = {learner.noise_std:g} was given"
+            if learner.reward_range is not None:
+                cause, cure, given = "the", "", f"their range allows {learner.noise_std:g} around their means"
+            text = (
+                f"the rewards scatter around the fit by {noise_estimate(learner.estimate):.3g} (from "
+                f"{learner.estimate.n_pulls} pulls) but {given}: {cause} mean reward is not linear in the features. "
+                f"{void} Start again {cure}with features that describe the rewards better."
+            )
+            self._warn(NoiseWarning, text, arm)
+        elif learner.model_check == "contradicted":
+            text = f"the rewards contradict a mean that is linear in the features. {learner.explain_misfit()} {void}"
+            self._warn(ModelWarning, text, arm)
+
+    def _warn(self, kind: type[Warning], text: str, arm: Arm | None) -> None:
+        """Warn once, in the line of the user's call."""
+        if kind in self._warned:
             return
-        self._contradicted = True
-        text = (
-            f"the rewards scatter around the fit by {noise_estimate(learner.estimate):.3g} (from "
-            f"{learner.estimate.n_pulls} pulls) but noise_std = {learner.noise_std:g} was given: either the noise is "
-            "larger, or the mean reward is not linear in the features. The risk delta = "
-            f"{learner.delta:g} is not guaranteed then. Start again with a larger noise_std, or with features that "
-            "describe the rewards better."
-        )
+        self._warned.add(kind)
+        level, frame = 1, inspect.currentframe()
+        while frame is not None and frame.f_globals["__name__"] == __name__:
+            level, frame = level + 1, frame.f_back
         try:
-            warnings.warn(text, NoiseWarning, stacklevel=5)
-        except NoiseWarning as warning:  # the user has made warnings errors
+            warnings.warn(text, kind, stacklevel=level)
+        except kind as warning:  # the user has made warnings errors
             raise self._failed(str(warning).rstrip("."), arm) from warning
 
 
@@ -306,5 +365,6 @@ def _checked_history(history: Any, learner: Learner) -> list[tuple[Any, float]]:
             raise InvalidInput(
                 f"`history` at position {place} must {is_one} {learner.white.description}: {error}"
             ) from error
-        pairs.append((key, check_number(f"history[{place}][1]", reward, needed="a finite reward")))
+        value = check_number(f"history[{place}][1]", reward, needed="a finite reward", takes_booleans=learner.is_binary)
+        pairs.append((key, value))
     return pairs

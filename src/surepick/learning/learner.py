@@ -5,35 +5,43 @@ global random state. Time runs in *intervals*: when one opens, the sampler plans
 on its arms depend on no reward. When all its asks are told, and all intervals before it are settled, the rule judges
 it by its own results and by what was known before: the results of earlier intervals, and unsolicited ones told before
 it opened. So a batch within an interval is exact, and workers that never wait cost no more than old news.
+
+A result that was told can be corrected or declared void. The state is then what the log gives with the corrected
+values, where arms and intervals stay as they happened (docs/guarantee.md, "Corrections").
 """
 
 import math
 import reprlib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, final
+from itertools import count
+from typing import Any, Literal, Protocol, final
 
 import numpy as np
 
 from surepick import stopping
 from surepick.algorithms import as_algorithm
-from surepick.arms.finite import as_arms
-from surepick.arms.numbered import NumberedVectors
-from surepick.arms.vectors import VectorSet
-from surepick.arms.view import ArmView, Task
-from surepick.arms.whitening import whiten
-from surepick.core.block import LARGEST_REWARD, Block
-from surepick.core.checks import check_count, check_delta, check_epsilon, check_noise_std, check_number, check_seed
-from surepick.core.design.solve import as_candidates
+from surepick.arms.view import Task, as_rows
+from surepick.arms.whitening import WhitenedArms
+from surepick.core.block import Block
+from surepick.core.checks import (
+    check_count,
+    check_delta,
+    check_epsilon,
+    check_seed,
+)
 from surepick.core.estimate import LeastSquares
 from surepick.core.identity import written
 from surepick.core.linalg import Array, one_blas_thread
+from surepick.core.noise import is_contradicted, noise_estimate, noise_to_assume, residuals
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
+from surepick.learning.given import Rewards, arms_given, check_suited, views
 from surepick.learning.history import Event, History
 from surepick.learning.ledger import Interval, Ledger
+from surepick.learning.model import Model, ModelCheck, Pulls, check_arms, enough_checks
 from surepick.learning.result import Result, result_of
 from surepick.sampling.protocol import Sampler, Situation
 from surepick.stopping.protocol import Rule, Verdict
@@ -49,7 +57,8 @@ class Algorithm(Protocol):
     """A composition of rules: what a file of `surepick.algorithms` provides.
 
     One that can do without a list of arms says so by `takes_vectors = True`, one that can do without a list of
-    candidates beside listed arms by `takes_vector_candidates = True`.
+    candidates beside listed arms by `takes_vector_candidates = True`; one whose sampling needs `noise_std` by
+    `plans_with_noise = True`.
     """
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
@@ -94,9 +103,13 @@ class Learner:
         algorithm: by name, or as an object.
         arms: what may be pulled.
         delta: risk.
-        noise_std: sub-Gaussian scale of the noise.
+        noise_std: sub-Gaussian scale of the noise; None: Gaussian noise of a level that is learnt on the way.
+        reward_range: (lo, hi) between which every reward lies, in the place of `noise_std`: all that is then assumed of
+            the noise. `noise_std` becomes (hi - lo)/2, for rules other than betting.
+        rewards: "binary" for rewards that are 0 or 1, False or True: `reward_range` (0, 1).
         epsilon: slack.
         candidates: what is compared, if not the arms.
+        model: "linear" in the features, or "unstructured": one mean per arm.
         seed: of whatever the algorithm draws.
         options: of the algorithm, if it is named.
     """
@@ -104,41 +117,38 @@ class Learner:
     _composition: Algorithm
 
     @one_blas_thread
-    def __init__(
+    def __init__(  # noqa: PLR0913 - every argument is an option of its own
         self,
         algorithm: str | Algorithm,
         arms: Any,
         *,
         delta: float = 0.05,
-        noise_std: float = 1.0,
+        noise_std: float | None = None,
+        reward_range: tuple[float, float] | None = None,
+        rewards: Literal["binary"] | None = None,
         epsilon: float = 0.0,
         candidates: Any = None,
+        model: Literal["linear", "unstructured"] = "linear",
         seed: int = 0,
         **options: Any,
     ) -> None:
         self._composition, self.algorithm = as_algorithm(algorithm, options)
-        self.delta, self.noise_std = check_delta(delta), check_noise_std(noise_std)
-        self.epsilon, self.seed = check_epsilon(epsilon), check_seed(seed)
-        self.arms = arms if isinstance(arms, VectorSet) else as_arms(arms)
-        self.white, self.candidates = _views(self.arms, candidates, self.seed)
+        self._rewards = Rewards.of(noise_std, reward_range, rewards)
+        self.noise_std, self.reward_range = self._rewards.noise_std, self._rewards.reward_range
+        self.is_binary = self._rewards.is_binary
+        self.delta, self.epsilon, self.seed = check_delta(delta), check_epsilon(epsilon), check_seed(seed)
+        self.arms, self.model = arms_given(arms, model, candidates), model
+        self.white, self.candidates = views(self.arms, candidates, self.seed)
         self.task = Task(
             arms=self.white,
             candidates=self.candidates,
             delta=self.delta,
-            noise_std=self.noise_std,
+            given_noise_std=self.noise_std,
             epsilon=self.epsilon,
             seed=self.seed,
+            reward_range=self.reward_range,
         )
-        if not self.white.is_listed and not getattr(self._composition, "takes_vectors", False):
-            raise InvalidInput(
-                f'{self.algorithm} needs a list of arms, got {self.white.description}; use "lazy-track-and-stop".'
-            )
-        is_apart = self.candidates is not self.white
-        if is_apart and not (self.candidates.is_listed or getattr(self._composition, "takes_vector_candidates", False)):
-            raise InvalidInput(
-                f"{self.algorithm} needs a list of candidates, got {self.candidates.description}; use "
-                '"g-static" or "uniform", with stopping="evidence".'
-            )
+        check_suited(self.algorithm, self._composition, self.task)
         self._begin()
 
     def _begin(self) -> None:
@@ -148,6 +158,21 @@ class Learner:
             raise InvalidInput(
                 f"`stopping` must be one of {suited} on {self.candidates.description}, got {self._rule.name!r}."
             )
+        if self.noise_std is None and not self._rule.takes_unknown_noise:
+            raise InvalidInput(
+                f"`noise_std` must be given for stopping={self._rule.name!r}, which has no proof without it; or use "
+                '"betting" or "evidence", which learn it.'
+            )
+        self._log: list[Event] = []
+        # What a replay with corrected values needs beside the log: how long the interval is that opened before the ask
+        # of this number, and by the number of a measurement its corrected value, None if it is void.
+        self._lengths: dict[int, int] = {}
+        self._corrected: dict[int, float | None] = {}
+        self._rows: dict[int, Array] = {}
+        self._start()
+
+    def _start(self) -> None:
+        """Know nothing; the sampler keeps its plans."""
         self._state = self._rule.start(self.task)
         self.estimate = LeastSquares(self.white.dim, self._state.regularizers)
         self._ledger = Ledger(opens_ahead=self._rule.opens_ahead and not self._rule.is_fixed_design)
@@ -155,19 +180,22 @@ class Learner:
         # with the number of intervals opened before it was told.
         self._past = LeastSquares(self.white.dim)
         self._unsolicited: deque[tuple[int, Array, float]] = deque()
-        self._rows: dict[int, Array] = {}
         self._verdict: Verdict | None = None
         self._looked: Verdict | None = None
-        self._log: list[Event] = []
         self._is_own = True  # no unsolicited result so far
+        self._n_told = 0
+        self._told: list[tuple[int, int, float]] = []  # number, arm and reward of results that count
+        self._model = Model(self.white, self.noise_std)
+        self._checks: deque[int] = deque()  # arms of check pulls, not yet asked for
 
     @cached_property
     def identity(self) -> str:
         """What the learner's state depends on besides the events: algorithm, options, and the content of the arms."""
         own = "" if self.candidates is self.white else f" for candidates {self.candidates.identity()}"
+        bounds = "" if self.reward_range is None else f"reward_range={self.reward_range!r}, "
         return (
             f"{self.algorithm} {written(self._composition)} on arms {self.white.identity()}{own}, "
-            f"delta={self.delta!r}, noise_std={self.noise_std!r}, epsilon={self.epsilon!r}, seed={self.seed}"
+            f"delta={self.delta!r}, {bounds}noise_std={self.noise_std!r}, epsilon={self.epsilon!r}, seed={self.seed}"
         )
 
     @property
@@ -177,7 +205,7 @@ class Learner:
 
     @property
     def history(self) -> History:
-        """The same, read as (arm, reward) pairs."""
+        """The same, read as the (arm, reward) pairs that count, with corrected values."""
         return History(self.log)
 
     @property
@@ -225,18 +253,19 @@ class Learner:
         for _ in range(n):
             if self._ledger.needs_interval and not self.stopped:
                 self._open()
-            asks.append(self._ledger.ask(self._sampler.next))
+            asks.append(self._ledger.ask(self._checks.popleft if self._checks else self._sampler.next))
         self._log.append(("ask", tuple(self.white.key_of(arm) for _, arm in asks)))
         return [Ask(number, self.white.arm_of(arm)) for number, arm in asks]
 
     @one_blas_thread
     def _open(self) -> None:
+        self._look_back()
         estimate = self.estimate
         theta = estimate.theta if estimate.has_theta else None
         leader = alive = None
         if theta is not None and self.candidates.is_listed:  # a fixed design asks nobody who leads
             leader = self._state.leader(estimate)
-            alive = self._state.alive(leader)
+            alive = None if self.stopped else self._state.alive(leader)
         outstanding = self._ledger.outstanding
         length = self._sampler.open(
             Situation(
@@ -249,7 +278,13 @@ class Learner:
                 pending=outstanding,
             )
         )
+        self._lengths[self._ledger.n_asked] = length
         self._ledger.open(length)
+
+    def _look_back(self) -> None:
+        """Before the first interval opens, let the rule take in what was told: nobody had asked for it."""
+        if self._ledger.n_opened == 0 and self.estimate.n_pulls > 0:
+            self._decide(self._state.begin(self.estimate))
 
     def tell(self, arm: Arm, reward: float, *, ask: int | None = None) -> None:
         """Take in a result, asked for or not.
@@ -261,14 +296,7 @@ class Learner:
                 right if which of them is answered first does not depend on the values, as with one worker, or
                 with workers that are as slow for small values as for large ones.
         """
-        number = self.white.number_of(arm)
-        if not (type(reward) is float and math.isfinite(reward)):
-            reward = check_number("reward", reward, needed="one measured number")
-        if abs(reward) > LARGEST_REWARD * self.noise_std:
-            raise InvalidInput(
-                f"`reward` must be at most {LARGEST_REWARD:g} times noise_std = {self.noise_std:g} in size, got "
-                f"{reward:g}; beyond that the noise is lost in rounding. If it stands for a missing value, call `fail`."
-            )
+        number, reward = self.white.number_of(arm), self._rewards.checked("reward", reward)
         answered = self._ledger.find(number, ask)
         if answered is None and self._rule.is_fixed_design and not self.white.is_listed:
             raise InvalidInput(
@@ -277,19 +305,24 @@ class Learner:
             )
         event = ("tell", self.white.key_of(number), reward)
         self._log.append(event if ask is None else (*event, ask))
-        x = self._row(number)
-        self.estimate.update(x, reward, number)
-        self._is_own = self._is_own and (self.stopped or answered is not None)
-        if answered is None or not self._ledger.tell(answered, reward, is_named=ask is not None):
-            self._unsolicited.append((self._ledger.n_opened, x, reward))
-        if self.stopped:
-            return
+        self._take_in(number, reward, answered, is_named=ask is not None)
+
+    def _take_in(self, number: int, reward: float | None, answered: int | None, *, is_named: bool) -> None:
+        """Learn from a result, None if it is void, and decide."""
+        n = self._n_told = self._n_told + 1
+        if reward is not None:
+            self._told.append((n - 1, number, reward))
+            self.estimate.update(self._row(number), reward, number)
+            self._is_own = self._is_own and (self.stopped or answered is not None)
+        has_place = answered is not None and self._ledger.tell(answered, reward, is_named=is_named)
+        if reward is not None and not has_place:
+            self._unsolicited.append((self._ledger.n_opened, self._row(number), reward))
         # A proof for arms fixed in advance covers the first n asks as a whole, not those that came in first.
-        if self._state.decides_after_pulls and (self._ledger.is_settled or not self._rule.is_fixed_design):
+        is_due = self._state.decides_after_pulls and (self._ledger.is_settled or not self._rule.is_fixed_design)
+        if is_due and not self.stopped:
             self._decide(self._state.after_pull(self.estimate))
         for interval in self._ledger.settled():
-            if not self.stopped:
-                self._close(interval)
+            self._close(interval)
 
     def _row(self, number: int) -> Array:
         x = self._rows.get(number)
@@ -312,17 +345,111 @@ class Learner:
             )
         self._log.append(("fail", name) if ask is None else ("fail", name, ask))
 
+    def void(self, n: int, *, reason: str = "") -> None:
+        """Take a result back: the sample was mislabelled, the instrument was out of order.
+
+        Everything is worked out again as if the measurement had not counted, while arms and intervals stay as they
+        happened. A verdict that no longer holds is withdrawn: `stopped` is False again, and sampling goes on.
+
+        Valid if which results are void or corrected has nothing to do with the noise of their own interval or of later
+        ones. So never because of the value, of another value of the same interval, or of what came later: dropping
+        outliers makes wrong answers, more of them than delta. (docs/guarantee.md, Theorem 23.)
+
+        Args:
+            n: number of the measurement, 0 for the first that was told: its place in `history` as long as nothing is
+                void, and `history.numbers` has it always. Those void keep their numbers.
+            reason: for the log.
+
+        Raises:
+            InvalidInput: there is no such measurement, it is void already, or the rule cannot do without it. Nothing
+                has changed then.
+        """
+        self._correct(n, None, ("void",), reason)
+
+    def correct(self, n: int, value: float, *, reason: str = "") -> None:
+        """Replace the value of a result that was told wrong, as `void` does and on the same condition.
+
+        The wrong value may have come about in any way: it has only steered what was measured next.
+
+        Args:
+            n: number of the measurement, as for `void`.
+            value: what was measured in truth. A result may be corrected again; then the last value counts.
+            reason: for the log.
+        """
+        value = self._rewards.checked("value", value)
+        self._correct(n, value, ("correct", value), reason)
+
+    def _correct(self, n: int, value: float | None, said: Event, reason: str) -> None:
+        n, n_told = check_count("n", n, least=0), sum(event[0] == "tell" for event in self._log)
+        if n >= n_told:
+            raise InvalidInput(
+                f"`n` must be the number of a measurement that was told, below {n_told}, got {n}; they are numbered "
+                "from 0 in the order of `history`."
+            )
+        if self._corrected.get(n, math.nan) is None:
+            raise InvalidInput(f"measurement {n} is void already; tell what was measured instead as a new result.")
+        if not isinstance(reason, str):
+            raise InvalidInput(f"`reason` must be a text, got {reprlib.repr(reason)}.")
+        if not self._rule.takes_corrections:
+            raise InvalidInput(
+                f"stopping={self._rule.name!r} judges every result by the plan it was asked for, all of them together, "
+                'and has no proof after a correction; use another rule, such as "evidence", with list(history).'
+            )
+        self._corrected[n] = value
+        self._log.append((said[0], n, *said[1:], *([reason] if reason else ())))
+        self._start()
+        numbers = count()
+        for event in self._log:
+            self._happen_again(event, numbers)
+
+    def _happen_again(self, event: Event, numbers: Iterator[int]) -> None:
+        """Go through an event of the own log with corrected values; what the sampler said then is not asked again."""
+        ledger = self._ledger
+        match event:
+            case ("ask", arms):
+                for number in map(self.white.number_of, arms):
+                    if ledger.needs_interval and ledger.n_asked in self._lengths:
+                        self._look_back()
+                        ledger.open(self._lengths[ledger.n_asked])
+                    ledger.ask(self._checks.popleft if self._checks else lambda drawn=number: drawn)  # type: ignore[misc]
+            case ("tell", arm, reward, *ask):
+                number = self.white.number_of(arm)
+                answered = ledger.find(number, ask[0] if ask else None)
+                self._take_in(number, self._corrected.get(next(numbers), reward), answered, is_named=bool(ask))
+            case ("fail", arm, *ask):
+                ledger.fail(self.white.number_of(arm), ask[0] if ask else None)
+            case ("audit", n):
+                self._plan_checks(n)
+
     @one_blas_thread
     def _close(self, interval: Interval) -> None:
-        """Let the rule judge an interval by its own results and by what was known before."""
-        if self._state.decides_after_pulls:
-            return
+        """Let the rule judge an interval, and the model be watched."""
+        arms, results = interval.pulls
+        if not arms:
+            return  # all of it is void
+        X, rewards = np.stack([self._row(arm) for arm in arms]), np.array(results)
+        self._model.settle(np.array(arms), X, rewards)
+        self._model.n_checks += len(arms) if interval.is_check else 0
+        if not (self.stopped or self._state.decides_after_pulls):
+            self._judge(interval, X, rewards)
+        self._model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
+
+    def _pulls(self) -> Pulls:
+        """Return all results that count, in the order in which they were told."""
+        numbers, arms, rewards = zip(*self._told, strict=True)
+        return Pulls(numbers, arms, np.stack([self._row(arm) for arm in arms]), np.array(rewards))
+
+    def _judge(self, interval: Interval, X: Array, rewards: Array) -> None:
+        """Let the rule decide by an interval's own results and by what was known before."""
         past, unsolicited = self._past, self._unsolicited
         while unsolicited and unsolicited[0][0] < interval.number:
             past.update(*unsolicited.popleft()[1:])
-        known = (past.theta, past.A_inv.copy()) if past.has_theta else (np.zeros(self.white.dim), None)
-        X, rewards = np.stack([self._row(arm) for arm in interval.arms]), np.array(interval.in_order)
-        self._decide(self._state.after_interval(self.estimate, Block.of(X, rewards, *known)))
+        if past.has_theta:
+            left = residuals(past) if self.noise_std is None else None
+            block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left)
+        else:
+            block = Block.of(X, rewards, np.zeros(self.white.dim))
+        self._decide(self._state.after_interval(self.estimate, block))
         past.update_many(X, rewards)
 
     def _decide(self, verdict: Verdict | None) -> None:
@@ -336,7 +463,7 @@ class Learner:
 
     @property
     def stopped(self) -> bool:
-        """Whether the rule has stopped; for good."""
+        """Whether the rule has stopped; for good, unless a correction withdraws the verdict."""
         return self._verdict is not None and self._verdict.stopped
 
     @property
@@ -363,11 +490,74 @@ class Learner:
             target=verdict.threshold,
             unit=verdict.unit,
             rule=self._rule.name,
-            # A proof for pulls that depend on no reward does not cover results whose arms somebody else chose.
-            guarantee="none" if self._rule.is_fixed_design and not self._is_own else self._rule.guarantee,
+            guarantee=self._guarantee(),
             n_pulls=self.estimate.n_pulls,
             exact=not verdict.is_bound,
         )
+
+    def _guarantee(self) -> Guarantee:
+        if self.model_check == "contradicted" or self.noise_contradicted:
+            return "withdrawn"
+        # A proof for pulls that depend on no reward does not cover results whose arms somebody else chose.
+        return "none" if self._rule.is_fixed_design and not self._is_own else self._rule.guarantee
+
+    @property
+    def noise_contradicted(self) -> bool:
+        """Whether the rewards scatter more than the `noise_std` given allows."""
+        return self.noise_std is not None and is_contradicted(self.estimate, self.noise_std)
+
+    @property
+    def model_check(self) -> ModelCheck:
+        """Whether rewards follow the features: "contradicted" although they do at most once in a hundred learners."""
+        return self._model.check
+
+    @property
+    def n_checks(self) -> int:
+        """Check pulls of the model told after the verdict."""
+        return self._model.n_checks
+
+    def explain_misfit(self) -> str:
+        """Say in plain words which constant, measurement or arms do not fit; "" if nothing was measured."""
+        return self._model.explain(self._noise())
+
+    def _noise(self) -> float:
+        """Return the level of the noise as far as it is known; NaN if it is not."""
+        return noise_estimate(self.estimate) if self.noise_std is None else self.noise_std
+
+    def audit(self, n: int | Literal["auto"] = "auto") -> int:
+        """Plan check pulls of the model after the verdict: the next asks are spread over all arms alike.
+
+        They test what a good design hides: arms that it need not measure. If they contradict the model, the verdict is
+        withdrawn (`model_check`, `decision.guarantee`).
+
+        Args:
+            n: how many, or "auto": enough to show a misfit of half the lead of the answer, which is what could make it
+                wrong; at most twice as many as there were pulls, or twenty of every arm that is checked.
+
+        Returns:
+            How many are planned.
+        """
+        if not self.stopped:
+            raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
+        if not isinstance(self.white, WhitenedArms):
+            raise InvalidInput(f"an audit needs a list of arms, got {self.white.description}; leave it out.")
+        if self._checks or self.n_planned:
+            raise InvalidInput(f"{self.n_planned} check pulls are planned already; measure them first.")
+        if n == "auto":
+            n = enough_checks(self.white, self._noise(), self._lead(), 2 * self.estimate.n_pulls)
+        n = check_count("n", n, least=1)
+        self._plan_checks(n)
+        self._log.append(("audit", n))
+        return n
+
+    def _plan_checks(self, n: int) -> None:
+        self._checks.extend(check_arms(as_rows(self.white), n, self.seed))
+        self._ledger.open(n, is_check=True)
+
+    def _lead(self) -> float:
+        """Return by how much the answer is ahead of the next candidate, as it seems, and at least epsilon."""
+        rivals, leader = as_rows(self.candidates), self.candidates.number_of(self.decision.best)
+        return max(float(rivals.rivals(leader, self.estimate.theta, [], np.copy, 1).score[0]), self.epsilon)
 
     def expected_remaining(self) -> float:
         """Estimate the pulls still needed: missing evidence times what a unit of it costs by the current plan.
@@ -381,19 +571,20 @@ class Learner:
         per_nat = self._sampler.pulls_per_nat() if decision.unit == "nats" else math.inf
         if math.isinf(per_nat) and decision.evidence > 0.0:
             return missing * decision.n_pulls / decision.evidence  # no plan to go by: as fast as so far
-        return missing * per_nat * self.noise_std**2
+        return missing * per_nat * self._noise() ** 2
 
     @one_blas_thread
     def epsilon_bound(self) -> float:
         """Return how much the leader can be losing at most, with probability 1 - delta for all times together.
 
         From the evidence mixture with V the identity of whitened coordinates, whatever rule decides; one scan.
-        inf before the pulled arms span.
+        inf before the pulled arms span, or while nothing is known of the noise.
         """
-        if not self.estimate.has_theta:
+        noise_std, delta = noise_to_assume(self.estimate, self.noise_std, self.delta)
+        if not (self.estimate.has_theta and math.isfinite(noise_std)):
             return math.inf
         leader = self.candidates.number_of(self.decision.best)
-        return self.candidates.largest_loss(leader, self.estimate, delta=self.delta, noise_std=self.noise_std)
+        return self.candidates.largest_loss(leader, self.estimate, delta=delta, noise_std=noise_std)
 
     def result(self, *, interrupted: bool = False) -> Result:
         """Return what is known now, in the form that `identify` gives."""
@@ -401,6 +592,9 @@ class Learner:
 
     def replay(self, log: Sequence[Event]) -> None:
         """Start afresh and go through a log; ends in the state the log was written in, bit for bit.
+
+        To change what is in a log call `correct` and `void`. One that was edited is refused where this learner, having
+        been told the edited results, asks for other arms. An edit that changes no later ask cannot be noticed.
 
         Raises:
             InvalidInput: the log is of a learner with other arms or options, or holds what is no event or cannot have
@@ -425,41 +619,31 @@ class Learner:
 
     def _go_through(self, event: Event, place: int) -> None:
         match event:
-            case ("ask", arms):
+            case ("ask", tuple(arms)) if arms:
                 asked = self.next_arms(len(arms))
                 if self._log[-1] != event:
                     raise InvalidInput(
                         f"event {place} of `log` asked for {reprlib.repr(arms)} where this learner asks for "
-                        f"{reprlib.repr(asked)}; the log was changed, or written by another version."
+                        f"{reprlib.repr(asked)}; the log was changed before that event, or written by another version. "
+                        "Replay the log as it was, and change results by `correct` and `void`."
                     )
             case ("tell", arm, reward, *ask):
                 self.tell(arm, reward, ask=ask[0] if ask else None)
             case ("fail", arm, *ask):
                 self.fail(arm, ask=ask[0] if ask else None)
+            case ("audit", n):
+                self.audit(n)
+            case ("void", n, *reason) if len(reason) <= 1:
+                self.void(n, reason=reason[0] if reason else "")
+            case ("correct", n, value, *reason) if len(reason) <= 1:
+                self.correct(n, value, reason=reason[0] if reason else "")
             case _:
                 raise InvalidInput(
-                    f"event {place} of `log` must be ('ask', arms), ('tell', arm, reward) or ('fail', arm), got "
-                    f"{reprlib.repr(event)}; pass a log as `Learner.log` has it."
+                    f"event {place} of `log` must be ('ask', arms), ('tell', arm, reward), ('fail', arm), "
+                    f"('audit', n), ('void', n) or ('correct', n, value), got {reprlib.repr(event)}; pass a log as "
+                    "`Learner.log` has it."
                 )
 
 
 create_learner = Learner
 """`create_learner("rage", arms, delta=0.05, ...)` is a `Learner` with these arguments."""
-
-
-def _views(arms: Any, candidates: Any, seed: int) -> tuple[ArmView, ArmView]:
-    """Return what a learner sees of arms and candidates."""
-    if isinstance(arms, VectorSet):
-        if candidates is not None:
-            raise InvalidInput(
-                f"`candidates` go with a list of arms, got them with {arms.description}; leave them out."
-            )
-        vectors = NumberedVectors(arms, seed)
-        return vectors, vectors
-    white = whiten(arms)
-    if isinstance(candidates, VectorSet):
-        return white, NumberedVectors(candidates, seed, back=white.back)
-    rows = white if candidates is None else white.view_of(as_candidates("candidates", candidates, arms))
-    if len(rows.copies(0)) == rows.n_arms:
-        raise InvalidInput("`candidates` must have at least two different rows, got one; add rows, one is no choice.")
-    return white, rows

@@ -24,7 +24,10 @@ class Interval:
     """1, 2, ... in the order of opening."""
     length: int
     arms: list[int] = field(default_factory=list)
-    rewards: dict[int, float] = field(default_factory=dict)
+    rewards: dict[int, float | None] = field(default_factory=dict)
+    """None: void."""
+    is_check: bool = False
+    """Whether it tests the model after the verdict."""
 
     @property
     def left(self) -> int:
@@ -32,9 +35,11 @@ class Interval:
         return self.length - len(self.arms)
 
     @property
-    def in_order(self) -> list[float]:
-        """The results of a complete interval in the order of its asks."""
-        return [self.rewards[place] for place in range(self.length)]
+    def pulls(self) -> tuple[list[int], list[float]]:
+        """Arms and results of a complete interval in the order of its asks, without those that are void."""
+        told = ((arm, self.rewards[place]) for place, arm in enumerate(self.arms))
+        kept = [(arm, reward) for arm, reward in told if reward is not None]
+        return [arm for arm, _ in kept], [reward for _, reward in kept]
 
 
 @final
@@ -102,10 +107,10 @@ class Ledger:
         """Whether the next ask would be the first of a new interval."""
         return self.n_planned == 0 and (self._opens_ahead or not self._unsettled)
 
-    def open(self, length: int) -> None:
+    def open(self, length: int, *, is_check: bool = False) -> None:
         """Begin an interval of so many asks."""
         self.n_opened += 1
-        self._newest = Interval(self.n_opened, length)
+        self._newest = Interval(self.n_opened, length, is_check=is_check)
         self._unsettled.append(self._newest)
 
     def ask(self, draw: Callable[[], int]) -> tuple[int, int]:
@@ -144,12 +149,12 @@ class Ledger:
             raise InvalidInput(f"ask {number} was of another arm; name the ask that this result belongs to.")
         return number
 
-    def tell(self, number: int, reward: float, *, is_named: bool) -> bool:
+    def tell(self, number: int, reward: float | None, *, is_named: bool) -> bool:
         """Take in the result of an ask; whether it belongs to an interval.
 
         Args:
             number: of the ask.
-            reward: the result.
+            reward: the result; None if it is void.
             is_named: whether the caller named the ask. If not, and the ask had failed, the result came of an attempt
                 that was still going on; the ask of that attempt is the one to be made again.
         """

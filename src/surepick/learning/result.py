@@ -18,18 +18,23 @@ import numpy as np
 
 from surepick.arms.view import ArmView
 from surepick.core.linalg import Array
+from surepick.core.noise import noise_estimate, noise_interval
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.files import replacing
 from surepick.learning.estimates import Estimates, estimates_of
 from surepick.learning.history import Event, History
-from surepick.learning.noise import is_contradicted, noise_estimate
+from surepick.learning.model import ModelCheck
 
 if TYPE_CHECKING:
     from surepick.learning.learner import Learner
 
 FORMAT = "surepick result"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+# Said if the rewards allow no more than this share of the noise_std given: then half of all pulls are for nothing.
+GENEROUS = 0.7
+# With so few arms each can be measured by itself, without a model.
+FEW_ARMS = 50
 
 _RISKS: Mapping[Guarantee, str] = {
     "proved": "the probability of a wrong answer is at most {delta} (proved, {rule} rule)",
@@ -38,6 +43,12 @@ _RISKS: Mapping[Guarantee, str] = {
         "the probability of a wrong answer should be at most about {delta}, but that is not proved ({rule} rule)"
     ),
     "none": "without any guarantee ({rule} rule)",
+}
+_CHECKS: Mapping[ModelCheck, str] = {
+    "tested": "The model was tested by {n} and not contradicted.",
+    "not contradicted": "The model is not contradicted, but hardly tested: check pulls would do that (audit).",
+    "untestable": "The model is untestable: no more arms were measured than there are features (audit).",
+    "contradicted": "",
 }
 
 
@@ -60,14 +71,22 @@ class Result:
             nothing is known.
         expected_remaining: estimate of the pulls still needed; NaN when unknown, 0 when stopped.
         theta: estimated parameter (d,) in the features given, read-only; None before the pulled arms span the space.
-        guarantee: `proved`, `published`, `heuristic` or `none`: what is known about the risk of the rule that decides.
+        guarantee: state of the claim: `proved`, `published` or `heuristic`, by the rule that decides; `withdrawn` if
+            the rewards contradict the model or the noise it rests on; `none`.
+        model: "linear" in the features, or "unstructured".
+        model_check: "tested" by check pulls, "not contradicted" but hardly tested, "untestable" or "contradicted".
+        misfit: what does not fit, in plain words, if the model is contradicted; else "".
+        n_checks: check pulls made after the verdict.
         stopping: name of that rule.
-        noise_law: what that rule assumes of the noise beside `noise_std`, as the end of "the noise ...".
-        noise_estimate: standard deviation of the rewards around the fit; NaN while there are too few.
-        noise_contradicted: whether the rewards scatter more than `noise_std` allows; then the guarantee is void.
-        delta, epsilon, noise_std, algorithm, seed: as they were given.
+        noise_law: what that rule assumes of the noise beside its scale, as the end of "the noise ...".
+        noise_std: standard deviation of the rewards around the fit; NaN while there are too few.
+        noise_interval: bounds on the true one, at confidence 1 - delta at all times together, for Gaussian noise.
+        noise_contradicted: whether the rewards scatter more than `given_noise_std` allows; then the guarantee is void.
+        given_noise_std: the `noise_std` that was given; None if it was left to be learnt.
+        reward_range: bounds of the rewards, if they were given; `given_noise_std` is half their distance then.
+        delta, epsilon, algorithm, seed: as they were given.
         history: every (arm, reward) in order; hand it to the next `identify`, with the same arms and options, to go on
-            exactly here. `history.log` has the asks and failures between them.
+            exactly here. `history.log` has the asks, failures and corrections between them.
         arms: estimate and interval of every arm; of those pulled and the best where all cannot be listed.
         candidates: the same for every candidate, if they were given.
         arm_set: what the set is called if its arms are vectors, such as "the unit sphere in R^3"; else "".
@@ -86,13 +105,19 @@ class Result:
     expected_remaining: float = math.inf
     theta: Array | None = field(repr=False, default=None)
     guarantee: Guarantee = "none"
+    model: str = "linear"
+    model_check: ModelCheck = "untestable"
+    misfit: str = ""
+    n_checks: int = 0
     stopping: str
     noise_law: str = "has no heavier tails than a normal law"
-    noise_estimate: float = math.nan
+    noise_std: float = math.nan
+    noise_interval: tuple[float, float] = (0.0, math.inf)
     noise_contradicted: bool = False
+    given_noise_std: float | None = None
+    reward_range: tuple[float, float] | None = None
     delta: float
     epsilon: float
-    noise_std: float
     algorithm: str
     seed: int
     history: History = field(repr=False)
@@ -124,6 +149,8 @@ class Result:
             )
         # A name keeps its spelling also where it opens the sentence.
         leader = self._leader() if self.best_name is not None else self._leader().capitalize()
+        if self.guarantee == "withdrawn":
+            return f"{start}{self._withdrawn(pulls)}"
         if self.stopped:
             risk = _RISKS[self.guarantee].format(delta=_percent(self.delta), rule=self.stopping)
             said = f"{start}{leader} {self._is_best()}, after {pulls}: {risk}."
@@ -132,6 +159,21 @@ class Result:
         else:
             said = f"Not decided after {pulls}: {self._leader()} {self._standing()}."
         return " ".join(filter(None, [said, self._assumptions(), self._of_vectors()]))
+
+    def _withdrawn(self, pulls: str) -> str:
+        was = f"was to be the answer after {pulls}" if self.stopped else f"leads after {pulls}"
+        if not self.noise_contradicted:
+            why = f"the rewards contradict a mean that is linear in the features. {self.misfit}"
+            advice = "Repeat with features that describe the rewards better"
+            if self.arms.listed is None and len(self.arms) <= FEW_ARMS:
+                advice += ', or without features: model="unstructured"'
+        else:
+            why = (
+                f"the rewards scatter around the fit by {self.noise_std:.3g} where noise_std = "
+                f"{self.given_noise_std:g} was given."
+            )
+            advice = "Repeat without noise_std, or with features that describe the rewards better"
+        return f"No answer can be defended: {self._leader()} {was}, but {why} {advice}."
 
     def _leader(self) -> str:
         if self.arm_set:
@@ -169,15 +211,28 @@ class Result:
         return fewest + bound
 
     def _assumptions(self) -> str:
-        if self.noise_contradicted:
-            return (
-                f"But the rewards scatter around the fit by {self.noise_estimate:.3g} where noise_std = "
-                f"{self.noise_std:g} was assumed, so no stated confidence can be relied on: repeat with a larger "
-                "noise_std, or with features that describe the rewards better."
-            )
+        checked = _CHECKS[self.model_check].format(n=_counted(self.n_checks, "check pull"))
+        checked = f" {checked}" if self.stopped and self.model == "linear" else ""
+        mean = "the mean reward is linear in the features and that " if self.model == "linear" else ""
+        if self.reward_range is not None:
+            lo, hi = self.reward_range
+            return f"This assumes that {mean}rewards lie between {lo:g} and {hi:g}.{checked}"
+        linear = f"This assumes that {mean}the noise of one measurement"
+        if self.given_noise_std is None:
+            seen = "" if math.isnan(self.noise_std) else f" (about {self.noise_std:.3g})"
+            return f"{linear} {self.noise_law}, with one standard deviation for all arms{seen}.{checked}"
+        return f"{linear} {self.noise_law} of standard deviation {self.given_noise_std:g}.{self._generous()}{checked}"
+
+    def _generous(self) -> str:
+        """Say so if the noise that was given is far above what the rewards show; pulls go with its square."""
+        assert self.given_noise_std is not None
+        most = max(self.noise_interval[1], self.noise_std)
+        if not most < GENEROUS * self.given_noise_std:
+            return ""
+        saved = _percent(1.0 - (self.noise_std / self.given_noise_std) ** 2)
         return (
-            "This assumes that the mean reward is linear in the features and that the noise of one measurement "
-            f"{self.noise_law} of standard deviation {self.noise_std:g}."
+            f" You gave noise_std = {self.given_noise_std:g}, the data say {self.noise_std:.3g}; leaving it out would "
+            f"need about {saved} fewer pulls."
         )
 
     def to_columns(self, of: Literal["arms", "candidates"] = "arms") -> dict[str, Any]:
@@ -284,6 +339,9 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
         for view in dict.fromkeys((learner.white, learner.candidates))
     ]
     names = tables[-1].names
+    is_withdrawn = decision.guarantee == "withdrawn"
+    if is_withdrawn:  # an interval that rests on what the rewards contradict is none
+        tables = [replace(one, low=np.full(len(one), -np.inf), high=np.full(len(one), np.inf)) for one in tables]
     return replace(
         bare_result_of(learner),
         best=decision.best,
@@ -292,12 +350,16 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
         interrupted=interrupted,
         evidence=decision.evidence,
         target=decision.target,
-        epsilon_bound=learner.epsilon_bound(),
+        epsilon_bound=math.inf if is_withdrawn else learner.epsilon_bound(),
         expected_remaining=learner.expected_remaining(),
         theta=learner.theta.copy() if estimate.has_theta else None,
         guarantee=decision.guarantee,
-        noise_estimate=noise_estimate(estimate),
-        noise_contradicted=is_contradicted(estimate, learner.noise_std),
+        model_check=learner.model_check,
+        misfit=learner.explain_misfit() if learner.model_check == "contradicted" else "",
+        n_checks=learner.n_checks,
+        noise_std=noise_estimate(estimate),
+        noise_interval=noise_interval(estimate, learner.delta),
+        noise_contradicted=learner.noise_contradicted,
         arms=tables[0],
         candidates=tables[1] if len(tables) > 1 else None,
         arm_set="" if learner.candidates.is_listed else learner.candidates.description,
@@ -313,10 +375,12 @@ def bare_result_of(learner: "Learner") -> Result:
         counts=dict(Counter(arm for arm, _ in history)),
         target=math.log(1.0 / learner.delta),
         stopping=learner.rule.name,
-        noise_law=learner.rule.noise_law,
+        noise_law=learner.rule.noise_law(is_known=learner.noise_std is not None),
         delta=learner.delta,
         epsilon=learner.epsilon,
-        noise_std=learner.noise_std,
+        given_noise_std=learner.noise_std,
+        model=learner.model,
+        reward_range=learner.reward_range,
         algorithm=learner.algorithm,
         seed=learner.seed,
         history=history,
@@ -376,6 +440,8 @@ def _read_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         read[one.name] = float(read[one.name]) if one.type is float else read[one.name]  # all must be there
     read["counts"] = {_read_arm(arm): int(pulls) for arm, pulls in read["counts"]}
     read["history"] = History([_read_event(event) for event in read.pop("log")])  # it has the pairs too
+    read["noise_interval"] = tuple(map(float, read["noise_interval"]))
+    read["reward_range"] = None if read["reward_range"] is None else tuple(map(float, read["reward_range"]))
     if isinstance(read["best"], list):
         read["best"] = _floats(read["best"])
     for name, reader in (("theta", _floats), ("arms", _read_estimates), ("candidates", _read_estimates)):
@@ -393,15 +459,21 @@ def _read_arm(arm: Any) -> Any:
 
 def _read_event(event: Sequence[Any]) -> Event:
     match event:
-        case ["start", str(identity)]:
-            return "start", identity
+        case ["start" | "audit", _]:
+            rest: tuple[Any, ...] = (event[1],)
         case ["ask", list(arms)]:
-            return "ask", tuple(_read_arm(arm) for arm in arms)
+            rest = (tuple(_read_arm(arm) for arm in arms),)
         case ["tell", arm, reward, *ask]:
-            return "tell", _read_arm(arm), float(reward), *map(int, ask)
+            rest = _read_arm(arm), float(reward), *map(int, ask)
         case ["fail", arm, *ask]:
-            return "fail", _read_arm(arm), *map(int, ask)
-    raise ValueError(f"{event!r} is no event")
+            rest = _read_arm(arm), *map(int, ask)
+        case ["void", n, *reason]:
+            rest = int(n), *map(str, reason)
+        case ["correct", n, value, *reason]:
+            rest = int(n), float(value), *map(str, reason)
+        case _:
+            raise ValueError(f"{event!r} is no event")
+    return event[0], *rest
 
 
 def _read_estimates(content: Mapping[str, Any]) -> Estimates:

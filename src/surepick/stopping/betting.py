@@ -37,8 +37,10 @@ class Betting(Rule):
     sizes: Sizes = "shrunk"
     needs_fixed_intervals: ClassVar[bool] = True
     opens_ahead: ClassVar[bool] = True
+    takes_unknown_noise: ClassVar[bool] = True
     pays_for_determinants: ClassVar[bool] = False
     always_eliminates: ClassVar[bool] = True
+    pays_real_variances: ClassVar[bool] = True
     name: str = field(default="betting", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
 
@@ -48,10 +50,9 @@ class Betting(Rule):
         if self.sizes != "shrunk":
             object.__setattr__(self, "name", f"betting-{self.sizes}")
 
-    @property
-    def noise_law(self) -> str:
+    def noise_law(self, *, is_known: bool) -> str:
         """The cap is paid for by the exact law."""
-        return "follows exactly a normal law" if self.sizes == "capped" else super().noise_law
+        return "follows exactly a normal law" if self.sizes == "capped" else super().noise_law(is_known=is_known)
 
     @property
     def usual_ratio(self) -> float:
@@ -65,6 +66,10 @@ class Betting(Rule):
 
     def start(self, task: Task) -> "BettingState":
         """Return a fresh state."""
+        if task.given_noise_std is None and self.sizes == "capped":
+            raise InvalidInput("`noise_std` must be given for capped bets, which its exact value pays for.")
+        if task.reward_range is not None and self.sizes == "capped":
+            raise InvalidInput('capped bets are for Gaussian noise, got bounded rewards; use stopping="betting".')
         return BettingState(task, self.sizes)
 
 
@@ -74,16 +79,15 @@ class BettingState(RuleState):
 
     def __init__(self, task: Task, sizes: Sizes) -> None:
         super().__init__(task)
-        design = task.rows.design
         accounts = Seats if task.epsilon > 0.0 else Wealth
         self._wealth = accounts(
             task.rivals,
             delta=task.delta,
-            noise_std=task.noise_std,
+            noise_std=task.given_noise_std,
+            bounds=task.reward_range,
             epsilon=task.epsilon,
             sizes=sizes,
-            # Least squares of x'u = 1 with the weights of the G-optimal design, whose information is the identity.
-            level=design.weights @ task.rows.gather(design.support),
+            level=task.rows.level,
         )
 
     def leader(self, estimate: LeastSquares) -> int:
@@ -93,6 +97,11 @@ class BettingState(RuleState):
     def alive(self, leader: int) -> BoolArray:
         """Return which candidates (K,) the leader has yet to be separated from."""
         return self._wealth.alternatives(leader)
+
+    def begin(self, estimate: LeastSquares) -> Verdict:
+        """Start the bets from what was told before."""
+        self._wealth.begin(estimate)
+        return self.exact(estimate)
 
     def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Pay out the bets from the interval's own pulls, and say where things stand."""

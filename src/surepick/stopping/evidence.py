@@ -18,6 +18,7 @@ from surepick.core.checks import check_matrix
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, log_evidence
 from surepick.core.linalg import Array
+from surepick.core.noise import noise_interval
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.stopping.protocol import RuleState
@@ -45,11 +46,14 @@ class Evidence(ScanRule):
     mixture: Mixture = field(default_factory=Mixture.default)
     regularizer: Array | None = None
     takes_vectors: ClassVar[bool] = True
+    takes_unknown_noise: ClassVar[bool] = True
     name: str = field(default="evidence", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
 
     def start(self, task: Task) -> RuleState:
         """Return a fresh state."""
+        if task.given_noise_std is None and (self.regularizer is not None or self.mixture != Mixture.default()):
+            raise InvalidInput("`noise_std` must be given beside a `regularizer` or `mixture`; or leave those out.")
         if not task.candidates.is_listed:
             if self.regularizer is not None:
                 raise InvalidInput(f"`regularizer` has no meaning on {task.arms.description}; leave it out.")
@@ -69,11 +73,18 @@ class _EvidenceTest(PairTest):
             self._root = np.linalg.cholesky(base).astype(np.float64, copy=False)
         super().__init__(task, rule.mixture.scales[:, None, None] * base, is_strict=False)
         self._mixture = rule.mixture
-        self.first_threshold = math.log(1.0 / task.delta)
-        self._scale = 0.5 / task.noise_std**2
+        self._task = task
+        self.first_threshold = math.log((2.0 if task.given_noise_std is None else 1.0) / task.delta)
+        self._n_seen, self._noise_std = -1, task.given_noise_std or math.inf
 
     def threshold(self, estimate: LeastSquares) -> float:
         return self.first_threshold
+
+    def _noise(self, estimate: LeastSquares) -> float:
+        """Return the scale of the noise to reckon with now."""
+        if self._task.given_noise_std is None and self._n_seen != estimate.n_pulls:
+            self._n_seen, self._noise_std = estimate.n_pulls, noise_interval(estimate, self._task.delta)[1]
+        return self._noise_std
 
     def pair(self, estimate: LeastSquares, difference: Array) -> float:
         u = estimate.A_inv.dot(difference)
@@ -84,14 +95,14 @@ class _EvidenceTest(PairTest):
             u = u.dot(self._root)
         q2 = float(u.dot(u))
         reach = max(float(difference.dot(estimate.theta)) + self.epsilon, 0.0)
-        top = self._scale * reach * reach
+        top = 0.5 * (reach / self._noise(estimate)) ** 2
         return self._mixed(estimate, [top / (q1 + kappa * q2) for kappa in self._mixture.kappas])
 
     def shifted(self, estimate: LeastSquares, shift: Array, factor: float) -> float:
         # |shift|^2 in the norm A (A + V_j)^-1 A, all j at once.
         w = estimate.A.dot(shift)
         inverses = estimate.regularized_inverses[self.slots(estimate)]
-        return self._mixed(estimate, (inverses.dot(w).dot(w) * (factor * factor * self._scale)).tolist())
+        return self._mixed(estimate, (inverses.dot(w).dot(w) * (0.5 * (factor / self._noise(estimate)) ** 2)).tolist())
 
     def _mixed(self, estimate: LeastSquares, exponents: list[float]) -> float:
         # Plain floats: on a handful of terms they are faster than arrays.
@@ -107,9 +118,8 @@ class _EvidenceTest(PairTest):
 
     def score(self, estimate: LeastSquares) -> PairScore:
         logdets = estimate.logdets[self.slots(estimate)]
-        return partial(
-            log_evidence, logdets=logdets, mixture=self._mixture, noise_std=self.noise_std, epsilon=self.epsilon
-        )
+        noise_std = self._noise(estimate)
+        return partial(log_evidence, logdets=logdets, mixture=self._mixture, noise_std=noise_std, epsilon=self.epsilon)
 
 
 def _checked(regularizer: Array, dim: int) -> Array:

@@ -105,6 +105,7 @@ class _GLRTest(PairTest):
         u, dim = rule.preset.u, task.arms.dim
         regularizers = np.zeros((0, dim, dim)) if u is None or self._c is None else u * self._c * metric[None]
         super().__init__(task, regularizers, is_strict=True)
+        self.noise_std = task.noise_std
         self._preset, self._delta, self._is_ridge = rule.preset, task.delta, rule.is_ridge
         self._is_floor_reached = not rule.preset.needs_floor
         # A >= c M if and only if the smallest eigenvalue of R^-1 A R^-T is at least c, where M = R R'.

@@ -2,6 +2,7 @@
 
 `rule.start(task)` returns a `RuleState`, which the learner drives:
 
+    begin            the first interval is about to open, and results were told before it
     after_pull       a result is in: decide, or leave it to `after_interval`
     after_interval   all results of the interval are in, and added up by themselves in a `Block`, measured from what
                      was known before it
@@ -67,6 +68,10 @@ class RuleState(ABC):
         """Return which candidates (K,) the leader has yet to be separated from, not to be kept; None means all."""
         return None
 
+    def begin(self, estimate: LeastSquares) -> Verdict | None:
+        """Take in what was told before the first interval, which opens now; None if this rule makes nothing of it."""
+        return None
+
     def after_pull(self, estimate: LeastSquares) -> Verdict | None:
         """Decide after a result, if the rule does so."""
         return None
@@ -95,13 +100,18 @@ class Rule(ABC):
     """Whether a candidate once refuted stays refuted, whatever `elimination` says."""
     takes_vectors: ClassVar[bool] = False
     """Whether it can do without a list of candidates."""
+    takes_unknown_noise: ClassVar[bool] = False
+    """Whether it can do without `noise_std`, for Gaussian noise of one level."""
+    pays_real_variances: ClassVar[bool] = False
+    """Whether it profits from bounded rewards that scatter less than their bounds allow."""
+    takes_corrections: ClassVar[bool] = True
+    """Whether its state can be worked out again without results that are void; not if it reads its sampler's plans."""
     opens_ahead: ClassVar[bool] = True
     """Whether the next interval may be planned before the results of this one are in."""
 
-    @property
-    def noise_law(self) -> str:
+    def noise_law(self, *, is_known: bool) -> str:
         """What it assumes of the noise beside its scale, as the end of a sentence "the noise ..."."""
-        return "has no heavier tails than a normal law"
+        return "has no heavier tails than a normal law" if is_known else "follows a normal law"
 
     @property
     def usual_ratio(self) -> float:

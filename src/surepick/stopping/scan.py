@@ -80,7 +80,7 @@ class PairTest(ABC):
     """What is said of the threshold before there is an estimate."""
 
     def __init__(self, task: Task, regularizers: Array, *, is_strict: bool) -> None:
-        self.epsilon, self.noise_std = task.epsilon, task.noise_std
+        self.epsilon = task.epsilon
         self.regularizers, self.is_strict = regularizers, is_strict
         self._seen: LeastSquares | None = None
         self._slots = slice(0, 0)

@@ -28,6 +28,7 @@ from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
 from surepick.core.linalg import Array
+from surepick.core.noise import noise_to_assume
 from surepick.core.thresholds import MIX_GRID, Guarantee, mix_grid_threshold
 from surepick.errors import InvalidInput
 from surepick.stopping.protocol import Rule, RuleState, Verdict
@@ -69,21 +70,25 @@ class VectorEvidenceState(VectorState):
     def __init__(self, task: Task) -> None:
         super().__init__(task, self._search)
         self._rival: Array | None = None
-        self._limit = math.log(1.0 / task.delta)
+        self._limit = math.log((2.0 if task.given_noise_std is None else 1.0) / task.delta)
 
     def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Check the rule."""
         if self._rival is not None and estimate.has_theta:
             task = self.task
             # What the leader has against one arm is an upper bound on what it has against all of them.
-            most = pair_evidence(task.vectors, estimate, self._rival, task.epsilon, task.noise_std)
+            most = pair_evidence(task.vectors, estimate, self._rival, task.epsilon, self._noise(estimate))
             if most < (1.0 - MARGIN) * self._limit:
                 return Verdict(statistic=most, threshold=self._limit, is_exact=False)
         return self.exact(estimate)
 
     def _search(self, task: Task, estimate: LeastSquares) -> Verdict:
-        value, is_bound, self._rival = vector_evidence(task.vectors, estimate, task.epsilon, noise_std=task.noise_std)
+        noise_std = self._noise(estimate)
+        value, is_bound, self._rival = vector_evidence(task.vectors, estimate, task.epsilon, noise_std=noise_std)
         return Verdict(stopped=value >= self._limit, statistic=value, threshold=self._limit, is_bound=is_bound)
+
+    def _noise(self, estimate: LeastSquares) -> float:
+        return noise_to_assume(estimate, self.task.given_noise_std, self.task.delta)[0]
 
 
 def compared(task: Task, estimate: LeastSquares, threshold: float) -> Verdict:
@@ -121,6 +126,7 @@ class PerCoordinate(Rule):
     """The hypercube, sign by sign, under its own fixed design (Theorem 15). Guarantee: proved."""
 
     takes_vectors: ClassVar[bool] = True
+    takes_corrections: ClassVar[bool] = False  # only whole rounds count
     name: str = field(default="per-coordinate", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
 

@@ -124,6 +124,7 @@ class Verification(Rule):
     decider: Rule | None = None
     needs_fixed_intervals: ClassVar[bool] = True
     opens_ahead: ClassVar[bool] = False
+    takes_corrections: ClassVar[bool] = False
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -156,6 +157,10 @@ class _Beside(RuleState):
     def alive(self, leader: int) -> BoolArray | None:
         """Return who is left by the other rule."""
         return self._decider.alive(leader)
+
+    def begin(self, estimate: LeastSquares) -> Verdict | None:
+        """Let the other rule take in what was told before."""
+        return self._decider.begin(estimate)
 
     def after_pull(self, estimate: LeastSquares) -> Verdict | None:
         """Let the other rule decide."""

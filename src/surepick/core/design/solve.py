@@ -22,7 +22,11 @@ from surepick.errors import InvalidInput
 
 def as_candidates(name: str, rows: Any, arms: ArmSet, *, reach: float = REACH) -> ArmSet:
     """Return rows with as many features as the arms and at most `reach` times their size; they need not span."""
-    candidates = rows if isinstance(rows, ArmSet) else FiniteArms.rows_only(rows, least=1, argument=name)
+    # Columns with names are encoded as those of the arms were.
+    intercept = getattr(arms, "has_added_constant", False) if hasattr(rows, "columns") else None
+    if not isinstance(rows, ArmSet):
+        rows = FiniteArms.rows_only(rows, least=1, argument=name, intercept=intercept)
+    candidates: ArmSet = rows
     if candidates.dim != arms.dim:
         raise InvalidInput(
             f"`{name}` must have the arms' {arms.dim} features, got {candidates.dim}; encode both in the same way."

@@ -1,0 +1,157 @@
+"""Trust: what not knowing the noise costs, and whether a wrong model is noticed.
+
+Run `make bench ARGS=trust`, or a part: `python -m benchmarks.trust {noise,models} [runs]`. Run i has the same noise
+with and without `noise_std`, as far as pulls correspond. The accuracies of support-vector machines were measured once
+with scikit-learn's own copy of the breast-cancer data (20 splits, 30 % held out, features standardised): eight values
+log10 C = -2, .., 4 by five log10 gamma = -5, .., 1; one measurement has a standard deviation of .008.
+"""
+
+import itertools
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+import surepick as sp
+from benchmarks.pulls import cell, in_parallel, many_arms, sphere, times
+from surepick.core.linalg import Array
+from surepick.simulation import problems
+from surepick.simulation.one_run import run_seeds
+from surepick.simulation.problems import Problem
+
+SEED = 4300
+
+INSTANCES: Mapping[str, Callable[[int], Problem]] = {
+    "many arms K=1000": many_arms,
+    "basis d=5": lambda _: problems.unit_basis([1.0, 0.75, 0.5, 0.25, 0.0]),
+    "Soare d=6": lambda _: problems.soare(6),
+    "sphere 5 x 50": sphere,
+}
+
+
+class Known(NamedTuple):
+    """An instance, and whether its noise is told."""
+
+    instance: str
+    is_told: bool
+
+
+def learnt(job: Known, run: int) -> tuple[int, float, bool]:
+    """Return pulls, CPU seconds, and whether the answer is wrong."""
+    seeds = run_seeds(SEED, run)
+    problem, noise = INSTANCES[job.instance](seeds.instance), np.random.default_rng(seeds.noise)
+    means, start = problem.X @ problem.theta, time.process_time()
+    result = sp.identify(
+        problem.X,
+        lambda arm: float(means[arm] + noise.standard_normal()),
+        noise_std=1.0 if job.is_told else None,
+        seed=seeds.learner,
+    )
+    return result.n_pulls, time.process_time() - start, result.best != problem.best
+
+
+def noise(n_runs: int = 200) -> None:
+    """Print pulls with and without knowing the noise."""
+    found = in_parallel(learnt, [*map(Known._make, itertools.product(INSTANCES, (True, False)))], n_runs)
+    print(f"\nnoise that is learnt; pulls until the stop, delta = .05, {n_runs} runs; aim: at most 1.1 times")
+    print(f"{'':20s}{'known':>14s}{'unknown':>14s}{'ratio':>16s}{'CPU':>6s}{'wrong':>8s}")
+    for instance in INSTANCES:
+        told, untold = found[Known(instance, True)], found[Known(instance, False)]  # noqa: FBT003
+        ratio, se = times(untold[0], told[0])
+        cpu, wrong = untold[1].mean() / told[1].mean(), f"{told[2].sum():.0f}, {untold[2].sum():.0f}"
+        pulls = f"{cell(told[0]):>14s}{cell(untold[0]):>14s}"
+        print(f"{instance:20s}{pulls}{f'{ratio:.2f} +-{se:.2f}':>16s}{cpu:6.2f}{wrong:>8s}")
+
+
+class Case(NamedTuple):
+    """A table of means that features may or may not describe."""
+
+    X: Array
+    means: Array
+    noise_std: float
+    slip: float = 1.0
+    """What the twentieth value is multiplied with."""
+
+
+def _cases() -> dict[str, Case]:
+    signs = np.array(list(itertools.product([-1.0, 1.0], repeat=4)))
+    factors = np.column_stack([np.ones(16), signs])
+    main = factors @ [0.0, 0.5, 0.4, 0.3, 0.15]
+    table = np.random.default_rng(SEED).standard_normal((40, 4))
+    grid = np.array(list(itertools.product(np.linspace(-2.0, 4.0, 8), np.linspace(-5.0, 1.0, 5))))
+    return {
+        "SVM settings": Case(np.column_stack([np.ones(40), grid]), np.array(ACCURACIES).ravel(), 0.008),
+        "2^4, an interaction": Case(factors, main - 0.35 * signs[:, 2] * signs[:, 3], 1.0),
+        "array with an offset": Case(table, 5.0 + table @ [1.0, 0.5, -0.5, 0.2], 1.0),
+        "ten times, once": Case(factors, 20.0 + 3.0 * main, 0.5, slip=10.0),
+        "2^4, all well": Case(factors, main, 1.0),
+        "SVM, fitted": Case(np.column_stack([np.ones(40), grid]), _fitted(grid), 0.008),
+    }
+
+
+def _fitted(grid: Array) -> Array:
+    X = np.column_stack([np.ones(len(grid)), grid])
+    fitted: Array = X @ np.linalg.lstsq(X, np.array(ACCURACIES).ravel(), rcond=None)[0]
+    return fitted
+
+
+ACCURACIES = [
+    [0.6257, 0.6257, 0.6257, 0.6257, 0.6257],
+    [0.6257, 0.6257, 0.9360, 0.6257, 0.6257],
+    [0.6257, 0.8582, 0.9617, 0.8295, 0.6257],
+    [0.6289, 0.9450, 0.9737, 0.9263, 0.6257],
+    [0.9102, 0.9690, 0.9713, 0.9263, 0.6257],
+    [0.9480, 0.9754, 0.9611, 0.9263, 0.6257],
+    [0.9711, 0.9673, 0.9623, 0.9263, 0.6257],
+    [0.9751, 0.9649, 0.9623, 0.9263, 0.6257],
+]
+CASES = _cases()
+
+
+class Audited(NamedTuple):
+    """A case, and whether check pulls are made."""
+
+    case: str
+    is_audited: bool
+
+
+def judged(job: Audited, run: int) -> tuple[int, int, bool, bool, bool]:
+    """Return pulls, check pulls, and whether the answer is wrong, withdrawn, called tested."""
+    case, rng, n_pulled = CASES[job.case], np.random.default_rng([SEED, run]), itertools.count(1)
+
+    def pull(arm: int) -> float:
+        value = float(case.means[arm] + case.noise_std * rng.standard_normal())
+        return value * case.slip if next(n_pulled) == 20 else value
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sp.ModelWarning)
+        result = sp.identify(case.X, pull, audit="auto" if job.is_audited else 0, seed=run, max_pulls=20_000)
+    is_wrong = result.best != int(np.argmax(case.means))
+    n_own = result.n_pulls - result.n_checks
+    return n_own, result.n_checks, is_wrong, result.guarantee == "withdrawn", result.model_check == "tested"
+
+
+def models(n_runs: int = 100) -> None:
+    """Print what becomes of answers by a wrong model."""
+    found = in_parallel(judged, [*map(Audited._make, itertools.product(CASES, (False, True)))], n_runs)
+    print(f"\nwrong models, delta = .05, noise unknown, {n_runs} runs; aim: withdrawn in 95 % with an audit")
+    print(f"{'':22s}{'audit':>6s}{'pulls':>14s}{'check pulls':>13s}{'wrong':>7s}{'withdrawn':>11s}{'tested':>8s}")
+    for job, (pulls, checks, wrong, withdrawn, tested) in found.items():
+        said = f"{wrong.sum():7.0f}{withdrawn.sum():11.0f}{tested.sum():8.0f}"
+        print(f"{job.case:22s}{'yes' if job.is_audited else '':>6s}{cell(pulls):>14s}{cell(checks):>13s}{said}")
+
+
+PARTS: Mapping[str, Callable[..., None]] = {"noise": noise, "models": models}
+
+
+def main() -> None:
+    """Print everything."""
+    for part in PARTS.values():
+        part()
+
+
+if __name__ == "__main__":
+    PARTS[sys.argv[1]](*map(int, sys.argv[2:3])) if sys.argv[1:2] else main()

@@ -1,0 +1,63 @@
+"""Slips of the pen: one reward that no noise explains, such as a decimal point in the wrong place.
+
+A slip hides as noise: it inflates the estimate of the noise and spoils no arm's mean by much. So every reward is judged
+by the others. Notation: e_i = r_i - x_i'theta the residual of reward i in the regression of all t, h_i = x_i'A^-1 x_i;
+the others alone have information A - x_i x_i', residual sum of squares RSS - e_i^2/(1 - h_i), and predict reward i with
+an error of e_i/(1 - h_i). Reward i is called a slip if
+
+    |e_i|/(1 - h_i) > w_i + s_i z_i,
+
+with, at risk a_i = 6 alpha/(pi i)^2 (i = 1, 2, ..; half of it for each line),
+
+    w_i, s_i   how far the others' prediction and the noise can be off, by `noise_limits` and the mixture of
+               `core.evidence` for the others' results
+    z_i        what a standard normal number exceeds in size with probability a_i/2 at most: sqrt(2 log(4/a_i)).
+
+False alarms: at most alpha, however long and however often one looks. Proof: given r_i and all before pull j, the noise
+of pull j is as good as ever, so without reward i the mixture of the others is a supermartingale still, whatever arms
+reward i has led to; with probability 1 - a_i/2 both limits hold at all times. The noise of reward i itself exceeds
+sigma z_i with probability at most a_i/2. The risks a_i sum to alpha.
+"""
+
+import math
+
+import numpy as np
+
+from surepick.core.estimate import LeastSquares
+from surepick.core.linalg import Array
+from surepick.core.noise import MIXTURE, noise_limits
+
+
+def farthest(estimate: LeastSquares, X: Array, rewards: Array) -> tuple[int, float]:
+    """Return which reward (t,), of pulls X (t, d), is farthest from what the others predict, and their prediction."""
+    h = np.minimum(np.einsum("ij,ij->i", X @ estimate.A_inv, X), 1.0 - 1e-9)
+    e = (rewards - X @ estimate.theta) / (1.0 - h)
+    i = int(np.argmax(np.abs(e) * np.sqrt(1.0 - h)))
+    return i, float(rewards[i] - e[i])
+
+
+def is_slip(estimate: LeastSquares, x: Array, error: float, i: int, noise_std: float | None, alpha: float) -> bool:
+    """Return whether reward i (counted from 1), of row x (d,), is a slip.
+
+    Args:
+        estimate: of all rewards, whitened.
+        x: its features.
+        error: its distance from what the others predict, e_i/(1 - h_i).
+        i: when it was told.
+        noise_std: scale of the noise, None if unknown.
+        alpha: risk of ever calling a reward a slip that is none.
+    """
+    h = float(x @ estimate.A_inv @ x)
+    if not h < 1.0 - 1e-9:
+        return False
+    risk = 6.0 * alpha / (math.pi * i) ** 2
+    A = estimate.A - np.outer(x, x)
+    rss = max(estimate.residual_sum - error * error * (1.0 - h), 0.0)
+    # A scale that was given may be too small, and then everything would look like a slip; a larger one is as valid.
+    scale = max(noise_limits(A, rss, estimate.n_pulls - 1, 0.5 * risk)[1], noise_std or 0.0)
+    if not math.isfinite(scale):
+        return False
+    betas = math.log(4.0 / risk) - MIXTURE.log_weights + 0.5 * MIXTURE.logdets(A)
+    u = np.linalg.solve(A, x)
+    width = math.sqrt(2.0 * float((betas * (x @ u + MIXTURE.scales * (u @ u))).min()))
+    return abs(error) > scale * (width + math.sqrt(2.0 * math.log(4.0 / risk)))

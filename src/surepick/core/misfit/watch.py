@@ -1,0 +1,225 @@
+"""The misfit watch: whether the arms' means contradict "every mean is theta'x", at any time, with few false alarms.
+
+Notation: arm a of a block has n_a pulls, a mean and a row x_a (d,); s arms; W = diag(sqrt n_a); Q (s, r) an orthonormal
+basis of the range of W X, N (s, f) of its complement, f = s - r spare directions; y = W means and u = N'y.
+delta_a = (mean of arm a - theta'x_a)/sigma, its misfit in units of the noise.
+
+Under the model u is noise whatever theta is. Results before the block, under a law of the misfits with theta flat,
+make the block's misfits N(M, C); then u/sigma is expected to be N(mu, S), mu = N'W M, S = I + N'W C W N, and
+
+    known sigma:    log E = -1/2 log|S| - 1/2 (u/sigma - mu)'S^-1 (u/sigma - mu) + 1/2 |u/sigma|^2
+    unknown sigma:  E = |S|^(-1/2) exp(-mu'S^-1 mu/2) integral chi_p(t) exp((1 - al) t^2/2 + be t) dt,   p = f + nu,
+                    al = (u'S^-1 u + R)/(u'u + R),  be = u'S^-1 mu/sqrt(u'u + R),
+
+R the block's pure error with nu degrees of freedom, chi_p the density of the length of p standard normals. Given the
+past E has mean at most 1 under the model, so the product over blocks ever reaches 1/alpha with probability at most
+alpha (docs/guarantee.md, Theorem 21). Known sigma: for sub-Gaussian noise; unknown sigma: for Gaussian noise.
+
+Laws of the misfits, whose products are averaged: delta_a = e_a with independent e_a ~ N(0, tau^2), five sizes of tau;
+and, where no combination of features is constant, delta_a = c with c ~ N(0, 1/4), a constant that was left out.
+
+N is never formed. C = D + F F' with D diagonal and F of d + 1 columns, so with L = I + W D W and
+J = [L^(-1/2) Q, L^(-1/2) W F; 0, I], everything follows from one QR of J: |S| = |L| |J'J|, and g'S^-1 h for g = N'a,
+h = N'b is the inner product of what the columns of J leave of L^(-1/2) a and L^(-1/2) b. O(s d^2) per block.
+"""
+
+import math
+from typing import final
+
+import numpy as np
+
+from surepick.core.block import RANK_TOL
+from surepick.core.checks import check_fraction, check_noise_std, check_number
+from surepick.core.lengths import log_chi_mean
+from surepick.core.linalg import Array, IntArray, one_blas_thread
+from surepick.core.misfit.means import ArmMeans
+
+TAUS = (0.05, 0.15, 0.5, 4.0, 40.0)
+"""Sizes of the misfits that are looked for, in units of the noise."""
+OFFSET = 0.5
+"""Size of the constant that is looked for; from the second block on the results say how large it is."""
+# Repeats from which the pure error alone says how large the noise is, for the bets.
+ENOUGH_REPEATS = 10
+# Residuals below this share of the rewards are rounding.
+ROUNDING = 1e-12
+
+
+def range_basis(rows: Array) -> Array:
+    """Return an orthonormal basis Q (s, r) of the range of rows (s, d).
+
+    Columns are brought to one size first, and a direction counts unless it is rounding: one too many costs a
+    spare direction, one too few would take a part of theta for misfit.
+    """
+    size = np.abs(rows).max(axis=0, initial=0.0)
+    scaled = rows[:, size > 0] / size[size > 0]
+    if not scaled.size:
+        return np.zeros((len(rows), 0))
+    left, singular, _ = np.linalg.svd(scaled, full_matrices=False)
+    Q: Array = left[:, singular > max(scaled.shape) * np.finfo(float).eps * singular[0]]
+    return Q
+
+
+def log_factors(block: ArmMeans, M: Array, D: Array, F: Array, noise_std: float | None) -> Array:
+    """Log E (T,) of a block for T beliefs about the misfits of its arms; 0 if it has no spare direction.
+
+    Args:
+        block: what it measured on s arms.
+        M: expected misfits (T, s), in units of the noise.
+        D: with F their covariance diag(D) + F F' (T, s).
+        F: (T, s, p).
+        noise_std: None if it is not known.
+    """
+    W = np.sqrt(block.counts)
+    Q = range_basis(W[:, None] * block.X)
+    s, r = Q.shape
+    y = W * block.means
+    size = math.sqrt(y @ y)
+    y, mu = (v - (v @ Q) @ Q.T for v in (y, W * M))
+    y, R = (y, float(block.squares.sum())) if noise_std is None else (y / noise_std, 0.0)
+    uu = float(y @ y)
+    if s == r or (noise_std is None and uu + R <= (ROUNDING * size) ** 2):
+        return np.zeros(len(M))
+    L = 1.0 + block.counts * D
+    T, _, p = F.shape
+    thin = np.sqrt(L)[:, :, None]
+    J = np.zeros((T, s + p, r + p))
+    J[:, :s, :r], J[:, :s, r:], J[:, s:, r:] = Q / thin, W[:, None] * F / thin, np.eye(p)
+    sides = np.zeros((T, s + p, 2))
+    sides[:, :s] = np.stack([np.broadcast_to(y, mu.shape), mu], axis=2) / thin
+    basis, triangle = np.linalg.qr(J)
+    left = sides - basis @ (basis.swapaxes(1, 2) @ sides)
+    (uSu, uSm), (_, mSm) = np.moveaxis(left.swapaxes(1, 2) @ left, 0, 2)
+    log_det = np.log(L).sum(axis=1) + 2.0 * np.log(np.abs(np.diagonal(triangle, axis1=1, axis2=2))).sum(axis=1)
+    if noise_std is None:
+        gain = log_chi_mean(s - r + block.n_repeats, (uSu + R) / (uu + R), uSm / math.sqrt(uu + R))
+    else:
+        gain = 0.5 * (uu - uSu) + uSm
+    return np.asarray(gain - 0.5 * (log_det + mSm))
+
+
+@final
+class MisfitWatch:
+    """Evidence against the linear model, block by block.
+
+    Past means, in units of the noise, are x'theta + c + e_a + noise/sqrt(n_a). Given beta = (theta, c), of information
+    A = sum w_a x x' with rows x = (x_a, 1) and w_a = n_a/(1 + n_a tau^2), each e_a is N(k_a (mean_a - x'beta),
+    tau^2/(1 + n_a tau^2)) with k_a = tau^2 w_a; so a block's arms need A and their own past means, nothing else.
+
+    Args:
+        dim: d.
+        noise_std: sub-Gaussian scale of the noise; None if unknown, then the noise has to be Gaussian.
+        has_constant: whether some combination of the features is constant over the arms.
+    """
+
+    def __init__(self, dim: int, noise_std: float | None = None, *, has_constant: bool) -> None:
+        self.noise_std = None if noise_std is None else check_noise_std(noise_std)
+        self._past, self._unlearnt = ArmMeans.none(dim), ArmMeans.none(dim)
+        self.log_peak = 0.0
+        """The largest `log_evidence` so far."""
+        n, m = len(TAUS), (0 if has_constant else 1)
+        self._tau2 = np.append(np.square(TAUS), [0.0] * m)[:, None]
+        self._has_offset = np.repeat([0.0, 1.0], [n, m])
+        self._log_shares = -np.log(np.repeat([n * (1.0 + m), 2.0], [n, m]))  # half on a constant, if one can miss
+        self._log_products = np.zeros(n + m)
+        self._A, self._b = np.zeros((n + m, dim + 1, dim + 1)), np.zeros((n + m, dim + 1))
+        self._A[n:, -1, -1] = 1.0 / OFFSET**2  # the prior of c
+
+    @property
+    def past(self) -> ArmMeans:
+        """What earlier blocks measured."""
+        if len(self._unlearnt.arms):
+            new, self._unlearnt = self._unlearnt, ArmMeans.none(self._past.X.shape[1])
+            self._learn(new)
+        return self._past
+
+    @property
+    def log_evidence(self) -> float:
+        """Log of the e-value against the linear model; by law of the misfits, averaged."""
+        return float(np.logaddexp.reduce(self._log_shares + self._log_products))
+
+    def alarm(self, alpha: float) -> bool:
+        """Return whether the evidence has ever reached 1/alpha; under the model with probability at most alpha."""
+        return self.log_peak >= -math.log(check_fraction("alpha", alpha))
+
+    @one_blas_thread
+    def settle(self, arms: IntArray, X: Array, rewards: Array) -> None:
+        """Take the results of a block whose arms were fixed before its first result; blocks in order.
+
+        Args:
+            arms: numbers (n,) of the arms pulled.
+            X: their rows (n, d).
+            rewards: (n,), at most `core.block.LARGEST_REWARD` times the noise in size.
+        """
+        block = ArmMeans.of(arms, X, rewards)
+        if len(block.arms) > X.shape[1] or len(block.arms) > np.linalg.matrix_rank(block.X):  # else nothing is spare
+            log_E = log_factors(block, *self._beliefs(block), self.noise_std)
+            self._log_products += np.where(np.isfinite(log_E), log_E, 0.0)  # overflow returns the stake
+            self.log_peak = max(self.log_peak, self.log_evidence)
+        self._unlearnt = self._unlearnt.merged(block)
+
+    @one_blas_thread
+    def learn(self, arms: IntArray, X: Array, rewards: Array) -> None:
+        """Take results that belong to no block: later bets know them, nothing is won or lost by them."""
+        self._unlearnt = self._unlearnt.merged(ArmMeans.of(arms, X, rewards))
+
+    def _rows(self, block: ArmMeans) -> Array:
+        """Return (T, s, d + 1)."""
+        n = len(self._tau2), len(block.X)
+        offset = np.broadcast_to(self._has_offset[:, None], n)[:, :, None]
+        return np.concatenate([np.broadcast_to(block.X, (*n, block.X.shape[1])), offset], axis=2)
+
+    def _weights(self, counts: Array) -> Array:
+        """Return w (T, s)."""
+        return np.asarray(counts / (1.0 + counts * self._tau2))
+
+    def _learn(self, block: ArmMeans) -> None:
+        rows, (counts, means) = self._rows(block), self._past.look_up(block.arms)
+        self._past = self._past.merged(block)
+        new_counts, new_means = self._past.look_up(block.arms)
+        old, new = self._weights(counts), self._weights(new_counts)
+        self._A += (rows * (new - old)[:, :, None]).swapaxes(1, 2) @ rows
+        self._b += ((new * new_means - old * means)[:, None] @ rows)[:, 0]
+
+    def _beliefs(self, block: ArmMeans) -> tuple[Array, Array, Array]:
+        """Return M, D, F of the block's misfits given the past."""
+        past = self.past  # which A and b below hold, too
+        # As eigenvectors of A with its diagonal brought to 1: units of the features do not matter.
+        size = np.sqrt(np.diagonal(self._A, axis1=1, axis2=2))
+        size = np.where(size > 0, size, 1.0)
+        spread, axes = np.linalg.eigh(self._A / (size[:, :, None] * size[:, None]))
+        has_rank = spread > RANK_TOL * spread[:, -1:]
+        inverse = np.where(has_rank, 1.0 / np.where(has_rank, spread, 1.0), 0.0)
+        root = axes * np.sqrt(inverse)[:, None] / size[:, :, None]
+        beta = root @ (root.swapaxes(1, 2) @ self._b[:, :, None])
+        rows, (counts, means) = self._rows(block), past.look_up(block.arms)
+        k = self._tau2 * self._weights(counts)
+        of_beta = k[:, :, None] * rows  # how a misfit depends on beta, but for the sign: through e_a, or as c itself
+        of_beta[:, :, -1] = self._has_offset[:, None]
+        M = k * (means - (rows @ beta)[:, :, 0]) + self._has_offset[:, None] * beta[:, -1]
+        scale = self._noise_scale(beta[0, :-1, 0], int(has_rank[0].sum()))
+        return M / scale, self._tau2 / (1.0 + counts * self._tau2), of_beta @ root
+
+    def _noise_scale(self, theta: Array, rank: int) -> float:
+        """Return the noise for the bets: known, of the repeats, or of all residuals; inf while the past has none."""
+        if self.noise_std is not None:
+            return self.noise_std
+        total, spare = float(self.past.squares.sum()), self.past.n_repeats
+        if spare < ENOUGH_REPEATS:
+            residuals = self.past.means - self.past.X @ theta
+            total += float(self._weights(self.past.counts)[0] @ residuals**2)
+            spare += len(self.past.arms) - rank
+        return math.sqrt(total / spare) if spare > 0 and total > 0 else math.inf
+
+
+def check_pulls(alpha: float, n_spare: int, noise_std: float, kappa: float) -> int:
+    """Return how many pulls spread over all arms would show a misfit: 2 (log(1/alpha) + f) sigma^2/kappa^2.
+
+    Args:
+        alpha: probability of a false alarm.
+        n_spare: f, arms beyond the dimension of their span.
+        noise_std: sigma.
+        kappa: size of the misfit that matters, root mean square over the arms.
+    """
+    alpha, noise_std = check_fraction("alpha", alpha), check_noise_std(noise_std)
+    kappa = check_number("kappa", kappa, needed="a misfit above 0", allowed=lambda value: value > 0)
+    return math.ceil(2.0 * (n_spare - math.log(alpha)) * (noise_std / kappa) ** 2)

@@ -1,0 +1,122 @@
+"""What a learner is given, checked: arms and candidates as it sees them, and what its rewards may be."""
+
+import math
+import reprlib
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from surepick.arms.finite import FiniteArms, as_arms
+from surepick.arms.numbered import NumberedVectors
+from surepick.arms.protocol import ArmSet
+from surepick.arms.vectors import VectorSet
+from surepick.arms.view import ArmView, Task
+from surepick.arms.whitening import whiten
+from surepick.core.block import LARGEST_REWARD
+from surepick.core.checks import check_noise_std, check_number, check_reward_range
+from surepick.core.design.solve import as_candidates
+from surepick.errors import InvalidInput
+
+# One mean per arm: a square matrix of that size, and pulls of every arm.
+MOST_MEANS = 2_000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rewards:
+    """What is known of the rewards before the first."""
+
+    noise_std: float | None
+    """Sub-Gaussian scale of their noise; half the range, if there is one; None if it is to be learnt."""
+    reward_range: tuple[float, float] | None
+    is_binary: bool
+
+    @classmethod
+    def of(cls, noise_std: Any, reward_range: Any, rewards: object) -> "Rewards":
+        """Check what the user says of them."""
+        if rewards not in (None, "binary"):
+            raise InvalidInput(
+                f'`rewards` must be "binary" or left out, got {reprlib.repr(rewards)}; see `reward_range`.'
+            )
+        if rewards is not None and reward_range is not None:
+            raise InvalidInput('`reward_range` must be left out beside rewards="binary", which means (0, 1).')
+        if rewards is None and reward_range is None:
+            return cls(None if noise_std is None else check_noise_std(noise_std), None, is_binary=False)
+        if noise_std is not None:
+            raise InvalidInput(
+                "`noise_std` must be left out beside the bounds of the rewards, which say all that is needed of the "
+                "noise."
+            )
+        lo, hi = check_reward_range((0.0, 1.0) if reward_range is None else reward_range)
+        return cls(0.5 * (hi - lo), (lo, hi), is_binary=rewards is not None)
+
+    def checked(self, name: str, reward: object) -> float:
+        """Return a reward, in an argument of this name, as a float, if it can be one here."""
+        otherwise = f"If it stands for a missing value, call {'`fail`' if name == 'reward' else '`void`'}."
+        if not (type(reward) is float and math.isfinite(reward)):
+            reward = check_number(name, reward, needed="one measured number", takes_booleans=self.is_binary)
+        if self.reward_range is not None:
+            lo, hi = self.reward_range
+            if not lo <= reward <= hi or (self.is_binary and lo < reward < hi):
+                needed = "0 or 1 (rewards are binary)" if self.is_binary else f"between {lo:g} and {hi:g} (the range)"
+                raise InvalidInput(
+                    f"`{name}` must be {needed}, got {reward:g}; it is not recorded, and the guarantee holds for no "
+                    f"others. {otherwise}"
+                )
+        elif self.noise_std is not None and abs(reward) > LARGEST_REWARD * self.noise_std:
+            raise InvalidInput(
+                f"`{name}` must be at most {LARGEST_REWARD:g} times noise_std = {self.noise_std:g} in size, got "
+                f"{reward:g}; beyond that the noise is lost in rounding. {otherwise}"
+            )
+        return reward
+
+
+def arms_given(arms: Any, model: str, candidates: Any) -> ArmSet | VectorSet:
+    """Return the set of arms; one feature each if the model is "unstructured"."""
+    given: ArmSet | VectorSet = arms if isinstance(arms, VectorSet) else as_arms(arms)
+    if model == "linear":
+        return given
+    if model != "unstructured":
+        raise InvalidInput(f'`model` must be "linear" or "unstructured", got {model!r}.')
+    if isinstance(given, VectorSet) or given.n_arms > MOST_MEANS or candidates is not None:
+        raise InvalidInput(
+            f'model="unstructured" is for a list of at most {MOST_MEANS:,} arms without other candidates; use "linear".'
+        )
+    return FiniteArms(np.eye(given.n_arms), names=given.names)
+
+
+def views(arms: ArmSet | VectorSet, candidates: Any, seed: int) -> tuple[ArmView, ArmView]:
+    """Return what a learner sees of arms and candidates."""
+    if isinstance(arms, VectorSet):
+        if candidates is not None:
+            raise InvalidInput(
+                f"`candidates` go with a list of arms, got them with {arms.description}; leave them out."
+            )
+        vectors = NumberedVectors(arms, seed)
+        return vectors, vectors
+    white = whiten(arms)
+    if isinstance(candidates, VectorSet):
+        return white, NumberedVectors(candidates, seed, back=white.back)
+    rows = white if candidates is None else white.view_of(as_candidates("candidates", candidates, arms))
+    if len(rows.copies(0)) == rows.n_arms:
+        raise InvalidInput("`candidates` must have at least two different rows, got one; add rows, one is no choice.")
+    return white, rows
+
+
+def check_suited(name: str, composition: object, task: Task) -> None:
+    """Refuse a task that an algorithm cannot do."""
+    if task.given_noise_std is None and getattr(composition, "plans_with_noise", False):
+        raise InvalidInput(
+            f"`noise_std` must be given: {name} plans with it. Or use another algorithm, such as "
+            '"lazy-track-and-stop", which learns it.'
+        )
+    arms, candidates = task.arms, task.candidates
+    if not arms.is_listed and not getattr(composition, "takes_vectors", False):
+        raise InvalidInput(f'{name} needs a list of arms, got {arms.description}; use "lazy-track-and-stop".')
+    is_apart = candidates is not arms
+    if is_apart and not (candidates.is_listed or getattr(composition, "takes_vector_candidates", False)):
+        raise InvalidInput(
+            f'{name} needs a list of candidates, got {candidates.description}; use "g-static" or "uniform", with '
+            'stopping="evidence".'
+        )

@@ -1,0 +1,159 @@
+"""The model: does the mean reward follow the features? Watched in every learner, tested by check pulls.
+
+`core.misfit` has the evidence, why an alarm is rarely false, and what may explain it. A good design measures few arms,
+hence hides misfit: only check pulls spread over all arms, made after the verdict, test the model.
+Withdrawing a verdict costs no risk: under the model an answer is wrong with probability at most delta, alarms or not.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, final
+
+import numpy as np
+
+from surepick.arms.view import ArmView
+from surepick.arms.whitening import WhitenedArms
+from surepick.core.estimate import LeastSquares
+from surepick.core.linalg import Array, IntArray
+from surepick.core.misfit.report import explain_misfit
+from surepick.core.misfit.slips import farthest, is_slip
+from surepick.core.misfit.watch import MisfitWatch, check_pulls
+
+ALPHA = 0.01
+"""Probability of an alarm although the model holds, at most, however long one looks."""
+SLIP_SHARE = 0.5
+"""The part of it that looks for slips."""
+ModelCheck = Literal["tested", "not contradicted", "untestable", "contradicted"]
+# Arms that are looked at to see whether the features hold a constant; arms beyond the dimension that are checked, at
+# most: more spare directions need more pulls to show a misfit.
+N_SAMPLED, MOST_SPARE = 64, 32
+MOST_EACH = 20
+
+
+class Pulls(NamedTuple):
+    """Results in the order in which they were told."""
+
+    numbers: Sequence[int]
+    """Of the measurements, 0 for the first; those void are left out."""
+    arms: Sequence[int]
+    X: Array
+    rewards: Array
+
+
+class Slip(NamedTuple):
+    """A reward that no noise explains."""
+
+    number: int
+    """Of the measurement, 0 for the first."""
+    arm: int
+    value: float
+    predicted: float
+    """What all others say."""
+
+
+@final
+class Model:
+    """What the rewards say of the model.
+
+    Args:
+        view: the arms.
+        noise_std: scale of the noise; None if unknown.
+    """
+
+    def __init__(self, view: ArmView, noise_std: float | None) -> None:
+        self._view, self._noise_std, self._has_constant = view, noise_std, has_constant(view)
+        self._watch = MisfitWatch(view.dim, noise_std, has_constant=self._has_constant)
+        self._next_look = 1
+        self.slip: Slip | None = None
+        """A reward that no noise explains."""
+        self.n_checks = 0
+        """Check pulls told so far."""
+
+    def settle(self, arms: IntArray, X: Array, rewards: Array) -> None:
+        """Take the results of an interval; in order."""
+        self._watch.settle(arms, X, rewards)
+
+    def look_for_slips(self, estimate: LeastSquares, pulls: Callable[[], Pulls], *, now: bool) -> None:
+        """Look at all results one by one, `now` or if they have doubled since.
+
+        Args:
+            estimate: of all results.
+            pulls: gives them.
+            now: whether to look in any case.
+        """
+        if self.slip is not None or not estimate.has_theta or not (now or estimate.n_pulls >= self._next_look):
+            return
+        self._next_look = 2 * estimate.n_pulls
+        told = pulls()
+        i, predicted = farthest(estimate, told.X, told.rewards)
+        number, value = told.numbers[i], float(told.rewards[i])
+        if is_slip(estimate, told.X[i], value - predicted, number + 1, self._noise_std, SLIP_SHARE * ALPHA):
+            self.slip = Slip(number, told.arms[i], value, predicted)
+
+    @property
+    def check(self) -> ModelCheck:
+        """What can be said of the model."""
+        if self.slip is not None or self._watch.alarm((1.0 - SLIP_SHARE) * ALPHA):
+            return "contradicted"
+        if len(self._watch.past.arms) <= self._view.dim:
+            return "untestable"
+        return "tested" if self.n_checks else "not contradicted"
+
+    def explain(self, noise_std: float) -> str:
+        """Say in plain words what does not fit."""
+        if self.slip is not None:
+            number, arm, value, predicted = self.slip
+            return (
+                f"One measurement stands apart: number {number}, of {self._name(arm)}, is {value:.6g} where the others "
+                f"say {predicted:.3g}. If it is a slip, correct it."
+            )
+        past = self._watch.past
+        if not len(past.arms):
+            return ""
+        found = explain_misfit(past.X, past.counts, past.means, noise_std, has_constant=self._has_constant)
+        if found.constant is not None:
+            return (
+                f"A constant feature is missing: rewards are {found.constant:+.3g} beside what the features explain; "
+                "add a column of ones."
+            )
+        worst = (
+            f"{self._name(int(past.arms[one.arm]))} measured {one.mean:.3g}, fitted {one.fit:.3g}" for one in found.arms
+        )
+        return f"Fits worst: {', '.join(worst)}."
+
+    def _name(self, number: int) -> str:
+        names = self._view.names
+        return f"arm {self._view.key_of(number)}" if names is None else names[number]
+
+
+def has_constant(view: ArmView) -> bool:
+    """Return whether some combination of the features is constant, as far as a few dozen arms show."""
+    if not isinstance(view, WhitenedArms):
+        return False
+    spread = np.linspace(0, view.n_arms - 1, min(view.n_arms, N_SAMPLED)).astype(np.int64)
+    rows = view.gather(np.union1d(view.design.support, spread))
+    level = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
+    return bool(np.abs(rows @ level - 1.0).max() < 1e-6)
+
+
+def check_arms(view: WhitenedArms, n: int, seed: int) -> list[int]:
+    """Return n arms for check pulls: all equally often, or if there are very many a sample; by the seed alone."""
+    checked = np.random.default_rng(seed).permutation(view.n_arms)[: view.dim + MOST_SPARE].tolist()
+    return [checked[i % len(checked)] for i in range(n)]
+
+
+def enough_checks(view: WhitenedArms, noise_std: float, lead: float, most: int) -> int:
+    """Return how many check pulls show a misfit that could have made up this lead, at least one of every arm checked.
+
+    If the answer is wrong although it seems to lead by g, some arm is off by g/2.
+
+    Args:
+        view: the arms.
+        noise_std: the level of the noise.
+        lead: of the answer over the next candidate.
+        most: no more than that, or than `MOST_EACH` of every arm checked.
+    """
+    n_spare = min(view.n_arms - view.dim, MOST_SPARE)
+    n_checked = view.dim + n_spare
+    most = max(most, MOST_EACH * n_checked)
+    wanted = check_pulls(ALPHA, n_spare, noise_std, 0.5 * lead) if noise_std > 0.0 and lead > 0.0 else most
+    return max(min(wanted, most), n_checked)

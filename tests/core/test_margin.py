@@ -1,0 +1,82 @@
+"""Known misfit: the bias of a block, and the largest misfit a verdict bears."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from surepick.core.betting import log_bet
+from surepick.core.linalg import Array
+from surepick.core.misfit import margin as margin_module
+from surepick.core.misfit.margin import largest_margin, misfit_bias
+
+
+def test_the_bias_by_hand() -> None:
+    """Three arms in the plane: C = (.341365, -.493976, -.176707)."""
+    X, counts = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]]), np.array([5.0, 3.0, 4.0])
+    bias = misfit_bias(X[:1] - X[2:], X, counts, leader=0, rivals=np.array([2]))
+    assert bias[0] == pytest.approx(1.975904, abs=1e-6)
+
+
+def test_pulling_the_two_arms_themselves_has_no_bias() -> None:
+    """Nor has the leader against itself, or against an arm under another number that was not pulled."""
+    X = np.eye(3)
+    bias = misfit_bias(X[0] - X, X, np.array([3.0, 1.0, 8.0]), leader=0, rivals=np.arange(3))
+    np.testing.assert_allclose(bias, 0.0, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), chunk=st.sampled_from([1, 20, 10**6]))
+def test_the_worst_misfit_attains_the_bias_and_none_exceeds_it(seed: int, chunk: int) -> None:
+    """Arms pulled or not, blocks that span or not: the mean of z less the gap, for misfits of size eta."""
+    rng = np.random.default_rng(seed)
+    dim, n_arms = int(rng.integers(1, 5)), 8
+    X, eta = rng.standard_normal((n_arms, dim)), 0.3
+    support = rng.choice(n_arms, int(rng.integers(dim, n_arms + 1)), replace=False)
+    counts = rng.integers(1, 9, len(support)).astype(float)
+    places = np.full(n_arms, -1)
+    places[support] = np.arange(len(support))
+    leader = int(rng.integers(n_arms))
+    rivals = np.delete(np.arange(n_arms), leader)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(margin_module, "CHUNK", chunk)
+        B = eta * misfit_bias(X[leader] - X[rivals], X[support], counts, leader=places[leader], rivals=places[rivals])
+    A_inv = np.linalg.inv((X[support].T * counts) @ X[support])
+    theta = rng.standard_normal(dim)
+    for b, bound in zip(rivals.tolist(), B, strict=True):
+        weights = np.zeros(n_arms)
+        weights[support] = counts * (X[support] @ A_inv @ (X[leader] - X[b]))
+
+        def bias(off: Array, b: int = b, weights: Array = weights) -> float:
+            means = X @ theta + off
+            return float(weights @ means - (means[leader] - means[b]))
+
+        slope = weights.copy()
+        slope[leader] -= 1.0
+        slope[b] += 1.0
+        assert bias(eta * np.sign(slope)) == pytest.approx(bound, rel=1e-7, abs=1e-9)
+        assert bias(rng.uniform(-eta, eta, n_arms)) <= bound + 1e-9
+
+
+def test_a_block_with_the_bias_taken_off_pays_at_most_one() -> None:
+    """Mean over the noise at the largest mean that z can have under "l is not better than b"."""
+    at = np.arange(-12.0, 12.0, 0.05)
+    density = 0.05 * np.exp(-0.5 * at * at) / np.sqrt(2 * np.pi)
+    for B in (0.0, 0.4):
+        E = np.exp(log_bet((B + 0.5 * at) - B, 0.25, 0.7, 0.3))
+        assert density @ E == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(("true", "found"), [(0.37, 0.37), (5.0, 2.0), (0.0, 0.0), (-1.0, 0.0)])
+def test_the_largest_margin(true: float, found: float) -> None:
+    """From below, to a thousandth of where it was looked for, with few replays."""
+    asked = []
+
+    def replay(eta: float) -> bool:
+        asked.append(eta)
+        return eta <= true
+
+    margin = largest_margin(replay, 2.0)
+    assert margin == pytest.approx(found, abs=2e-3)
+    assert margin <= max(true, 0.0)
+    assert len(asked) <= 12
