@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from surepick.core.lengths import log_chi_mean
 from surepick.core.linalg import Array, IntArray
 from surepick.core.misfit.means import ArmMeans
-from surepick.core.misfit.watch import OFFSET, TAUS, MisfitWatch, check_pulls, log_factors, range_basis
+from surepick.core.misfit.watch import OFFSET, MisfitWatch, check_pulls, log_factors, range_basis
 from surepick.errors import InvalidInput
 
 
@@ -111,8 +111,9 @@ def test_fast_is_dense(noise_std: float | None, has_constant: bool) -> None:
     rng = np.random.default_rng(5)
     X = rng.standard_normal((14, 4))
     X[1], X[3] = X[0], 0.0
-    priors = [tau**2 * np.eye(14) for tau in TAUS] + ([] if has_constant else [np.full((14, 14), OFFSET**2)])
-    n = len(TAUS)
+    taus = MisfitWatch(4, noise_std, has_constant=has_constant).taus
+    priors = [tau**2 * np.eye(14) for tau in taus] + ([] if has_constant else [np.full((14, 14), OFFSET**2)])
+    n = len(taus)
     shares = np.full(n, 1 / n) if has_constant else np.array([*[0.5 / n] * n, 0.5])
     watch, logs = MisfitWatch(4, noise_std, has_constant=has_constant), np.zeros(len(priors))
     n_bets = 0

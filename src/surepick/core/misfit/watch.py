@@ -15,7 +15,7 @@ R the block's pure error with nu degrees of freedom, chi_p the density of the le
 past E has mean at most 1 under the model, so the product over blocks ever reaches 1/alpha with probability at most
 alpha (docs/guarantee.md, Theorem 21). Known sigma: for sub-Gaussian noise; unknown sigma: for Gaussian noise.
 
-Laws of the misfits, whose products are averaged: delta_a = e_a with independent e_a ~ N(0, tau^2), five sizes of tau;
+Laws of the misfits, whose products are averaged: delta_a = e_a with independent e_a ~ N(0, tau^2), some sizes of tau;
 and, where no combination of features is constant, delta_a = c with c ~ N(0, 1/4), a constant that was left out.
 
 N is never formed. C = D + F F' with D diagonal and F of d + 1 columns, so with L = I + W D W and
@@ -34,8 +34,9 @@ from surepick.core.lengths import log_chi_mean
 from surepick.core.linalg import Array, IntArray, one_blas_thread
 from surepick.core.misfit.means import ArmMeans
 
-TAUS = (0.05, 0.15, 0.5, 4.0, 40.0)
-"""Sizes of the misfits that are looked for, in units of the noise."""
+TAUS, LARGE_TAUS = (0.05, 0.15, 0.5), (4.0, 40.0)
+"""Sizes of the misfits that are looked for, in units of the noise; large ones only if that is unknown: beside a known
+noise they show as scatter, which may as well mean that the noise is larger than was said."""
 OFFSET = 0.5
 """Size of the constant that is looked for; from the second block on the results say how large it is."""
 # Repeats from which the pure error alone says how large the noise is, for the bets.
@@ -116,8 +117,9 @@ class MisfitWatch:
         self._past, self._unlearnt = ArmMeans.none(dim), ArmMeans.none(dim)
         self.log_peak = 0.0
         """The largest `log_evidence` so far."""
-        n, m = len(TAUS), (0 if has_constant else 1)
-        self._tau2 = np.append(np.square(TAUS), [0.0] * m)[:, None]
+        self.taus = TAUS + (LARGE_TAUS if noise_std is None else ())
+        n, m = len(self.taus), (0 if has_constant else 1)
+        self._tau2 = np.append(np.square(self.taus), [0.0] * m)[:, None]
         self._has_offset = np.repeat([0.0, 1.0], [n, m])
         self._log_shares = -np.log(np.repeat([n * (1.0 + m), 2.0], [n, m]))  # half on a constant, if one can miss
         self._log_products = np.zeros(n + m)
