@@ -140,7 +140,7 @@ class Result:
 
     def explain(self) -> str:
         """Say in plain words which arm is best, how sure that is, and what it rests on."""
-        pulls = _counted(self.n_pulls, "pull")
+        pulls = _counted(self.n_pulls - self.n_checks, "pull")  # check pulls came after the verdict
         start = f"Interrupted after {pulls}. " if self.interrupted else ""
         if self.best is None:
             return (
