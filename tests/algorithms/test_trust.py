@@ -152,6 +152,16 @@ class TestModel:
         assert result.history[19][1] > 100.0
         assert "No answer can be defended" in result.explain()
 
+    def test_a_slip_that_is_corrected_ends_the_alarm(self) -> None:
+        """The claim stands again."""
+        learner, pull = sp.create_learner("lazy-track-and-stop", FACTORS), lab(20.0 + 3.0 * MAIN, 4, 0.5)
+        while not learner.stopped:
+            arm = learner.next_arms()[0]
+            learner.tell(arm, pull(arm) * (10.0 if len(learner.history) == 19 else 1.0))
+        assert (learner.model_check, learner.decision.guarantee) == ("contradicted", "withdrawn")
+        learner.correct(19, learner.history[19][1] / 10.0)
+        assert (learner.model_check, learner.decision.guarantee) == ("not contradicted", "proved")
+
     @pytest.mark.usefixtures("ignoring")
     def test_nothing_is_asserted_of_a_withdrawn_claim(self, tmp_path: Path) -> None:
         """No confidence, no interval, no bound; and the file keeps it."""

@@ -1,11 +1,10 @@
-"""What a misfit looks like: a constant that was left out, one measurement that stands apart, or arms that do not fit.
+"""What a misfit looks like: a constant that was left out, or arms that do not fit. `slips` has single measurements.
 
 Notation: n_a, mean_a of arm a with row x_a (d,); fit_a = x_a'theta, theta weighted least squares over the arms;
 lack = sum n_a (mean_a - fit_a)^2, about f sigma^2 under the model, f = arms - rank. What is above that is to be
-explained: with a column of ones more, with a measurement less, or with a few arms less, how much of it is gone?
+explained: with a column of ones more, or with a few arms less, how much of it is gone?
 """
 
-import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
@@ -14,26 +13,14 @@ import numpy as np
 from surepick.core.linalg import Array, one_blas_thread
 from surepick.core.misfit.watch import range_basis
 
-Kind = Literal["constant", "outlier", "arms"]
+Kind = Literal["constant", "arms"]
 
-# A constant or a measurement is named if it explains more than this share, a constant only if more than the worst arm.
+# A constant is named if it explains more than this share, and more than the worst arm.
 MOST = 0.5
-# A measurement stands apart from this many standard deviations on.
-APART = 4.0
 # Arms that are named, at most; those after the first only if they are this many standard errors off.
 MOST_ARMS, OFF = 3, 2.0
 # Shares below this are rounding.
 TINY = 1e-10
-
-
-class Measurement(NamedTuple):
-    """A single result."""
-
-    number: int
-    """Its place in the log."""
-    arm: int
-    """Its position among the arms of the table."""
-    value: float
 
 
 class ArmMisfit(NamedTuple):
@@ -46,16 +33,6 @@ class ArmMisfit(NamedTuple):
     """What the other arms say, without those named before it."""
     z: float
     """Mean minus fit over the standard error of that."""
-
-
-class Outlier(NamedTuple):
-    """A measurement that stands apart."""
-
-    number: int
-    value: float
-    fit: float
-    z: float
-    """Value minus fit over the standard deviation of that."""
 
 
 @final
@@ -73,14 +50,10 @@ class Misfit:
     """Those that fit worst, the worst first."""
     constant: float | None = None
     """What every mean has more than the best fit beside it; None unless that is the explanation."""
-    outlier: Outlier | None = None
-    """None unless that is the explanation."""
 
 
 @one_blas_thread
-def explain_misfit(
-    X: Array, counts: Array, means: Array, noise_std: float, *, has_constant: bool, farthest: Measurement | None = None
-) -> Misfit:
+def explain_misfit(X: Array, counts: Array, means: Array, noise_std: float, *, has_constant: bool) -> Misfit:
     """Return what explains the lack of fit of these arms best.
 
     Args:
@@ -89,38 +62,28 @@ def explain_misfit(
         means: of their rewards (s,).
         noise_std: scale of the noise, known or estimated.
         has_constant: whether some combination of the features is constant.
-        farthest: the measurement that is farthest from its fit.
     """
     W = np.sqrt(counts)
     Q = range_basis(W[:, None] * X)
     residuals, n_spare = _off(Q, W * means), len(X) - Q.shape[1]
-    fits, lack = means - residuals / W, float(residuals @ residuals)
+    lack = float(residuals @ residuals)
     excess = lack - n_spare * noise_std**2
     arms = _worst(X, counts, means, noise_std)
 
     def share(*changed: Array) -> float:
         return float(np.clip((lack - _lack(*changed)) / excess, 0.0, 1.0)) if n_spare and excess > 0 else 0.0
 
-    def misfit(kind: Kind, gone: float, constant: float | None = None, outlier: Outlier | None = None) -> Misfit:
-        return Misfit(kind, gone, lack / noise_std**2, n_spare, arms, constant, outlier)
-
     def without(left_out: tuple[ArmMisfit, ...]) -> float:
         return share(*(np.delete(part, [each.arm for each in left_out], axis=0) for part in (X, counts, means)))
 
-    found = []
     ones = _off(Q, W)
+    kind: Kind = "arms"
+    gone, constant = without(arms), None
     if not has_constant and ones @ ones > TINY * counts.sum():
-        gone = share(np.c_[X, np.ones(len(X))], counts, means)
-        if gone > max(MOST, without(arms[:1])):
-            found.append(misfit("constant", gone, constant=float(ones @ residuals / (ones @ ones))))
-    if farthest is not None:
-        number, a, value = farthest
-        spread = noise_std * math.sqrt(max(1.0 - float(Q[a] @ Q[a]) / counts[a], TINY))
-        outlier = Outlier(number, value, float(fits[a]), float(value - fits[a]) / spread)
-        gone = share(X, *_without(counts, means, a, value))
-        if abs(outlier.z) >= APART and gone > MOST:
-            found.append(misfit("outlier", gone, outlier=outlier))
-    return max(found, key=lambda each: each.share) if found else misfit("arms", without(arms))
+        with_ones = share(np.c_[X, np.ones(len(X))], counts, means)
+        if with_ones > max(MOST, without(arms[:1])):
+            kind, gone, constant = "constant", with_ones, float(ones @ residuals / (ones @ ones))
+    return Misfit(kind, gone, lack / noise_std**2, n_spare, arms, constant)
 
 
 def _off(Q: Array, v: Array) -> Array:
@@ -152,11 +115,3 @@ def _lack(X: Array, counts: Array, means: Array) -> float:
     X, W, means = X[is_pulled], np.sqrt(counts[is_pulled]), means[is_pulled]
     residuals = _off(range_basis(W[:, None] * X), W * means) if len(X) else W
     return float(residuals @ residuals)
-
-
-def _without(counts: Array, means: Array, arm: int, value: float) -> tuple[Array, Array]:
-    """Return counts and means with one measurement of an arm less."""
-    counts, means = counts.copy(), means.copy()
-    counts[arm] -= 1.0
-    means[arm] -= (value - means[arm]) / max(counts[arm], 1.0)
-    return counts, means
