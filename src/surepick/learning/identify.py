@@ -76,8 +76,9 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         epsilon: an answer that loses at most this to the best is right.
         candidates: what is compared, if not the arms: rows with the same features, never measured.
         model: "linear", or "unstructured": one mean per arm, whatever the features say. Needs more pulls, and no model.
-        audit: check pulls after the verdict, spread over all arms: a number, or "auto" for as many as show a misfit as
-            large as the lead. If they contradict the model, the answer is withdrawn. They do not count in `max_pulls`.
+        audit: check pulls after the verdict, spread over all arms: a number, or "auto" for as many as show a misfit of
+            half the lead, within limits (`Learner.audit`). If they contradict the model, the answer is withdrawn. They
+            do not count in `max_pulls`.
         algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
         seed: of whatever the algorithm draws.
         max_pulls: measure at most this often; rewards from `history` do not count. Then the result says what is known,
