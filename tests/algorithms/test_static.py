@@ -187,7 +187,7 @@ def test_tracking_counts_the_starting_set() -> None:
     """The pulls of the start are part of the proportions: after n pulls no arm is off by more than the support."""
     white = whiten(FiniteArms(problems.sphere(3, 15, seed=2).X))
     design = white.design
-    sampler = FixedSampler(design.support[:3], Tracker.of(design), rule=Betting(), dim=3)
+    sampler = FixedSampler(design.support[:3], Tracker.of(design), rule=Betting(), least=3)
     counts = np.bincount([sampler.next() for _ in range(500)], minlength=15)[design.support]
     assert np.abs(counts - 500 * design.weights).max() <= len(design.support)
 

@@ -132,7 +132,7 @@ class LazyTrackAndStop(Options):
             ),
             g_mix=check_share((0.0 if is_paper else rule.usual_g_mix) if self.g_mix is None else self.g_mix),
             is_mix_decaying=self.g_mix is None and rule.pays_for_determinants,
-            least=rule.min_block(arms.dim),
+            least=rule.min_block(task),
             lazy=LAZY if self.schedule is None and not is_paper else 1.0,
         )
         return sampler, rule

@@ -76,8 +76,8 @@ class Options:
 
     def one_by_one(self, task: Task, chooser: Chooser, rule: Rule) -> tuple[StartThenChoose, Rule]:
         """Return the sampling rule that leaves every arm after the first ones to the chooser, and the stopping rule."""
-        first = self.first_arms(task)
-        return StartThenChoose(first, chooser, rule=rule, schedule=self.schedule, dim=task.rows.dim), rule
+        first, least = self.first_arms(task), rule.min_block(task)
+        return StartThenChoose(first, chooser, rule=rule, schedule=self.schedule, least=least), rule
 
 
 def check_kind(option: str, value: object, annotation: Any) -> None:

@@ -50,7 +50,7 @@ class Uniform(Options):
         rule = self.rule("heuristic" if self.is_paper else "betting")
         n_arms = task.rows.n_arms
         start = range(n_arms) if self.is_paper else task.spanning.tolist()
-        return FixedSampler(start, InTurn(n_arms), rule=rule, dim=task.arms.dim, schedule=self.schedule), rule
+        return FixedSampler(start, InTurn(n_arms), rule=rule, least=rule.min_block(task), schedule=self.schedule), rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class _Static(Options, ABC):
         own = union_rule(task, elimination=bool(self.elimination))
         rule = own if self.is_own_rule else self.rule("betting")
         source = self.source(task)
-        return FixedSampler(task.spanning, source, rule=rule, dim=task.arms.dim, schedule=self.schedule), rule
+        return FixedSampler(task.spanning, source, rule=rule, least=rule.min_block(task), schedule=self.schedule), rule
 
     @abstractmethod
     def source(self, task: Task) -> Source:

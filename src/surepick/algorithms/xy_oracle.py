@@ -88,8 +88,8 @@ class XYOracle(Options):
             is_enough = np.linalg.eigvalsh(rows.T @ rows)[0] >= SINGULAR
             start = start[:0] if is_enough else start
             schedule = tuple(accumulate(BATCHES)) if schedule is None else schedule
-        sampler = FixedSampler(start, source, rule=rule, dim=arms.dim, schedule=schedule, pulls_per_nat=design.value)
-        return sampler, rule
+        least, per_nat = rule.min_block(task), design.value
+        return FixedSampler(start, source, rule=rule, least=least, schedule=schedule, pulls_per_nat=per_nat), rule
 
 
 @final

@@ -158,16 +158,16 @@ class StartThenChoose(Sampler):
         chooser: picks every later arm.
         rule: the stopping rule; one that needs fixed intervals gets them, by the usual schedule if none is given.
         schedule: when to look at results; None looks as often as the rule can use.
-        dim: number of features.
+        least: pulls an interval must have.
     """
 
     def __init__(
-        self, start: Iterable[int], chooser: Chooser, *, rule: Rule, dim: int, schedule: ScheduleOption = None
+        self, start: Iterable[int], chooser: Chooser, *, rule: Rule, least: int, schedule: ScheduleOption = None
     ) -> None:
         self._start = [int(arm) for arm in start]
         is_free = schedule is None and not rule.needs_fixed_intervals
         self._chooser, self._schedule = chooser, None if is_free else schedule_for(rule, schedule)
-        self._least = rule.min_block(dim)
+        self._least = least
         self._turn: int | None = 0  # position in the starting set; None once the chooser has taken over
 
     def open(self, situation: Situation) -> int:

@@ -54,7 +54,7 @@ class FixedSampler(Sampler):
         source: gives every later arm.
         rule: the stopping rule, which may need intervals of some length.
         schedule: when intervals end, for rules that decide then; None for the usual one.
-        dim: number of features.
+        least: pulls an interval must have.
         pulls_per_nat: what a unit of evidence costs with this design, if known.
     """
 
@@ -64,14 +64,14 @@ class FixedSampler(Sampler):
         source: Source,
         *,
         rule: Rule,
-        dim: int,
+        least: int,
         schedule: ScheduleOption = None,
         pulls_per_nat: float = math.inf,
     ) -> None:
         self._start = [int(arm) for arm in start]
         self._source = source
         self._schedule = schedule_for(rule, schedule)
-        self._least, self._pulls_per_nat = rule.min_block(dim), pulls_per_nat
+        self._least, self._pulls_per_nat = least, pulls_per_nat
         self._turn = 0
 
     def open(self, situation: Situation) -> int:
