@@ -63,6 +63,31 @@ def reward_of(X: Array, theta: Array) -> Callable[[int], float]:
     return lambda arm: float(means[arm] + rng.standard_normal())
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_columns_with_names_get_a_constant_as_a_data_frame_does(tmp_path: Path, suffix: str) -> None:
+    """The same rows, names and pulls; in another process too."""
+    X, theta = planted(3_000, 3, seed=2)
+    arms = MappedArms(written(tmp_path, X, suffix), chunk_rows=500)
+    frame = FiniteArms(pd.DataFrame({f"x{j}": X[:, j] for j in range(3)}))
+    assert arms.has_added_constant
+    assert arms.feature_names == frame.feature_names == ("constant", "x0", "x1", "x2")
+    ours, theirs = (sp.identify(one, reward_of(X, theta), seed=3) for one in (pickle.loads(pickle.dumps(arms)), frame))
+    assert (ours.best, ours.n_pulls, ours.counts) == (theirs.best, theirs.n_pulls, theirs.counts)
+    np.testing.assert_array_equal(arms.gather([5, 0]), frame.gather([5, 0]))
+
+
+def test_a_constant_is_added_only_where_it_is_missing(tmp_path: Path) -> None:
+    """Shares that add up to one hold it; a single row in which they do not, after 25,000 in which they do, shows it."""
+    shares = np.random.default_rng(1).dirichlet(np.ones(3), size=25_000)
+    arms = MappedArms(written(tmp_path, shares, ".parquet"))
+    assert (arms.dim, arms.has_added_constant) == (3, False)
+    assert MappedArms(written(tmp_path, shares[:, :2])).dim == 2  # .npy: whoever made it knows
+    assert MappedArms(written(tmp_path, shares[:, :2]), intercept=True).dim == 3
+    shares[-1] *= 1.01
+    odd = MappedArms(written(tmp_path, shares, ".parquet", name="odd"))
+    assert (odd.dim, odd.has_added_constant) == (4, True)
+
+
 @pytest.mark.parametrize(
     ("suffix", "chunk_rows"),
     [(".npy", None), (".npy", 1000), (".npy", 7777), (".parquet", 1000), (".arrow", 20_001)],
@@ -70,7 +95,7 @@ def reward_of(X: Array, theta: Array) -> Callable[[int], float]:
 def test_an_identification_is_the_same_as_in_memory(tmp_path: Path, suffix: str, chunk_rows: int | None) -> None:
     """20,000 arms: the whole result, every pull, estimate and interval, is that of the rows in memory, bit for bit."""
     X, theta = planted(20_000, 5, seed=1)
-    arms = MappedArms(written(tmp_path, X, suffix, group=6000), chunk_rows=chunk_rows)
+    arms = MappedArms(written(tmp_path, X, suffix, group=6000), chunk_rows=chunk_rows, intercept=False)
     assert sp.identify(arms, reward_of(X, theta), seed=3, noise_std=1.0) == in_memory()
 
 
@@ -130,7 +155,7 @@ def test_learner_with_candidates_in_a_file(tmp_path: Path) -> None:
 def test_rows_copies_and_triangle_are_those_in_memory(tmp_path: Path, suffix: str, chunk_rows: int | None) -> None:
     """The parts of every oracle, for all formats and sizes of reading."""
     X, theta = planted(2100, 4, seed=3)
-    ours, theirs = MappedArms(written(tmp_path, X, suffix), chunk_rows=chunk_rows), FiniteArms(X)
+    ours, theirs = MappedArms(written(tmp_path, X, suffix), chunk_rows=chunk_rows, intercept=False), FiniteArms(X)
     assert (ours.n_arms, ours.dim, len(ours)) == (2100, 4, 2100)
     assert ours.feature_names == theirs.feature_names
     assert ours.names is None
@@ -193,7 +218,7 @@ def test_gathering_again_reads_nothing_and_forgets_the_oldest(tmp_path: Path, mo
     """Rows asked for lately are at hand; at most so many of them are kept."""
     monkeypatch.setattr(recent, "AT_MOST", 50)
     X, _ = planted(2100, 4, seed=3)
-    arms = MappedArms(written(tmp_path, X, ".parquet"))
+    arms = MappedArms(written(tmp_path, X, ".parquet"), intercept=False)
     fetched: list[list[int]] = []
     rows, fetch = arms._reader._recent, arms._reader._fetch  # type: ignore[union-attr]
 
@@ -222,7 +247,7 @@ def test_a_pickle_holds_no_rows_and_opens_the_file_again(tmp_path: Path, monkeyp
     X, theta = planted(3000, 4, seed=3)
     monkeypatch.chdir(tmp_path)
     for suffix in FORMATS:
-        arms = MappedArms(os.path.basename(written(tmp_path, X, suffix)))  # noqa: PTH119 - a relative path
+        arms = MappedArms(os.path.basename(written(tmp_path, X, suffix)), intercept=False)  # noqa: PTH119 - a relative path
         packed = pickle.dumps(arms)
         assert len(packed) < 2000
         monkeypatch.chdir("/")

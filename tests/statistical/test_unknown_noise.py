@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from surepick.core.betting import log_returns
-from surepick.core.capital import largest_loss, log_capital_fast, log_click_capital, nodes, rate_variances
+from surepick.core.capital import largest_loss, log_click_capital, nodes, rate_variances
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.noise import MIXTURE, noise_limits
 from surepick.core.student import Residuals, log_sub_block_bet, log_t_returns
@@ -224,13 +224,6 @@ def capital(block: Clicks) -> Array:
     return log_click_capital(block.c, block.lam, block.pulls, block.won, block.centres)
 
 
-def fast(block: Clicks) -> Array:
-    """Its lower bound."""
-    squares = block.won * (1.0 - block.centres) ** 2 + (block.pulls - block.won) * block.centres**2
-    V = (block.c**2 * squares).sum(axis=1)
-    return log_capital_fast(block.z, V, block.lam, largest_loss(block.c, block.centres))
-
-
 def own_results(block: Clicks) -> Array:
     """The mistake to stake what the block itself says."""
     return capital(replace(block, m=block.z))
@@ -248,7 +241,6 @@ def clipped(block: Clicks) -> Array:
 def test_the_capital_bet_keeps_delta(rates: list[float]) -> None:
     """Rare clicks and even ones, from blocks in which hardly anybody clicks to thousands of pulls."""
     assert 0 < clicks_settled(capital, rates) <= error_limit()
-    assert clicks_settled(fast, rates) <= error_limit()
 
 
 @pytest.mark.parametrize(("flaw", "rate"), [(own_results, 0.02), (own_results, 0.5), (clipped, 0.5)])

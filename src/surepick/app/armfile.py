@@ -57,8 +57,7 @@ class ArmFile:
         """Say what was understood."""
         features = ", ".join(self.arms.feature_names[:6]) + (", ..." if self.arms.dim > 6 else "")
         names = "row numbers as names" if self.name_column is None else f"names from column {self.name_column!r}"
-        is_added = isinstance(self.arms, FiniteArms) and self.arms.has_added_constant
-        added = "; the constant was added" if is_added else ""
+        added = "; the constant was added" if self.arms.has_added_constant else ""
         return f"{self.arms.n_arms} arms, {self.arms.dim} features ({features}{added}), {names}"
 
 
@@ -134,10 +133,9 @@ def read_arms(path: Path, *, name_column: str | None, intercept: bool | None, on
     if is_binary and name_column is not None:
         raise InvalidInput(f"--name-column needs a .csv file; of {path} all columns are features.")
     if is_binary and path.exists() and path.stat().st_size > LARGE_FILE:
-        for option, given in (("--intercept", intercept), ("--on-span", on_span)):
-            if given:
-                raise InvalidInput(f"{option} needs a smaller file; {path} is read in pieces, as it is.")
-        return ArmFile(MappedArms(path), str(path))
+        if on_span:
+            raise InvalidInput(f"--on-span needs a smaller file; {path} is read in pieces, as it is.")
+        return ArmFile(MappedArms(path, intercept=intercept), str(path))
     features: Any
     names = None
     if path.suffix in MAPPED:

@@ -117,7 +117,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     intercept: Annotated[
         bool | None,
         _says(
-            "Put a constant feature in front, or do not. Default: in front of a .csv without one.",
+            "Put a constant feature in front, or do not. Default: in front of a table (.csv, .parquet) without one.",
             "--intercept/--no-intercept",
         ),
     ] = None,

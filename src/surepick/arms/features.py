@@ -56,18 +56,18 @@ def feature_table(source: Any, *, intercept: bool | None, argument: str = "arms"
         raise InvalidInput(f"`{argument}` must have at least one column, got an empty data frame; add features.")
     X = np.column_stack([np.empty((len(source), 0)), *(column for _, column in columns)])
     names = [name for name, _ in columns]
-    is_added = not _spans_constant(X) if intercept is None else intercept
+    is_added = not in_span(X, np.ones(len(X))) if intercept is None else intercept
     if is_added:
         X, names = np.column_stack([np.ones(len(X)), X]), ["constant", *names]
     return FeatureTable(check_matrix(argument, X), names, _row_names(source), has_added_constant=is_added)
 
 
-def _spans_constant(X: Array) -> bool:
-    """Return whether some combination of the columns is 1 in every row; their units do not matter."""
+def in_span(X: Array, column: Array) -> bool:
+    """Return whether a column is a combination of those of X, but for rounding; their units do not matter."""
     size = np.abs(X).max(axis=0, initial=0.0)
     columns = X[:, (size > 0.0) & np.isfinite(size)] / size[(size > 0.0) & np.isfinite(size)]
-    ones = np.ones(len(X))
-    return bool(np.abs(columns @ np.linalg.lstsq(columns, ones, rcond=None)[0] - ones).max(initial=0.0) < 1e-9)
+    left = columns @ np.linalg.lstsq(columns, column, rcond=None)[0] - column
+    return bool(np.linalg.norm(left) <= 1e-9 * np.linalg.norm(column))
 
 
 def _is_category(series: Any) -> bool:

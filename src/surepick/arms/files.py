@@ -9,14 +9,16 @@ bit, also where arms are tied.
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from surepick.arms.features import in_span
 from surepick.arms.protocol import GATHER_ROWS, ArmSet
-from surepick.arms.readers import open_reader
+from surepick.arms.readers import ColumnReader, ConstantFirst, Reader, open_reader
 from surepick.arms.refusals import check_choice, check_finite, check_span, first_not_finite
 from surepick.core.checks import check_count
 from surepick.core.linalg import Array, IntArray, tall_qr
@@ -25,6 +27,8 @@ from surepick.errors import InvalidInput, SurepickError
 
 # Answers of `copies` kept at hand: those of the leader and its rivals are asked for again and again.
 KNOWN_COPIES = 16
+# Rows read at a time to see whether there is a constant among the columns.
+LOOKED_AT = 10_000
 
 
 @final
@@ -36,6 +40,8 @@ class MappedArms(ArmSet):
             Arrow IPC file (`.arrow`, `.feather`). In the latter two each column is a feature and must hold numbers;
             the index of a pandas data frame is left out.
         chunk_rows: rows to read at a time; default: about 2 MB of them. Answers do not depend on it.
+        intercept: put a constant 1 in front of the features. Default: in front of columns with names (Parquet, Arrow),
+            unless some combination of them is constant; a `.npy` is taken as it is.
 
     Identifications give the same pulls and the same answer as `FiniteArms` of the same rows. Arms are named by their
     row number. A pickle holds the path and a summary, no rows, so another process can go on with the same file.
@@ -59,19 +65,21 @@ class MappedArms(ArmSet):
         >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, chunk_rows: int | None = None) -> None:
-        self._build(path, chunk_rows)
+    def __init__(
+        self, path: str | os.PathLike[str], *, chunk_rows: int | None = None, intercept: bool | None = None
+    ) -> None:
+        self._build(path, chunk_rows, intercept=intercept)
         advice = "drop redundant features: {enough} are enough"
         check_span(self._triangle, self.feature_names, advice=advice, where=f" in {str(self.path)!r}")
 
     @classmethod
     def rows_only(cls, path: str | os.PathLike[str], *, chunk_rows: int | None = None) -> Self:
-        """Build a set that need not span: candidates that are compared but never measured."""
+        """Build a set that need not span, without a constant: candidates that are compared but never measured."""
         rows = cls.__new__(cls)
-        rows._build(path, chunk_rows)  # noqa: SLF001 - a constructor fills its own instance
+        rows._build(path, chunk_rows, intercept=False)  # noqa: SLF001 - a constructor fills its own instance
         return rows
 
-    def _build(self, path: str | os.PathLike[str], chunk_rows: int | None) -> None:
+    def _build(self, path: str | os.PathLike[str], chunk_rows: int | None, *, intercept: bool | None) -> None:
         if not isinstance(path, str | os.PathLike):
             raise InvalidInput(f"`path` must be the path of a file, got a {type(path).__name__}; pass a path.")
         # Absolute, so that a process with another working directory finds it.
@@ -79,11 +87,17 @@ class MappedArms(ArmSet):
         self._seen = _state_of(self.path)
         self._chunk_rows = None if chunk_rows is None else check_count("chunk_rows", chunk_rows, least=1)
         with self._naming_the_file():
-            reader = self._reader = open_reader(self.path)
-        self.n_arms, self.feature_names = reader.n_rows, reader.feature_names
+            reader = open_reader(self.path)
+            self.n_arms = reader.n_rows
+            if self.n_arms == 0 or not reader.feature_names:
+                raise InvalidInput(f"{str(self.path)!r} must hold at least one row and one column; it is empty.")
+            if intercept is None:
+                intercept = isinstance(reader, ColumnReader) and _lacks_constant(reader)
+        self.has_added_constant = intercept
+        """Whether a constant was put in front of the features of the file."""
+        self._reader: Reader = ConstantFirst(reader) if intercept else reader
+        self.feature_names = self._reader.feature_names
         self.dim = len(self.feature_names)
-        if self.n_arms == 0 or self.dim == 0:
-            raise InvalidInput(f"{str(self.path)!r} must hold at least one row and one column; it is empty.")
         self._known_copies: dict[int, IntArray] = {}
         self._examine()
 
@@ -120,7 +134,8 @@ class MappedArms(ArmSet):
         self.__dict__.update(state)
         self._check_unchanged()
         with self._naming_the_file():
-            self._reader = open_reader(self.path, is_plain=self.__dict__.pop("_is_plain"))
+            reader = open_reader(self.path, is_plain=self.__dict__.pop("_is_plain"))
+        self._reader = ConstantFirst(reader) if self.has_added_constant else reader
 
     @contextmanager
     def _naming_the_file(self) -> Iterator[None]:
@@ -196,6 +211,18 @@ class MappedArms(ArmSet):
         # Rows with the same hash are almost surely equal, but only almost.
         pieces = [alike[start : start + GATHER_ROWS] for start in range(0, len(alike), GATHER_ROWS)]
         return np.concatenate([piece[(self.gather(piece) == x).all(axis=1)] for piece in pieces])
+
+
+def _lacks_constant(reader: ColumnReader) -> bool:
+    """Return whether no combination of the columns is 1 in every row; the first rows can all but always tell."""
+    blocks = reader.blocks(LOOKED_AT)
+    first = next(blocks)
+    if not in_span(first, np.ones(len(first))):
+        return True
+    dim = first.shape[1]
+    pieces = (np.column_stack([rows, np.ones(len(rows))]) for rows in chain([first], blocks))
+    R = tall_qr(((0, rows) for rows in pieces), dim + 1)
+    return not in_span(R[:, :dim], R[:, dim])
 
 
 def _recut(blocks: Iterable[Array], step: int) -> Iterator[tuple[int, Array]]:

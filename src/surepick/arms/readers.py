@@ -119,6 +119,29 @@ class ColumnReader:
         return np.concatenate(found)
 
 
+@final
+class ConstantFirst:
+    """Another reader's rows with a 1 in front of each."""
+
+    is_plain = False
+
+    def __init__(self, rows: NpyReader | ColumnReader) -> None:
+        self._rows = rows
+        self.n_rows, self.feature_names = rows.n_rows, ("constant", *rows.feature_names)
+
+    def blocks(self, at_most: int) -> Iterator[Array]:
+        """Yield all rows in order, at most so many at a time."""
+        return map(_after_one, self._rows.blocks(at_most))
+
+    def gather(self, index: Sequence[int] | IntArray) -> Array:
+        """Return the rows with these numbers, (n, d)."""
+        return _after_one(self._rows.gather(index))
+
+
+def _after_one(rows: Array) -> Array:
+    return np.column_stack([np.ones(len(rows)), rows])
+
+
 Batches = Callable[[int, int, Sequence[str]], Iterable[Any]]
 """Maps the number of a group, rows at a time and columns to the record batches of the group."""
 
@@ -166,11 +189,11 @@ def _feature_names(path: Path, schema: Any) -> tuple[str, ...]:
     return names
 
 
-Reader = NpyReader | ColumnReader
+Reader = NpyReader | ColumnReader | ConstantFirst
 """Rows (K, d) in a file as `doubles`; `is_plain`: the file holds such itself, to be handed out without a copy."""
 
 
-def open_reader(path: Path, *, is_plain: bool = False) -> Reader:
+def open_reader(path: Path, *, is_plain: bool = False) -> NpyReader | ColumnReader:
     """Return a reader for this file, chosen by its suffix; `is_plain` as an earlier reader of it found."""
     suffix = path.suffix.lower()
     if suffix == ".npy":

@@ -34,8 +34,6 @@ LIMIT = 0.95
 N_NODES = 16
 # Numbers in a temporary array, 1 MB, and results at a time.
 NUMBERS, RESULTS = 2**17, 2**10
-# Below this psi(U)/U^2 is summed by its series.
-SMALL = 1e-3
 
 
 def rate_variances(estimates: Array, total: float | Array, n: float, *, lo: float = 0.0, hi: float = 1.0) -> Array:
@@ -148,26 +146,6 @@ def log_click_capital(
     rewards = np.repeat([1.0, 0.0], c.shape[1])
     times = np.concatenate([clicks, counts - clicks], axis=-1)
     return log_capital(np.tile(c, 2), lam, rewards, np.tile(centres, 2), times, epsilon=epsilon)
-
-
-def log_capital_fast(z: Array, V: Array, lam: Array, largest: Array, *, epsilon: float = 0.0) -> Array:
-    """A lower bound on `log_capital` (n,) from two numbers per candidate, so valid too: O(n 16).
-
-    log(1 + u) >= u - u^2 psi(U)/U^2 for u >= -U, with psi(U) = -log(1 - U) - U and U = lam C.
-
-    Args:
-        z: sum c_i r_i (n,).
-        V: sum c_i^2 (r_i - a_i)^2 (n,).
-        lam: stakes (n, k).
-        largest: C or anything above it (n,).
-        epsilon: slack.
-    """
-    U = lam * largest[:, None]
-    _check_stakes(lam, U)
-    series = 0.5 + U * (1.0 / 3.0 + U * (0.25 + 0.2 * U))
-    safe = np.maximum(U, SMALL)
-    curvature = np.where(U < SMALL, series, -(np.log1p(-safe) + safe) / (safe * safe))
-    return _log_mean(lam * (z + epsilon)[:, None] - lam * lam * V[:, None] * curvature)
 
 
 def _log_mean(logs: Array) -> Array:

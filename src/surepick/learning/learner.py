@@ -179,7 +179,7 @@ class Learner:
         # What is known before the oldest interval not settled, and unsolicited results that it may not know yet, each
         # with the number of intervals opened before it was told.
         self._past = LeastSquares(self.white.dim)
-        self._unsolicited: deque[tuple[int, Array, float]] = deque()
+        self._unsolicited: deque[tuple[int, int, float]] = deque()
         self._verdict: Verdict | None = None
         self._looked: Verdict | None = None
         self._is_own = True  # no unsolicited result so far
@@ -316,7 +316,7 @@ class Learner:
             self._is_own = self._is_own and (self.stopped or answered is not None)
         has_place = answered is not None and self._ledger.tell(answered, reward, is_named=is_named)
         if reward is not None and not has_place:
-            self._unsolicited.append((self._ledger.n_opened, self._row(number), reward))
+            self._unsolicited.append((self._ledger.n_opened, number, reward))
         # A proof for arms fixed in advance covers the first n asks as a whole, not those that came in first.
         is_due = self._state.decides_after_pulls and (self._ledger.is_settled or not self._rule.is_fixed_design)
         if is_due and not self.stopped:
@@ -428,22 +428,32 @@ class Learner:
         if not arms:
             return  # all of it is void
         X, rewards = np.stack([self._row(arm) for arm in arms]), np.array(results)
+        self._learn_before(interval)
         self._model.settle(np.array(arms), X, rewards)
         self._model.n_checks += len(arms) if interval.is_check else 0
         if not (self.stopped or self._state.decides_after_pulls):
-            self._judge(interval, X, rewards)
+            self._judge(X, rewards)
         self._model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
+
+    def _learn_before(self, interval: Interval) -> None:
+        """Know the unsolicited results that were told before the interval opened; its bets may."""
+        unsolicited, told = self._unsolicited, []
+        while unsolicited and unsolicited[0][0] < interval.number:
+            told.append(unsolicited.popleft()[1:])
+        if told:
+            arms, rewards = np.array([arm for arm, _ in told]), np.array([reward for _, reward in told])
+            X = np.stack([self._row(arm) for arm, _ in told])
+            self._past.update_many(X, rewards)
+            self._model.learn(arms, X, rewards)
 
     def _pulls(self) -> Pulls:
         """Return all results that count, in the order in which they were told."""
         numbers, arms, rewards = zip(*self._told, strict=True)
         return Pulls(numbers, arms, np.stack([self._row(arm) for arm in arms]), np.array(rewards))
 
-    def _judge(self, interval: Interval, X: Array, rewards: Array) -> None:
+    def _judge(self, X: Array, rewards: Array) -> None:
         """Let the rule decide by an interval's own results and by what was known before."""
-        past, unsolicited = self._past, self._unsolicited
-        while unsolicited and unsolicited[0][0] < interval.number:
-            past.update(*unsolicited.popleft()[1:])
+        past = self._past
         if past.has_theta:
             left = residuals(past) if self.noise_std is None else None
             block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left)

@@ -72,6 +72,10 @@ class Model:
         """Take the results of an interval; in order."""
         self._watch.settle(arms, X, rewards)
 
+    def learn(self, arms: IntArray, X: Array, rewards: Array) -> None:
+        """Take results that belong to no interval."""
+        self._watch.learn(arms, X, rewards)
+
     def look_for_slips(self, estimate: LeastSquares, pulls: Callable[[], Pulls], *, now: bool) -> None:
         """Look at all results one by one, `now` or if they have doubled since.
 

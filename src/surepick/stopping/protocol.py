@@ -30,6 +30,7 @@ from surepick.core.thresholds import Guarantee
 # so short that not knowing the noise costs 20 % of the pulls in the plane; with them 4 %, and 10 would do as well.
 SPARE = 4
 
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
