@@ -17,7 +17,7 @@ from tests.statistical.paths import error_limit
 
 pytestmark = pytest.mark.statistical
 
-N_PATHS, N_BROKEN = 1200, 200
+N_PATHS, N_BROKEN = 4000, 200
 # Twelve arms in four dimensions, the last two alike; theta is much larger than the noise.
 X = np.random.default_rng(3).standard_normal((12, 4))
 X[-1] = X[-2]
@@ -33,7 +33,7 @@ def _estimate(watch: MisfitWatch) -> Array:
 
 
 def _false_alarms(
-    noise_std: float | None, *, settle: Settle = MisfitWatch.settle, n_paths: int = N_PATHS
+    noise_std: float | None, *, settle: Settle = MisfitWatch.settle, n_paths: int = N_PATHS, n_blocks: int = 3
 ) -> dict[float, int]:
     """Paths on which the watch ever reached 1/alpha although the model holds, for two alpha.
 
@@ -42,7 +42,7 @@ def _false_alarms(
     rng, log_peaks = np.random.default_rng(31), np.empty(n_paths)
     for path in range(n_paths):
         watch, arms = MisfitWatch(4, noise_std, has_constant=False), np.arange(12)
-        for k in range(4):
+        for k in range(n_blocks):
             settle(watch, arms, X[arms], X[arms] @ THETA + rng.standard_normal(len(arms)))
             off = np.abs(watch.past.means - X @ _estimate(watch)) * np.sqrt(watch.past.counts)
             arms = np.tile(np.append(np.arange(12), np.argsort(-off)[:6]), 4**k)
@@ -66,7 +66,7 @@ def _after_a_look(watch: MisfitWatch, arms: IntArray, rows: Array, rewards: Arra
 @pytest.mark.parametrize("noise_std", [1.0, None])
 def test_the_gate_sees_bets_that_know_the_results_of_their_own_block(noise_std: float | None) -> None:
     """The beliefs about the misfits of a block may not come from it."""
-    n_alarms = _false_alarms(noise_std, settle=_after_a_look, n_paths=N_BROKEN)
+    n_alarms = _false_alarms(noise_std, settle=_after_a_look, n_paths=N_BROKEN, n_blocks=4)
     assert n_alarms[0.05] > error_limit(N_BROKEN, 0.05), n_alarms
 
 
@@ -87,7 +87,7 @@ def _around_the_estimate(watch: MisfitWatch, arms: IntArray, rows: Array, reward
 @pytest.mark.parametrize("noise_std", [1.0, None])
 def test_the_gate_sees_an_estimate_of_theta_that_is_taken_for_theta(noise_std: float | None) -> None:
     """What the past got wrong about theta is not misfit: only the spare directions of a block may count."""
-    n_alarms = _false_alarms(noise_std, settle=_around_the_estimate, n_paths=N_BROKEN)
+    n_alarms = _false_alarms(noise_std, settle=_around_the_estimate, n_paths=N_BROKEN, n_blocks=4)
     assert n_alarms[0.05] > error_limit(N_BROKEN, 0.05), n_alarms
 
 
