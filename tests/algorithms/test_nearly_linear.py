@@ -207,7 +207,7 @@ class TestAllowed:
             warnings.simplefilter("error", sp.ModelWarning)
             result = sp.identify(FACTORS, lab(BENT, 3), misfit=0.2, audit=1500, epsilon=0.5)
         assert (result.best, result.model_check, result.guarantee) == (7, "contradicted", "proved")
-        assert "That it is not exactly linear is certain. Fits worst" in result.explain()
+        assert "an exactly linear mean, as was allowed for. Fits worst" in result.explain()
 
     def test_misfit_is_not_taken_for_noise(self) -> None:
         """Residuals of up to misfit sqrt(n) are allowed for; without that they contradict a small noise_std."""

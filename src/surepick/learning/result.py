@@ -256,7 +256,11 @@ class Result:
         if self.allowed_misfit > 0.0:
             within = f"within {self.allowed_misfit:g} of one that is linear in the features"
             mean = f"the mean reward of every arm is {within}, and that "
-            checked = f" That it is not exactly linear is certain. {self.misfit}" if self.misfit else ""
+            checked = (
+                f" The rewards contradict an exactly linear mean, as was allowed for. {self.misfit}"
+                if self.misfit
+                else ""
+            )
         if self.reward_range is not None:
             lo, hi = self.reward_range
             return f"This assumes that {mean}rewards lie between {lo:g} and {hi:g}.{checked}"
