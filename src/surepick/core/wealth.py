@@ -6,7 +6,8 @@ A_k (d, d) = sum x x' over the block. When a block ends, for every b whose y = z
     L_b += log of the return of a unit staked on the leader against b, with z + epsilon in the place of z
 
 and b is rejected for good when L_b >= price. With epsilon = 0 all leaders share one account per b (`Wealth`), and the
-rule stops when one candidate is left. With epsilon > 0 every possible answer has accounts of its own (`Seats`).
+rule stops when one candidate is left. With epsilon > 0 every possible answer has accounts of its own (`Seats`). Where
+means may be off their linear fit, z loses what that can add to it (`core.misfit.margin`).
 
 Why it is valid: given the past, the block's arms are fixed, so z - theta'y is a fixed linear form of the block's
 noise, sub-Gaussian with variance v. If a is the best candidate, theta'(l - a) <= 0 whoever leads, so the return has
@@ -379,9 +380,11 @@ class Wealth(Accounts):
         leader = self.leading(block.theta0)
         is_left: BoolArray = self._common < self.log_price
         log_wealth = np.where(is_left, self._common, 0.0)
+        is_rival = np.ones(len(is_left), dtype=bool)
+        is_rival[self._candidates.copies(leader)] = False
         return [
             placed
-            for among in (is_left, ~is_left)
+            for among in (is_left & is_rival, ~is_left & is_rival)
             for placed in self._candidates.pair_forms(
                 leader, bets.vectors, bets.factors, among, partial(self._placed, leader, bets, log_wealth)
             )

@@ -440,11 +440,11 @@ class Learner:
         arms, results = interval.pulls
         if not arms:
             return  # all of it is void
-        X, rewards = np.stack([self._row(arm) for arm in arms]), np.array(results)
-        self._model.settle(np.array(arms), X, rewards)
+        numbers, X, rewards = np.array(arms), np.stack([self._row(arm) for arm in arms]), np.array(results)
+        self._model.settle(numbers, X, rewards)
         self._model.n_checks += len(arms) if interval.is_check else 0
         if not (self.stopped or self._state.decides_after_pulls):
-            self._judge(interval, np.array(arms), X, rewards)
+            self._judge(interval, numbers, X, rewards)
         self._model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
 
     def _pulls(self) -> Pulls:
