@@ -212,7 +212,9 @@ class TestMargin:
     def test_a_table_that_does_not_fit_into_memory_has_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Arms times bets are counted first."""
         monkeypatch.setattr("surepick.learning.margin.MOST_NUMBERS", 100)
-        assert learnt(1, noise_std=1.0).result().misfit_margin is None
+        result = learnt(1, noise_std=1.0).result()
+        assert result.misfit_margin is None
+        assert "How much misfit it bears is not known" in result.explain()
 
 
 class TestAllowed:
