@@ -1,4 +1,4 @@
-"""A verdict replayed: would it have been reached if every mean might be off its linear fit by eta?
+"""A verdict replayed: whether it would have been reached if every mean might be off its linear fit by eta.
 
 Notation: that of `margin`; L_b(eta) the log wealth against arm b that the same leaders, blocks and laws of D lead to
 with z - eta bias in the place of z; price = log(1/delta).
