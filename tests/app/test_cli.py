@@ -353,6 +353,9 @@ def contents(folder: Path) -> dict[str, str]:
         (["run", "--binary"], "--binary needs your arms"),
         (["run", "--arms", "arms.csv", "--binary", "--noise-std", "1"], "`noise_std` must be left out"),
         (["run", "--arms", "arms.csv", "--reward-range", "1", "0"], "lo < hi"),
+        (["run", "--misfit", "0.1"], "--misfit needs your arms"),
+        (["run", "--arms", "arms.csv", "--misfit", "-1"], "`misfit` must be a distance of at least 0"),
+        (["run", "--sphere", "3", "--misfit", "0.1"], "no proof for means that are not linear"),
         (["run", "--arms", "measure.py"], "measure.py"),
         (["run", "--arms", "arms.csv", "--history", "arms.csv"], "columns arm and reward"),
     ],
@@ -428,6 +431,16 @@ def test_a_log_that_cannot_be_written_is_said_with_the_value_it_lacks(folder: Pa
     assert "cannot write log.csv" in done.stderr
     assert done.returncode == (2 if is_new else 1)
     assert is_new or "1.25" in done.stderr
+
+
+def test_a_misfit_belongs_to_the_log(folder: Path) -> None:
+    """It is part of what the log was written for; without one the log says nothing of it."""
+    own = ("run", "--arms", "arms.csv", "--pull", COMMAND, "--max-pulls", "9", "--log", "log.csv")
+    assert surepick_in(folder, *own, "--misfit", "0.1").returncode == 3
+    assert " misfit=0.1 " in (folder / "log.csv").read_text().splitlines()[0]
+    done = surepick_in(folder, *own)
+    assert done.returncode == 2
+    assert "was written for other arms or options" in done.stderr
 
 
 def test_bounds_of_rewards_are_asked_for_and_kept(folder: Path) -> None:

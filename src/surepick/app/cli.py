@@ -16,7 +16,7 @@ INTERRUPTED = 130
 
 OF_FILES = ("--name-column", "--intercept", "--on-span")
 OWN = (
-    *("--pull", "--noise-std", "--reward-range", "--binary", "--epsilon", "--model", "--audit", *OF_FILES),
+    *("--pull", "--noise-std", "--reward-range", "--binary", "--epsilon", "--misfit", "--model", "--audit", *OF_FILES),
     *("--history", "--log", "--save"),
 )
 OF_DEMONSTRATION = ("--runs", "--jobs", "--out")
@@ -111,6 +111,9 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         str | None, _says('Check pulls of the model after the verdict: a number, or "auto" for as many as needed.')
     ] = None,
     epsilon: Annotated[float | None, _says("An answer that loses at most this is right (default 0).")] = None,
+    misfit: Annotated[
+        float | None, _says("How far the mean of every arm may be off its linear fit (default 0).")
+    ] = None,
     seed: Annotated[int, _says("Seed of everything random.")] = 0,
     max_pulls: Annotated[int | None, _says("Stop measuring after this many pulls.")] = None,
     name_column: Annotated[str | None, _says("Column of the .csv with the arms' names.")] = None,
@@ -157,6 +160,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         "reward_range": reward_range,
         "rewards": "binary" if binary else None,
         "epsilon": epsilon or 0.0,
+        "misfit": misfit or 0.0,
         "model": (model or Model.LINEAR).value,
         "audit": _checks(audit),
         "seed": seed,

@@ -190,7 +190,8 @@ def _belongs_to(request: Request, history: list[tuple[Any, float]]) -> str:
     """Everything that the order of the asks and the validity of the answer depend on."""
     content = hashlib.sha256(request.arms.fingerprint() + repr(history).encode())
     bounds = [name for name in ("reward_range", "rewards") if request.settings.get(name) is not None]
-    names = ("delta", "noise_std", *bounds, "epsilon", "model", "seed")
+    off = ["misfit"] if request.settings.get("misfit") else []
+    names = ("delta", "noise_std", *bounds, "epsilon", *off, "model", "seed")
     settings = " ".join(f"{name}={request.settings[name]!r}" for name in names)
     return f"surepick run arms={content.hexdigest()[:12]} {settings}"
 

@@ -34,6 +34,8 @@ class Task:
     seed: int
     reward_range: tuple[float, float] | None = None
     """Smallest and largest possible reward, if rewards have bounds; then `noise_std` is half their distance."""
+    misfit: float = 0.0
+    """How far the mean of an arm may be off its linear fit."""
 
     @property
     def noise_std(self) -> float:

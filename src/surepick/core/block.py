@@ -17,7 +17,7 @@ from typing import Self, final
 
 import numpy as np
 
-from surepick.core.linalg import Array
+from surepick.core.linalg import Array, IntArray
 from surepick.core.student import Residuals
 
 LARGEST_REWARD = 1e9
@@ -53,14 +53,22 @@ class Block:
     """Features (n, d) and rewards less x'theta0 (n,), one by one; None: only their sums are known."""
     rewards: Array | None = field(default=None, repr=False)
     """The rewards as they came (n,), for whoever needs them to the last digit."""
+    arms: IntArray | None = field(default=None, repr=False)
+    """Which arms were pulled (n,), for whoever has to tell them apart although their features may be alike."""
 
     @classmethod
     def of(
-        cls, X: Array, rewards: Array, theta0: Array, A0_inv: Array | None = None, past: Residuals | None = None
+        cls,
+        X: Array,
+        rewards: Array,
+        theta0: Array,
+        A0_inv: Array | None = None,
+        past: Residuals | None = None,
+        arms: IntArray | None = None,
     ) -> Self:
         """Add up pulls: features X (n, d), rewards (n,), measured from what was known."""
         e = rewards - X @ theta0
-        return cls(X.T @ X, e @ X, theta0, A0_inv, past, (X, e), rewards)
+        return cls(X.T @ X, e @ X, theta0, A0_inv, past, (X, e), rewards, arms)
 
     @property
     def moments(self) -> Array:

@@ -23,6 +23,7 @@ import numpy as np
 from surepick.core.block import Block
 from surepick.core.capital import capital_weights, largest_loss, log_capital, nodes, rate_variances
 from surepick.core.linalg import Array, IntArray
+from surepick.core.misfit.margin import ArmWeights
 
 Bounds = tuple[float, float]
 """Smallest and largest possible reward."""
@@ -58,7 +59,9 @@ class BoundedBlock:
         assert block.rewards is not None
         assert block.A0_inv is not None
         theta0, self._bounds = block.theta0, bounds
-        X, place, n = np.unique(block.pulls[0], axis=0, return_inverse=True, return_counts=True)
+        X, first, place, n = np.unique(
+            block.pulls[0], axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
         counts = n.astype(np.float64)
         variances = variances_by(theta0, np.linalg.inv(block.A0_inv).astype(np.float64, copy=False), level, bounds)(X)
         self._spread = counts * variances
@@ -68,6 +71,8 @@ class BoundedBlock:
         W = capital_weights(np.eye(len(theta0)), X, counts, variances)
         self.vectors = [theta0 - W @ (counts * (X @ theta0)), *W.T]
         """P theta0 and the w_a: their products with y are what `log_returns` is told of a candidate."""
+        self.weights = None if block.arms is None else ArmWeights.of(block.arms[first], counts * W)
+        """Weight of all pulls of an arm together; None if nobody said which arm is which."""
         times, levels = _on_levels(block.rewards, place.reshape(-1).astype(np.int64), len(X))
         self._arm, level_of = np.nonzero(times)
         self._rewards, self._times = levels[level_of], times[self._arm, level_of]

@@ -97,6 +97,13 @@ def check_epsilon(epsilon: object) -> float:
     )
 
 
+def check_misfit(misfit: object) -> float:
+    """Return how far means may be off their linear fit as a float between 0 and 1e40."""
+    needed = "a distance of at least 0 between means and their linear fit"
+    advice = "0 says that means are exactly linear in the features"
+    return check_number("misfit", misfit, needed=needed, allowed=lambda x: 0.0 <= x <= 1e40, advice=advice)
+
+
 def check_tol(tol: object) -> float:
     """Return a relative gap as a float in [1e-12, 1]: tighter is below what floating point can certify."""
     needed, advice = "a relative gap between 1e-12 and 1", "1e-4 is the usual choice"

@@ -58,10 +58,19 @@ def noise_evidence(residual_sum: float, n_pulls: int) -> float:
     return float(np.logaddexp.reduce(terms))
 
 
-def is_contradicted(estimate: LeastSquares, noise_std: float) -> bool:
-    """Return whether the rewards scatter too much for `noise_std`."""
-    alarm = math.log(1.0 / FALSE_ALARM)
-    return estimate.has_theta and noise_evidence(estimate.residual_sum / noise_std**2, estimate.n_pulls) >= alarm
+def is_contradicted(estimate: LeastSquares, noise_std: float, misfit: float = 0.0) -> bool:
+    """Return whether the rewards scatter too much for `noise_std`.
+
+    Means that are off their linear fit by at most `misfit` lengthen the residuals by at most misfit sqrt(t), which is
+    taken off: what is left is not longer than the residuals of the noise alone.
+    """
+    alarm, n = math.log(1.0 / FALSE_ALARM), estimate.n_pulls
+    if not estimate.has_theta:
+        return False
+    rss = estimate.residual_sum
+    if misfit > 0.0:
+        rss = max(math.sqrt(rss) - misfit * math.sqrt(n), 0.0) ** 2
+    return noise_evidence(rss / noise_std**2, n) >= alarm
 
 
 def noise_estimate(estimate: LeastSquares) -> float:

@@ -6,7 +6,8 @@ A_k (d, d) = sum x x' over the block. When a block ends, for every b whose y = z
     L_b += log of the return of a unit staked on the leader against b, with z + epsilon in the place of z
 
 and b is rejected for good when L_b >= price. With epsilon = 0 all leaders share one account per b (`Wealth`), and the
-rule stops when one candidate is left. With epsilon > 0 every possible answer has accounts of its own (`Seats`).
+rule stops when one candidate is left. With epsilon > 0 every possible answer has accounts of its own (`Seats`). Where
+means may be off their linear fit, z loses what that can add to it (`core.misfit.margin`).
 
 Why it is valid: given the past, the block's arms are fixed, so z - theta'y is a fixed linear form of the block's
 noise, sub-Gaussian with variance v. If a is the best candidate, theta'(l - a) <= 0 whoever leads, so the return has
@@ -33,6 +34,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -42,10 +44,11 @@ from surepick.arms.protocol import ArmSet, PairForms
 from surepick.core.betting import RETURNS, Sizes, plain_belief, shrunk_belief
 from surepick.core.block import NEGLIGIBLE, Block, BlockFit, fit, root_of
 from surepick.core.bounded import BoundedBlock, Bounds
-from surepick.core.checks import check_delta, check_epsilon, check_noise_std, check_vector
+from surepick.core.checks import check_delta, check_epsilon, check_misfit, check_noise_std, check_vector
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, log_evidence
-from surepick.core.linalg import Array, BoolArray, one_blas_thread
+from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
+from surepick.core.misfit.margin import ArmWeights
 from surepick.core.student import log_t_returns
 from surepick.errors import InvalidInput
 
@@ -80,6 +83,34 @@ class Bets:
     factors: list[Array]
     """F with |F'y|^2 = s2, the variance of the belief; q = y'A^+ y; if needed, what the block left unmeasured."""
     log_returns: Returns
+    weights: ArmWeights | None = None
+    """How much each arm counts; None where nobody asks, because means are exactly linear."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Bets that were placed on a block against some candidates, and what they pay."""
+
+    index: IntArray
+    """Numbers (n,) of the candidates."""
+    products: Array
+    """What the block says of each (k, n), slack included in the first row."""
+    bias: Array | None
+    """What means that are off their linear fit by 1 can add to it at most (n,); None: not asked for."""
+    law: tuple[Array, Array, Array, Array]
+    """q, m, s2 and the log wealth still missing, each (n,): fixed before the first result."""
+    returns: Returns
+
+    def log_returns(self, misfit: float) -> Array:
+        """Log of what a unit returns (n,) if z loses its bias; falls as the misfit grows."""
+        products = self.products
+        if misfit > 0.0:
+            assert self.bias is not None
+            products = np.vstack([products[0] - misfit * self.bias, products[1:]])
+        won = self.returns(products, *self.law)
+        # Overflow (rewards of 1e150) must not look like evidence: a bet without a value returns the stake.
+        return np.where(np.isnan(won), 0.0, won)
 
 
 class Accounts(ABC):
@@ -92,11 +123,14 @@ class Accounts(ABC):
         bounds: smallest and largest possible reward, which then are all that is assumed of the noise, see
             `core.bounded`; None: none are known.
         epsilon: slack.
+        misfit: eta, if every mean may be off its linear fit by that much: z loses its bias, see `core.misfit.margin`.
+            Candidates are arms then, and blocks say which arm is which.
+        weighs_arms: whether bets know their bias also where no misfit is allowed for: for `core.misfit.replay`.
         sizes: how large bets are, see `core.betting`.
         level: u (d,) with x'u about 1 for the arms; None if no such direction is known.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - every argument is an option of its own
         self,
         candidates: ArmSet,
         *,
@@ -104,13 +138,17 @@ class Accounts(ABC):
         noise_std: float | None = None,
         bounds: Bounds | None = None,
         epsilon: float = 0.0,
+        misfit: float = 0.0,
+        weighs_arms: bool = False,
         sizes: Sizes = "shrunk",
         level: Array | None = None,
     ) -> None:
         self.log_price = -math.log(check_delta(delta))
         """log(1/delta): the evidence at which a candidate is rejected."""
         self.noise_std = None if noise_std is None else check_noise_std(noise_std)
-        self.bounds, self.epsilon = bounds, check_epsilon(epsilon)
+        self.bounds, self.epsilon, self.misfit = bounds, check_epsilon(epsilon), check_misfit(misfit)
+        self._weighs_arms = weighs_arms or self.misfit > 0.0
+        self._weights: ArmWeights | None = None  # of the last block
         self.n_blocks = 0
         self.answer: int | None = None
         """The candidate the rule stopped at, None before."""
@@ -151,9 +189,10 @@ class Accounts(ABC):
         """Start each wealth at what results of before the first block say, whoever chose their arms from the past.
 
         E_b is the evidence (`core.evidence`) that the leader of these results beats b: if b is the best it does not, so
-        E_b is an e-value. E_b = 0 as long as the arms do not span. Without a given noise_std nothing is laid on them.
+        E_b is an e-value. E_b = 0 as long as the arms do not span. Nothing is laid on them without a given
+        noise_std, nor where means need not be exactly linear, on which this evidence rests.
         """
-        if self.noise_std is None:
+        if self.noise_std is None or self.misfit > 0.0:
             return
         self._common[:] = log_start(-np.inf)
         if not estimate.has_theta:
@@ -180,6 +219,24 @@ class Accounts(ABC):
         return remaining
 
     @one_blas_thread
+    def n_hidden(self, theta: Array) -> int:
+        """Return against how many candidates no block like the last one can decide, given an estimate.
+
+        Those not rejected over which the leader is ahead by no more than the bias that `misfit` allows for.
+        """
+        weights, leader = self._weights, self.leading(theta)
+        if weights is None or self.misfit == 0.0:
+            return 0
+
+        def count(forms: PairForms) -> int:
+            lead, *C = forms.products
+            bias = weights.bias(np.array(C), leader, forms.index)
+            return int((lead + self.epsilon <= self.misfit * bias).sum())
+
+        vectors, left = [theta, *weights.W.T], self.alternatives(leader)
+        return sum(self._candidates.pair_forms(leader, vectors, [], left, count))
+
+    @one_blas_thread
     def settle(self, block: Block) -> None:
         """Pay out the bets of a block, reject what has reached the price, and stop if nothing is left.
 
@@ -198,7 +255,7 @@ class Accounts(ABC):
         """Return the bets that the past makes on a block; None if it knows nothing of the noise."""
         if self.bounds is not None:
             results = BoundedBlock(block, level=self._level, bounds=self.bounds)
-            return self._backed(block, said, results.noise_std, results.vectors, results.log_returns)
+            return self._backed(block, said, results.noise_std, results.vectors, results.log_returns, results.weights)
         if self.noise_std is not None:
             known, variance = RETURNS[self._sizes], self.noise_std**2
             return self._backed(
@@ -222,38 +279,59 @@ class Accounts(ABC):
         )
 
     def _backed(
-        self, block: Block, said: BlockFit, noise_std: float, vectors: list[Array], log_returns: Returns
+        self,
+        block: Block,
+        said: BlockFit,
+        noise_std: float,
+        vectors: list[Array],
+        log_returns: Returns,
+        weights: ArmWeights | None = None,
     ) -> Bets:
-        """Return the bets with the belief behind them."""
+        """Return the bets with the belief behind them; weights of arms other than least squares are given."""
         assert block.A0_inv is not None
         if self._sizes == "plain":
             belief = plain_belief(block.theta0, block.A0_inv, noise_std)
         else:
             belief = shrunk_belief(block.theta0, block.A0_inv, noise_std, self._level)
         factors = [root_of(belief.cov), said.root] + ([] if said.missed is None else [said.missed])
-        return Bets([belief.mean, *vectors], factors, log_returns)
+        if not self._weighs_arms:
+            return Bets([belief.mean, *vectors], factors, log_returns)
+        assert block.pulls is not None  # whoever allows for misfit says what was pulled
+        assert block.arms is not None
+        self._weights = weights = weights or ArmWeights.of_least_squares(block.arms, block.pulls[0], said.root)
+        return Bets([belief.mean, *vectors, *weights.W.T], factors, log_returns, weights)
 
     def _pay(self, leader: int, bets: Bets, log_wealth: Array) -> None:
         """Add to a leader's log wealth (K,) what the block returns; rejected candidates keep theirs."""
-        epsilon = self.epsilon
         # A copy of the leader is the leader under another number, and no measurement can tell them apart.
         log_wealth[self._candidates.copies(leader)] = np.inf
 
         def pay(forms: PairForms) -> None:
-            believed, first, *others = forms.products
-            m, (s2, q), index = np.maximum(believed + epsilon, 0.0), forms.squares[:2], forms.index
-            products = [first + epsilon, *others]
-            played = (q > 0) & (s2 > 0)
-            if len(bets.factors) > 2:
-                played &= forms.squares[2] <= NEGLIGIBLE**2 * forms.squares[1]
-            if not played.all():
-                index, (q, m, s2, *products) = index[played], [values[played] for values in (q, m, s2, *products)]
-            won = bets.log_returns(np.array(products), q, m, s2, self.log_price - log_wealth[index])
-            # Overflow (rewards of 1e150) must not look like evidence: a bet without a value returns the stake.
-            log_wealth[index] += np.where(np.isnan(won), 0.0, won)
+            placed = self._placed(leader, bets, log_wealth, forms)
+            log_wealth[placed.index] += placed.log_returns(self.misfit)
 
         for _ in self._candidates.pair_forms(leader, bets.vectors, bets.factors, log_wealth < self.log_price, pay):
             pass  # each piece pays its own candidates
+
+    def _placed(self, leader: int, bets: Bets, log_wealth: Array, forms: PairForms) -> Placed:
+        """Return the bets against some candidates, none for what the block or the past says nothing on."""
+        believed, first, *others = forms.products
+        (s2, q), index, bias = forms.squares[:2], forms.index, None
+        believed = believed + self.epsilon
+        if bets.weights is not None:
+            s = len(bets.weights.arms)
+            others, C = others[:-s], others[-s:]
+            bias = bets.weights.bias(np.array(C), leader, index)
+            believed = believed - self.misfit * bias
+        m, products = np.maximum(believed, 0.0), [first + self.epsilon, *others]
+        played = (q > 0) & (s2 > 0)
+        if len(bets.factors) > 2:
+            played &= forms.squares[2] <= NEGLIGIBLE**2 * forms.squares[1]
+        if not played.all():
+            index, (q, m, s2, *products) = index[played], [values[played] for values in (q, m, s2, *products)]
+            bias = None if bias is None else bias[played]
+        law = q, m, s2, self.log_price - log_wealth[index]
+        return Placed(index, np.array(products), bias, law, bets.log_returns)
 
 
 @final
@@ -279,6 +357,38 @@ class Wealth(Accounts):
         self._pay(leader, bets, self._common)
         self._common[leader] = own  # nobody bets against the leader
         return None if self.alternatives(leader).any() else leader
+
+    @property
+    def n_candidates(self) -> int:
+        """K."""
+        return self._candidates.n_arms
+
+    def copies_of_leader(self, theta: Array) -> IntArray:
+        """Return the candidates that differ from who leads by this estimate in nothing but their number."""
+        leader = self.leading(theta)
+        return np.setdiff1d(self._candidates.copies(leader), [leader])
+
+    @one_blas_thread
+    def placed_on(self, block: Block) -> list[Placed]:
+        """Return the bets on a block against every candidate, with their bias, without paying them.
+
+        Those rejected already are bet against as if their wealth were 1 again; those not rejected have, in pieces of
+        their own, the very bets that `settle` would pay.
+        """
+        if block.A0_inv is None or (bets := self._bets(block, fit(block))) is None:
+            return []
+        leader = self.leading(block.theta0)
+        is_left: BoolArray = self._common < self.log_price
+        log_wealth = np.where(is_left, self._common, 0.0)
+        is_rival = np.ones(len(is_left), dtype=bool)
+        is_rival[self._candidates.copies(leader)] = False
+        return [
+            placed
+            for among in (is_left & is_rival, ~is_left & is_rival)
+            for placed in self._candidates.pair_forms(
+                leader, bets.vectors, bets.factors, among, partial(self._placed, leader, bets, log_wealth)
+            )
+        ]
 
 
 @final

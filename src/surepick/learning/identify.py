@@ -46,6 +46,7 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     reward_range: tuple[float, float] | None = None,
     rewards: Literal["binary"] | None = None,
     epsilon: float = 0.0,
+    misfit: float = 0.0,
     candidates: Any = None,
     model: Literal["linear", "unstructured"] = "linear",
     audit: int | Literal["auto"] = 0,
@@ -74,6 +75,10 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
             Other rules, and intervals, take (hi - lo)/2 for `noise_std`.
         rewards: "binary" for clicks: rewards are 0 or 1, False or True; the same as `reward_range=(0, 1)`.
         epsilon: an answer that loses at most this to the best is right.
+        misfit: how far the mean of every arm may be off its linear fit, in the unit of the rewards. The answer is the
+            arm with the best mean then, whatever the fit says. For the betting rule on a list of arms, of which those
+            with equal features count as one. It costs pulls, and a misfit of the size of the lead is never overcome.
+            Rewards that contradict exactly linear means are reported then and withdraw nothing.
         candidates: what is compared, if not the arms: rows with the same features, never measured.
         model: "linear", or "unstructured": one mean per arm, whatever the features say. Needs more pulls, and no model.
         audit: check pulls after the verdict, spread over all arms: a number, or "auto" for as many as show a misfit of
@@ -129,6 +134,7 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         reward_range=reward_range,
         rewards=rewards,
         epsilon=epsilon,
+        misfit=misfit,
         candidates=candidates,
         model=model,
         seed=seed,
@@ -323,7 +329,7 @@ class _Session:
                 f"{void} Start again {cure}with features that describe the rewards better."
             )
             self._warn(NoiseWarning, text, arm)
-        elif learner.model_check == "contradicted":
+        elif learner.model_check == "contradicted" and learner.misfit == 0.0:
             text = f"the rewards contradict a mean that is linear in the features. {learner.explain_misfit()} {void}"
             self._warn(ModelWarning, text, arm)
 

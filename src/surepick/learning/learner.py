@@ -14,6 +14,7 @@ import math
 import reprlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -30,18 +31,20 @@ from surepick.core.checks import (
     check_count,
     check_delta,
     check_epsilon,
+    check_misfit,
     check_seed,
 )
 from surepick.core.estimate import LeastSquares
 from surepick.core.identity import written
-from surepick.core.linalg import Array, one_blas_thread
+from surepick.core.linalg import Array, IntArray, one_blas_thread
 from surepick.core.noise import is_contradicted, noise_estimate, noise_to_assume, residuals
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.learning.given import Rewards, arms_given, check_suited, views
 from surepick.learning.history import Event, History
 from surepick.learning.ledger import Interval, Ledger
-from surepick.learning.model import Model, ModelCheck, Pulls, check_arms, enough_checks
+from surepick.learning.margin import Recorder
+from surepick.learning.model import Model, ModelCheck, Pulls, check_allowed, check_arms, enough_checks
 from surepick.learning.result import Result, result_of
 from surepick.sampling.protocol import Sampler, Situation
 from surepick.stopping.protocol import Rule, Verdict
@@ -108,6 +111,7 @@ class Learner:
             the noise. `noise_std` becomes (hi - lo)/2, for rules other than betting.
         rewards: "binary" for rewards that are 0 or 1, False or True: `reward_range` (0, 1).
         epsilon: slack.
+        misfit: how far the mean of every arm may be off its linear fit; for the betting rule.
         candidates: what is compared, if not the arms.
         model: "linear" in the features, or "unstructured": one mean per arm.
         seed: of whatever the algorithm draws.
@@ -127,6 +131,7 @@ class Learner:
         reward_range: tuple[float, float] | None = None,
         rewards: Literal["binary"] | None = None,
         epsilon: float = 0.0,
+        misfit: float = 0.0,
         candidates: Any = None,
         model: Literal["linear", "unstructured"] = "linear",
         seed: int = 0,
@@ -137,6 +142,7 @@ class Learner:
         self.noise_std, self.reward_range = self._rewards.noise_std, self._rewards.reward_range
         self.is_binary = self._rewards.is_binary
         self.delta, self.epsilon, self.seed = check_delta(delta), check_epsilon(epsilon), check_seed(seed)
+        self.misfit = check_misfit(misfit)
         self.arms, self.model = arms_given(arms, model, candidates), model
         self.white, self.candidates = views(self.arms, candidates, self.seed)
         self.task = Task(
@@ -147,6 +153,7 @@ class Learner:
             epsilon=self.epsilon,
             seed=self.seed,
             reward_range=self.reward_range,
+            misfit=self.misfit,
         )
         check_suited(self.algorithm, self._composition, self.task)
         self._begin()
@@ -163,6 +170,7 @@ class Learner:
                 f"`noise_std` must be given for stopping={self._rule.name!r}, which has no proof without it; or use "
                 '"betting" or "evidence", which learn it.'
             )
+        check_allowed(self.task, self._rule, self.model)
         self._log: list[Event] = []
         # What a replay with corrected values needs beside the log: how long the interval is that opened before the ask
         # of this number, and by the number of a measurement its corrected value, None if it is void.
@@ -193,9 +201,10 @@ class Learner:
         """What the learner's state depends on besides the events: algorithm, options, and the content of the arms."""
         own = "" if self.candidates is self.white else f" for candidates {self.candidates.identity()}"
         bounds = "" if self.reward_range is None else f"reward_range={self.reward_range!r}, "
+        epsilon = f"{self.epsilon!r}, misfit={self.misfit!r}" if self.misfit > 0.0 else f"{self.epsilon!r}"
         return (
             f"{self.algorithm} {written(self._composition)} on arms {self.white.identity()}{own}, "
-            f"delta={self.delta!r}, {bounds}noise_std={self.noise_std!r}, epsilon={self.epsilon!r}, seed={self.seed}"
+            f"delta={self.delta!r}, {bounds}noise_std={self.noise_std!r}, epsilon={epsilon}, seed={self.seed}"
         )
 
     @property
@@ -398,6 +407,10 @@ class Learner:
         self._corrected[n] = value
         self._log.append((said[0], n, *said[1:], *([reason] if reason else ())))
         self._start()
+        self._relive()
+
+    def _relive(self) -> None:
+        """Go through the own log, from the start."""
         numbers = count()
         for event in self._log:
             self._happen_again(event, numbers)
@@ -427,12 +440,12 @@ class Learner:
         arms, results = interval.pulls
         if not arms:
             return  # all of it is void
-        X, rewards = np.stack([self._row(arm) for arm in arms]), np.array(results)
+        numbers, X, rewards = np.array(arms), np.stack([self._row(arm) for arm in arms]), np.array(results)
         self._learn_before(interval)
-        self._model.settle(np.array(arms), X, rewards)
+        self._model.settle(numbers, X, rewards)
         self._model.n_checks += len(arms) if interval.is_check else 0
         if not (self.stopped or self._state.decides_after_pulls):
-            self._judge(X, rewards)
+            self._judge(numbers, X, rewards)
         self._model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
 
     def _learn_before(self, interval: Interval) -> None:
@@ -451,14 +464,14 @@ class Learner:
         numbers, arms, rewards = zip(*self._told, strict=True)
         return Pulls(numbers, arms, np.stack([self._row(arm) for arm in arms]), np.array(rewards))
 
-    def _judge(self, X: Array, rewards: Array) -> None:
+    def _judge(self, arms: IntArray, X: Array, rewards: Array) -> None:
         """Let the rule decide by an interval's own results and by what was known before."""
         past = self._past
         if past.has_theta:
             left = residuals(past) if self.noise_std is None else None
-            block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left)
+            block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left, arms)
         else:
-            block = Block.of(X, rewards, np.zeros(self.white.dim))
+            block = Block.of(X, rewards, np.zeros(self.white.dim), arms=arms)
         self._decide(self._state.after_interval(self.estimate, block))
         past.update_many(X, rewards)
 
@@ -506,7 +519,8 @@ class Learner:
         )
 
     def _guarantee(self) -> Guarantee:
-        if self.model_check == "contradicted" or self.noise_contradicted:
+        # Whoever allows for misfit knows that means are not exactly linear, and more is not tested.
+        if (self.model_check == "contradicted" and self.misfit == 0.0) or self.noise_contradicted:
             return "withdrawn"
         # A proof for pulls that depend on no reward does not cover results whose arms somebody else chose.
         return "none" if self._rule.is_fixed_design and not self._is_own else self._rule.guarantee
@@ -514,7 +528,7 @@ class Learner:
     @property
     def noise_contradicted(self) -> bool:
         """Whether the rewards scatter more than the `noise_std` given allows."""
-        return self.noise_std is not None and is_contradicted(self.estimate, self.noise_std)
+        return self.noise_std is not None and is_contradicted(self.estimate, self.noise_std, self.misfit)
 
     @property
     def model_check(self) -> ModelCheck:
@@ -554,7 +568,7 @@ class Learner:
         if self._checks or self.n_planned:
             raise InvalidInput(f"{self.n_planned} check pulls are planned already; measure them first.")
         if n == "auto":
-            n = enough_checks(self.white, self._noise(), self._lead(), 2 * self.estimate.n_pulls)
+            n = enough_checks(self.white, self._noise(), self.lead(), 2 * self.estimate.n_pulls)
         n = check_count("n", n, least=1)
         self._plan_checks(n)
         self._log.append(("audit", n))
@@ -564,7 +578,7 @@ class Learner:
         self._checks.extend(check_arms(as_rows(self.white), n, self.seed))
         self._ledger.open(n, is_check=True)
 
-    def _lead(self) -> float:
+    def lead(self) -> float:
         """Return by how much the answer is ahead of the next candidate, as it seems, and at least epsilon."""
         rivals, leader = as_rows(self.candidates), self.candidates.number_of(self.decision.best)
         return max(float(rivals.rivals(leader, self.estimate.theta, [], np.copy, 1).score[0]), self.epsilon)
@@ -577,19 +591,30 @@ class Learner:
         decision = self.decision
         if decision.stopped:
             return 0.0
+        if self.n_hidden():
+            return math.inf
         missing = max(decision.target - decision.evidence, 0.0)
         per_nat = self._sampler.pulls_per_nat() if decision.unit == "nats" else math.inf
         if math.isinf(per_nat) and decision.evidence > 0.0:
             return missing * decision.n_pulls / decision.evidence  # no plan to go by: as fast as so far
         return missing * per_nat * self._noise() ** 2
 
+    def n_hidden(self) -> int:
+        """Return how many candidates cannot be rejected by pulls like the last ones, however many.
+
+        The leader is ahead of them by no more than what `misfit` allows a plan like the present one to be off.
+        """
+        return self._state.n_hidden(self.estimate) if self.misfit > 0.0 and not self.stopped else 0
+
     @one_blas_thread
     def epsilon_bound(self) -> float:
         """Return how much the leader can be losing at most, with probability 1 - delta for all times together.
 
         From the evidence mixture with V the identity of whitened coordinates, whatever rule decides; one scan.
-        inf before the pulled arms span, or while nothing is known of the noise.
+        inf before the pulled arms span, while nothing is known of the noise, and where a `misfit` is allowed for.
         """
+        if self.misfit > 0.0:
+            return math.inf  # rests on means that are exactly linear
         noise_std, delta = noise_to_assume(self.estimate, self.noise_std, self.delta)
         if not (self.estimate.has_theta and math.isfinite(noise_std)):
             return math.inf
@@ -599,6 +624,24 @@ class Learner:
     def result(self, *, interrupted: bool = False) -> Result:
         """Return what is known now, in the form that `identify` gives."""
         return result_of(self, interrupted=interrupted)
+
+    def frozen(self) -> "Learner":
+        """Return a copy whose log does not grow when this one learns on."""
+        twin = copy(self)
+        own = {"_log": list(self._log), "_lengths": dict(self._lengths), "_corrected": dict(self._corrected)}
+        twin.__dict__.update(own)
+        return twin
+
+    def settled_blocks(self) -> list[Block]:
+        """Return all blocks so far, check pulls after the verdict included, in order; goes through the log again."""
+        before = dict(self.__dict__)
+        try:
+            self._start()
+            recorder = self._state = Recorder(self.task)
+            self._relive()
+            return recorder.blocks
+        finally:
+            self.__dict__.update(before)
 
     def replay(self, log: Sequence[Event]) -> None:
         """Start afresh and go through a log; ends in the state the log was written in, bit for bit.

@@ -3,6 +3,8 @@
 `core.misfit` has the evidence, why an alarm is rarely false, and what may explain it. A good design measures few arms,
 hence hides misfit: only check pulls spread over all arms, made after the verdict, test the model.
 Withdrawing a verdict costs no risk: under the model an answer is wrong with probability at most delta, alarms or not.
+Where the user allows for a `misfit`, an alarm says what was known before, that means are not exactly linear: it is
+reported, and withdraws nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,13 +12,15 @@ from typing import Literal, NamedTuple, final
 
 import numpy as np
 
-from surepick.arms.view import ArmView
+from surepick.arms.view import ArmView, Task
 from surepick.arms.whitening import WhitenedArms
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, IntArray
 from surepick.core.misfit.report import explain_misfit
 from surepick.core.misfit.slips import farthest, is_slip
 from surepick.core.misfit.watch import MisfitWatch, check_pulls
+from surepick.errors import InvalidInput
+from surepick.stopping.protocol import Rule
 
 ALPHA = 0.01
 """Probability of an alarm although the model holds, at most, however long one looks."""
@@ -127,6 +131,23 @@ class Model:
     def _name(self, number: int) -> str:
         names = self._view.names
         return f"arm {self._view.key_of(number)}" if names is None else names[number]
+
+
+def check_allowed(task: Task, rule: Rule, model: str) -> None:
+    """Refuse a known misfit where no proof covers it."""
+    if task.misfit == 0.0:
+        return
+    if not rule.takes_misfit:
+        raise InvalidInput(
+            f"`misfit` must be 0 for stopping={rule.name!r}, which has no proof for means that are not linear; use "
+            'stopping="betting" on a list of arms.'
+        )
+    if task.candidates is not task.arms:
+        raise InvalidInput(
+            "`misfit` must be 0 beside `candidates`: the means of what is never measured may be off too."
+        )
+    if model != "linear":
+        raise InvalidInput(f"`misfit` must be 0 beside model={model!r}, by which every mean is its own fit.")
 
 
 def has_constant(view: ArmView) -> bool:

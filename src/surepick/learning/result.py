@@ -24,6 +24,7 @@ from surepick.errors import InvalidInput
 from surepick.files import replacing
 from surepick.learning.estimates import Estimates, estimates_of
 from surepick.learning.history import Event, History
+from surepick.learning.margin import Margin, margin_of
 from surepick.learning.model import ModelCheck
 
 if TYPE_CHECKING:
@@ -76,6 +77,10 @@ class Result:
         model: "linear" in the features, or "unstructured".
         model_check: "tested" by check pulls, "not contradicted" but hardly tested, "untestable" or "contradicted".
         misfit: what does not fit, in plain words, if the model is contradicted; else "".
+        allowed_misfit: the `misfit` that was given: how far means may be off their linear fit. Above 0 a model that is
+            contradicted is reported and no claim withdrawn, and there are no intervals, which rest on exact fits.
+        n_hidden: rivals that the allowed misfit hides, if `stopped` is False: no further pulls by a plan like the last
+            one would reject them.
         n_checks: check pulls made after the verdict.
         stopping: name of that rule.
         noise_law: what that rule assumes of the noise beside its scale, as the end of "the noise ...".
@@ -108,6 +113,8 @@ class Result:
     model: str = "linear"
     model_check: ModelCheck = "untestable"
     misfit: str = ""
+    allowed_misfit: float = 0.0
+    n_hidden: int = 0
     n_checks: int = 0
     stopping: str
     noise_law: str = "has no heavier tails than a normal law"
@@ -125,6 +132,7 @@ class Result:
     candidates: Estimates | None = field(repr=False, default=None)
     arm_set: str = ""
     exact: bool = True
+    _margin: Margin = field(repr=False, default_factory=Margin)
 
     def __post_init__(self) -> None:
         if self.theta is not None:
@@ -137,6 +145,20 @@ class Result:
 
     def __str__(self) -> str:
         return self.explain()
+
+    @property
+    def misfit_margin(self) -> float | None:
+        """The largest distance of means from their linear fit at which the answer stands, all the same with 1 - delta.
+
+        "If no mean is off its linear fit by more than this, the answer is the best arm" is wrong with probability at
+        most delta, although the margin comes from the same results (docs/guarantee.md, Theorem 22). inf where the pulls
+        compared the arms themselves and needed no model. None: no answer; a rule other than betting; slack;
+        candidates apart from the arms; `model="unstructured"`; an answer that needed results told before the first
+        ask; or a table of arms by bets that would fill more than 160 MB.
+
+        Worked out when first asked for, also by `explain` and `save`: about as long as the learner needed.
+        """
+        return self._margin.value
 
     def explain(self) -> str:
         """Say in plain words which arm is best, how sure that is, and what it rests on."""
@@ -158,7 +180,26 @@ class Result:
             said = f"{start}{leader} {self._standing()}."
         else:
             said = f"Not decided after {pulls}: {self._leader()} {self._standing()}."
-        return " ".join(filter(None, [said, self._assumptions(), self._of_vectors()]))
+        return " ".join(filter(None, [said, self._hidden(), self._assumptions(), self._bears(), self._of_vectors()]))
+
+    def _hidden(self) -> str:
+        """Say so if the allowed misfit keeps the rule from ever deciding."""
+        if not self.n_hidden:
+            return ""
+        return (
+            f"The allowed misfit of {self.allowed_misfit:g} could be all of its lead over "
+            f"{_counted(self.n_hidden, 'arm')}, which more pulls of this kind will not change: allow for less, accept "
+            "an epsilon, or add features."
+        )
+
+    def _bears(self) -> str:
+        """Say how much misfit the answer bears; not if it is so much that no model was needed."""
+        is_sought = self.stopping.startswith("betting") and self.model == "linear" and self.candidates is None
+        if not (self.stopped and is_sought and self.epsilon == 0.0) or (margin := self.misfit_margin) == math.inf:
+            return ""
+        if margin is None:
+            return "How much misfit it bears is not known: it needed earlier results, or there is too much to replay."
+        return f"The answer stands if no arm's mean is off its linear fit by more than {margin:.3g}."
 
     def _withdrawn(self, pulls: str) -> str:
         was = f"was to be the answer after {pulls}" if self.stopped else f"leads after {pulls}"
@@ -214,6 +255,14 @@ class Result:
         checked = _CHECKS[self.model_check].format(n=_counted(self.n_checks, "check pull"))
         checked = f" {checked}" if self.stopped and self.model == "linear" else ""
         mean = "the mean reward is linear in the features and that " if self.model == "linear" else ""
+        if self.allowed_misfit > 0.0:
+            within = f"within {self.allowed_misfit:g} of one that is linear in the features"
+            mean = f"the mean reward of every arm is {within}, and that "
+            checked = (
+                f" The rewards contradict an exactly linear mean, as was allowed for. {self.misfit}"
+                if self.misfit
+                else ""
+            )
         if self.reward_range is not None:
             lo, hi = self.reward_range
             return f"This assumes that {mean}rewards lie between {lo:g} and {hi:g}.{checked}"
@@ -265,7 +314,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, texts, lists and dicts that JSON can hold."""
-        values: dict[str, Any] = _plain(self)
+        values: dict[str, Any] = _plain(self) | {"misfit_margin": _plain(self.misfit_margin)}
         return values | {"counts": _plain(sorted(self.counts.items())), "log": _plain(self.history.log)}
 
     @classmethod
@@ -340,7 +389,7 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
     ]
     names = tables[-1].names
     is_withdrawn = decision.guarantee == "withdrawn"
-    if is_withdrawn:  # an interval that rests on what the rewards contradict is none
+    if is_withdrawn or learner.misfit > 0.0:  # intervals rest on what rewards or user contradict
         tables = [replace(one, low=np.full(len(one), -np.inf), high=np.full(len(one), np.inf)) for one in tables]
     return replace(
         bare_result_of(learner),
@@ -356,14 +405,16 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
         guarantee=decision.guarantee,
         model_check=learner.model_check,
         misfit=learner.explain_misfit() if learner.model_check == "contradicted" else "",
+        n_hidden=learner.n_hidden(),
         n_checks=learner.n_checks,
         noise_std=noise_estimate(estimate),
-        noise_interval=noise_interval(estimate, learner.delta),
+        noise_interval=(0.0, math.inf) if learner.misfit > 0.0 else noise_interval(estimate, learner.delta),
         noise_contradicted=learner.noise_contradicted,
         arms=tables[0],
         candidates=tables[1] if len(tables) > 1 else None,
         arm_set="" if learner.candidates.is_listed else learner.candidates.description,
         exact=decision.exact,
+        _margin=margin_of(learner),
     )
 
 
@@ -380,6 +431,7 @@ def bare_result_of(learner: "Learner") -> Result:
         epsilon=learner.epsilon,
         given_noise_std=learner.noise_std,
         model=learner.model,
+        allowed_misfit=learner.misfit,
         reward_range=learner.reward_range,
         algorithm=learner.algorithm,
         seed=learner.seed,
@@ -429,17 +481,20 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     if isinstance(value, Result | Estimates):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name != "_margin"}
     return value
 
 
 def _read_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a result from their plain form."""
     read = dict(values)
-    for one in fields(Result):
+    names = [one for one in fields(Result) if one.name != "_margin"]
+    for one in names:
         read[one.name] = float(read[one.name]) if one.type is float else read[one.name]  # all must be there
     read["counts"] = {_read_arm(arm): int(pulls) for arm, pulls in read["counts"]}
     read["history"] = History([_read_event(event) for event in read.pop("log")])  # it has the pairs too
+    margin = read.pop("misfit_margin")
+    read["_margin"] = Margin(None if margin is None else float(margin))
     read["noise_interval"] = tuple(map(float, read["noise_interval"]))
     read["reward_range"] = None if read["reward_range"] is None else tuple(map(float, read["reward_range"]))
     if isinstance(read["best"], list):

@@ -3,8 +3,9 @@
 Reference: `core.wealth` has the wealth, its proof, and what the proof asks of whoever uses it; `core.betting` the bets.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from surepick.core.betting import Sizes
 from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import BoolArray
+from surepick.core.misfit.replay import Replay
 from surepick.core.thresholds import Guarantee
 from surepick.core.wealth import Seats, Wealth
 from surepick.errors import InvalidInput
@@ -38,6 +40,7 @@ class Betting(Rule):
     needs_fixed_intervals: ClassVar[bool] = True
     opens_ahead: ClassVar[bool] = True
     takes_unknown_noise: ClassVar[bool] = True
+    takes_misfit: ClassVar[bool] = True
     pays_for_determinants: ClassVar[bool] = False
     always_eliminates: ClassVar[bool] = True
     pays_real_variances: ClassVar[bool] = True
@@ -79,16 +82,17 @@ class BettingState(RuleState):
 
     def __init__(self, task: Task, sizes: Sizes) -> None:
         super().__init__(task)
+        self._options: dict[str, Any] = {
+            "delta": task.delta,
+            "noise_std": task.given_noise_std,
+            "bounds": task.reward_range,
+            "epsilon": task.epsilon,
+            "misfit": task.misfit,
+            "sizes": sizes,
+            "level": task.rows.level,
+        }
         accounts = Seats if task.epsilon > 0.0 else Wealth
-        self._wealth = accounts(
-            task.rivals,
-            delta=task.delta,
-            noise_std=task.given_noise_std,
-            bounds=task.reward_range,
-            epsilon=task.epsilon,
-            sizes=sizes,
-            level=task.rows.level,
-        )
+        self._wealth = accounts(task.rivals, **self._options)
 
     def leader(self, estimate: LeastSquares) -> int:
         """Return the candidate that leads now: the best estimate among those not rejected."""
@@ -107,6 +111,16 @@ class BettingState(RuleState):
         """Pay out the bets from the interval's own pulls, and say where things stand."""
         self._wealth.settle(block)
         return self.exact(estimate)
+
+    def n_hidden(self, estimate: LeastSquares) -> int:
+        """Return how many candidates blocks like the last one cannot reject."""
+        return self._wealth.n_hidden(estimate.theta) if estimate.has_theta else 0
+
+    def replay(self, blocks: Iterable[Block]) -> Replay:
+        """Return the bets of a learner with these blocks, to be paid for any misfit; without slack alone."""
+        if self.task.epsilon > 0.0:
+            raise InvalidInput("a replay needs epsilon = 0; no proof says what accounts with slack bear together.")
+        return Replay(Wealth(self.task.rivals, weighs_arms=True, **self._options), blocks)
 
     def exact(self, estimate: LeastSquares) -> Verdict:
         """Say where things stand after the last interval."""

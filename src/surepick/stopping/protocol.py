@@ -84,6 +84,10 @@ class RuleState(ABC):
         """Decide after an interval, from its own pulls; None if this rule decides after pulls."""
         return None
 
+    def n_hidden(self, estimate: LeastSquares) -> int:
+        """Return how many candidates the leader is not far enough ahead of for the misfit that is allowed for."""
+        return 0
+
     @abstractmethod
     def exact(self, estimate: LeastSquares) -> Verdict:
         """Say where things stand now, looking at all candidates if need be; `is_exact`, and decides nothing."""
@@ -106,6 +110,8 @@ class Rule(ABC):
     """Whether it can do without a list of candidates."""
     takes_unknown_noise: ClassVar[bool] = False
     """Whether it can do without `noise_std`, for Gaussian noise of one level."""
+    takes_misfit: ClassVar[bool] = False
+    """Whether it can allow for means that are off their linear fit by a known distance."""
     pays_real_variances: ClassVar[bool] = False
     """Whether it profits from bounded rewards that scatter less than their bounds allow."""
     takes_corrections: ClassVar[bool] = True

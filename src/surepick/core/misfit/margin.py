@@ -1,66 +1,82 @@
 """Known misfit: how far a block can be led astray by means that are not quite linear, and how much a verdict bears.
 
-Notation: |mu_a - theta'x_a| <= eta for every arm a, mu_a its mean; a block pulls arm a n_a times, A = sum n_a x_a x_a';
-y = x_l - x_b the leader against a rival, z = y'A^+ sum r x what the block says about it; C_a = n_a y'A^+ x_a, so that
-z = sum of C_a mean_a.
+Notation: |mu_a - theta'x_a| <= eta for every arm a, mu_a its mean; a block pulls arm a n_a times; y = x_l - x_b the
+leader against a rival; C_a the weight of arm a in z = sum of C_a mean_a, what the block says about theta'y: linear in y
+with sum C_a x_a = y, for least squares C_a = n_a y'A^+ x_a with A = sum n_a x_a x_a'.
 
 If arm l is not better than b, E z <= eta |C - e_l + e_b|_1: bets with z minus this bias in the place of z stay valid
 (docs/guarantee.md, Theorem 22). Where l and b themselves are pulled and nothing else, C = e_l - e_b: no bias at all.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self, final
 
 import numpy as np
 
-from surepick.core.block import RANK_TOL
 from surepick.core.linalg import Array, IntArray
 
-# Numbers of C in memory at a time.
-CHUNK = 1_000_000
-# The margin is found to this share of where it was looked for.
-MARGIN_TOL = 1e-3
+# The margin is found to this share of where it was looked for; beyond so many times the lead it is called infinite.
+MARGIN_TOL, MOST_TIMES = 1e-3, 2.0**20
 
 
-def misfit_bias(Y: Array, X: Array, counts: Array, *, leader: int, rivals: IntArray) -> Array:
-    """Return |C - e_l + e_b|_1 (K,) for every rival b: the bias of z per unit of eta.
+@final
+@dataclass(frozen=True, slots=True)
+class ArmWeights:
+    """How much each arm of a block counts in z, for all y at once."""
 
-    Args:
-        Y: directions x_l - x_b (K, d), in the range of the rows that were pulled.
-        X: rows (s, d) of the arms the block pulled.
-        counts: how often (s,), above 0.
-        leader: position of l among these, -1 if the block did not pull it.
-        rivals: the same for each b (K,); a b that is the leader has no bias.
-    """
-    root = np.sqrt(counts)
-    # C = y'A^+ X' diag(n) without forming A, which would square the condition number.
-    to_weights = np.linalg.pinv(root[:, None] * X, rcond=RANK_TOL) * root
-    bias = np.empty(len(Y))
-    step = max(1, CHUNK // len(X))
-    for start in range(0, len(Y), step):
-        part = slice(start, start + step)
-        C, places = Y[part] @ to_weights, rivals[part]
-        if leader >= 0:
-            C[:, leader] -= 1.0
-        pulled = np.flatnonzero(places >= 0)
-        C[pulled, places[pulled]] += 1.0
-        bias[part] = np.abs(C).sum(axis=1) + (leader < 0) + (places < 0)
-    return bias
+    arms: IntArray
+    """Numbers of the arms pulled (s,), increasing."""
+    W: Array
+    """(d, s), C = y'W."""
+
+    @classmethod
+    def of(cls, arms: IntArray, W: Array) -> Self:
+        """Put arms in order."""
+        order = np.argsort(arms)
+        return cls(arms[order], W[:, order])
+
+    @classmethod
+    def of_least_squares(cls, arms: IntArray, X: Array, root: Array) -> Self:
+        """Return the weights of pulls, one by one: arms (n,), rows (n, d), root R (d, d) with R R' = A^+."""
+        numbers, first, counts = np.unique(arms, return_index=True, return_counts=True)
+        return cls(numbers, root @ (root.T @ (X[first].T * counts)))
+
+    def bias(self, C: Array, leader: int, rivals: IntArray) -> Array:
+        """Return |C - e_l + e_b|_1 (n,) for rivals b (n,) with weights C (s, n): the bias of z per unit of eta.
+
+        Arms under different numbers count as different ones: with equal features and hence equal means they have a
+        smaller bias than this.
+        """
+        bias: Array = np.abs(C).sum(axis=0)
+        for arm, sign in ((np.full(len(rivals), leader), -1.0), (rivals, 1.0)):
+            place = np.minimum(np.searchsorted(self.arms, arm), len(self.arms) - 1)
+            weight = np.where(self.arms[place] == arm, C[place, np.arange(len(rivals))], 0.0)
+            bias += np.abs(weight + sign) - np.abs(weight)
+        return np.where(rivals == leader, 0.0, bias)
 
 
-def largest_margin(replay: Callable[[float], bool], upper: float) -> float:
-    """Return an eta, at most `upper`, at which the replay still holds, next to the largest such; 0 if there is none.
+def largest_margin(replay: Callable[[float], bool], lead: float, least: float = 0.0) -> float | None:
+    """Return an eta at which the replay still holds, next to the largest such; None if there is none.
 
     Wealth falls as eta grows, so whoever holds at eta holds at everything below, and the search costs no risk: "right,
-    if no mean is off by more than the margin" is true of all eta together.
+    if no mean is off by more than the margin" is true of all eta together. What bears a million times the lead rests on
+    no model, and has an infinite margin.
 
     Args:
         replay: whether the verdict stands if every z loses eta times its bias.
-        upper: where to look no further, such as the estimated lead over the closest rival.
+        lead: where to begin to look, such as the estimated lead over the closest rival; above 0.
+        least: an eta that is to hold, such as the one the rule allowed for.
     """
-    if replay(upper):
-        return upper
-    low, high = 0.0, upper
-    while high - low > MARGIN_TOL * upper:
+    if not replay(least):
+        return None
+    low, high = least, least + lead
+    while replay(high):
+        low, high = high, 2.0 * high
+        if high > MOST_TIMES * lead:
+            return np.inf
+    tolerance = MARGIN_TOL * high
+    while high - low > tolerance:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if replay(middle) else (low, middle)
     return low
