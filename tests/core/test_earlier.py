@@ -85,7 +85,7 @@ def test_with_unknown_noise_it_is_not_above_that_over_all_levels(seed: int, size
     found, a = log_e(X, rewards, None), CUT
 
     law = stats.gamma(a, scale=1.0 / a)
-    kappas = np.linspace(*law.ppf([1e-12, 1.0 - 1e-12]), 401)
+    kappas = np.linspace(float(law.ppf(1e-12)), float(law.ppf(1.0 - 1e-12)), 401)
     brute = Brute(X, rewards / size, 2)
     assert brute.leader != 2
 
