@@ -54,8 +54,7 @@ class Brute:
             over = max(float(place[:2] @ self.y), 0.0) / float(self.y @ self.y)
             return float(ratio(np.concatenate([place[:2] - over * self.y, place[2:]])))
 
-        options = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 2000}
-        return float(optimize.minimize(at, start, method="Nelder-Mead", options=options).fun)
+        return float(optimize.minimize(at, start, method="Nelder-Mead", tol=1e-9).fun)
 
 
 def log_e(X: Array, rewards: Array, noise_std: float | None) -> Array:
