@@ -1,10 +1,10 @@
 """Trust: what not knowing the noise costs, and whether a wrong model is noticed.
 
-Run `make bench ARGS=trust`, or a part: `python -m benchmarks.trust {noise,models,misfit} [runs]`. Run i has the same
-noise with and without `noise_std`, and for every misfit, as far as pulls correspond. The accuracies of support-vector
-machines were measured once with scikit-learn's own copy of the breast-cancer data (20 splits, 30 % held out, features
-standardised): eight values log10 C = -2, .., 4 by five log10 gamma = -5, .., 1; one measurement has a standard
-deviation of .008.
+Run `make bench ARGS=trust`, or a part: `python -m benchmarks.trust {noise,models,misfit,history} [runs]`. Run i has the
+same noise with and without `noise_std`, and for every misfit, as far as pulls correspond. The accuracies of
+support-vector machines were measured once with scikit-learn's own copy of the breast-cancer data (20 splits, 30 % held
+out, features standardised): eight values log10 C = -2, .., 4 by five log10 gamma = -5, .., 1; one measurement has a
+standard deviation of .008.
 """
 
 import itertools
@@ -181,7 +181,59 @@ def misfit(n_runs: int = 20) -> None:
         print(f"{share:8.2f}{cell(pulls):>16s}{np.median(pulls):8.0f}{f'{ratio:.2f} +-{se:.2f}':>14s}{said}")
 
 
-PARTS: Mapping[str, Callable[..., None]] = {"noise": noise, "models": models, "misfit": misfit}
+def _instances_of_150() -> dict[str, tuple[Array, Array]]:
+    """Features and means that take about 150 pulls with noise of standard deviation 1."""
+    levels = np.array(list(itertools.product([0, 1], [0, 1], [0, 1, 2])))
+    factors = np.column_stack([np.ones(12), levels[:, 0], levels[:, 1], levels[:, 2] == 1, levels[:, 2] == 2])
+    directions = np.random.default_rng(5).standard_normal((50, 5))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    return {
+        "2 arms": (np.eye(2), np.array([0.54, 0.0])),
+        "basis d=3": (np.eye(3), np.array([0.64, 0.0, -0.11])),
+        "basis d=5": (np.eye(5), np.array([1.02, 0.23, 0.11, 0.0, -0.11])),
+        "2 x 2 x 3, d=5": (factors, factors @ [0.0, 1.05, 0.84, 0.63, -0.31]),
+        "sphere 50 x 5": (directions, directions @ directions[0] * 2.8),
+    }
+
+
+INSTANCES_OF_150 = _instances_of_150()
+
+
+class Earlier(NamedTuple):
+    """An instance, whether its noise is told, and how many balanced measurements there were before."""
+
+    instance: str
+    is_told: bool
+    n: int
+
+
+def resumed(job: Earlier, run: int) -> tuple[int, bool]:
+    """Return pulls beside the earlier ones, and whether the answer is wrong."""
+    (X, means), noise = INSTANCES_OF_150[job.instance], np.random.default_rng([SEED, run])
+
+    def pull(arm: int) -> float:
+        return float(means[arm] + noise.standard_normal())
+
+    history = [(i % len(X), pull(i % len(X))) for i in range(job.n)]
+    result = sp.identify(X, pull, noise_std=1.0 if job.is_told else None, history=history, seed=run)
+    return result.n_pulls - job.n, result.best != int(np.argmax(means))
+
+
+def history(n_runs: int = 100) -> None:
+    """Print pulls with and without earlier measurements."""
+    jobs = [*map(Earlier._make, itertools.product(INSTANCES_OF_150, (True, False), (0, 300)))]
+    found = in_parallel(resumed, jobs, n_runs)
+    print(f"\n300 balanced earlier measurements, delta = .05, {n_runs} runs; aim: at most half the pulls")
+    print(f"{'':16s}{'noise':>8s}{'without':>14s}{'with':>14s}{'ratio':>16s}{'wrong':>8s}")
+    for instance, is_told in itertools.product(INSTANCES_OF_150, (True, False)):
+        fresh, later = (found[Earlier(instance, is_told, n)] for n in (0, 300))
+        ratio, se = times(later[0], fresh[0])
+        pulls, wrong = f"{cell(fresh[0]):>14s}{cell(later[0]):>14s}", f"{fresh[1].sum():.0f}, {later[1].sum():.0f}"
+        told = "known" if is_told else "unknown"
+        print(f"{instance:16s}{told:>8s}{pulls}{f'{ratio:.2f} +-{se:.2f}':>16s}{wrong:>8s}")
+
+
+PARTS: Mapping[str, Callable[..., None]] = {"noise": noise, "models": models, "misfit": misfit, "history": history}
 
 
 def main() -> None:

@@ -292,12 +292,12 @@ def test_log_without_its_last_line_end_is_mended_and_said(folder: Path) -> None:
 
 def test_history_is_used(folder: Path) -> None:
     """Earlier measurements count, in the estimate and in the bets: here they decide before anything is measured."""
-    (folder / "history.csv").write_text("arm,reward\n" + "".join(f"{k},{v}\n" for k, v in MEANS.items()))
+    (folder / "history.csv").write_text("arm,reward\n" + 5 * "".join(f"{k},{v}\n" for k, v in MEANS.items()))
     done = surepick_in(
         folder, *OWN, "--pull", COMMAND, "--history", "history.csv", "--max-pulls", "2", "--format", "json"
     )
     report = json.loads(done.stdout)
-    assert (report["n_pulls"], report["stopped"]) == (5, True)
+    assert (report["n_pulls"], report["stopped"]) == (25, True)
     assert report["best_name"] == "E"
 
 

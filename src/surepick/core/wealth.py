@@ -45,8 +45,7 @@ from surepick.core.betting import RETURNS, Sizes, plain_belief, shrunk_belief
 from surepick.core.block import NEGLIGIBLE, Block, BlockFit, fit, root_of
 from surepick.core.bounded import BoundedBlock, Bounds
 from surepick.core.checks import check_delta, check_epsilon, check_misfit, check_noise_std, check_vector
-from surepick.core.estimate import LeastSquares
-from surepick.core.evidence import Mixture, log_evidence
+from surepick.core.earlier import log_start
 from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
 from surepick.core.misfit.margin import ArmWeights
 from surepick.core.student import log_t_returns
@@ -54,20 +53,6 @@ from surepick.errors import InvalidInput
 
 # Possible answers that bet under slack, at most; each is a pass over the candidates per block and a number for each.
 MOST_SEATS, MOST_NUMBERS = 16, 8_000_000
-# Share of the stake that is laid on results of before the first block. Where they say nothing it is lost: 0.22 nats,
-# against 0.69 for a half; where they say much, a half would be worth 0.9 nats more.
-HISTORY_SHARE = 0.2
-
-
-def log_start(log_e: ArrayLike) -> Array:
-    """Return the log of 1 - w + w E, the wealth to start with; mean at most 1 if that of E is, and never below 1 - w.
-
-    The share w is a constant: one that depended on how much was measured before, or on whether it spans, would let
-    whoever measured then choose it after a look at the results.
-    """
-    kept, laid = math.log1p(-HISTORY_SHARE), math.log(HISTORY_SHARE)
-    return np.logaddexp(kept, laid + np.asarray(log_e, dtype=np.float64))
-
 
 Returns = Callable[[Array, Array, Array, Array, Array], Array]
 """Log of what a unit returns (n,), by products of y (k, n), q, m, s2 and the log wealth still missing, all (n,)."""
@@ -185,30 +170,19 @@ class Accounts(ABC):
         """Pay out the bets of a block and return the answer, if there is one now."""
 
     @one_blas_thread
-    def begin(self, estimate: LeastSquares) -> None:
-        """Start each wealth at what results of before the first block say, whoever chose their arms from the past.
+    def begin(self, X: Array, rewards: Array) -> None:
+        """Start each wealth at what results of before the first block say, see `core.earlier`.
 
-        E_b is the evidence (`core.evidence`) that the leader of these results beats b: if b is the best it does not, so
-        E_b is an e-value. E_b = 0 as long as the arms do not span. Nothing is laid on them without a given
-        noise_std, nor where means need not be exactly linear, on which this evidence rests.
+        Nothing is laid on them where means need not be exactly linear, on which that evidence rests.
+
+        Args:
+            X: features (n, d) of what was measured, each chosen from the past, in the order of measuring.
+            rewards: (n,).
         """
-        if self.noise_std is None or self.misfit > 0.0:
+        if self.misfit > 0.0:
             return
-        self._common[:] = log_start(-np.inf)
-        if not estimate.has_theta:
-            return
-        mixture, noise_std, leader = Mixture.default(), self.noise_std, self._candidates.best(estimate.theta)
-        logdets = mixture.logdets(estimate.A)
-
-        def start(forms: PairForms) -> None:
-            (gap,), (q1, q2) = forms.products, forms.squares
-            log_e = log_evidence(gap, q1, q2, logdets, mixture=mixture, noise_std=noise_std)
-            self._common[forms.index] = log_start(log_e)
-
-        everyone = np.ones(len(self._common), dtype=bool)
-        factors = [estimate.factor(), estimate.A_inv.copy()]
-        for _ in self._candidates.pair_forms(leader, [estimate.theta], factors, everyone, start):
-            pass  # each piece starts its own candidates
+        self._common[:] = log_start(self._candidates, X, rewards, self.noise_std)
+        leader = int(np.argmin(self._common))
         rivals = self.alternatives(leader)
         rivals[self._candidates.copies(leader)] = False
         self.answer = None if rivals.any() else leader

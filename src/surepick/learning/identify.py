@@ -90,10 +90,11 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
             with `stopped` False.
         history: what was measured before. The `result.history` of an earlier call with the same arms, seed and options:
             goes on exactly where that call was, failures and bets included; with others it is refused. Or plain
-            (arm, reward) pairs, the arm by row number or by name: unsolicited results. These are valid if each arm was
-            chosen before its reward was known and no reward is left out; they inform the estimate, and where
-            `noise_std` is given the betting rule starts its new bets from their evidence. Answers from several such
-            calls share no delta, each has its own.
+            (arm, reward) pairs, the arm by row number or by name, in the order in which they were measured:
+            unsolicited results. These are valid if each arm was chosen before its reward was known and no reward is
+            left out; they inform the estimate, and the betting rule starts its new bets from their evidence, if all
+            arms take turns in them (sorted by arm they save little). Answers from several such calls share no delta,
+            each has its own.
         on_pull: called with a `Progress` after each pull. To stop early, return False; any other value goes on.
         options: options of the algorithm, where it is given by name.
 

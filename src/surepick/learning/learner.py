@@ -293,7 +293,8 @@ class Learner:
     def _look_back(self) -> None:
         """Before the first interval opens, let the rule take in what was told: nobody had asked for it."""
         if self._ledger.n_opened == 0 and self.estimate.n_pulls > 0:
-            self._decide(self._state.begin(self.estimate))
+            pulls = self._pulls()
+            self._decide(self._state.begin(self.estimate, pulls.X, pulls.rewards))
 
     def tell(self, arm: Arm, reward: float, *, ask: int | None = None) -> None:
         """Take in a result, asked for or not.

@@ -13,7 +13,7 @@ from surepick.arms.view import Task
 from surepick.core.betting import Sizes
 from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import BoolArray
+from surepick.core.linalg import Array, BoolArray
 from surepick.core.misfit.replay import Replay
 from surepick.core.thresholds import Guarantee
 from surepick.core.wealth import Seats, Wealth
@@ -102,9 +102,9 @@ class BettingState(RuleState):
         """Return which candidates (K,) the leader has yet to be separated from."""
         return self._wealth.alternatives(leader)
 
-    def begin(self, estimate: LeastSquares) -> Verdict:
+    def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict:
         """Start the bets from what was told before."""
-        self._wealth.begin(estimate)
+        self._wealth.begin(X, rewards)
         return self.exact(estimate)
 
     def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:

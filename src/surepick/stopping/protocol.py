@@ -72,8 +72,11 @@ class RuleState(ABC):
         """Return which candidates (K,) the leader has yet to be separated from, not to be kept; None means all."""
         return None
 
-    def begin(self, estimate: LeastSquares) -> Verdict | None:
-        """Take in what was told before the first interval, which opens now; None if this rule makes nothing of it."""
+    def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict | None:
+        """Take in what was told before the first interval, which opens now; None if this rule makes nothing of it.
+
+        The estimate has it as well; X (n, d) and rewards (n,) are the results one by one, in the order of telling.
+        """
         return None
 
     def after_pull(self, estimate: LeastSquares) -> Verdict | None:

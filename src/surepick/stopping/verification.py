@@ -26,7 +26,7 @@ import numpy as np
 from surepick.arms.view import Task
 from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import BoolArray
+from surepick.core.linalg import Array, BoolArray
 from surepick.core.thresholds import Guarantee
 from surepick.stopping.phases import Phase, Phases, PhaseState
 from surepick.stopping.protocol import Rule, RuleState, Verdict
@@ -158,9 +158,9 @@ class _Beside(RuleState):
         """Return who is left by the other rule."""
         return self._decider.alive(leader)
 
-    def begin(self, estimate: LeastSquares) -> Verdict | None:
+    def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict | None:
         """Let the other rule take in what was told before."""
-        return self._decider.begin(estimate)
+        return self._decider.begin(estimate, X, rewards)
 
     def after_pull(self, estimate: LeastSquares) -> Verdict | None:
         """Let the other rule decide."""
