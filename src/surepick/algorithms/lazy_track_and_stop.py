@@ -249,7 +249,7 @@ class LazySampler:
         if bounds is None:
             return self._arms
         variances = variances_by(estimate.theta, estimate.A, self._arms.level, bounds)
-        return ScaledArms(self._arms, lambda rows: self._task.noise_std / np.sqrt(variances(rows)))
+        return ScaledArms(self._arms, lambda _, rows: self._task.noise_std / np.sqrt(variances(rows)))
 
     def _share_now(self) -> float:
         """Share of the G-optimal design in the design in force."""

@@ -20,6 +20,7 @@ from itertools import count
 from typing import Any, Literal, Protocol, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from surepick import stopping
 from surepick.algorithms import as_algorithm
@@ -36,6 +37,7 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.identity import written
 from surepick.core.linalg import Array, one_blas_thread
 from surepick.core.noise import is_contradicted, noise_estimate, noise_to_assume, residuals
+from surepick.core.rows import row_digest
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.learning.given import Rewards, arms_given, check_suited, views
@@ -103,7 +105,8 @@ class Learner:
         algorithm: by name, or as an object.
         arms: what may be pulled.
         delta: risk.
-        noise_std: sub-Gaussian scale of the noise; None: Gaussian noise of a level that is learnt on the way.
+        noise_std: sub-Gaussian scale of the noise, or a list of one for each arm; None: Gaussian noise of a level that is
+            learnt on the way.
         reward_range: (lo, hi) between which every reward lies, in the place of `noise_std`: all that is then assumed of
             the noise. `noise_std` becomes (hi - lo)/2, for rules other than betting.
         rewards: "binary" for rewards that are 0 or 1, False or True: `reward_range` (0, 1).
@@ -123,7 +126,7 @@ class Learner:
         arms: Any,
         *,
         delta: float = 0.05,
-        noise_std: float | None = None,
+        noise_std: float | ArrayLike | None = None,
         reward_range: tuple[float, float] | None = None,
         rewards: Literal["binary"] | None = None,
         epsilon: float = 0.0,
@@ -138,7 +141,8 @@ class Learner:
         self.is_binary = self._rewards.is_binary
         self.delta, self.epsilon, self.seed = check_delta(delta), check_epsilon(epsilon), check_seed(seed)
         self.arms, self.model = arms_given(arms, model, candidates), model
-        self.white, self.candidates = views(self.arms, candidates, self.seed)
+        seen = views(self.arms, candidates, self.seed, self._rewards.stds)
+        self.white, self.unscaled, self.candidates = seen.measured, seen.arms, seen.candidates
         self.task = Task(
             arms=self.white,
             candidates=self.candidates,
@@ -191,12 +195,19 @@ class Learner:
     @cached_property
     def identity(self) -> str:
         """What the learner's state depends on besides the events: algorithm, options, and the content of the arms."""
-        own = "" if self.candidates is self.white else f" for candidates {self.candidates.identity()}"
+        own = "" if self.candidates is self.unscaled else f" for candidates {self.candidates.identity()}"
+        stds = self._rewards.stds
+        noise = repr(self.noise_std) if stds is None else f"sha256 {row_digest([stds]).hex()}"
         bounds = "" if self.reward_range is None else f"reward_range={self.reward_range!r}, "
         return (
-            f"{self.algorithm} {written(self._composition)} on arms {self.white.identity()}{own}, "
-            f"delta={self.delta!r}, {bounds}noise_std={self.noise_std!r}, epsilon={self.epsilon!r}, seed={self.seed}"
+            f"{self.algorithm} {written(self._composition)} on arms {self.unscaled.identity()}{own}, "
+            f"delta={self.delta!r}, {bounds}noise_std={noise}, epsilon={self.epsilon!r}, seed={self.seed}"
         )
+
+    @property
+    def given_noise_std(self) -> float | Array | None:
+        """What was given: one number, one for each arm (K,), or None. `noise_std` is 1, in units of these, if many."""
+        return self.noise_std if self._rewards.stds is None else self._rewards.stds
 
     @property
     def log(self) -> Sequence[Event]:
@@ -296,7 +307,8 @@ class Learner:
                 right if which of them is answered first does not depend on the values, as with one worker, or
                 with workers that are as slow for small values as for large ones.
         """
-        number, reward = self.white.number_of(arm), self._rewards.checked("reward", reward)
+        number = self.white.number_of(arm)
+        reward = self._rewards.checked("reward", reward, number)
         answered = self._ledger.find(number, ask)
         if answered is None and self._rule.is_fixed_design and not self.white.is_listed:
             raise InvalidInput(
@@ -311,6 +323,7 @@ class Learner:
         """Learn from a result, None if it is void, and decide."""
         n = self._n_told = self._n_told + 1
         if reward is not None:
+            reward = self._rewards.scaled(number, reward)
             self._told.append((n - 1, number, reward))
             self.estimate.update(self._row(number), reward, number)
             self._is_own = self._is_own and (self.stopped or answered is not None)
@@ -364,7 +377,7 @@ class Learner:
             InvalidInput: there is no such measurement, it is void already, or the rule cannot do without it. Nothing
                 has changed then.
         """
-        self._correct(n, None, ("void",), reason)
+        self._correct("void", n, None, reason)
 
     def correct(self, n: int, value: float, *, reason: str = "") -> None:
         """Replace the value of a result that was told wrong, as `void` does and on the same condition.
@@ -376,16 +389,19 @@ class Learner:
             value: what was measured in truth. A result may be corrected again; then the last value counts.
             reason: for the log.
         """
-        value = self._rewards.checked("value", value)
-        self._correct(n, value, ("correct", value), reason)
+        self._correct("correct", n, value, reason)
 
-    def _correct(self, n: int, value: float | None, said: Event, reason: str) -> None:
-        n, n_told = check_count("n", n, least=0), sum(event[0] == "tell" for event in self._log)
-        if n >= n_told:
+    def _correct(self, kind: Literal["void", "correct"], n: int, value: float | None, reason: str) -> None:
+        n, told = check_count("n", n, least=0), [event[1] for event in self._log if event[0] == "tell"]
+        if n >= len(told):
             raise InvalidInput(
-                f"`n` must be the number of a measurement that was told, below {n_told}, got {n}; they are numbered "
+                f"`n` must be the number of a measurement that was told, below {len(told)}, got {n}; they are numbered "
                 "from 0 in the order of `history`."
             )
+        said: tuple[float, ...] = ()
+        if kind == "correct":
+            value = self._rewards.checked("value", value, self.white.number_of(told[n]))
+            said = (value,)
         if self._corrected.get(n, math.nan) is None:
             raise InvalidInput(f"measurement {n} is void already; tell what was measured instead as a new result.")
         if not isinstance(reason, str):
@@ -396,7 +412,7 @@ class Learner:
                 'and has no proof after a correction; use another rule, such as "evidence", with list(history).'
             )
         self._corrected[n] = value
-        self._log.append((said[0], n, *said[1:], *([reason] if reason else ())))
+        self._log.append((kind, n, *said, *([reason] if reason else ())))
         self._start()
         numbers = count()
         for event in self._log:
@@ -544,7 +560,9 @@ class Learner:
         if self._checks or self.n_planned:
             raise InvalidInput(f"{self.n_planned} check pulls are planned already; measure them first.")
         if n == "auto":
-            n = enough_checks(self.white, self._noise(), self._lead(), 2 * self.estimate.n_pulls)
+            stds = self._rewards.stds
+            noise_std = self._noise() * (1.0 if stds is None else math.sqrt(float(np.mean(stds**2))))
+            n = enough_checks(self.white, noise_std, self._lead(), 2 * self.estimate.n_pulls)
         n = check_count("n", n, least=1)
         self._plan_checks(n)
         self._log.append(("audit", n))

@@ -55,7 +55,7 @@ class Model:
     """What the rewards say of the model.
 
     Args:
-        view: the arms.
+        view: the arms. Results are told in units of their noise where that differs, and explained in the user's.
         noise_std: scale of the noise; None if unknown.
     """
 
@@ -85,9 +85,13 @@ class Model:
         self._next_look = 2 * estimate.n_pulls
         told = pulls()
         i, predicted = farthest(estimate, told.X, told.rewards)
-        number, value = told.numbers[i], float(told.rewards[i])
+        number, value, unit = told.numbers[i], float(told.rewards[i]), float(self._units([told.arms[i]])[0])
         if is_slip(estimate, told.X[i], value - predicted, number + 1, self._noise_std, SLIP_SHARE * ALPHA):
-            self.slip = Slip(number, told.arms[i], value, predicted)
+            self.slip = Slip(number, told.arms[i], unit * value, unit * predicted)
+
+    def _units(self, arms: Sequence[int] | IntArray) -> Array:
+        """Return what rows and rewards of these arms were divided by."""
+        return np.ones(len(arms)) if self._view.stds is None else self._view.stds[np.asarray(arms)]
 
     @property
     def check(self) -> ModelCheck:
@@ -109,7 +113,10 @@ class Model:
         past = self._watch.past
         if not len(past.arms):
             return ""
-        found = explain_misfit(past.X, past.counts, past.means, noise_std, has_constant=self._has_constant)
+        # A mean of n rewards of noise s is as good as one of n/s^2 of noise 1.
+        unit = self._units(past.arms)
+        X, counts, means = past.X * unit[:, None], past.counts / unit**2, past.means * unit
+        found = explain_misfit(X, counts, means, noise_std, has_constant=self._has_constant)
         if found.constant is not None:
             return (
                 f"A constant feature is missing: rewards are {found.constant:+.3g} beside what the features explain; "
@@ -130,7 +137,8 @@ def has_constant(view: ArmView) -> bool:
     if not isinstance(view, WhitenedArms):
         return False
     spread = np.linspace(0, view.n_arms - 1, min(view.n_arms, N_SAMPLED)).astype(np.int64)
-    rows = view.gather(np.union1d(view.design.support, spread))
+    seen = np.union1d(view.design.support, spread)
+    rows = view.gather(seen) * (1.0 if view.stds is None else view.stds[seen, None])
     level = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
     return bool(np.abs(rows @ level - 1.0).max() < 1e-6)
 
