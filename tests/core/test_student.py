@@ -20,7 +20,7 @@ from surepick.core.student import (
     MOST,
     POINTS,
     Residuals,
-    log_sub_block_bet,
+    log_sub_block_returns,
     log_t_bet,
     log_t_returns,
 )
@@ -309,14 +309,20 @@ def test_overflow_does_not_look_like_evidence() -> None:
     assert np.isfinite(found[1])
 
 
-def test_sub_blocks_are_the_t_bet_of_their_mean() -> None:
-    """By hand: g = sum z / sqrt(B sum z^2); the unit does not matter; equal parts are no error."""
-    z = np.array([[0.3, -1.0, 2.0, 0.0], [0.5, 0.2, 2.0, 0.0], [-0.1, 0.4, 2.0, 0.0]])
-    m, v1, s2 = np.full(4, 0.4), np.full(4, 0.3), np.full(4, 0.05)
-    g = np.append(z.sum(axis=0)[:3] / np.sqrt(3 * (z**2).sum(axis=0)[:3]), 0.0)
-    found = log_sub_block_bet(z, m, v1, s2)
-    np.testing.assert_allclose(found, log_t_bet(g, 2, 0.4 * math.sqrt(3 / 0.3), 0.05 * 3 / 0.3), rtol=1e-7)
-    np.testing.assert_array_equal(log_sub_block_bet(64.0 * z, 64.0 * m, 64.0**2 * v1, 64.0**2 * s2), found)
+def test_repetitions_of_a_design_are_pulls_of_one_arm() -> None:
+    """B pulls of feature 1 have A = B, hence q = 1/B, and residuals of their own; units do not matter."""
+    rng = np.random.default_rng(8)
+    z, (m, s2, rest) = rng.standard_normal((4, 50)), rng.uniform(0.1, 2.0, (3, 50))
+    z[:, 0] = 0.0  # nothing was seen
+    past, mean, q = Residuals(12.0, 10), z.mean(axis=0), np.full(50, 0.25)
+    parts = np.vstack([mean, z - mean])
+    found = log_sub_block_returns(parts, q, m, s2, rest, past)
+    for i in range(50):
+        own, at = Residuals(float(((z - mean)[:, i] ** 2).sum()), 3), slice(i, i + 1)
+        expected = log_t_returns(mean[at], q[at], m[at], s2[at], rest[at], own, past)
+        np.testing.assert_allclose(found[at], expected, rtol=1e-12, atol=1e-14)
+    scaled = log_sub_block_returns(8.0 * parts, 64.0 * q, 8.0 * m, 64.0 * s2, rest, past)
+    np.testing.assert_allclose(scaled, found, rtol=1e-12, atol=1e-14)
 
 
 def test_both_ways_to_multiply_agree(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,5 +369,3 @@ def test_without_an_estimate_of_the_noise_there_is_no_bet(past: Residuals) -> No
     one = np.ones(1)
     with pytest.raises(InvalidInput, match="do not bet"):
         log_t_returns(one, one, one, one, one, Residuals(1.0, 1), past)
-    with pytest.raises(InvalidInput, match="at least two"):
-        log_sub_block_bet(np.ones((1, 3)), one, one, one)

@@ -1,7 +1,7 @@
 """Arms divided by how noisy they are: the rows a design is made for if a measurement of one says less than of another.
 
-Measuring x with standard deviation s tells as much as measuring x/s with 1. Only what is measured is scaled, never what
-is compared.
+Measuring x with standard deviation s tells as much as measuring x/s with 1 (docs/guarantee.md, Theorem 27). Only what
+is measured is scaled, never what is compared.
 """
 
 from collections.abc import Callable, Iterator, Sequence

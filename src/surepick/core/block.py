@@ -53,6 +53,8 @@ class Block:
     """Features (n, d) and rewards less x'theta0 (n,), one by one; None: only their sums are known."""
     rewards: Array | None = field(default=None, repr=False)
     """The rewards as they came (n,), for whoever needs them to the last digit."""
+    parts: Array | None = field(default=None, repr=False)
+    """The sums b (B, d) of each of B repetitions of one design, of which the block then consists."""
 
     @classmethod
     def of(
@@ -81,6 +83,12 @@ class BlockFit:
     """M (d, d) with |M'y| noise_std the standard error of the bias of y; None if the block measured everything."""
     residuals: Residuals | None
     """Of the pulls around this fit; None where they are not known one by one."""
+
+    def apart(self, parts: Array) -> Array:
+        """Return how far least squares of each repetition alone, with sums b (B, d), is from all together, (B, d)."""
+        # A repetition has the information A/B.
+        apart: Array = len(parts) * (parts - parts.mean(axis=0)) @ self.root @ self.root.T
+        return apart
 
 
 def fit(block: Block) -> BlockFit:

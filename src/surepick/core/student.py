@@ -20,8 +20,8 @@ If theta'y < 0, z is lower at the same R, so is g, and E grows with g. For ANY m
 the block's arms have fixed; S only says how much to stake. docs/guarantee.md has the proof (Theorem 19).
 
 What it assumes: Gaussian noise with one level inside a block; from block to block the level may change in any way. Not
-for clicks or skewed noise (`core.capital`), and not if some arms are noisier than others: for those `log_sub_block_bet`
-compares repetitions of one and the same design.
+for clicks or skewed noise (`core.capital`), and not if some arms are noisier than others: for those
+`log_sub_block_returns` compares repetitions of one and the same design.
 
 The integrand is log-concave in s: the second derivative of log_bet is the variance of D given g s, below 1. So it is
 summed at 24 Gauss-Legendre nodes in a window around its mode, in logs. Error below 1e-7 for tau2 <= 10 and any nu, and
@@ -161,24 +161,25 @@ def _table(nu: int) -> Array:
     return np.stack([left + right - 2.0 * rise, 3.0 * rise - 2.0 * left - right, left, f[:-1]])
 
 
-def log_sub_block_bet(z_parts: Array, m: Array, v1: Array, s2: Array) -> Array:
-    """Log of what a unit returns on B repetitions of one design, each of which says z_j about D.
+def log_sub_block_returns(z_parts: Array, q: Array, m: Array, s2: Array, rest: Array, past: Residuals) -> Array:
+    """Log of what one unit returns on B repetitions of one design: `log_t_returns` for noise that differs between arms.
 
-    Whatever the noise of each arm, the z_j are independent with the same normal law, so with their mean and their
-    spread in the place of w and R, nu = B - 1, the bet is valid although levels differ between arms.
+    Whatever the noise of each arm, what the repetitions say is independent with one normal law. They are B pulls of a
+    single arm with feature 1 and parameter D, so nu = B - 1, and w and R are their mean times sqrt(B) and their squares
+    around it. The levels of the arms that the past believes in are in q and s2 alone: they size the bet.
 
     Args:
-        z_parts: what each repetition says (B, n), at least two; all measure the same arms, each as often as the others.
+        z_parts: the mean of what the repetitions say about D, slack included, and how far each is from it (1 + B, n).
+        q: predicted variance of that mean (n,), positive, in units of S^2.
         m: believed size of D (n,), at least 0.
-        v1: predicted variance of one z_j (n,), positive.
         s2: variance of D (n,), positive.
+        rest: log wealth still missing (n,), positive.
+        past: residuals of all earlier results, in units of the levels.
     """
-    B = len(z_parts)
-    if B < 2:
-        raise InvalidInput(f"log_sub_block_bet needs at least two repetitions, got {B}; measure the design again.")
-    mean = z_parts.mean(axis=0)
-    g = _direction(math.sqrt(B) * mean, ((z_parts - mean) ** 2).sum(axis=0))
-    return log_t_bet(g, B - 1, m * np.sqrt(B / v1), s2 * (B / v1))
+    mean, apart = z_parts[0], z_parts[1:]
+    with np.errstate(over="ignore", invalid="ignore"):  # as in `log_t_returns`
+        own = Residuals((apart * apart).sum(axis=0) / (len(apart) * q), len(apart) - 1)  # R in units of B q
+    return log_t_returns(mean, q, m, s2, rest, own, past)
 
 
 def _direction(w: Array, R: float | Array) -> Array:

@@ -36,8 +36,15 @@ class Rewards:
     """The scale of every arm (K,), if arms differ: rewards are divided by it, and `noise_std` is 1."""
 
     @classmethod
-    def of(cls, noise_std: Any, reward_range: Any, rewards: object) -> "Rewards":
+    def of(cls, noise_std: Any, reward_range: Any, rewards: object, noise: object = "same") -> "Rewards":
         """Check what the user says of them."""
+        if noise not in ("same", "per-arm"):
+            raise InvalidInput(f'`noise` must be "same" or "per-arm", got {reprlib.repr(noise)}.')
+        if noise == "per-arm" and not (noise_std is None and reward_range is None and rewards is None):
+            raise InvalidInput(
+                'noise="per-arm" is for levels that are learnt: leave out `noise_std`, or give it for each arm without '
+                "`noise`; rewards with bounds need neither."
+            )
         if rewards not in (None, "binary"):
             raise InvalidInput(
                 f'`rewards` must be "binary" or left out, got {reprlib.repr(rewards)}; see `reward_range`.'

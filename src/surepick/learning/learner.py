@@ -35,7 +35,8 @@ from surepick.core.checks import (
 )
 from surepick.core.estimate import LeastSquares
 from surepick.core.identity import written
-from surepick.core.linalg import Array, one_blas_thread
+from surepick.core.levels import ArmLevels
+from surepick.core.linalg import Array, IntArray, one_blas_thread
 from surepick.core.noise import is_contradicted, noise_estimate, noise_to_assume, residuals
 from surepick.core.rows import row_digest
 from surepick.core.thresholds import Guarantee
@@ -46,6 +47,7 @@ from surepick.learning.ledger import Interval, Ledger
 from surepick.learning.model import Model, ModelCheck, Pulls, check_arms, enough_checks
 from surepick.learning.result import Result, result_of
 from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.sub_blocks import SubBlocks
 from surepick.stopping.protocol import Rule, Verdict
 
 Arm = Any
@@ -105,8 +107,10 @@ class Learner:
         algorithm: by name, or as an object.
         arms: what may be pulled.
         delta: risk.
-        noise_std: sub-Gaussian scale of the noise, or a list of one for each arm; None: Gaussian noise of a level that is
-            learnt on the way.
+        noise_std: sub-Gaussian scale of the noise, or a list of one for each arm; None: Gaussian noise of a level that
+            is learnt on the way.
+        noise: if it is learnt, whether its level is the "same" for all arms, or differs: "per-arm". Betting alone can
+            do with that.
         reward_range: (lo, hi) between which every reward lies, in the place of `noise_std`: all that is then assumed of
             the noise. `noise_std` becomes (hi - lo)/2, for rules other than betting.
         rewards: "binary" for rewards that are 0 or 1, False or True: `reward_range` (0, 1).
@@ -127,6 +131,7 @@ class Learner:
         *,
         delta: float = 0.05,
         noise_std: float | ArrayLike | None = None,
+        noise: Literal["same", "per-arm"] = "same",
         reward_range: tuple[float, float] | None = None,
         rewards: Literal["binary"] | None = None,
         epsilon: float = 0.0,
@@ -136,7 +141,7 @@ class Learner:
         **options: Any,
     ) -> None:
         self._composition, self.algorithm = as_algorithm(algorithm, options)
-        self._rewards = Rewards.of(noise_std, reward_range, rewards)
+        self._rewards, self.noise = Rewards.of(noise_std, reward_range, rewards, noise), noise
         self.noise_std, self.reward_range = self._rewards.noise_std, self._rewards.reward_range
         self.is_binary = self._rewards.is_binary
         self.delta, self.epsilon, self.seed = check_delta(delta), check_epsilon(epsilon), check_seed(seed)
@@ -167,10 +172,18 @@ class Learner:
                 f"`noise_std` must be given for stopping={self._rule.name!r}, which has no proof without it; or use "
                 '"betting" or "evidence", which learn it.'
             )
+        if self.noise == "per-arm":
+            if not self._rule.takes_unequal_noise:
+                raise InvalidInput(
+                    f'noise="per-arm" has no proof for stopping={self._rule.name!r}; use "betting", or give noise_std '
+                    "for each arm."
+                )
+            self._sampler = SubBlocks(self._sampler, self.white.dim)
         self._log: list[Event] = []
         # What a replay with corrected values needs beside the log: how long the interval is that opened before the ask
-        # of this number, and by the number of a measurement its corrected value, None if it is void.
-        self._lengths: dict[int, int] = {}
+        # of this number, and how many repetitions of a plan it has; and by the number of a measurement its corrected
+        # value, None if it is void.
+        self._plans: dict[int, tuple[int, int]] = {}
         self._corrected: dict[int, float | None] = {}
         self._rows: dict[int, Array] = {}
         self._start()
@@ -183,13 +196,14 @@ class Learner:
         # What is known before the oldest interval not settled, and unsolicited results that it may not know yet, each
         # with the number of intervals opened before it was told.
         self._past = LeastSquares(self.white.dim)
-        self._unsolicited: deque[tuple[int, Array, float]] = deque()
+        self._levels = ArmLevels(self.white.dim) if self.noise == "per-arm" else None
+        self._unsolicited: deque[tuple[int, Array, float, int]] = deque()
         self._verdict: Verdict | None = None
         self._looked: Verdict | None = None
         self._is_own = True  # no unsolicited result so far
         self._n_told = 0
         self._told: list[tuple[int, int, float]] = []  # number, arm and reward of results that count
-        self._model = Model(self.white, self.noise_std)
+        self._model = Model(self.white, self.noise_std, is_watched=self._levels is None)
         self._checks: deque[int] = deque()  # arms of check pulls, not yet asked for
 
     @cached_property
@@ -197,17 +211,23 @@ class Learner:
         """What the learner's state depends on besides the events: algorithm, options, and the content of the arms."""
         own = "" if self.candidates is self.unscaled else f" for candidates {self.candidates.identity()}"
         stds = self._rewards.stds
+        unequal = "" if self.noise == "same" else f"noise={self.noise}, "
         noise = repr(self.noise_std) if stds is None else f"sha256 {row_digest([stds]).hex()}"
         bounds = "" if self.reward_range is None else f"reward_range={self.reward_range!r}, "
         return (
             f"{self.algorithm} {written(self._composition)} on arms {self.unscaled.identity()}{own}, "
-            f"delta={self.delta!r}, {bounds}noise_std={noise}, epsilon={self.epsilon!r}, seed={self.seed}"
+            f"delta={self.delta!r}, {bounds}{unequal}noise_std={noise}, epsilon={self.epsilon!r}, seed={self.seed}"
         )
 
     @property
     def given_noise_std(self) -> float | Array | None:
         """What was given: one number, one for each arm (K,), or None. `noise_std` is 1, in units of these, if many."""
         return self.noise_std if self._rewards.stds is None else self._rewards.stds
+
+    @property
+    def bounding_noise_std(self) -> float | None:
+        """The scale for intervals: what was given; None if it is one level that is learnt, inf if there are many."""
+        return self.noise_std if self._levels is None else math.inf
 
     @property
     def log(self) -> Sequence[Event]:
@@ -287,10 +307,19 @@ class Learner:
                 alive=None if alive is None else alive.copy(),  # a plan must not see what is refuted later
                 estimate=estimate,
                 pending=outstanding,
+                stds=self._relative_stds(),
             )
         )
-        self._lengths[self._ledger.n_asked] = length
-        self._ledger.open(length)
+        n_parts = self._sampler.n_parts if isinstance(self._sampler, SubBlocks) else 1
+        self._plans[self._ledger.n_asked] = length, n_parts
+        self._ledger.open(length, n_parts=n_parts)
+
+    def _relative_stds(self) -> Array | None:
+        """Return how noisy each arm (K,) seems beside the level of all results; None if arms are alike, or unknown."""
+        known = None if self._levels is None else self._levels.now
+        if known is None or not self._noise() > 0.0:
+            return None
+        return known.of(np.arange(self.white.n_arms)) / self._noise()
 
     def _look_back(self) -> None:
         """Before the first interval opens, let the rule take in what was told: nobody had asked for it."""
@@ -329,7 +358,7 @@ class Learner:
             self._is_own = self._is_own and (self.stopped or answered is not None)
         has_place = answered is not None and self._ledger.tell(answered, reward, is_named=is_named)
         if reward is not None and not has_place:
-            self._unsolicited.append((self._ledger.n_opened, self._row(number), reward))
+            self._unsolicited.append((self._ledger.n_opened, self._row(number), reward, number))
         # A proof for arms fixed in advance covers the first n asks as a whole, not those that came in first.
         is_due = self._state.decides_after_pulls and (self._ledger.is_settled or not self._rule.is_fixed_design)
         if is_due and not self.stopped:
@@ -424,9 +453,10 @@ class Learner:
         match event:
             case ("ask", arms):
                 for number in map(self.white.number_of, arms):
-                    if ledger.needs_interval and ledger.n_asked in self._lengths:
+                    if ledger.needs_interval and ledger.n_asked in self._plans:
                         self._look_back()
-                        ledger.open(self._lengths[ledger.n_asked])
+                        length, n_parts = self._plans[ledger.n_asked]
+                        ledger.open(length, n_parts=n_parts)
                     ledger.ask(self._checks.popleft if self._checks else lambda drawn=number: drawn)  # type: ignore[misc]
             case ("tell", arm, reward, *ask):
                 number = self.white.number_of(arm)
@@ -443,11 +473,11 @@ class Learner:
         arms, results = interval.pulls
         if not arms:
             return  # all of it is void
-        X, rewards = np.stack([self._row(arm) for arm in arms]), np.array(results)
-        self._model.settle(np.array(arms), X, rewards)
+        numbers, X, rewards = np.array(arms), np.stack([self._row(arm) for arm in arms]), np.array(results)
+        self._model.settle(numbers, X, rewards)
         self._model.n_checks += len(arms) if interval.is_check else 0
         if not (self.stopped or self._state.decides_after_pulls):
-            self._judge(interval, X, rewards)
+            self._judge(interval, numbers, X, rewards)
         self._model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
 
     def _pulls(self) -> Pulls:
@@ -455,18 +485,33 @@ class Learner:
         numbers, arms, rewards = zip(*self._told, strict=True)
         return Pulls(numbers, arms, np.stack([self._row(arm) for arm in arms]), np.array(rewards))
 
-    def _judge(self, interval: Interval, X: Array, rewards: Array) -> None:
+    def _judge(self, interval: Interval, arms: IntArray, X: Array, rewards: Array) -> None:
         """Let the rule decide by an interval's own results and by what was known before."""
-        past, unsolicited = self._past, self._unsolicited
+        past, unsolicited, levels, due = self._past, self._unsolicited, self._levels, []
         while unsolicited and unsolicited[0][0] < interval.number:
-            past.update(*unsolicited.popleft()[1:])
-        if past.has_theta:
+            due.append(unsolicited.popleft()[1:])
+            past.update(*due[-1])
+        if levels is not None:
+            if due:
+                rows, values, numbers = zip(*due, strict=True)
+                levels.learn(np.array(numbers), np.stack(rows), np.array(values))
+            block = self._repeated(interval, levels)
+            levels.learn(arms, X, rewards)
+        elif past.has_theta:
             left = residuals(past) if self.noise_std is None else None
             block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left)
         else:
             block = Block.of(X, rewards, np.zeros(self.white.dim))
-        self._decide(self._state.after_interval(self.estimate, block))
+        if block is not None:
+            self._decide(self._state.after_interval(self.estimate, block))
         past.update_many(X, rewards)
+
+    def _repeated(self, interval: Interval, levels: ArmLevels) -> Block | None:
+        """Return the repetitions of an interval's plan that are whole; None if there are none."""
+        arms, parts = interval.repetitions
+        if not parts:
+            return None
+        return levels.block(np.array(arms), np.stack([self._row(arm) for arm in arms]), np.array(parts))
 
     def _decide(self, verdict: Verdict | None) -> None:
         if verdict is not None:
@@ -555,6 +600,8 @@ class Learner:
         """
         if not self.stopped:
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
+        if self._levels is not None:
+            raise InvalidInput('an audit has no proof yet beside noise="per-arm"; give noise_std for each arm.')
         if not isinstance(self.white, WhitenedArms):
             raise InvalidInput(f"an audit needs a list of arms, got {self.white.description}; leave it out.")
         if self._checks or self.n_planned:
@@ -598,7 +645,7 @@ class Learner:
         From the evidence mixture with V the identity of whitened coordinates, whatever rule decides; one scan.
         inf before the pulled arms span, or while nothing is known of the noise.
         """
-        noise_std, delta = noise_to_assume(self.estimate, self.noise_std, self.delta)
+        noise_std, delta = noise_to_assume(self.estimate, self.bounding_noise_std, self.delta)
         if not (self.estimate.has_theta and math.isfinite(noise_std)):
             return math.inf
         leader = self.candidates.number_of(self.decision.best)

@@ -57,9 +57,11 @@ class Model:
     Args:
         view: the arms. Results are told in units of their noise where that differs, and explained in the user's.
         noise_std: scale of the noise; None if unknown.
+        is_watched: whether there is a proof for an alarm; not if arms differ in noise by nobody knows how much.
     """
 
-    def __init__(self, view: ArmView, noise_std: float | None) -> None:
+    def __init__(self, view: ArmView, noise_std: float | None, *, is_watched: bool = True) -> None:
+        self._is_watched = is_watched
         self._view, self._noise_std, self._has_constant = view, noise_std, has_constant(view)
         self._watch = MisfitWatch(view.dim, noise_std, has_constant=self._has_constant)
         self._next_look = 1
@@ -70,7 +72,8 @@ class Model:
 
     def settle(self, arms: IntArray, X: Array, rewards: Array) -> None:
         """Take the results of an interval; in order."""
-        self._watch.settle(arms, X, rewards)
+        if self._is_watched:
+            self._watch.settle(arms, X, rewards)
 
     def look_for_slips(self, estimate: LeastSquares, pulls: Callable[[], Pulls], *, now: bool) -> None:
         """Look at all results one by one, `now` or if they have doubled since.
@@ -80,7 +83,8 @@ class Model:
             pulls: gives them.
             now: whether to look in any case.
         """
-        if self.slip is not None or not estimate.has_theta or not (now or estimate.n_pulls >= self._next_look):
+        is_due = self._is_watched and (now or estimate.n_pulls >= self._next_look)
+        if self.slip is not None or not estimate.has_theta or not is_due:
             return
         self._next_look = 2 * estimate.n_pulls
         told = pulls()

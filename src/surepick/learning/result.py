@@ -79,12 +79,13 @@ class Result:
         n_checks: check pulls made after the verdict.
         stopping: name of that rule.
         noise_law: what that rule assumes of the noise beside its scale, as the end of "the noise ...".
-        noise_std: standard deviation of the rewards around the fit; NaN while there are too few. Where one was given for
-            each arm, this and the interval are multiples of those: 1 if they are right.
+        noise_std: standard deviation of the rewards around the fit; NaN while there are too few. Where one was given
+            for each arm, this and the interval are multiples of those: 1 if they are right.
         noise_interval: bounds on the true one, at confidence 1 - delta at all times together, for Gaussian noise.
         noise_contradicted: whether the rewards scatter more than `given_noise_std` allows; then the guarantee is void.
         given_noise_std: the `noise_std` that was given, an array if there was one for each arm; None if it was left to
             be learnt.
+        noise: "same" level for all arms, or "per-arm": then nothing bounds the noise, and no interval is shown.
         reward_range: bounds of the rewards, if they were given; `given_noise_std` is half their distance then.
         delta, epsilon, algorithm, seed: as they were given.
         history: every (arm, reward) in order; hand it to the next `identify`, with the same arms and options, to go on
@@ -117,6 +118,7 @@ class Result:
     noise_interval: tuple[float, float] = (0.0, math.inf)
     noise_contradicted: bool = False
     given_noise_std: float | Array | None = None
+    noise: str = "same"
     reward_range: tuple[float, float] | None = None
     delta: float
     epsilon: float
@@ -221,6 +223,10 @@ class Result:
             lo, hi = self.reward_range
             return f"This assumes that {mean}rewards lie between {lo:g} and {hi:g}.{checked}"
         linear = f"This assumes that {mean}the noise of one measurement"
+        if self.noise == "per-arm":
+            unwatched = " With noise of unknown levels, a different one for each arm, the model is not watched."
+            checked = unwatched if checked else ""
+            return f"{linear} {self.noise_law}, with a standard deviation of its own for each arm.{checked}"
         if self.given_noise_std is None:
             seen = "" if math.isnan(self.noise_std) else f" (about {self.noise_std:.3g})"
             return f"{linear} {self.noise_law}, with one standard deviation for all arms{seen}.{checked}"
@@ -340,7 +346,11 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
     decision, estimate = learner.decision, learner.estimate
     tables = [
         estimates_of(
-            view, estimate, delta=learner.delta, noise_std=learner.noise_std, only=_listed(view, learner, decision.best)
+            view,
+            estimate,
+            delta=learner.delta,
+            noise_std=learner.bounding_noise_std,
+            only=_listed(view, learner, decision.best),
         )
         for view in dict.fromkeys((learner.unscaled, learner.candidates))
     ]
@@ -364,7 +374,7 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
         misfit=learner.explain_misfit() if learner.model_check == "contradicted" else "",
         n_checks=learner.n_checks,
         noise_std=noise_estimate(estimate),
-        noise_interval=noise_interval(estimate, learner.delta),
+        noise_interval=(0.0, math.inf) if learner.noise == "per-arm" else noise_interval(estimate, learner.delta),
         noise_contradicted=learner.noise_contradicted,
         arms=tables[0],
         candidates=tables[1] if len(tables) > 1 else None,
@@ -385,6 +395,7 @@ def bare_result_of(learner: "Learner") -> Result:
         delta=learner.delta,
         epsilon=learner.epsilon,
         given_noise_std=learner.given_noise_std,
+        noise=learner.noise,
         model=learner.model,
         reward_range=learner.reward_range,
         algorithm=learner.algorithm,

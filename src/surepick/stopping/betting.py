@@ -38,6 +38,7 @@ class Betting(Rule):
     needs_fixed_intervals: ClassVar[bool] = True
     opens_ahead: ClassVar[bool] = True
     takes_unknown_noise: ClassVar[bool] = True
+    takes_unequal_noise: ClassVar[bool] = True
     pays_for_determinants: ClassVar[bool] = False
     always_eliminates: ClassVar[bool] = True
     pays_real_variances: ClassVar[bool] = True

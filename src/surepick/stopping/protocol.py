@@ -102,6 +102,8 @@ class Rule(ABC):
     """Whether it can do without a list of candidates."""
     takes_unknown_noise: ClassVar[bool] = False
     """Whether it can do without `noise_std`, for Gaussian noise of one level."""
+    takes_unequal_noise: ClassVar[bool] = False
+    """Whether it can do without it where arms differ in noise, if intervals are repetitions of one plan."""
     pays_real_variances: ClassVar[bool] = False
     """Whether it profits from bounded rewards that scatter less than their bounds allow."""
     takes_corrections: ClassVar[bool] = True
