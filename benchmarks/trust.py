@@ -1,10 +1,10 @@
 """Trust: what not knowing the noise costs, and whether a wrong model is noticed.
 
-Run `make bench ARGS=trust`, or a part: `python -m benchmarks.trust {noise,models,misfit,history} [runs]`. Run i has the
-same noise with and without `noise_std`, and for every misfit, as far as pulls correspond. The accuracies of
-support-vector machines were measured once with scikit-learn's own copy of the breast-cancer data (20 splits, 30 % held
-out, features standardised): eight values log10 C = -2, .., 4 by five log10 gamma = -5, .., 1; one measurement has a
-standard deviation of .008.
+Run `make bench ARGS=trust`, or a part: `python -m benchmarks.trust {noise,per-arm,models,misfit,history} [runs]`. Run i
+has the same noise with and without `noise_std`, and for every misfit, as far as pulls correspond, and so where noise
+differs between arms. The accuracies of support-vector machines were measured once with scikit-learn's own copy of the
+breast-cancer data (20 splits, 30 % held out, features standardised): eight values log10 C = -2, .., 4 by five
+log10 gamma = -5, .., 1; one measurement has a standard deviation of .008.
 """
 
 import itertools
@@ -12,7 +12,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,60 @@ def noise(n_runs: int = 200) -> None:
         cpu, wrong = untold[1].mean() / told[1].mean(), f"{told[2].sum():.0f}, {untold[2].sum():.0f}"
         pulls = f"{cell(told[0]):>14s}{cell(untold[0]):>14s}"
         print(f"{instance:20s}{pulls}{f'{ratio:.2f} +-{se:.2f}':>16s}{cpu:6.2f}{wrong:>8s}")
+
+
+def _unequal_basis(_: int) -> tuple[Array, Array, Array]:
+    return np.eye(5), np.array([1.0, 0.75, 0.5, 0.25, 0.0]), np.array([1.0, 1.0, 2.0, 0.5, 0.3])
+
+
+def _unequal_sphere(seed: int) -> tuple[Array, Array, Array]:
+    rng = np.random.default_rng(seed)
+    while True:
+        X = rng.standard_normal((30, 4))
+        X /= np.linalg.norm(X, axis=1)[:, None]
+        means = np.sort(X[:, 0])
+        if means[-1] - means[-2] >= 0.1:
+            return X, np.eye(4)[0], 0.3 * 10.0 ** rng.uniform(0.0, 1.0, 30)
+
+
+UNEQUAL: Mapping[str, Callable[[int], tuple[Array, Array, Array]]] = {
+    "basis d=5": _unequal_basis,
+    "sphere 4 x 30": _unequal_sphere,
+}
+"""Arms, parameter, and the standard deviation of each arm's noise."""
+TOLD = ("each", "largest", "nothing")
+
+
+class Unequal(NamedTuple):
+    """An instance whose arms differ in noise, and what is told of it."""
+
+    instance: str
+    told: str
+
+
+def unequal(job: Unequal, run: int) -> tuple[int, bool]:
+    """Return pulls, and whether the answer is wrong."""
+    seeds = run_seeds(SEED, run)
+    (X, theta, stds), noise = UNEQUAL[job.instance](seeds.instance), np.random.default_rng(seeds.noise)
+    means = X @ theta
+    told: dict[str, Any] = {"noise": "per-arm"}
+    if job.told != "nothing":
+        told = {"noise_std": stds if job.told == "each" else float(stds.max())}
+    result = sp.identify(
+        X, lambda arm: float(means[arm] + stds[arm] * noise.standard_normal()), seed=seeds.learner, **told
+    )
+    return result.n_pulls, result.best != int(np.argmax(means))
+
+
+def per_arm(n_runs: int = 40) -> None:
+    """Print pulls where arms differ in noise, by what is told of it."""
+    found = in_parallel(unequal, [*map(Unequal._make, itertools.product(UNEQUAL, TOLD))], n_runs)
+    print(f"\narms that differ in noise, by what is told of it; pulls until the stop, delta = .05, {n_runs} runs")
+    print(f"{'':16s}{'each sd':>14s}{'largest sd':>14s}{'per-arm':>14s}{'wrong':>10s}")
+    for instance in UNEQUAL:
+        runs = [found[Unequal(instance, told)] for told in TOLD]
+        wrong = ", ".join(f"{is_wrong.sum():.0f}" for _, is_wrong in runs)
+        print(f"{instance:16s}{''.join(f'{cell(pulls):>14s}' for pulls, _ in runs)}{wrong:>10s}")
 
 
 class Case(NamedTuple):
@@ -233,7 +287,13 @@ def history(n_runs: int = 100) -> None:
         print(f"{instance:16s}{told:>8s}{pulls}{f'{ratio:.2f} +-{se:.2f}':>16s}{wrong:>8s}")
 
 
-PARTS: Mapping[str, Callable[..., None]] = {"noise": noise, "models": models, "misfit": misfit, "history": history}
+PARTS: Mapping[str, Callable[..., None]] = {
+    "noise": noise,
+    "per-arm": per_arm,
+    "models": models,
+    "misfit": misfit,
+    "history": history,
+}
 
 
 def main() -> None:

@@ -200,7 +200,7 @@ def test_units_do_not_matter() -> None:
 def test_designs_see_noisy_arms_as_short_ones() -> None:
     """A view in which rows have factors answers every oracle as the scaled rows themselves."""
     X = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6], [0.6, 0.6]])
-    scaled = ScaledArms(sp.FiniteArms(X), lambda rows: 3.0 - 2.0 * rows[:, 0] ** 2)
+    scaled = ScaledArms(sp.FiniteArms(X), lambda _, rows: 3.0 - 2.0 * rows[:, 0] ** 2)
     plain = sp.FiniteArms(X * (3.0 - 2.0 * X[:, :1] ** 2))
     np.testing.assert_allclose(scaled.gather([0, 1, 2, 3]), plain.X)
     assert scaled.copies(3).tolist() == [2, 3]

@@ -76,7 +76,8 @@ class TestBooks:
         problem = problems.sphere(3, 12, seed=1)
         learner = started(problem, noise_std=noise_std, delta=1e-9)
         told(learner, problem, 120)
-        arms, lengths = [event for event in learner.log if event[0] == "ask"], list(learner._lengths.values())
+        arms = [event for event in learner.log if event[0] == "ask"]
+        lengths = [length for length, _ in learner._plans.values()]
         third = sum(lengths[:2])
         values: dict[int, float | None] = {1: None, 4: 7.0, 17: -1.5, 60: None, 110: 0.25}
         values |= dict.fromkeys(range(third, third + lengths[2]))
@@ -86,7 +87,7 @@ class TestBooks:
         found = learner._state._wealth.log_wealth(learner.decision.best)  # type: ignore[attr-defined]
         np.testing.assert_allclose(found, books(learner, values, lengths), rtol=1e-12)
         assert [event for event in learner.log if event[0] == "ask"] == arms
-        assert list(learner._lengths.values()) == lengths
+        assert [length for length, _ in learner._plans.values()] == lengths
         n_void = sum(value is None for value in values.values())
         assert learner.decision.n_pulls == len(learner.history) == 120 - n_void
         assert sum(learner.counts.values()) == 120 - n_void

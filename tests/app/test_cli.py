@@ -16,6 +16,7 @@ import termios
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import surepick
@@ -172,6 +173,25 @@ def test_own_arms_with_a_command(folder: Path) -> None:
     result = Result.load(folder / "result.json")
     assert (result.best_name, result.stopped, result.given_noise_std) == ("E", True, 0.05)
     assert result.n_pulls == len((folder / "count").read_text())
+
+
+def test_noise_of_each_arm_from_a_column(folder: Path) -> None:
+    """It is no feature; a log belongs to it; without it levels are learnt."""
+    lines = ARMS.splitlines()
+    noisy = [f"{line},{value}" for line, value in zip(lines, ("loudness", 0.05, 0.1, 0.05, 0.1, 0.05), strict=True)]
+    (folder / "arms.csv").write_text("\n".join(noisy))
+    run = ("run", "--arms", "arms.csv", "--pull", COMMAND)
+    done = surepick_in(folder, *run, "--noise-std", "loudness", "--log", "log.csv", "--save", "result.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "3 features (constant, gloss, drying;" in done.stdout
+    result = Result.load(folder / "result.json")
+    assert isinstance(result.given_noise_std, np.ndarray)
+    assert (result.best_name, result.given_noise_std.tolist()) == ("E", [0.05, 0.1, 0.05, 0.1, 0.05])
+    (folder / "arms.csv").write_text("\n".join(noisy).replace("0.1", "0.2"))
+    assert surepick_in(folder, *run, "--noise-std", "loudness", "--log", "log.csv").returncode == 2
+    (folder / "arms.csv").write_text(ARMS)
+    done = surepick_in(folder, *run, "--noise", "per-arm", "--format", "json")
+    assert json.loads(done.stdout)["best_name"] == "E"
 
 
 def test_own_arms_for_programs(folder: Path) -> None:
@@ -340,6 +360,9 @@ def contents(folder: Path) -> dict[str, str]:
         (["run", "--arms", "arms.csv", "--pull", "date"], "{arm} or {index}"),
         (["run", "--arms", "arms.csv", "--delta", "0"], "delta"),
         (["run", "--arms", "arms.csv", "--name-column", "colour"], "no column 'colour'"),
+        (["run", "--arms", "arms.csv", "--noise-std", "loudness"], "no column 'loudness'"),
+        (["run", "--arms", "arms.csv", "--noise-std", "paint"], "column 'paint' must be a number in every row"),
+        (["run", "--sphere", "3", "--noise-std", "loudness"], "must be a number beside --sphere"),
         (["run", "--arms", "arms.csv", "--save", "no/such/folder.json"], "there is no folder"),
         (["run", "--arms", "arms.csv", "--save", "arms.csv"], "--save and --arms name the same file"),
         (["run", "--arms", "arms.csv", "--save", "link.csv"], "--save and --arms name the same file"),

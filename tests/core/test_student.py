@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from scipy.integrate import quad
 from scipy.special import gammaln, log_ndtr
 
 from surepick.core import student
@@ -20,8 +19,7 @@ from surepick.core.student import (
     MOST,
     POINTS,
     Residuals,
-    log_sub_block_bet,
-    log_t_bet,
+    log_sub_block_returns,
     log_t_returns,
 )
 from surepick.errors import InvalidInput
@@ -40,8 +38,8 @@ def _direction(z: float, q: float, R: float) -> float:
     return z / math.sqrt(z * z + q * R)
 
 
-def _reference(g: float, nu: int, mu0: float, tau2: float) -> float:
-    """The integral over s as it is written, on a window found by looking."""
+def _whole_law(g: float, nu: int, mu0: float, tau2: float) -> float:
+    """Log of E for a normal law of D cut to D >= 0: the integral over s, on a window found by looking."""
 
     def log_integrand(s: Array) -> Array:
         density = nu * np.log(s) - 0.5 * s * s - 0.5 * (nu - 1) * math.log(2.0) - gammaln(0.5 * (nu + 1))
@@ -55,57 +53,20 @@ def _reference(g: float, nu: int, mu0: float, tau2: float) -> float:
     return float(value.max() + math.log(weights @ np.exp(value - value.max())))
 
 
-VALUES = [
-    (1.0, 0.25, 6.0, 5, 1.5, 0.8, 1.156936),
-    (-0.4, 0.25, 6.0, 5, 1.5, 0.8, -1.593563),
-    (0.3, 0.1, 20.0, 1, 0.5, 2.0, -0.480117),
-    (2.0, 0.5, 40.0, 40, 2.0, 0.1, 3.349037),
-    (6.0, 0.25, 2.0, 3, 4.0, 1.5, 4.581434),
-    (0.5, 1.0, 200.0, 200, 0.0, 1.0, -0.039672),
-]
-
-
-@pytest.mark.parametrize(("z", "q", "R", "nu", "mu0", "tau2", "expected"), VALUES)
-def test_the_t_bet_is_a_mixture_of_ratios_of_noncentral_to_central_t_densities(
-    z: float, q: float, R: float, nu: int, mu0: float, tau2: float, expected: float
-) -> None:
-    """T = w/sqrt(R/nu) is all the bet sees: a likelihood ratio of T, mixed over its noncentrality."""
-    T = z / math.sqrt(q * R / nu)
-    prior = stats.truncnorm(-mu0 / math.sqrt(tau2), np.inf, mu0, math.sqrt(tau2))
-    ratio, _ = quad(lambda D: prior.pdf(D) * stats.nct.pdf(T, nu, D) / stats.t.pdf(T, nu), 0.0, mu0 + 9.0 * tau2 + 9.0)
-    found = float(log_t_bet(_direction(z, q, R), nu, mu0, tau2))
-    assert found == pytest.approx(math.log(ratio), abs=1e-6)
-    assert found == pytest.approx(expected, abs=1e-6)
+@pytest.mark.parametrize("D", [0.3, 2.0, 5.0])
+@pytest.mark.parametrize("nu", [1, 3, 40])
+def test_a_point_returns_the_ratio_of_noncentral_to_central_t_densities(nu: int, D: float) -> None:
+    """T = w/sqrt(R/nu) is all the bet sees: exp(-D^2/2) H(g D) is a likelihood ratio of T."""
+    T = np.array([-1.5, 0.0, 0.7, 3.0, 8.0])
+    g = T / np.sqrt(T * T + nu)
+    ratio = stats.nct.pdf(T, nu, D) / stats.t.pdf(T, nu)
+    np.testing.assert_allclose(np.exp(student._log_H(g * D, nu) - 0.5 * D * D), ratio, rtol=1e-6)
 
 
 def test_without_spare_degrees_it_is_a_bet_on_the_sign() -> None:
-    """E = 2 E Phi(+-D): two values whose mean is 1."""
-    gain, loss = (float(log_t_bet(g, 0, 1.0, 0.49)) for g in (1.0, -1.0))
-    assert gain == pytest.approx(0.504153, abs=1e-6)
-    assert loss == pytest.approx(-1.065903, abs=1e-6)
-    assert 0.5 * (math.exp(gain) + math.exp(loss)) == pytest.approx(1.0, abs=1e-9)
-    prior = stats.truncnorm(-1.0 / 0.7, np.inf, 1.0, 0.7)
-    assert math.exp(gain) == pytest.approx(quad(lambda D: 2.0 * prior.pdf(D) * stats.norm.cdf(D), 0.0, 9.0)[0])
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    g=st.one_of(st.sampled_from([-1.0, 0.0, 1.0]), st.floats(-1.0, 1.0)),
-    nu=st.one_of(st.integers(0, 10), st.integers(0, 200), st.sampled_from([1000, 10**5])),
-    mu0=st.one_of(st.just(0.0), st.floats(0.0, 40.0)),
-    log_tau2=st.floats(-12.0, 2.3),
-)
-def test_the_t_bet_keeps_its_digits(g: float, nu: int, mu0: float, log_tau2: float) -> None:
-    """From a sign to a hundred thousand spare degrees, for the strongest evidence either way."""
-    tau2 = math.exp(log_tau2)
-    assert float(log_t_bet(g, nu, mu0, tau2)) == pytest.approx(_reference(g, nu, mu0, tau2), abs=1e-7, rel=1e-9)
-
-
-@pytest.mark.parametrize("nu", [0, 1, 2, 6])
-def test_the_vaguest_bets_lose_digits_but_not_the_point(nu: int) -> None:
-    """A belief a hundred times wider than the block's noise is still paid right to a thousandth."""
-    for g in (1.0, 0.999, -1.0):
-        assert float(log_t_bet(g, nu, 0.5, 1e4)) == pytest.approx(_reference(g, nu, 0.5, 1e4), abs=2e-3)
+    """E = 2 Phi(+-D): two values whose mean is 1."""
+    D = np.array([1.2, -1.2])
+    np.testing.assert_allclose(np.exp(student._log_H(D.copy(), 0) - 0.5 * D * D), 2.0 * stats.norm.cdf(D), rtol=1e-7)
 
 
 def _mean_return(nu: int, truth: float, log_pay: Array, angle: Array, weights: Array) -> float:
@@ -121,16 +82,6 @@ def _mean_return(nu: int, truth: float, log_pay: Array, angle: Array, weights: A
 
 
 ANGLES, ANGLE_WEIGHTS = _panels(-0.5 * math.pi, 0.5 * math.pi, 40)
-
-
-@pytest.mark.parametrize(
-    ("nu", "truth", "expected"),
-    [(1, 0.0, 1.0), (3, 0.0, 1.0), (10, 0.0, 1.0), (50, 0.0, 1.0), (3, -0.5, 0.575439), (10, -1.0, 0.296071)],
-)
-def test_means_of_the_t_bet(nu: int, truth: float, expected: float) -> None:
-    """Exactly 1 at the boundary, less below it."""
-    pay = log_t_bet(np.sin(ANGLES), nu, 1.5, 0.8)
-    assert _mean_return(nu, truth, pay, ANGLES, ANGLE_WEIGHTS) == pytest.approx(expected, abs=1e-6)
 
 
 @settings(max_examples=60, deadline=None)
@@ -229,10 +180,11 @@ def test_stakes_are_split_and_end_at_the_goal() -> None:
 
 def test_the_points_stand_for_the_whole_law() -> None:
     """A truncated normal law returns nearly the same, on either side."""
-    z, q, m, s2, rest = _draw(1000)
+    z, q, m, s2, rest = _draw(100)
     used = np.minimum(m, np.sqrt(2.0 * q * rest))
     g, tau2 = z / np.sqrt(z * z + 20.0 * q), (s2 + used**2 / 60.0) / q
-    whole = [log_t_bet(g, 20, stake * used / np.sqrt(q), tau2) + s for stake, s in zip(STAKES, LOG_SHARES, strict=True)]
+    log_whole = np.vectorize(_whole_law, otypes=[float])
+    whole = [log_whole(g, 20, stake * used / np.sqrt(q), tau2) + s for stake, s in zip(STAKES, LOG_SHARES, strict=True)]
     off = log_t_returns(z, q, m, s2, rest, Residuals(20.0, 20), Residuals(30.0, 30)) - np.logaddexp.reduce(whole)
     assert abs(float(np.median(off))) < 0.1
     assert float(np.quantile(np.abs(off), 0.9)) < 0.5
@@ -277,9 +229,10 @@ def test_units_do_not_matter(k: int, j: int) -> None:
 @given(nu=st.integers(0, 300), mu0=st.floats(0.0, 15.0), log_tau2=st.floats(-9.0, 2.3))
 def test_a_better_result_never_pays_less(nu: int, mu0: float, log_tau2: float) -> None:
     """The proof for theta'y < 0 needs a return that grows with z at the same R."""
-    g = np.concatenate([np.linspace(-1.0, 1.0, 301), np.linspace(-3.0, 3.0, 100) / math.sqrt(nu + 9)])
-    g.sort()
-    assert (np.diff(log_t_bet(g, nu, mu0, math.exp(log_tau2))) >= -1e-7).all()
+    z = np.linspace(-9.0, 9.0, 301)
+    one = np.ones_like(z)
+    bet = mu0 * one, math.exp(log_tau2) * one, 1e3 * one
+    assert (np.diff(log_t_returns(z, one, *bet, Residuals(0.5 * nu, nu), Residuals(50.0, 50))) >= -1e-7).all()
 
 
 @pytest.mark.parametrize("nu", [0, 1, 40])
@@ -309,51 +262,20 @@ def test_overflow_does_not_look_like_evidence() -> None:
     assert np.isfinite(found[1])
 
 
-def test_sub_blocks_are_the_t_bet_of_their_mean() -> None:
-    """By hand: g = sum z / sqrt(B sum z^2); the unit does not matter; equal parts are no error."""
-    z = np.array([[0.3, -1.0, 2.0, 0.0], [0.5, 0.2, 2.0, 0.0], [-0.1, 0.4, 2.0, 0.0]])
-    m, v1, s2 = np.full(4, 0.4), np.full(4, 0.3), np.full(4, 0.05)
-    g = np.append(z.sum(axis=0)[:3] / np.sqrt(3 * (z**2).sum(axis=0)[:3]), 0.0)
-    found = log_sub_block_bet(z, m, v1, s2)
-    np.testing.assert_allclose(found, log_t_bet(g, 2, 0.4 * math.sqrt(3 / 0.3), 0.05 * 3 / 0.3), rtol=1e-7)
-    np.testing.assert_array_equal(log_sub_block_bet(64.0 * z, 64.0 * m, 64.0**2 * v1, 64.0**2 * s2), found)
-
-
-def test_both_ways_to_multiply_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The normal distribution function as a factor or as a logarithm: speed alone."""
-    rng = np.random.default_rng(6)
-    g, mu0, tau2 = rng.uniform(-1, 1, 500), rng.exponential(2.0, 500), rng.exponential(1.0, 500)
-    once = log_t_bet(g, 30, mu0, tau2)
-    monkeypatch.setattr(student, "FAR", np.inf)
-    np.testing.assert_allclose(log_t_bet(g, 30, mu0, tau2), once, rtol=1e-11, atol=1e-12)
-
-
-def test_the_t_bet_broadcasts() -> None:
-    """Arguments broadcast like any ufunc's."""
-    found = log_t_bet(np.array([[-0.5], [0.5]]), 7, np.array([0.0, 1.0, 2.0]), 0.4)
-    assert found.shape == (2, 3)
-    assert found[1, 2] == log_t_bet(0.5, 7, 2.0, 0.4)
-    assert log_t_bet(0.5, 7, 2.0, 0.4).shape == ()
-
-
-@pytest.mark.parametrize(
-    ("g", "nu", "mu0", "tau2", "match"),
-    [
-        (1.1, 3, 1.0, 1.0, "g between -1 and 1"),
-        (math.nan, 3, 1.0, 1.0, "g between -1 and 1"),
-        (0.5, -1, 1.0, 1.0, "at least 0, got -1"),
-        (0.5, 1.5, 1.0, 1.0, "whole number"),
-        (0.5, math.nan, 1.0, 1.0, "whole number"),
-        (0.5, 3, -1.0, 1.0, "mu0 >= 0"),
-        (0.5, 3, 1.0, 0.0, "tau2 > 0"),
-        (0.5, 3, 1.0, math.nan, "tau2 > 0"),
-        (0.5, 3, math.inf, 1.0, "finite mu0"),
-    ],
-)
-def test_the_t_bet_refuses_what_has_no_meaning(g: float, nu: int, mu0: float, tau2: float, match: str) -> None:
-    """A mistake of the caller is named."""
-    with pytest.raises(InvalidInput, match=match):
-        log_t_bet(g, nu, mu0, tau2)
+def test_repetitions_of_a_design_are_pulls_of_one_arm() -> None:
+    """B pulls of feature 1 have A = B, hence q = 1/B, and residuals of their own; units do not matter."""
+    rng = np.random.default_rng(8)
+    z, (m, s2, rest) = rng.standard_normal((4, 50)), rng.uniform(0.1, 2.0, (3, 50))
+    z[:, 0] = 0.0  # nothing was seen
+    past, mean, q = Residuals(12.0, 10), z.mean(axis=0), np.full(50, 0.25)
+    parts = np.vstack([mean, z - mean])
+    found = log_sub_block_returns(parts, q, m, s2, rest, past)
+    for i in range(50):
+        own, at = Residuals(float(((z - mean)[:, i] ** 2).sum()), 3), slice(i, i + 1)
+        expected = log_t_returns(mean[at], q[at], m[at], s2[at], rest[at], own, past)
+        np.testing.assert_allclose(found[at], expected, rtol=1e-12, atol=1e-14)
+    scaled = log_sub_block_returns(8.0 * parts, 64.0 * q, 8.0 * m, 64.0 * s2, rest, past)
+    np.testing.assert_allclose(scaled, found, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("past", [Residuals(0.0, 4), Residuals(1.0, 0), Residuals(math.nan, 4), Residuals(math.inf, 4)])
@@ -363,5 +285,3 @@ def test_without_an_estimate_of_the_noise_there_is_no_bet(past: Residuals) -> No
     one = np.ones(1)
     with pytest.raises(InvalidInput, match="do not bet"):
         log_t_returns(one, one, one, one, one, Residuals(1.0, 1), past)
-    with pytest.raises(InvalidInput, match="at least two"):
-        log_sub_block_bet(np.ones((1, 3)), one, one, one)

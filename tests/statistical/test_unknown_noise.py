@@ -16,7 +16,7 @@ from surepick.core.betting import log_returns
 from surepick.core.capital import largest_loss, log_click_capital, nodes, rate_variances
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.noise import MIXTURE, noise_limits
-from surepick.core.student import Residuals, log_sub_block_bet, log_t_returns
+from surepick.core.student import Residuals, log_sub_block_returns, log_t_returns
 from tests.statistical.paths import DELTA, N_PATHS, error_limit
 
 pytestmark = pytest.mark.statistical
@@ -150,24 +150,43 @@ def test_the_gate_sees_arms_of_different_noise_levels() -> None:
     assert n_wrong(settled(log_t_returns, FAR, QUIET, even=MOSTLY_QUIET)) > error_limit()
 
 
-@pytest.mark.parametrize("n_parts", [3, 8])
-def test_sub_blocks_keep_delta_when_arms_differ_in_noise(n_parts: int) -> None:
-    """The same arms in repetitions of one design, compared with each other."""
+SubBlockBet = Callable[[Array, Array, Array, Array, Array, Residuals], Array]
+
+
+def repeated(bet: SubBlockBet, n_parts: int) -> int:
+    """Paths that ever reject the best arm by repetitions of one design; levels are believed to be equal."""
     rng, sd = np.random.default_rng(20), np.array(QUIET.sds)
     counts, L, is_wrong = np.full(3, 4.0), np.zeros(N_PATHS), np.zeros(N_PATHS, dtype=bool)
     means = sd / np.sqrt(counts) * rng.standard_normal((N_PATHS, 3)) + FAR
+    one, past = np.ones(N_PATHS), Residuals(100.0, 100)
     for _ in range(40):
         n_part = np.ceil(0.15 * counts.sum() * MOSTLY_QUIET / n_parts)
         drawn = sd / np.sqrt(n_part) * rng.standard_normal((n_parts, N_PATHS, 3)) + FAR
-        m, v1, s2 = means[:, 1] - means[:, 0], (sd**2 / n_part)[:2].sum(), (sd**2 / counts)[:2].sum()
-        one = np.ones(N_PATHS)
-        gain = log_sub_block_bet(drawn[:, :, 1] - drawn[:, :, 0], np.maximum(m, 0.0), v1 * one, s2 * one)
+        z = drawn[:, :, 1] - drawn[:, :, 0]
+        m, q0, q = means[:, 1] - means[:, 0], (1.0 / counts)[:2].sum(), (1.0 / (n_parts * n_part))[:2].sum()
+        parts = np.vstack([z.mean(axis=0), z - z.mean(axis=0)])
+        gain = bet(parts, q * one, np.maximum(m, 0.0), q0 * one, np.maximum(PRICE - L, 1e-3), past)
         L += np.where(is_wrong, 0.0, gain)
         is_wrong |= L >= PRICE
         n_block = n_parts * n_part
         means = (counts * means + n_block * drawn.mean(axis=0)) / (counts + n_block)
         counts = counts + n_block
-    assert 0 < is_wrong.sum() <= error_limit()
+    return int(is_wrong.sum())
+
+
+@pytest.mark.parametrize("n_parts", [2, 3, 4])
+def test_sub_blocks_keep_delta_when_arms_differ_in_noise(n_parts: int) -> None:
+    """The same arms in repetitions of one design, compared with each other."""
+    assert 0 < repeated(log_sub_block_returns, n_parts) <= error_limit()
+
+
+def test_the_gate_sees_repetitions_judged_by_the_level_of_all_results() -> None:
+    """The mistake to take the believed variance of a repetition for its own."""
+
+    def believed(parts: Array, q: Array, m: Array, s2: Array, rest: Array, past: Residuals) -> Array:
+        return log_t_returns(parts[0], q, m, s2, rest, Residuals(3.0, 3), past)
+
+    assert repeated(believed, 4) > error_limit()
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,8 @@ class Alba(Options):
             return PhasedSampler(planner), rule
         if task.rivals is not task.rows:
             raise InvalidInput(
-                'alba with variant="paper" draws from the arms left and cannot be used with `candidates`; use '
-                'variant="practical".'
+                'alba with variant="paper" draws from the arms left and cannot be used with `candidates` or with '
+                'noise_std for each arm; use variant="practical".'
             )
         if self.reward_bound is None:
             raise InvalidInput(

@@ -21,14 +21,13 @@ import numpy as np
 from surepick.algorithms.options import Options
 from surepick.algorithms.rounds import Rounds, RoundsDesign
 from surepick.arms.protocol import ArmSet, RowSubset
-from surepick.arms.scaled import ScaledArms
+from surepick.arms.scaled import ScaledArms, divided
 from surepick.arms.view import Task
 from surepick.arms.whitening import LARGE
 from surepick.core.bounded import variances_by
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.solve import separating_design
-from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
 from surepick.sampling.protocol import Sampler, Situation
@@ -233,7 +232,7 @@ class LazySampler:
             return  # estimates that tie (or nearly) say nothing about where to measure: the design in force stays
         tol = LARGE_TOL if is_large else min(max(TIGHTEST_TOL, 0.3 * situation.n_pulls**-0.5), LOOSEST_TOL)
         self._design = separating_design(
-            self._as_noisy(situation.estimate), directions, tol=tol, warm_start=self._design, is_sparse=not is_large
+            self._as_noisy(situation), directions, tol=tol, warm_start=self._design, is_sparse=not is_large
         )
         self._solved_for, self._solved_at = solved_for, situation.n_pulls
         g_optimal, share = self._arms.design, self._share_now()
@@ -243,13 +242,15 @@ class LazySampler:
             np.concatenate([part * design.weights for design, part in mixed]),
         )
 
-    def _as_noisy(self, estimate: LeastSquares) -> ArmSet:
-        """Return the arms, divided by how noisy they are beside `noise_std` if rewards near a bound scatter less."""
-        bounds = self._task.reward_range
+    def _as_noisy(self, situation: Situation) -> ArmSet:
+        """Return the arms, divided by how noisy they seem: near a bound rewards scatter less than `noise_std` says."""
+        bounds, estimate = self._task.reward_range, situation.estimate
+        if situation.stds is not None:
+            return divided(self._arms, situation.stds)
         if bounds is None:
             return self._arms
         variances = variances_by(estimate.theta, estimate.A, self._arms.level, bounds)
-        return ScaledArms(self._arms, lambda rows: self._task.noise_std / np.sqrt(variances(rows)))
+        return ScaledArms(self._arms, lambda _, rows: self._task.noise_std / np.sqrt(variances(rows)))
 
     def _share_now(self) -> float:
         """Share of the G-optimal design in the design in force."""

@@ -94,7 +94,7 @@ class TopTwo(Options):
             if self.selection == "coin" and task.rivals is not task.rows:
                 raise InvalidInput(
                     'selection="coin" pulls one of the two candidates it compares and cannot be used with '
-                    '`candidates`; use "greedy".'
+                    '`candidates` or with noise_std for each arm; use "greedy".'
                 )
             chooser = TopTwoChooser(task, self, floor=floor, g_mix=g_mix)
         return self.one_by_one(task, chooser, rule)

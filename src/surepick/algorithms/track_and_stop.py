@@ -63,8 +63,8 @@ class TrackAndStop(Options):
             )
         if task.rivals is not arms:
             raise InvalidInput(
-                "track-and-stop compares the arms themselves and cannot be used with `candidates`; leave them out, or "
-                "use lazy-track-and-stop."
+                "track-and-stop compares the arms themselves and cannot be used with `candidates` or with noise_std "
+                "for each arm; leave them out, or use lazy-track-and-stop."
             )
         own = GLR(threshold=PairsThreshold(n_arms=arms.n_arms), elimination=self.elimination)
         rule = own if self.is_own_rule else self.rule("pairwise")

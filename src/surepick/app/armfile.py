@@ -5,7 +5,7 @@ column of text in which no two rows agree. Every other column is a feature; text
 """
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -34,6 +34,8 @@ class ArmFile:
     title: str
     """The file."""
     name_column: str | None = None
+    stds: Array | None = None
+    """How noisy each arm is, if a column says so."""
 
     def label(self, arm: int) -> str:
         """The name of an arm, or its row number."""
@@ -93,6 +95,13 @@ class _Table:
             )
         return np.array(cells)
 
+    def numbers(self, title: str) -> Array:
+        """A column that must hold numbers."""
+        column: Array = self[title]
+        if column.dtype.kind != "f":
+            raise self.refusal(0, f"column {title!r} must be a number in every row, got {self.cells[title][0]!r}.")
+        return column
+
     def refusal(self, row: int, what: str) -> InvalidInput:
         """Say what is wrong with a row, and in which line that is."""
         return InvalidInput(f"{self.path} line {self.lines[row]}: {what}")
@@ -124,30 +133,43 @@ class _Columns:
 
 def chosen_arms(option: str, value: Any, **reading: Any) -> ArmFile | ChosenSet:
     """The arms that an option names: --arms FILE, which is read as `read_arms` is told, or a set of vectors."""
-    return read_arms(value, **reading) if option == "--arms" else chosen_set(option, value)
+    if option == "--arms":
+        return read_arms(value, **reading)
+    if reading["noise_column"] is not None:
+        raise InvalidInput(f"--noise-std must be a number beside {option}, got {reading['noise_column']!r}.")
+    return chosen_set(option, value)
 
 
-def read_arms(path: Path, *, name_column: str | None, intercept: bool | None, on_span: bool) -> ArmFile:
+def read_arms(
+    path: Path, *, name_column: str | None, intercept: bool | None, on_span: bool, noise_column: str | None = None
+) -> ArmFile:
     """Read arms; what the file lacks is said with its line and column."""
     is_binary = path.suffix in (".npy", *MAPPED)
+    if path.suffix == ".npy" and noise_column is not None:
+        raise InvalidInput(f"--noise-std must be a number for {path}, whose columns have no names.")
     if is_binary and name_column is not None:
         raise InvalidInput(f"--name-column needs a .csv file; of {path} all columns are features.")
     if is_binary and path.exists() and path.stat().st_size > LARGE_FILE:
-        if on_span:
-            raise InvalidInput(f"--on-span needs a smaller file; {path} is read in pieces, as it is.")
+        for option, given in (("--on-span", on_span), ("--noise-std NAME", noise_column)):
+            if given:
+                raise InvalidInput(f"{option} needs a smaller file; {path} is read in pieces, as it is.")
         return ArmFile(MappedArms(path, intercept=intercept), str(path))
     features: Any
-    names = None
+    names = stds = None
     if path.suffix in MAPPED:
         features = _Columns.of(MappedArms.rows_only(path))
+        if noise_column is not None:
+            _check_column(path, noise_column, features.cells)
+            stds = features.cells.pop(noise_column)
     elif path.suffix == ".npy":
         with refusing("cannot read", path):
             features = np.load(path, allow_pickle=False)
     else:
-        features, name_column, names = _read_table(path, name_column)
+        features, name_column, names = _read_table(path, name_column, noise_column)
+        stds = None if noise_column is None else features.numbers(noise_column)
     build = FiniteArms.on_span if on_span else FiniteArms
     try:
-        return ArmFile(build(features, names=names, intercept=intercept), str(path), name_column)
+        return ArmFile(build(features, names=names, intercept=intercept), str(path), name_column, stds)
     except ArmsDoNotSpan as error:
         what = str(error).partition(";")[0]
         raise ArmsDoNotSpan(f"{path}: {what}; drop redundant features, or do it with --on-span.") from error
@@ -208,7 +230,9 @@ def _read_csv(path: Path) -> _Table:
     return _Table(path, columns, [line for line, _ in rows])
 
 
-def _read_table(path: Path, name_column: str | None) -> tuple[_Table, str | None, list[str] | None]:
+def _read_table(
+    path: Path, name_column: str | None, noise_column: str | None
+) -> tuple[_Table, str | None, list[str] | None]:
     """The features of a CSV file, which column has the names, and these."""
     table = _read_csv(path)
     for row in range(len(table)):
@@ -216,7 +240,9 @@ def _read_table(path: Path, name_column: str | None) -> tuple[_Table, str | None
             if not cells[row]:
                 raise table.refusal(row, f"column {title!r} has no value; fill it or drop the line.")
     name_column = _name_column(table, name_column)
-    features = [title for title in table.cells if title != name_column]
+    if noise_column is not None:
+        _check_column(path, noise_column, table.cells)
+    features = [title for title in table.cells if title not in (name_column, noise_column)]
     if not features:
         raise InvalidInput(
             f"{path} has no feature columns; add one column of numbers or text for each property of an arm."
@@ -231,8 +257,8 @@ def _read_table(path: Path, name_column: str | None) -> tuple[_Table, str | None
 
 
 def _name_column(table: _Table, wanted: str | None) -> str | None:
-    if wanted is not None and wanted not in table.cells:
-        raise InvalidInput(f"{table.path} has no column {wanted!r}; its columns are {', '.join(table.cells)}.")
+    if wanted is not None:
+        _check_column(table.path, wanted, table.cells)
     headed = [title for title in table.cells if title.lower() in NAME_HEADERS]
     unlike = [
         title
@@ -240,6 +266,11 @@ def _name_column(table: _Table, wanted: str | None) -> str | None:
         if _numbers(cells) is None and len(set(cells)) == len(cells) and not _is_mostly_numbers(cells)
     ]
     return wanted or next(iter([*headed, *unlike]), None)
+
+
+def _check_column(path: Path, wanted: str, titles: Iterable[str]) -> None:
+    if wanted not in titles:
+        raise InvalidInput(f"{path} has no column {wanted!r}; its columns are {', '.join(titles)}.")
 
 
 def _numbers(cells: Sequence[str]) -> Any:

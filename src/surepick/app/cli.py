@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from surepick._version import __version__
-from surepick.app.console import Code, Format, Model, print_error
+from surepick.app.console import Code, Format, Model, Noise, print_error
 from surepick.errors import InvalidInput, SurepickError
 
 INTERRUPTED = 130
@@ -16,7 +16,8 @@ INTERRUPTED = 130
 
 OF_FILES = ("--name-column", "--intercept", "--on-span")
 OWN = (
-    *("--pull", "--noise-std", "--reward-range", "--binary", "--epsilon", "--misfit", "--model", "--audit", *OF_FILES),
+    *("--pull", "--noise-std", "--noise", "--reward-range", "--binary", "--epsilon", "--misfit", "--model", "--audit"),
+    *OF_FILES,
     *("--history", "--log", "--save"),
 )
 OF_DEMONSTRATION = ("--runs", "--jobs", "--out")
@@ -93,11 +94,15 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     ] = None,
     delta: Annotated[float, _says("Accepted probability of a wrong answer.")] = 0.05,
     noise_std: Annotated[
-        float | None,
+        str | None,
         _says(
-            "Sub-Gaussian scale of one measurement's noise, or an upper bound. Without it the noise is taken for "
-            "normal, and its level is learnt."
+            "Sub-Gaussian scale of one measurement's noise, or an upper bound: a number, or the column of the arms' "
+            "file that has one for each arm. Without it the noise is taken for normal, and its level is learnt."
         ),
+    ] = None,
+    noise: Annotated[
+        Noise | None,
+        _says("Whether a level that is learnt is the same for all arms (default), or each has its own: per-arm."),
     ] = None,
     reward_range: Annotated[
         tuple[float, float] | None,
@@ -147,16 +152,22 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         out = out or Path("out")
         return demonstrate(delta=delta, seed=seed, runs=runs, jobs=jobs, max_pulls=max_pulls, out=out, output=output)
     _refuse(context, OF_DEMONSTRATION, "belongs to the demonstration; leave out --arms to see it")
-    from surepick.app.armfile import chosen_arms  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.app.armfile import chosen_arms, parse_number  # noqa: PLC0415 (`--help` stays quick)
     from surepick.app.session import Request, check_targets, run_session  # noqa: PLC0415
 
     check_targets({"--save": save, "--log": log}, {"--history": history, "--arms": arms, "--ellipsoid": ellipsoid})
     ((option, value),) = named.items()
     if arms is None:
         _refuse(context, OF_FILES, f"belongs to a file of arms, got {option}")
+    level = None if noise_std is None else parse_number(noise_std)
+    of_noise = noise_std if level is None else None
+    own = chosen_arms(
+        option, value, name_column=name_column, noise_column=of_noise, intercept=intercept, on_span=on_span
+    )
     settings = {
         "delta": delta,
-        "noise_std": noise_std,
+        "noise_std": level if of_noise is None else getattr(own, "stds", None),
+        "noise": (noise or Noise.SAME).value,
         "reward_range": reward_range,
         "rewards": "binary" if binary else None,
         "epsilon": epsilon or 0.0,
@@ -166,7 +177,6 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         "seed": seed,
         "max_pulls": max_pulls,
     }
-    own = chosen_arms(option, value, name_column=name_column, intercept=intercept, on_span=on_span)
     return run_session(Request(own, settings, pull=pull, history=history, log=log, save=save, output=output))
 
 

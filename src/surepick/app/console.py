@@ -42,6 +42,13 @@ class Model(StrEnum):
     UNSTRUCTURED = "unstructured"
 
 
+class Noise(StrEnum):
+    """Whether all arms have noise of one level."""
+
+    SAME = "same"
+    PER_ARM = "per-arm"
+
+
 @contextmanager
 def refusing(what: str, path: Path) -> Iterator[None]:
     """Refuse a file with which something failed, such as "cannot read", and say why."""

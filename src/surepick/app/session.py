@@ -189,10 +189,15 @@ def _next_steps(request: Request, result: Result, *, is_saved: bool) -> Iterator
 def _belongs_to(request: Request, history: list[tuple[Any, float]]) -> str:
     """Everything that the order of the asks and the validity of the answer depend on."""
     content = hashlib.sha256(request.arms.fingerprint() + repr(history).encode())
-    bounds = [name for name in ("reward_range", "rewards") if request.settings.get(name) is not None]
-    off = ["misfit"] if request.settings.get("misfit") else []
-    names = ("delta", "noise_std", *bounds, "epsilon", *off, "model", "seed")
-    settings = " ".join(f"{name}={request.settings[name]!r}" for name in names)
+    told = dict(request.settings)
+    if isinstance(told["noise_std"], np.ndarray):
+        content.update(told["noise_std"].tobytes())
+        told["noise_std"] = "of each arm"
+    others = [name for name in ("reward_range", "rewards") if told.get(name) is not None]
+    others += ["noise"] if told.get("noise", "same") != "same" else []
+    off = ["misfit"] if told.get("misfit") else []
+    names = ("delta", "noise_std", *others, "epsilon", *off, "model", "seed")
+    settings = " ".join(f"{name}={told[name]!r}" for name in names)
     return f"surepick run arms={content.hexdigest()[:12]} {settings}"
 
 

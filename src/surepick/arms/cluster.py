@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple, NoReturn, TypeVar, final
 
 import dask
+import dask.array
 import numpy as np
 from numpy.typing import NDArray
 
@@ -90,6 +91,11 @@ class DaskArms(ArmSet):
         check_choice(self.n_arms, is_constant=look.is_constant)
         self._triangle = look.triangle
         check_span(look.triangle, self.feature_names, advice="drop redundant features: {enough} are enough")
+
+    def times(self, factors: Array) -> "DaskArms":
+        """Return the arms with every row multiplied by a number of its own (K,), on the cluster."""
+        column = dask.array.from_array(factors[:, None], chunks=(self._array.chunks[0], 1))
+        return DaskArms(self._array * column)
 
     def __len__(self) -> int:
         return self.n_arms

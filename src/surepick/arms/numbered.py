@@ -45,6 +45,7 @@ class NumberedVectors:
     def __init__(self, vectors: VectorSet, seed: int, back: Array | None = None) -> None:
         self.vectors, self.seed, self.dim = vectors, seed, vectors.dim
         self.is_listed = self.keeps_numbers = False
+        self.stds = None
         self.description, self.names = vectors.description, None
         first = vectors.cycle(0, seed)
         self.round_length = len(first)

@@ -15,11 +15,12 @@ import numpy as np
 
 from surepick.arms.loss import largest_loss_bound
 from surepick.arms.protocol import ArmSet, Arrays, PairForms, PairScore, Rivals
+from surepick.arms.scaled import divided
 from surepick.core.checks import check_count
 from surepick.core.design import Design, optimal_design
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray, IntArray, triangular, upper_inverse
-from surepick.core.sizes import check_distinct
+from surepick.core.sizes import check_distinct, check_features
 from surepick.errors import InvalidInput
 
 T = TypeVar("T")
@@ -36,10 +37,11 @@ class WhitenedArms(ArmSet):
         arms: the rows to look at: the arms, or candidates with the same features.
         back: R (d, d) upper triangular with R'R = the information matrix that becomes the identity.
         design: the G-optimal design of the arms.
+        stds: standard deviations (K,) that the rows were divided by, if arms differ in noise.
     """
 
-    def __init__(self, arms: ArmSet, back: Array, design: Design) -> None:
-        self.arms, self.back, self.design = arms, back, design
+    def __init__(self, arms: ArmSet, back: Array, design: Design, stds: Array | None = None) -> None:
+        self.arms, self.back, self.design, self.stds = arms, back, design, stds
         self.n_arms, self.dim = arms.n_arms, arms.dim
         self.map = upper_inverse(back)
         self.names, self.keeps_numbers = arms.names, arms.keeps_numbers
@@ -121,7 +123,9 @@ class WhitenedArms(ArmSet):
     @cached_property
     def level(self) -> Array:
         """The direction u (d,) of a common level of all arms: least squares of x'u = 1 by the G-optimal design."""
-        return self.design.weights @ self.gather(self.design.support)  # whose information is the identity
+        support, weights = self.design.support, self.design.weights
+        # Their information is the identity; a row that was divided has the level of one over the divisor.
+        return (weights if self.stds is None else weights / self.stds[support]) @ self.gather(support)
 
     def identity(self) -> str:
         """Return what tells these rows from others."""
@@ -158,15 +162,22 @@ class WhitenedArms(ArmSet):
         return self.arms.pair_forms(leader, vectors, factors, among, work)
 
 
-def whiten(arms: ArmSet) -> WhitenedArms:
+def whiten(arms: ArmSet, stds: Array | None = None) -> WhitenedArms:
     """Return the arms in coordinates where their G-optimal design has identity information.
+
+    Args:
+        arms: the rows.
+        stds: standard deviations (K,) of the noise of each, by which rows, and their rewards, are divided.
 
     Raises:
         InvalidInput: features are too large or too small, or different arms too close together, see `core.sizes`.
     """
+    if stds is not None:
+        arms = divided(arms, stds)
+        check_features(arms.triangle())
     # Any regular design gives valid coordinates; over a large table a closer one costs passes and gains nothing.
     design = optimal_design(arms, tol=1e-4 if arms.n_arms * arms.dim <= LARGE else 1e-2)
     # R'R = A(w) by QR, which does not square the condition number.
     back = triangular(np.sqrt(design.weights)[:, None] * arms.gather(design.support))
     check_distinct("arms", arms, back)
-    return WhitenedArms(arms, back, design)
+    return WhitenedArms(arms, back, design, stds)

@@ -55,6 +55,8 @@ class Block:
     """The rewards as they came (n,), for whoever needs them to the last digit."""
     arms: IntArray | None = field(default=None, repr=False)
     """Which arms were pulled (n,), for whoever has to tell them apart although their features may be alike."""
+    parts: Array | None = field(default=None, repr=False)
+    """The sums b (B, d) of each of B repetitions of one design, of which the block then consists."""
 
     @classmethod
     def of(
@@ -89,6 +91,12 @@ class BlockFit:
     """M (d, d) with |M'y| noise_std the standard error of the bias of y; None if the block measured everything."""
     residuals: Residuals | None
     """Of the pulls around this fit; None where they are not known one by one."""
+
+    def apart(self, parts: Array) -> Array:
+        """Return how far least squares of each repetition alone, with sums b (B, d), is from all together, (B, d)."""
+        # A repetition has the information A/B.
+        apart: Array = len(parts) * (parts - parts.mean(axis=0)) @ self.root @ self.root.T
+        return apart
 
 
 def fit(block: Block) -> BlockFit:

@@ -73,6 +73,25 @@ def check_noise_std(noise_std: object) -> float:
     return check_number("noise_std", noise_std, needed=needed, allowed=lambda x: 1e-40 <= x <= 1e40, advice=advice)
 
 
+def check_noise_stds(stds: object) -> Array:
+    """Return the noise standard deviation of every arm, read-only."""
+    array = _as_float_array("noise_std", stds, needed="one standard deviation, or a list of one for each arm")
+    if array.ndim != 1 or not len(array):
+        raise InvalidInput(
+            f"`noise_std` must be one standard deviation, or a list of one for each arm, got shape {array.shape}."
+        )
+    bad = np.flatnonzero(~((array >= 1e-40) & (array <= 1e40)))
+    if len(bad):
+        i = int(bad[0])
+        raise InvalidInput(
+            f"`noise_std` must be above 0 for every arm, between 1e-40 and 1e40, got {array[i]} for arm {i}; use upper "
+            "bounds on the noise of one measurement."
+        )
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
 def check_reward_range(reward_range: Any) -> tuple[float, float]:
     """Return the smallest and the largest possible reward; their distance is what noise_std may be, twice."""
     needed = "(lo, hi), the smallest and the largest possible reward"

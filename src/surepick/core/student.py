@@ -7,46 +7,36 @@ bet sees of the block is the direction
 
     g = w / sqrt(w^2 + R),   w = z/sqrt(q),   between -1 and 1,
 
-and a unit staked on "D/(sigma sqrt(q)) >= 0, about mu0 with variance tau2" returns
+and a unit staked on a law of D/(sigma sqrt(q)) >= 0 returns
 
-    E = integral over s > 0 of chi(s) exp(log_bet(g s, 1, mu0, tau2)) ds,
+    E = integral over s > 0 of chi(s) B(g s) ds,   B(x) the mean of exp(D x - D^2/2) over that law,
 
 chi the density of the length of nu + 1 standard normal numbers: s^nu e^(-s^2/2) / (2^((nu-1)/2) Gamma((nu+1)/2)).
 
 Why it is valid: let theta'y = 0. In an orthonormal basis w and the residuals are nu + 1 independent N(0, sigma^2)
 numbers; the direction of such a vector, hence g, is independent of its length and does not know sigma. So with an
 invented length s of law chi the product g s is N(0, 1), and the mean of E is the mean of a bet with noise 1: exactly 1.
-If theta'y < 0, z is lower at the same R, so is g, and E grows with g. For ANY mu0 >= 0 and tau2 > 0 that the past and
-the block's arms have fixed; S only says how much to stake. docs/guarantee.md has the proof (Theorem 19).
+If theta'y < 0, z is lower at the same R, so is g, and E grows with g. For ANY law of D >= 0 that the past and the
+block's arms have fixed; S only says how much to stake. docs/guarantee.md has the proof (Theorem 19).
 
 What it assumes: Gaussian noise with one level inside a block; from block to block the level may change in any way. Not
-for clicks or skewed noise (`core.capital`), and not if some arms are noisier than others: for those `log_sub_block_bet`
-compares repetitions of one and the same design.
-
-The integrand is log-concave in s: the second derivative of log_bet is the variance of D given g s, below 1. So it is
-summed at 24 Gauss-Legendre nodes in a window around its mode, in logs. Error below 1e-7 for tau2 <= 10 and any nu, and
-below 1e-3 for vaguer bets (tau2 = 1e4 with nu = 0).
+for clicks or skewed noise (`core.capital`), and not if some arms are noisier than others: for those
+`log_sub_block_returns` compares repetitions of one and the same design.
 """
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import final
 
 import numpy as np
-import scipy
-from numpy.typing import ArrayLike
 
 from surepick.core.betting import LOG_SHARES, STAKES
 from surepick.core.lengths import log_chi_mean
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
-# Half the window in standard deviations of the integrand; candidates at a time, so that the nodes stay in the cache.
-REACH, SLICE = 6.5, 1024
-# Above this the normal distribution function can be multiplied in, below it is added in logs at twice the cost.
-FAR = -30.0
+# Candidates at a time, so that the points stay in the cache.
+SLICE = 1024
 
 
 @final
@@ -68,25 +58,6 @@ class Residuals:
     def variance(self) -> float | Array:
         """The estimate R/nu of the variance of one result."""
         return self.R / self.nu
-
-
-def log_t_bet(g: ArrayLike, nu: int, mu0: ArrayLike, tau2: ArrayLike) -> Array:
-    """Log of what one unit staked on "D >= 0, about mu0 with variance tau2" returns.
-
-    D is in units of the unknown standard deviation of z. Arguments but nu broadcast. Over the direction g of nu + 1
-    independent centred normal numbers of one variance the mean of the exponential is exactly 1. With nu = 0 only the
-    sign of z is left, g = -1 or 1.
-    """
-    g, mu0, tau2 = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in (g, mu0, tau2)))
-    if not (nu >= 0 and nu == int(nu)):
-        raise InvalidInput(f"log_t_bet needs nu to be a whole number of at least 0, got {nu}; it is results less rank.")
-    if not np.all(np.abs(g) <= 1.0):
-        raise InvalidInput("log_t_bet needs g between -1 and 1; it is w/sqrt(w^2 + R), a direction.")
-    if not (np.all((mu0 >= 0.0) & np.isfinite(mu0)) and np.all((tau2 > 0.0) & np.isfinite(tau2))):
-        raise InvalidInput(
-            "log_t_bet needs finite mu0 >= 0 and tau2 > 0; leave out directions the past says nothing on."
-        )
-    return _sliced(g.ravel(), int(nu), mu0.ravel()[None], tau2.ravel(), np.zeros(1)).reshape(g.shape)
 
 
 # The law of D in units of its standard deviation, beside its middle: five points with the moments of a normal law.
@@ -161,98 +132,28 @@ def _table(nu: int) -> Array:
     return np.stack([left + right - 2.0 * rise, 3.0 * rise - 2.0 * left - right, left, f[:-1]])
 
 
-def log_sub_block_bet(z_parts: Array, m: Array, v1: Array, s2: Array) -> Array:
-    """Log of what a unit returns on B repetitions of one design, each of which says z_j about D.
+def log_sub_block_returns(z_parts: Array, q: Array, m: Array, s2: Array, rest: Array, past: Residuals) -> Array:
+    """Log of what one unit returns on B repetitions of one design: `log_t_returns` for noise that differs between arms.
 
-    Whatever the noise of each arm, the z_j are independent with the same normal law, so with their mean and their
-    spread in the place of w and R, nu = B - 1, the bet is valid although levels differ between arms.
+    Whatever the noise of each arm, what the repetitions say is independent with one normal law. They are B pulls of a
+    single arm with feature 1 and parameter D, so nu = B - 1, and w and R are their mean times sqrt(B) and their squares
+    around it. The levels of the arms that the past believes in are in q and s2 alone: they size the bet.
 
     Args:
-        z_parts: what each repetition says (B, n), at least two; all measure the same arms, each as often as the others.
+        z_parts: the mean of what the repetitions say about D, slack included, and how far each is from it (1 + B, n).
+        q: predicted variance of that mean (n,), positive, in units of S^2.
         m: believed size of D (n,), at least 0.
-        v1: predicted variance of one z_j (n,), positive.
         s2: variance of D (n,), positive.
+        rest: log wealth still missing (n,), positive.
+        past: residuals of all earlier results, in units of the levels.
     """
-    B = len(z_parts)
-    if B < 2:
-        raise InvalidInput(f"log_sub_block_bet needs at least two repetitions, got {B}; measure the design again.")
-    mean = z_parts.mean(axis=0)
-    g = _direction(math.sqrt(B) * mean, ((z_parts - mean) ** 2).sum(axis=0))
-    return log_t_bet(g, B - 1, m * np.sqrt(B / v1), s2 * (B / v1))
+    mean, apart = z_parts[0], z_parts[1:]
+    with np.errstate(over="ignore", invalid="ignore"):  # as in `log_t_returns`
+        own = Residuals((apart * apart).sum(axis=0) / (len(apart) * q), len(apart) - 1)  # R in units of B q
+    return log_t_returns(mean, q, m, s2, rest, own, past)
 
 
 def _direction(w: Array, R: float | Array) -> Array:
     """Return w / sqrt(w^2 + R), 0 where both are 0."""
     length = np.hypot(w, np.sqrt(R))
     return np.divide(w, length, out=np.zeros_like(length), where=length != 0.0)
-
-
-def _sliced(g: Array, nu: int, mu0: Array, tau2: Array, log_shares: Array) -> Array:
-    """Log of the return (n,) of stakes around mu0 (k, n), each with its share."""
-    found = np.empty_like(g)
-    for start in range(0, len(g), SLICE):
-        part = slice(start, start + SLICE)
-        logs = _log_integrals(g[part], nu, mu0[:, part], tau2[part]) + log_shares[:, None]
-        found[part] = np.logaddexp.reduce(logs, axis=0)
-    return found
-
-
-def _log_integrals(g: Array, nu: int, mu0: Array, tau2: Array) -> Array:
-    """Log of E (k, n) for g and tau2 (n,), mu0 (k, n).
-
-    With k = 1/(1 + tau2) and c = tau2/(1 + tau2), exp(log_bet(g s, 1, ..)) is, up to what does not depend on s,
-    exp(c g^2 s^2/2 + k mu0 g s) Phi(x) with x = (mu0/sqrt(tau2)) sqrt(k) + g sqrt(c) s.
-    """
-    kept, shrunk, ratio = 1.0 / (1.0 + tau2), tau2 / (1.0 + tau2), mu0 / np.sqrt(tau2)
-    x0, slope = ratio * np.sqrt(kept), g * np.sqrt(shrunk)
-    a, b = kept + shrunk * (1.0 - g) * (1.0 + g), g * mu0 * kept
-    low, high = _window(g, nu, a, b, x0, slope)
-    half = 0.5 * (high - low)
-    s = half * (NODES[:, None, None] + 1.0)
-    s += low
-    value = s * (-0.5 * a)
-    value += b
-    value *= s
-    x = s * slope
-    x += x0
-    if nu > 0:
-        np.log(s, out=s)
-        s *= nu
-        value += s
-    is_far = not x.min() >= FAR  # or no number
-    if is_far:
-        value += scipy.special.log_ndtr(x)
-    top = value.max(axis=0)
-    value -= top
-    np.exp(value, out=value)
-    if not is_far:
-        value *= scipy.special.ndtr(x, out=x)
-    total = np.einsum("j,jkn->kn", WEIGHTS, value) * half
-    chi = 0.5 * (nu - 1) * math.log(2.0) + math.lgamma(0.5 * (nu + 1))
-    bet = 0.5 * (np.log1p(tau2) + kept * mu0 * mu0) + scipy.special.log_ndtr(ratio)
-    logs: Array = top + np.log(total) - chi - bet
-    return logs
-
-
-def _window(g: Array, nu: int, a: Array, b: Array, x0: Array, slope: Array) -> tuple[Array, Array]:
-    """Return the ends (k, n) of where the integrand is not negligible.
-
-    Around s it looks like s^nu exp(b s - a s^2/2), with mode (b + sqrt(b^2 + 4 a nu))/(2a). For g >= 0 a and b are at
-    hand, as Phi(x) is between 1/2 and 1; for g < 0 they come from mean and variance of D given g s where s^nu is at
-    its largest. nu + 1 in the place of nu is the mode on a logarithmic scale, which is never 0. To the left the
-    integrand falls at least as fast as at the mode; to the right s^nu is flatter, its curvature over 1 + t/mode.
-    """
-    n = nu + 1
-    against = g < 0.0
-    if against.any():
-        x = math.sqrt(n) * slope + x0
-        hazard = math.sqrt(2.0 / math.pi) / scipy.special.erfcx(x * -math.sqrt(0.5))
-        mean = slope * (x + hazard)
-        tilt = slope * slope * np.clip(1.0 - hazard * (x + hazard), 0.0, 1.0)
-        a, b = np.where(against, 1.0 - tilt, a), np.where(against, mean - math.sqrt(n) * tilt, b)
-    root = np.sqrt(b * b + 4.0 * a * n)
-    mode = np.where(b > 0.0, (b + root) / (2.0 * a), 2.0 * n / (root - np.minimum(b, 0.0)))  # no differences of equals
-    curvature = n / (mode * mode)
-    left = REACH / np.sqrt(a + curvature)
-    right = REACH / np.sqrt(a + curvature / (1.0 + left / mode))
-    return np.maximum(mode - left, 0.0), mode + right

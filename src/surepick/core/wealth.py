@@ -24,8 +24,8 @@ The proof asks of whoever uses it:
  * `theta0` and `A0_inv` of a block, from which its bets follow, hold results of earlier blocks, and unsolicited ones
    told before the block was opened; nothing else;
  * no stopping inside a block: the state changes in `settle` alone;
- * noise_std is a sub-Gaussian scale of the noise; or it is None, and the noise of a block is Gaussian with one level;
-   or every reward lies within bounds, and no scale is needed.
+ * noise_std is a sub-Gaussian scale of the noise; or it is None, and the noise of a block is Gaussian with one level,
+   or with one for each arm if the block repeats a design; or every reward lies within bounds, and no scale is needed.
 
 Reference: mixture martingales, Robbins (1970), here with truncated normal mixtures; Ville (1939).
 """
@@ -48,7 +48,7 @@ from surepick.core.checks import check_delta, check_epsilon, check_misfit, check
 from surepick.core.earlier import log_start
 from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
 from surepick.core.misfit.margin import ArmWeights
-from surepick.core.student import log_t_returns
+from surepick.core.student import log_sub_block_returns, log_t_returns
 from surepick.errors import InvalidInput
 
 # Possible answers that bet under slack, at most; each is a pass over the candidates per block and a number for each.
@@ -242,8 +242,16 @@ class Accounts(ABC):
         own, past = said.residuals, block.past
         if past is None or not past.has_scale:
             return None
-        assert own is not None  # whoever does not know the noise has the pulls one by one
         believed = math.sqrt(float(past.variance))
+        if block.parts is not None:
+            return self._backed(
+                block,
+                said,
+                believed,
+                [said.theta, *said.apart(block.parts)],
+                lambda z, q, m, s2, rest: log_sub_block_returns(z, q, m, s2, rest, past),
+            )
+        assert own is not None  # whoever does not know the noise has the pulls one by one
         return self._backed(
             block,
             said,

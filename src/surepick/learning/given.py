@@ -14,8 +14,9 @@ from surepick.arms.vectors import VectorSet
 from surepick.arms.view import ArmView, Task
 from surepick.arms.whitening import whiten
 from surepick.core.block import LARGEST_REWARD
-from surepick.core.checks import check_noise_std, check_number, check_reward_range
+from surepick.core.checks import check_noise_std, check_noise_stds, check_number, check_reward_range
 from surepick.core.design.solve import as_candidates
+from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
 
 # One mean per arm: a square matrix of that size, and pulls of every arm.
@@ -31,10 +32,19 @@ class Rewards:
     """Sub-Gaussian scale of their noise; half the range, if there is one; None if it is to be learnt."""
     reward_range: tuple[float, float] | None
     is_binary: bool
+    stds: Array | None = None
+    """The scale of every arm (K,), if arms differ: rewards are divided by it, and `noise_std` is 1."""
 
     @classmethod
-    def of(cls, noise_std: Any, reward_range: Any, rewards: object) -> "Rewards":
+    def of(cls, noise_std: Any, reward_range: Any, rewards: object, noise: object = "same") -> "Rewards":
         """Check what the user says of them."""
+        if noise not in ("same", "per-arm"):
+            raise InvalidInput(f'`noise` must be "same" or "per-arm", got {reprlib.repr(noise)}.')
+        if noise == "per-arm" and not (noise_std is None and reward_range is None and rewards is None):
+            raise InvalidInput(
+                'noise="per-arm" is for levels that are learnt: leave out `noise_std`, or give it for each arm without '
+                "`noise`; rewards with bounds need neither."
+            )
         if rewards not in (None, "binary"):
             raise InvalidInput(
                 f'`rewards` must be "binary" or left out, got {reprlib.repr(rewards)}; see `reward_range`.'
@@ -42,6 +52,8 @@ class Rewards:
         if rewards is not None and reward_range is not None:
             raise InvalidInput('`reward_range` must be left out beside rewards="binary", which means (0, 1).')
         if rewards is None and reward_range is None:
+            if np.iterable(noise_std) and not isinstance(noise_std, str | bytes):
+                return cls(1.0, None, is_binary=False, stds=check_noise_stds(noise_std))
             return cls(None if noise_std is None else check_noise_std(noise_std), None, is_binary=False)
         if noise_std is not None:
             raise InvalidInput(
@@ -51,8 +63,12 @@ class Rewards:
         lo, hi = check_reward_range((0.0, 1.0) if reward_range is None else reward_range)
         return cls(0.5 * (hi - lo), (lo, hi), is_binary=rewards is not None)
 
-    def checked(self, name: str, reward: object) -> float:
-        """Return a reward, in an argument of this name, as a float, if it can be one here."""
+    def scaled(self, arm: int, reward: float) -> float:
+        """Return a reward of an arm in units of the arm's noise, if that is known."""
+        return reward if self.stds is None else reward / float(self.stds[arm])
+
+    def checked(self, name: str, reward: object, arm: int) -> float:
+        """Return a reward of an arm, in an argument of this name, as a float, if it can be one here."""
         otherwise = f"If it stands for a missing value, call {'`fail`' if name == 'reward' else '`void`'}."
         if not (type(reward) is float and math.isfinite(reward)):
             reward = check_number(name, reward, needed="one measured number", takes_booleans=self.is_binary)
@@ -64,11 +80,13 @@ class Rewards:
                     f"`{name}` must be {needed}, got {reward:g}; it is not recorded, and the guarantee holds for no "
                     f"others. {otherwise}"
                 )
-        elif self.noise_std is not None and abs(reward) > LARGEST_REWARD * self.noise_std:
-            raise InvalidInput(
-                f"`{name}` must be at most {LARGEST_REWARD:g} times noise_std = {self.noise_std:g} in size, got "
-                f"{reward:g}; beyond that the noise is lost in rounding. {otherwise}"
-            )
+        elif self.noise_std is not None:
+            noise_std = self.noise_std if self.stds is None else float(self.stds[arm])
+            if abs(reward) > LARGEST_REWARD * noise_std:
+                raise InvalidInput(
+                    f"`{name}` must be at most {LARGEST_REWARD:g} times noise_std = {noise_std:g} in size, got "
+                    f"{reward:g}; beyond that the noise is lost in rounding. {otherwise}"
+                )
         return reward
 
 
@@ -86,22 +104,47 @@ def arms_given(arms: Any, model: str, candidates: Any) -> ArmSet | VectorSet:
     return FiniteArms(np.eye(given.n_arms), names=given.names)
 
 
-def views(arms: ArmSet | VectorSet, candidates: Any, seed: int) -> tuple[ArmView, ArmView]:
-    """Return what a learner sees of arms and candidates."""
+@final
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What a learner sees of its arms: all in the same coordinates."""
+
+    measured: ArmView
+    """The rows that results are of, divided by the arms' noise if it differs."""
+    arms: ArmView
+    """The arms as they were given; the same object, unless noise differs."""
+    candidates: ArmView
+    """What is compared: the arms, unless something else is."""
+
+
+def views(arms: ArmSet | VectorSet, candidates: Any, seed: int, stds: Array | None = None) -> Views:
+    """Return what a learner sees of arms and candidates.
+
+    Args:
+        arms: what may be measured.
+        candidates: what is compared; None: the arms.
+        seed: of the rounds of a set of vectors.
+        stds: the noise of every arm (K,), if it is given arm by arm.
+    """
+    n_arms = None if isinstance(arms, VectorSet) else arms.n_arms
+    if stds is not None and n_arms != len(stds):
+        needed = "one number" if isinstance(arms, VectorSet) else f"one number, or one for each of {n_arms} arms"
+        raise InvalidInput(f"`noise_std` must be {needed}, got {len(stds)} of them.")
     if isinstance(arms, VectorSet):
         if candidates is not None:
             raise InvalidInput(
                 f"`candidates` go with a list of arms, got them with {arms.description}; leave them out."
             )
         vectors = NumberedVectors(arms, seed)
-        return vectors, vectors
-    white = whiten(arms)
+        return Views(vectors, vectors, vectors)
+    white = whiten(arms, stds)
+    own = white if stds is None else white.view_of(arms)
     if isinstance(candidates, VectorSet):
-        return white, NumberedVectors(candidates, seed, back=white.back)
-    rows = white if candidates is None else white.view_of(as_candidates("candidates", candidates, arms))
+        return Views(white, own, NumberedVectors(candidates, seed, back=white.back))
+    rows = own if candidates is None else white.view_of(as_candidates("candidates", candidates, arms))
     if len(rows.copies(0)) == rows.n_arms:
         raise InvalidInput("`candidates` must have at least two different rows, got one; add rows, one is no choice.")
-    return white, rows
+    return Views(white, own, rows)
 
 
 def check_suited(name: str, composition: object, task: Task) -> None:

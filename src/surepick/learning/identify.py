@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from surepick.core.checks import check_count, check_number
 from surepick.core.noise import noise_estimate
@@ -42,7 +43,8 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     pull: Callable[[Any], float],
     *,
     delta: float = 0.05,
-    noise_std: float | None = None,
+    noise_std: float | ArrayLike | None = None,
+    noise: Literal["same", "per-arm"] = "same",
     reward_range: tuple[float, float] | None = None,
     rewards: Literal["binary"] | None = None,
     epsilon: float = 0.0,
@@ -68,8 +70,12 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
             for again later.
         delta: largest accepted probability of a wrong answer.
         noise_std: leave it out for Gaussian noise with one level for all arms, which is then learnt on the way. Else a
-            sub-Gaussian scale of the noise of one measurement, or an upper bound. The standard deviation alone is not
-            enough where noise is skewed, as it is for rare failures among successes: give `reward_range` then.
+            sub-Gaussian scale of the noise of one measurement, or an upper bound; a list of one for each arm, in the
+            order of the arms, where some are noisier than others. The standard deviation alone is not enough where
+            noise is skewed, as it is for rare failures among successes: give `reward_range` then.
+        noise: where `noise_std` is left out, whether the level is the "same" for all arms, or each arm has one of its
+            own: "per-arm". Then intervals repeat one plan three or four times, for the default rule alone; the result
+            has no intervals around its estimates, and the model is not watched.
         reward_range: (lo, hi) between which every reward lies, instead of `noise_std`: nothing else is assumed of the
             noise, and the betting rule pays by the variance that the rewards really have. A reward outside is refused.
             Other rules, and intervals, take (hi - lo)/2 for `noise_std`.
@@ -132,6 +138,7 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         arms,
         delta=delta,
         noise_std=noise_std,
+        noise=noise,
         reward_range=reward_range,
         rewards=rewards,
         epsilon=epsilon,
@@ -141,6 +148,8 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         seed=seed,
         **options,
     )
+    if audit and noise == "per-arm":
+        raise InvalidInput('`audit` has no proof yet beside noise="per-arm"; leave it out, or give noise_std.')
     if audit and not learner.white.is_listed:
         raise InvalidInput(f"`audit` needs a list of arms, got {learner.white.description}; leave it out.")
     if isinstance(history, History):
@@ -321,12 +330,14 @@ class _Session:
         void = f"The risk delta = {learner.delta:g} is not guaranteed then."
         if learner.noise_contradicted:
             cause, cure = "either the noise is larger, or the", "without noise_std, or "
-            given = f"noise_std = {learner.noise_std:g} was given"
+            given, unit = f" but noise_std = {learner.noise_std:g} was given", ""
             if learner.reward_range is not None:
-                cause, cure, given = "the", "", f"their range allows {learner.noise_std:g} around their means"
+                cause, cure, given = "the", "", f" but their range allows {learner.noise_std:g} around their means"
+            elif learner.white.stds is not None:
+                cure, given, unit = "with larger noise_std, or ", "", " times the noise_std given"
             text = (
-                f"the rewards scatter around the fit by {noise_estimate(learner.estimate):.3g} (from "
-                f"{learner.estimate.n_pulls} pulls) but {given}: {cause} mean reward is not linear in the features. "
+                f"the rewards scatter around the fit by {noise_estimate(learner.estimate):.3g}{unit} (from "
+                f"{learner.estimate.n_pulls} pulls){given}: {cause} mean reward is not linear in the features. "
                 f"{void} Start again {cure}with features that describe the rewards better."
             )
             self._warn(NoiseWarning, text, arm)

@@ -21,6 +21,7 @@ from itertools import count
 from typing import Any, Literal, Protocol, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from surepick import stopping
 from surepick.algorithms import as_algorithm
@@ -36,8 +37,10 @@ from surepick.core.checks import (
 )
 from surepick.core.estimate import LeastSquares
 from surepick.core.identity import written
+from surepick.core.levels import ArmLevels
 from surepick.core.linalg import Array, IntArray, one_blas_thread
 from surepick.core.noise import is_contradicted, noise_estimate, noise_to_assume, residuals
+from surepick.core.rows import row_digest
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.learning.given import Rewards, arms_given, check_suited, views
@@ -47,6 +50,7 @@ from surepick.learning.margin import Recorder
 from surepick.learning.model import Model, ModelCheck, Pulls, check_allowed, check_arms, enough_checks
 from surepick.learning.result import Result, result_of
 from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.sub_blocks import SubBlocks
 from surepick.stopping.protocol import Rule, Verdict
 
 Arm = Any
@@ -106,7 +110,10 @@ class Learner:
         algorithm: by name, or as an object.
         arms: what may be pulled.
         delta: risk.
-        noise_std: sub-Gaussian scale of the noise; None: Gaussian noise of a level that is learnt on the way.
+        noise_std: sub-Gaussian scale of the noise, or a list of one for each arm; None: Gaussian noise of a level that
+            is learnt on the way.
+        noise: if it is learnt, whether its level is the "same" for all arms, or differs: "per-arm". Betting alone can
+            do with that.
         reward_range: (lo, hi) between which every reward lies, in the place of `noise_std`: all that is then assumed of
             the noise. `noise_std` becomes (hi - lo)/2, for rules other than betting.
         rewards: "binary" for rewards that are 0 or 1, False or True: `reward_range` (0, 1).
@@ -127,7 +134,8 @@ class Learner:
         arms: Any,
         *,
         delta: float = 0.05,
-        noise_std: float | None = None,
+        noise_std: float | ArrayLike | None = None,
+        noise: Literal["same", "per-arm"] = "same",
         reward_range: tuple[float, float] | None = None,
         rewards: Literal["binary"] | None = None,
         epsilon: float = 0.0,
@@ -138,13 +146,14 @@ class Learner:
         **options: Any,
     ) -> None:
         self._composition, self.algorithm = as_algorithm(algorithm, options)
-        self._rewards = Rewards.of(noise_std, reward_range, rewards)
+        self._rewards, self.noise = Rewards.of(noise_std, reward_range, rewards, noise), noise
         self.noise_std, self.reward_range = self._rewards.noise_std, self._rewards.reward_range
         self.is_binary = self._rewards.is_binary
         self.delta, self.epsilon, self.seed = check_delta(delta), check_epsilon(epsilon), check_seed(seed)
         self.misfit = check_misfit(misfit)
         self.arms, self.model = arms_given(arms, model, candidates), model
-        self.white, self.candidates = views(self.arms, candidates, self.seed)
+        seen = views(self.arms, candidates, self.seed, self._rewards.stds)
+        self.white, self.unscaled, self.candidates = seen.measured, seen.arms, seen.candidates
         self.task = Task(
             arms=self.white,
             candidates=self.candidates,
@@ -170,11 +179,19 @@ class Learner:
                 f"`noise_std` must be given for stopping={self._rule.name!r}, which has no proof without it; or use "
                 '"betting" or "evidence", which learn it.'
             )
-        check_allowed(self.task, self._rule, self.model)
+        check_allowed(self.task, self._rule, self.model, self.noise)
+        if self.noise == "per-arm":
+            if not self._rule.takes_unequal_noise:
+                raise InvalidInput(
+                    f'noise="per-arm" has no proof for stopping={self._rule.name!r}; use "betting", or give noise_std '
+                    "for each arm."
+                )
+            self._sampler = SubBlocks(self._sampler, self.white.dim)
         self._log: list[Event] = []
         # What a replay with corrected values needs beside the log: how long the interval is that opened before the ask
-        # of this number, and by the number of a measurement its corrected value, None if it is void.
-        self._lengths: dict[int, int] = {}
+        # of this number, and how many repetitions of a plan it has; and by the number of a measurement its corrected
+        # value, None if it is void.
+        self._plans: dict[int, tuple[int, int]] = {}
         self._corrected: dict[int, float | None] = {}
         self._rows: dict[int, Array] = {}
         self._start()
@@ -187,25 +204,42 @@ class Learner:
         # What is known before the oldest interval not settled, and unsolicited results that it may not know yet, each
         # with the number of intervals opened before it was told.
         self._past = LeastSquares(self.white.dim)
+        self._levels = ArmLevels(self.white.dim) if self.noise == "per-arm" else None
         self._unsolicited: deque[tuple[int, int, float]] = deque()
         self._verdict: Verdict | None = None
         self._looked: Verdict | None = None
         self._is_own = True  # no unsolicited result so far
         self._n_told = 0
         self._told: list[tuple[int, int, float]] = []  # number, arm and reward of results that count
-        self._model = Model(self.white, self.noise_std)
+        self._model = Model(self.white, self.noise_std, is_watched=self._levels is None)
         self._checks: deque[int] = deque()  # arms of check pulls, not yet asked for
 
     @cached_property
     def identity(self) -> str:
         """What the learner's state depends on besides the events: algorithm, options, and the content of the arms."""
-        own = "" if self.candidates is self.white else f" for candidates {self.candidates.identity()}"
+        own = "" if self.candidates is self.unscaled else f" for candidates {self.candidates.identity()}"
+        stds = self._rewards.stds
+        unequal = "" if self.noise == "same" else f"noise={self.noise}, "
+        noise = repr(self.noise_std) if stds is None else f"sha256 {row_digest([stds]).hex()}"
         bounds = "" if self.reward_range is None else f"reward_range={self.reward_range!r}, "
         epsilon = f"{self.epsilon!r}, misfit={self.misfit!r}" if self.misfit > 0.0 else f"{self.epsilon!r}"
         return (
-            f"{self.algorithm} {written(self._composition)} on arms {self.white.identity()}{own}, "
-            f"delta={self.delta!r}, {bounds}noise_std={self.noise_std!r}, epsilon={epsilon}, seed={self.seed}"
+            f"{self.algorithm} {written(self._composition)} on arms {self.unscaled.identity()}{own}, "
+            f"delta={self.delta!r}, {bounds}{unequal}noise_std={noise}, epsilon={epsilon}, seed={self.seed}"
         )
+
+    @property
+    def given_noise_std(self) -> float | Array | None:
+        """What was given: one number, one for each arm (K,), or None. `noise_std` is 1, in units of these, if many."""
+        return self.noise_std if self._rewards.stds is None else self._rewards.stds
+
+    @property
+    def bounding_noise_std(self) -> float | None:
+        """The scale for intervals: what was given; None if it is one level that is learnt.
+
+        Infinite where nothing is proved: levels are many, or means are allowed to be off their linear fit.
+        """
+        return math.inf if self.noise == "per-arm" or self.misfit > 0.0 else self.noise_std
 
     @property
     def log(self) -> Sequence[Event]:
@@ -285,14 +319,24 @@ class Learner:
                 alive=None if alive is None else alive.copy(),  # a plan must not see what is refuted later
                 estimate=estimate,
                 pending=outstanding,
+                stds=self._relative_stds(),
             )
         )
-        self._lengths[self._ledger.n_asked] = length
-        self._ledger.open(length)
+        n_parts = self._sampler.n_parts if isinstance(self._sampler, SubBlocks) else 1
+        self._plans[self._ledger.n_asked] = length, n_parts
+        self._ledger.open(length, n_parts=n_parts)
+
+    def _relative_stds(self) -> Array | None:
+        """Return how noisy each arm (K,) seems beside the level of all results; None if arms are alike, or unknown."""
+        known = None if self._levels is None else self._levels.now
+        if known is None or not self._noise() > 0.0:
+            return None
+        return known.of(np.arange(self.white.n_arms)) / self._noise()
 
     def _look_back(self) -> None:
         """Before the first interval opens, let the rule take in what was told: nobody had asked for it."""
-        if self._ledger.n_opened == 0 and self.estimate.n_pulls > 0:
+        # Where arms differ in noise by nobody knows how much, that has no proof.
+        if self._ledger.n_opened == 0 and self.estimate.n_pulls > 0 and self.noise == "same":
             pulls = self._pulls()
             self._decide(self._state.begin(self.estimate, pulls.X, pulls.rewards))
 
@@ -306,7 +350,8 @@ class Learner:
                 right if which of them is answered first does not depend on the values, as with one worker, or
                 with workers that are as slow for small values as for large ones.
         """
-        number, reward = self.white.number_of(arm), self._rewards.checked("reward", reward)
+        number = self.white.number_of(arm)
+        reward = self._rewards.checked("reward", reward, number)
         answered = self._ledger.find(number, ask)
         if answered is None and self._rule.is_fixed_design and not self.white.is_listed:
             raise InvalidInput(
@@ -321,6 +366,7 @@ class Learner:
         """Learn from a result, None if it is void, and decide."""
         n = self._n_told = self._n_told + 1
         if reward is not None:
+            reward = self._rewards.scaled(number, reward)
             self._told.append((n - 1, number, reward))
             self.estimate.update(self._row(number), reward, number)
             self._is_own = self._is_own and (self.stopped or answered is not None)
@@ -374,7 +420,7 @@ class Learner:
             InvalidInput: there is no such measurement, it is void already, or the rule cannot do without it. Nothing
                 has changed then.
         """
-        self._correct(n, None, ("void",), reason)
+        self._correct("void", n, None, reason)
 
     def correct(self, n: int, value: float, *, reason: str = "") -> None:
         """Replace the value of a result that was told wrong, as `void` does and on the same condition.
@@ -386,16 +432,19 @@ class Learner:
             value: what was measured in truth. A result may be corrected again; then the last value counts.
             reason: for the log.
         """
-        value = self._rewards.checked("value", value)
-        self._correct(n, value, ("correct", value), reason)
+        self._correct("correct", n, value, reason)
 
-    def _correct(self, n: int, value: float | None, said: Event, reason: str) -> None:
-        n, n_told = check_count("n", n, least=0), sum(event[0] == "tell" for event in self._log)
-        if n >= n_told:
+    def _correct(self, kind: Literal["void", "correct"], n: int, value: float | None, reason: str) -> None:
+        n, told = check_count("n", n, least=0), [event[1] for event in self._log if event[0] == "tell"]
+        if n >= len(told):
             raise InvalidInput(
-                f"`n` must be the number of a measurement that was told, below {n_told}, got {n}; they are numbered "
+                f"`n` must be the number of a measurement that was told, below {len(told)}, got {n}; they are numbered "
                 "from 0 in the order of `history`."
             )
+        said: tuple[float, ...] = ()
+        if kind == "correct":
+            value = self._rewards.checked("value", value, self.white.number_of(told[n]))
+            said = (value,)
         if self._corrected.get(n, math.nan) is None:
             raise InvalidInput(f"measurement {n} is void already; tell what was measured instead as a new result.")
         if not isinstance(reason, str):
@@ -406,7 +455,7 @@ class Learner:
                 'and has no proof after a correction; use another rule, such as "evidence", with list(history).'
             )
         self._corrected[n] = value
-        self._log.append((said[0], n, *said[1:], *([reason] if reason else ())))
+        self._log.append((kind, n, *said, *([reason] if reason else ())))
         self._start()
         self._relive()
 
@@ -422,9 +471,10 @@ class Learner:
         match event:
             case ("ask", arms):
                 for number in map(self.white.number_of, arms):
-                    if ledger.needs_interval and ledger.n_asked in self._lengths:
+                    if ledger.needs_interval and ledger.n_asked in self._plans:
                         self._look_back()
-                        ledger.open(self._lengths[ledger.n_asked])
+                        length, n_parts = self._plans[ledger.n_asked]
+                        ledger.open(length, n_parts=n_parts)
                     ledger.ask(self._checks.popleft if self._checks else lambda drawn=number: drawn)  # type: ignore[misc]
             case ("tell", arm, reward, *ask):
                 number = self.white.number_of(arm)
@@ -446,7 +496,7 @@ class Learner:
         self._model.settle(numbers, X, rewards)
         self._model.n_checks += len(arms) if interval.is_check else 0
         if not (self.stopped or self._state.decides_after_pulls):
-            self._judge(numbers, X, rewards)
+            self._judge(interval, numbers, X, rewards)
         self._model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
 
     def _learn_before(self, interval: Interval) -> None:
@@ -459,22 +509,35 @@ class Learner:
             X = np.stack([self._row(arm) for arm, _ in told])
             self._past.update_many(X, rewards)
             self._model.learn(arms, X, rewards)
+            if self._levels is not None:
+                self._levels.learn(arms, X, rewards)
 
     def _pulls(self) -> Pulls:
         """Return all results that count, in the order in which they were told."""
         numbers, arms, rewards = zip(*self._told, strict=True)
         return Pulls(numbers, arms, np.stack([self._row(arm) for arm in arms]), np.array(rewards))
 
-    def _judge(self, arms: IntArray, X: Array, rewards: Array) -> None:
+    def _judge(self, interval: Interval, arms: IntArray, X: Array, rewards: Array) -> None:
         """Let the rule decide by an interval's own results and by what was known before."""
-        past = self._past
-        if past.has_theta:
+        past, levels = self._past, self._levels
+        if levels is not None:
+            block = self._repeated(interval, levels)
+            levels.learn(arms, X, rewards)
+        elif past.has_theta:
             left = residuals(past) if self.noise_std is None else None
             block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left, arms)
         else:
             block = Block.of(X, rewards, np.zeros(self.white.dim), arms=arms)
-        self._decide(self._state.after_interval(self.estimate, block))
+        if block is not None:
+            self._decide(self._state.after_interval(self.estimate, block))
         past.update_many(X, rewards)
+
+    def _repeated(self, interval: Interval, levels: ArmLevels) -> Block | None:
+        """Return the repetitions of an interval's plan that are whole; None if there are none."""
+        arms, parts = interval.repetitions
+        if not parts:
+            return None
+        return levels.block(np.array(arms), np.stack([self._row(arm) for arm in arms]), np.array(parts))
 
     def _decide(self, verdict: Verdict | None) -> None:
         if verdict is not None:
@@ -564,12 +627,16 @@ class Learner:
         """
         if not self.stopped:
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
+        if self._levels is not None:
+            raise InvalidInput('an audit has no proof yet beside noise="per-arm"; give noise_std for each arm.')
         if not isinstance(self.white, WhitenedArms):
             raise InvalidInput(f"an audit needs a list of arms, got {self.white.description}; leave it out.")
         if self._checks or self.n_planned:
             raise InvalidInput(f"{self.n_planned} check pulls are planned already; measure them first.")
         if n == "auto":
-            n = enough_checks(self.white, self._noise(), self.lead(), 2 * self.estimate.n_pulls)
+            stds = self._rewards.stds
+            noise_std = self._noise() * (1.0 if stds is None else math.sqrt(float(np.mean(stds**2))))
+            n = enough_checks(self.white, noise_std, self.lead(), 2 * self.estimate.n_pulls)
         n = check_count("n", n, least=1)
         self._plan_checks(n)
         self._log.append(("audit", n))
@@ -614,9 +681,7 @@ class Learner:
         From the evidence mixture with V the identity of whitened coordinates, whatever rule decides; one scan.
         inf before the pulled arms span, while nothing is known of the noise, and where a `misfit` is allowed for.
         """
-        if self.misfit > 0.0:
-            return math.inf  # rests on means that are exactly linear
-        noise_std, delta = noise_to_assume(self.estimate, self.noise_std, self.delta)
+        noise_std, delta = noise_to_assume(self.estimate, self.bounding_noise_std, self.delta)
         if not (self.estimate.has_theta and math.isfinite(noise_std)):
             return math.inf
         leader = self.candidates.number_of(self.decision.best)
@@ -629,7 +694,7 @@ class Learner:
     def frozen(self) -> "Learner":
         """Return a copy whose log does not grow when this one learns on."""
         twin = copy(self)
-        own = {"_log": list(self._log), "_lengths": dict(self._lengths), "_corrected": dict(self._corrected)}
+        own = {"_log": list(self._log), "_plans": dict(self._plans), "_corrected": dict(self._corrected)}
         twin.__dict__.update(own)
         return twin
 

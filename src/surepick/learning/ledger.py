@@ -28,6 +28,8 @@ class Interval:
     """None: void."""
     is_check: bool = False
     """Whether it tests the model after the verdict."""
+    n_parts: int = 1
+    """Its places are so many repetitions of one plan, one after the other."""
 
     @property
     def left(self) -> int:
@@ -40,6 +42,14 @@ class Interval:
         told = ((arm, self.rewards[place]) for place, arm in enumerate(self.arms))
         kept = [(arm, reward) for arm, reward in told if reward is not None]
         return [arm for arm, _ in kept], [reward for _, reward in kept]
+
+    @property
+    def repetitions(self) -> tuple[list[int], list[list[float]]]:
+        """Arms of the plan of a complete interval, and the results of every repetition of which none is void."""
+        n = self.length // self.n_parts
+        told = ([self.rewards[start + place] for place in range(n)] for start in range(0, self.length, n))
+        whole = [[reward for reward in part if reward is not None] for part in told]
+        return self.arms[:n], [part for part in whole if len(part) == n]
 
 
 @final
@@ -107,10 +117,10 @@ class Ledger:
         """Whether the next ask would be the first of a new interval."""
         return self.n_planned == 0 and (self._opens_ahead or not self._unsettled)
 
-    def open(self, length: int, *, is_check: bool = False) -> None:
-        """Begin an interval of so many asks."""
+    def open(self, length: int, *, is_check: bool = False, n_parts: int = 1) -> None:
+        """Begin an interval of so many asks, which are `n_parts` repetitions of one plan."""
         self.n_opened += 1
-        self._newest = Interval(self.n_opened, length, is_check=is_check)
+        self._newest = Interval(self.n_opened, length, is_check=is_check, n_parts=n_parts)
         self._unsettled.append(self._newest)
 
     def ask(self, draw: Callable[[], int]) -> tuple[int, int]:

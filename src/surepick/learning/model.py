@@ -59,11 +59,13 @@ class Model:
     """What the rewards say of the model.
 
     Args:
-        view: the arms.
+        view: the arms. Results are told in units of their noise where that differs, and explained in the user's.
         noise_std: scale of the noise; None if unknown.
+        is_watched: whether there is a proof for an alarm; not if arms differ in noise by nobody knows how much.
     """
 
-    def __init__(self, view: ArmView, noise_std: float | None) -> None:
+    def __init__(self, view: ArmView, noise_std: float | None, *, is_watched: bool = True) -> None:
+        self._is_watched = is_watched
         self._view, self._noise_std, self._has_constant = view, noise_std, has_constant(view)
         self._watch = MisfitWatch(view.dim, noise_std, has_constant=self._has_constant)
         self._next_look = 1
@@ -74,11 +76,13 @@ class Model:
 
     def settle(self, arms: IntArray, X: Array, rewards: Array) -> None:
         """Take the results of an interval; in order."""
-        self._watch.settle(arms, X, rewards)
+        if self._is_watched:
+            self._watch.settle(arms, X, rewards)
 
     def learn(self, arms: IntArray, X: Array, rewards: Array) -> None:
         """Take results that belong to no interval."""
-        self._watch.learn(arms, X, rewards)
+        if self._is_watched:
+            self._watch.learn(arms, X, rewards)
 
     def look_for_slips(self, estimate: LeastSquares, pulls: Callable[[], Pulls], *, now: bool) -> None:
         """Look at all results one by one, `now` or if they have doubled since.
@@ -88,14 +92,19 @@ class Model:
             pulls: gives them.
             now: whether to look in any case.
         """
-        if self.slip is not None or not estimate.has_theta or not (now or estimate.n_pulls >= self._next_look):
+        is_due = self._is_watched and (now or estimate.n_pulls >= self._next_look)
+        if self.slip is not None or not estimate.has_theta or not is_due:
             return
         self._next_look = 2 * estimate.n_pulls
         told = pulls()
         i, predicted = farthest(estimate, told.X, told.rewards)
-        number, value = told.numbers[i], float(told.rewards[i])
+        number, value, unit = told.numbers[i], float(told.rewards[i]), float(self._units([told.arms[i]])[0])
         if is_slip(estimate, told.X[i], value - predicted, number + 1, self._noise_std, SLIP_SHARE * ALPHA):
-            self.slip = Slip(number, told.arms[i], value, predicted)
+            self.slip = Slip(number, told.arms[i], unit * value, unit * predicted)
+
+    def _units(self, arms: Sequence[int] | IntArray) -> Array:
+        """Return what rows and rewards of these arms were divided by."""
+        return np.ones(len(arms)) if self._view.stds is None else self._view.stds[np.asarray(arms)]
 
     @property
     def check(self) -> ModelCheck:
@@ -117,7 +126,10 @@ class Model:
         past = self._watch.past
         if not len(past.arms):
             return ""
-        found = explain_misfit(past.X, past.counts, past.means, noise_std, has_constant=self._has_constant)
+        # A mean of n rewards of noise s is as good as one of n/s^2 of noise 1.
+        unit = self._units(past.arms)
+        X, counts, means = past.X * unit[:, None], past.counts / unit**2, past.means * unit
+        found = explain_misfit(X, counts, means, noise_std, has_constant=self._has_constant)
         if found.constant is not None:
             return (
                 f"A constant feature is missing: rewards are {found.constant:+.3g} beside what the features explain; "
@@ -133,7 +145,7 @@ class Model:
         return f"arm {self._view.key_of(number)}" if names is None else names[number]
 
 
-def check_allowed(task: Task, rule: Rule, model: str) -> None:
+def check_allowed(task: Task, rule: Rule, model: str, noise: str) -> None:
     """Refuse a known misfit where no proof covers it."""
     if task.misfit == 0.0:
         return
@@ -144,8 +156,11 @@ def check_allowed(task: Task, rule: Rule, model: str) -> None:
         )
     if task.candidates is not task.arms:
         raise InvalidInput(
-            "`misfit` must be 0 beside `candidates`: the means of what is never measured may be off too."
+            "`misfit` must be 0 beside `candidates` (the means of what is never measured may be off too), and beside a "
+            "noise_std for each arm."
         )
+    if noise != "same":
+        raise InvalidInput(f"`misfit` must be 0 beside noise={noise!r}: there is no proof for both.")
     if model != "linear":
         raise InvalidInput(f"`misfit` must be 0 beside model={model!r}, by which every mean is its own fit.")
 
@@ -155,7 +170,8 @@ def has_constant(view: ArmView) -> bool:
     if not isinstance(view, WhitenedArms):
         return False
     spread = np.linspace(0, view.n_arms - 1, min(view.n_arms, N_SAMPLED)).astype(np.int64)
-    rows = view.gather(np.union1d(view.design.support, spread))
+    seen = np.union1d(view.design.support, spread)
+    rows = view.gather(seen) * (1.0 if view.stds is None else view.stds[seen, None])
     level = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
     return bool(np.abs(rows @ level - 1.0).max() < 1e-6)
 

@@ -84,10 +84,13 @@ class Result:
         n_checks: check pulls made after the verdict.
         stopping: name of that rule.
         noise_law: what that rule assumes of the noise beside its scale, as the end of "the noise ...".
-        noise_std: standard deviation of the rewards around the fit; NaN while there are too few.
+        noise_std: standard deviation of the rewards around the fit; NaN while there are too few. Where one was given
+            for each arm, this and the interval are multiples of those: 1 if they are right.
         noise_interval: bounds on the true one, at confidence 1 - delta at all times together, for Gaussian noise.
         noise_contradicted: whether the rewards scatter more than `given_noise_std` allows; then the guarantee is void.
-        given_noise_std: the `noise_std` that was given; None if it was left to be learnt.
+        given_noise_std: the `noise_std` that was given, an array if there was one for each arm; None if it was left to
+            be learnt.
+        noise: "same" level for all arms, or "per-arm": then nothing bounds the noise, and no interval is shown.
         reward_range: bounds of the rewards, if they were given; `given_noise_std` is half their distance then.
         delta, epsilon, algorithm, seed: as they were given.
         history: every (arm, reward) in order; hand it to the next `identify`, with the same arms and options, to go on
@@ -121,7 +124,8 @@ class Result:
     noise_std: float = math.nan
     noise_interval: tuple[float, float] = (0.0, math.inf)
     noise_contradicted: bool = False
-    given_noise_std: float | None = None
+    given_noise_std: float | Array | None = None
+    noise: str = "same"
     reward_range: tuple[float, float] | None = None
     delta: float
     epsilon: float
@@ -209,11 +213,12 @@ class Result:
             if self.arms.listed is None and len(self.arms) <= FEW_ARMS:
                 advice += ', or without features: model="unstructured"'
         else:
-            why = (
-                f"the rewards scatter around the fit by {self.noise_std:.3g} where noise_std = "
-                f"{self.given_noise_std:g} was given."
-            )
-            advice = "Repeat without noise_std, or with features that describe the rewards better"
+            why, cure = f"the rewards scatter around the fit by {self.noise_std:.3g}", "without noise_std"
+            if isinstance(self.given_noise_std, np.ndarray):
+                why, cure = f"{why} times the noise_std that was given for the arms.", "with larger noise_std"
+            else:
+                why = f"{why} where noise_std = {self.given_noise_std:g} was given."
+            advice = f"Repeat {cure}, or with features that describe the rewards better"
         return f"No answer can be defended: {self._leader()} {was}, but {why} {advice}."
 
     def _leader(self) -> str:
@@ -267,20 +272,27 @@ class Result:
             lo, hi = self.reward_range
             return f"This assumes that {mean}rewards lie between {lo:g} and {hi:g}.{checked}"
         linear = f"This assumes that {mean}the noise of one measurement"
+        if self.noise == "per-arm":
+            unwatched = " With noise of unknown levels, a different one for each arm, the model is not watched."
+            checked = unwatched if checked else ""
+            return f"{linear} {self.noise_law}, with a standard deviation of its own for each arm.{checked}"
         if self.given_noise_std is None:
             seen = "" if math.isnan(self.noise_std) else f" (about {self.noise_std:.3g})"
             return f"{linear} {self.noise_law}, with one standard deviation for all arms{seen}.{checked}"
-        return f"{linear} {self.noise_law} of standard deviation {self.given_noise_std:g}.{self._generous()}{checked}"
+        if isinstance(self.given_noise_std, np.ndarray):
+            seen = "" if math.isnan(self.noise_std) else f"; the data say {self.noise_std:.3g} times that"
+            return f"{linear} {self.noise_law} of the standard deviation given for its arm{seen}.{checked}"
+        of = f"of standard deviation {self.given_noise_std:g}"
+        return f"{linear} {self.noise_law} {of}.{self._generous(self.given_noise_std)}{checked}"
 
-    def _generous(self) -> str:
+    def _generous(self, given: float) -> str:
         """Say so if the noise that was given is far above what the rewards show; pulls go with its square."""
-        assert self.given_noise_std is not None
         most = max(self.noise_interval[1], self.noise_std)
-        if not most < GENEROUS * self.given_noise_std:
+        if not most < GENEROUS * given:
             return ""
-        saved = _percent(1.0 - (self.noise_std / self.given_noise_std) ** 2)
+        saved = _percent(1.0 - (self.noise_std / given) ** 2)
         return (
-            f" You gave noise_std = {self.given_noise_std:g}, the data say {self.noise_std:.3g}; leaving it out would "
+            f" You gave noise_std = {given:g}, the data say {self.noise_std:.3g}; leaving it out would "
             f"need about {saved} fewer pulls."
         )
 
@@ -383,13 +395,17 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
     decision, estimate = learner.decision, learner.estimate
     tables = [
         estimates_of(
-            view, estimate, delta=learner.delta, noise_std=learner.noise_std, only=_listed(view, learner, decision.best)
+            view,
+            estimate,
+            delta=learner.delta,
+            noise_std=learner.bounding_noise_std,
+            only=_listed(view, learner, decision.best),
         )
-        for view in dict.fromkeys((learner.white, learner.candidates))
+        for view in dict.fromkeys((learner.unscaled, learner.candidates))
     ]
     names = tables[-1].names
     is_withdrawn = decision.guarantee == "withdrawn"
-    if is_withdrawn or learner.misfit > 0.0:  # intervals rest on what rewards or user contradict
+    if is_withdrawn:  # intervals rest on what the rewards contradict
         tables = [replace(one, low=np.full(len(one), -np.inf), high=np.full(len(one), np.inf)) for one in tables]
     return replace(
         bare_result_of(learner),
@@ -408,7 +424,9 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
         n_hidden=learner.n_hidden(),
         n_checks=learner.n_checks,
         noise_std=noise_estimate(estimate),
-        noise_interval=(0.0, math.inf) if learner.misfit > 0.0 else noise_interval(estimate, learner.delta),
+        noise_interval=(0.0, math.inf)
+        if learner.bounding_noise_std == math.inf
+        else noise_interval(estimate, learner.delta),
         noise_contradicted=learner.noise_contradicted,
         arms=tables[0],
         candidates=tables[1] if len(tables) > 1 else None,
@@ -429,7 +447,8 @@ def bare_result_of(learner: "Learner") -> Result:
         noise_law=learner.rule.noise_law(is_known=learner.noise_std is not None),
         delta=learner.delta,
         epsilon=learner.epsilon,
-        given_noise_std=learner.noise_std,
+        given_noise_std=learner.given_noise_std,
+        noise=learner.noise,
         model=learner.model,
         allowed_misfit=learner.misfit,
         reward_range=learner.reward_range,
@@ -444,7 +463,7 @@ def _listed(view: ArmView, learner: "Learner", best: Any) -> list[int] | None:
     """Return the arms of a view that a result can list: None for all, else those pulled and the best."""
     if view.keeps_numbers:
         return None
-    pulled = learner.estimate.counts if view is learner.white else ()
+    pulled = learner.estimate.counts if view is learner.unscaled else ()
     leading = [view.number_of(best)] if best is not None and view is learner.candidates else ()
     return sorted({*pulled, *leading})
 
@@ -499,6 +518,8 @@ def _read_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     read["reward_range"] = None if read["reward_range"] is None else tuple(map(float, read["reward_range"]))
     if isinstance(read["best"], list):
         read["best"] = _floats(read["best"])
+    if isinstance(read["given_noise_std"], list):
+        read["given_noise_std"] = _floats(read["given_noise_std"])
     for name, reader in (("theta", _floats), ("arms", _read_estimates), ("candidates", _read_estimates)):
         read[name] = None if read[name] is None else reader(read[name])
     return read

@@ -32,6 +32,8 @@ class Situation:
     """All results so far, in whitened coordinates; to be read in `open` alone, never changed: it goes on growing."""
     pending: Mapping[int, int]
     """Asks per arm that are not told: pending, or failed and to be made again."""
+    stds: Array | None = None
+    """How noisy each arm (K,) seems beside the others, if they may differ."""
 
 
 class Sampler(Protocol):

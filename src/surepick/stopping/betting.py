@@ -41,6 +41,7 @@ class Betting(Rule):
     opens_ahead: ClassVar[bool] = True
     takes_unknown_noise: ClassVar[bool] = True
     takes_misfit: ClassVar[bool] = True
+    takes_unequal_noise: ClassVar[bool] = True
     pays_for_determinants: ClassVar[bool] = False
     always_eliminates: ClassVar[bool] = True
     pays_real_variances: ClassVar[bool] = True

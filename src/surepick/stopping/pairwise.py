@@ -43,8 +43,8 @@ class Pairwise(Rule):
         """Return a fresh state."""
         if task.candidates is not task.arms:
             raise InvalidInput(
-                'stopping="pairwise" compares the arms themselves and cannot be used with `candidates`; use '
-                '"betting" or "evidence".'
+                'stopping="pairwise" compares the arms themselves and cannot be used with `candidates` or with '
+                'noise_std for each arm; use "betting" or "evidence".'
             )
         if task.rows.n_arms != task.arms.dim:
             raise InvalidInput(

@@ -115,6 +115,8 @@ class Rule(ABC):
     """Whether it can do without `noise_std`, for Gaussian noise of one level."""
     takes_misfit: ClassVar[bool] = False
     """Whether it can allow for means that are off their linear fit by a known distance."""
+    takes_unequal_noise: ClassVar[bool] = False
+    """Whether it can do without it where arms differ in noise, if intervals are repetitions of one plan."""
     pays_real_variances: ClassVar[bool] = False
     """Whether it profits from bounded rewards that scatter less than their bounds allow."""
     takes_corrections: ClassVar[bool] = True
