@@ -197,12 +197,10 @@ class Result:
         )
 
     def _bears(self) -> str:
-        """Say how much misfit the answer bears; not if it is so much that no model was needed."""
-        is_sought = self.stopping.startswith("betting") and self.model == "linear" and self.candidates is None
-        if not (self.stopped and is_sought and self.epsilon == 0.0) or (margin := self.misfit_margin) == math.inf:
+        """Say how much misfit the answer bears, if that is known; not if it is so much that no model was needed."""
+        margin = self.misfit_margin if self.stopped else None
+        if margin is None or margin == math.inf:
             return ""
-        if margin is None:
-            return "How much misfit it bears is not known: it needed earlier results, or there is too much to replay."
         return f"The answer stands if no arm's mean is off its linear fit by more than {margin:.3g}."
 
     def _withdrawn(self, pulls: str) -> str:
