@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from surepick.core.lengths import log_chi_mean
 from surepick.core.linalg import Array, IntArray
 from surepick.core.misfit.means import ArmMeans
+from surepick.core.misfit.slips import has_slip
 from surepick.core.misfit.watch import OFFSET, MisfitWatch, check_pulls, log_factors, range_basis
 from surepick.errors import InvalidInput
 
@@ -296,3 +297,30 @@ def test_check_pulls() -> None:
     assert check_pulls(0.01, 11, 2.0, 0.6) == 347
     with pytest.raises(InvalidInput, match="kappa"):
         check_pulls(0.01, 11, 1.0, 0.0)
+
+
+BLOCK = np.random.default_rng(8).standard_normal((9, 3))
+
+
+def test_a_reward_is_judged_by_the_others_of_its_block() -> None:
+    """By the error of a regression without it, with Student's law; too few others judge nothing."""
+    rewards = BLOCK @ [1.0, 2.0, 3.0] + np.random.default_rng(9).standard_normal(9)
+    rewards[4] += 40.0
+    others = np.delete(np.arange(9), 4)
+    theta, (rss,), *_ = np.linalg.lstsq(BLOCK[others], rewards[others], rcond=None)
+    spread = 1.0 + BLOCK[4] @ np.linalg.solve(BLOCK[others].T @ BLOCK[others], BLOCK[4])
+    t = (rewards[4] - BLOCK[4] @ theta) / np.sqrt(spread * rss / 5)
+    risk = 9 * 2.0 * float(scipy.stats.t.sf(t, 5))
+    assert has_slip(BLOCK, rewards, 1.001 * risk)
+    assert not has_slip(BLOCK, rewards, 0.999 * risk)
+    assert not has_slip(BLOCK[:3], rewards[2:5], 0.99)
+    assert not has_slip(BLOCK, BLOCK @ [1.0, 2.0, 3.0], 0.5), "rounding is no slip"
+
+
+def test_noise_is_seldom_called_a_slip_by_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 4,000 blocks at most 1,339 at a risk of .3: more once in a million. A normal for Student's law is caught."""
+    rewards = np.random.default_rng(10).standard_normal((4000, 9))
+    n_slips = sum(has_slip(BLOCK, block, 0.3) for block in rewards)
+    assert 400 < n_slips <= 1339
+    monkeypatch.setattr(scipy.special, "stdtr", lambda _, t: scipy.special.ndtr(t))
+    assert sum(has_slip(BLOCK, block, 0.3) for block in rewards) > 1339

@@ -7,6 +7,7 @@ Where the user allows for a `misfit`, an alarm says what was known before, that 
 reported, and withdraws nothing.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, final
 
@@ -17,7 +18,7 @@ from surepick.arms.whitening import WhitenedArms
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, IntArray
 from surepick.core.misfit.report import explain_misfit
-from surepick.core.misfit.slips import farthest, is_slip
+from surepick.core.misfit.slips import farthest, has_slip, is_slip
 from surepick.core.misfit.watch import MisfitWatch, check_pulls
 from surepick.errors import InvalidInput
 from surepick.stopping.protocol import Rule
@@ -25,7 +26,7 @@ from surepick.stopping.protocol import Rule
 ALPHA = 0.01
 """Probability of an alarm although the model holds, at most, however long one looks."""
 SLIP_SHARE = 0.5
-"""The part of it that looks for slips."""
+"""The part of it that looks for slips; half of that inside each block, if the noise is unknown."""
 ModelCheck = Literal["tested", "not contradicted", "untestable", "contradicted"]
 # Arms that are looked at to see whether the features hold a constant; arms beyond the dimension that are checked, at
 # most: more spare directions need more pulls to show a misfit.
@@ -68,7 +69,8 @@ class Model:
         self._is_watched = is_watched
         self._view, self._noise_std, self._has_constant = view, noise_std, has_constant(view)
         self._watch = MisfitWatch(view.dim, noise_std, has_constant=self._has_constant)
-        self._next_look = 1
+        self._next_look, self._n_settled = 1, 0
+        self._has_slip = False  # by some interval alone
         self.slip: Slip | None = None
         """A reward that no noise explains."""
         self.n_checks = 0
@@ -76,8 +78,12 @@ class Model:
 
     def settle(self, arms: IntArray, X: Array, rewards: Array) -> None:
         """Take the results of an interval; in order."""
-        if self._is_watched:
-            self._watch.settle(arms, X, rewards)
+        if not self._is_watched:
+            return
+        self._watch.settle(arms, X, rewards)
+        self._n_settled += 1
+        if self._noise_std is None and not self._has_slip:
+            self._has_slip = has_slip(X, rewards, 0.5 * SLIP_SHARE * ALPHA * 6.0 / (math.pi * self._n_settled) ** 2)
 
     def learn(self, arms: IntArray, X: Array, rewards: Array) -> None:
         """Take results that belong to no interval."""
@@ -92,14 +98,16 @@ class Model:
             pulls: gives them.
             now: whether to look in any case.
         """
-        is_due = self._is_watched and (now or estimate.n_pulls >= self._next_look)
+        is_due = self._is_watched and (now or self._has_slip or estimate.n_pulls >= self._next_look)
         if self.slip is not None or not estimate.has_theta or not is_due:
             return
         self._next_look = 2 * estimate.n_pulls
         told = pulls()
         i, predicted = farthest(estimate, told.X, told.rewards)
         number, value, unit = told.numbers[i], float(told.rewards[i]), float(self._units([told.arms[i]])[0])
-        if is_slip(estimate, told.X[i], value - predicted, number + 1, self._noise_std, SLIP_SHARE * ALPHA):
+        alpha = SLIP_SHARE * ALPHA * (0.5 if self._noise_std is None else 1.0)
+        is_found = is_slip(estimate, told.X[i], value - predicted, number + 1, self._noise_std, alpha)
+        if is_found or self._has_slip:
             self.slip = Slip(number, told.arms[i], unit * value, unit * predicted)
 
     def _units(self, arms: Sequence[int] | IntArray) -> Array:

@@ -17,14 +17,20 @@ False alarms: at most alpha, however long and however often one looks. Proof: gi
 of pull j is as good as ever, so without reward i the mixture of the others is a supermartingale still, whatever arms
 reward i has led to; with probability 1 - a_i/2 both limits hold at all times. The noise of reward i itself exceeds
 sigma z_i with probability at most a_i/2. The risks a_i sum to alpha.
+
+The limits of an unknown noise need a hundred results to say anything. A block, whose arms the past has fixed, can be
+judged by itself at once: if its noise is Gaussian with one level, each of its rewards less what the others predict,
+divided by the spread of the others, has Student's law with n - rank - 1 degrees of freedom (`has_slip`).
 """
 
 import math
 
 import numpy as np
+import scipy
 
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
+from surepick.core.misfit.watch import ROUNDING, range_basis
 from surepick.core.noise import MIXTURE, noise_limits
 
 
@@ -34,6 +40,28 @@ def farthest(estimate: LeastSquares, X: Array, rewards: Array) -> tuple[int, flo
     e = (rewards - X @ estimate.theta) / (1.0 - h)
     i = int(np.argmax(np.abs(e) * np.sqrt(1.0 - h)))
     return i, float(rewards[i] - e[i])
+
+
+def has_slip(X: Array, rewards: Array, risk: float) -> bool:
+    """Return whether some reward of a block is a slip, by the block alone. Which one, all results know better.
+
+    Args:
+        X: rows (n, d) of the pulls, fixed before the first reward.
+        rewards: (n,), with Gaussian noise of one level that nobody knows.
+        risk: of calling any of them a slip if none is.
+    """
+    Q = range_basis(X)
+    n, rank = Q.shape
+    nu = n - rank - 1
+    if nu < 1:
+        return False
+    e = rewards - Q @ (Q.T @ rewards)
+    left = 1.0 - (Q * Q).sum(axis=1)
+    is_judged = left > 1e-9
+    apart = np.where(is_judged, e / np.where(is_judged, left, 1.0), 0.0)
+    rss_others = np.maximum(e @ e - e * apart, (ROUNDING * float(np.linalg.norm(rewards))) ** 2)
+    t = math.sqrt(float((nu * e * apart / rss_others).max()))
+    return bool(2.0 * n * scipy.special.stdtr(nu, -t) <= risk)
 
 
 def is_slip(estimate: LeastSquares, x: Array, error: float, i: int, noise_std: float | None, alpha: float) -> bool:
