@@ -107,7 +107,9 @@ class Model:
         number, value, unit = told.numbers[i], float(told.rewards[i]), float(self._units([told.arms[i]])[0])
         alpha = SLIP_SHARE * ALPHA * (0.5 if self._noise_std is None else 1.0)
         is_found = is_slip(estimate, told.X[i], value - predicted, number + 1, self._noise_std, alpha)
-        if is_found or self._has_slip:
+        # What an interval finds may as well be misfit: one reward is to blame if most of what is left goes with it.
+        taken_off = (value - predicted) ** 2 * (1.0 - float(told.X[i] @ estimate.A_inv @ told.X[i]))
+        if is_found or (self._has_slip and taken_off > 0.5 * estimate.residual_sum):
             self.slip = Slip(number, told.arms[i], unit * value, unit * predicted)
 
     def _units(self, arms: Sequence[int] | IntArray) -> Array:
@@ -117,7 +119,7 @@ class Model:
     @property
     def check(self) -> ModelCheck:
         """What can be said of the model."""
-        if self.slip is not None or self._watch.alarm((1.0 - SLIP_SHARE) * ALPHA):
+        if self.slip is not None or self._has_slip or self._watch.alarm((1.0 - SLIP_SHARE) * ALPHA):
             return "contradicted"
         if len(self._watch.past.arms) <= self._view.dim:
             return "untestable"
