@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import surepick as sp
 from surepick.core.design.directions import GapDirections
+from surepick.core.design.generation import Ground
 from surepick.core.design.solve import separating_design
 from tests.families import FAMILIES, Array, spanning
 
@@ -149,7 +150,26 @@ def test_a_design_that_need_not_be_sparse_is_certified_all_the_same(tol: float) 
     """On up to d(d+1)/2 arms, without a pass to prove it: the stored bounds hold when recomputed."""
     rng = np.random.default_rng(5)
     arms, theta = sp.FiniteArms(rng.standard_normal((30_000, 6))), rng.standard_normal(6)
-    design = separating_design(arms, GapDirections(arms, theta), tol=tol, is_sparse=False)
+    design = separating_design(Ground(arms), GapDirections(arms, theta), tol=tol, is_sparse=False)
     assert design.gap <= tol
     assert len(design.support) <= 21
     assert replace(design, candidates=None).verify(arms)
+
+
+@pytest.mark.parametrize("n_arms", [300, 30_000])
+def test_a_design_that_is_still_good_is_kept_without_a_master(n_arms: int) -> None:
+    """After a small change of theta the earlier weights are priced, and certified for the new theta."""
+    rng = np.random.default_rng(5)
+    arms, theta = sp.FiniteArms(rng.standard_normal((n_arms, 4))), rng.standard_normal(4)
+    ground = Ground(arms)
+    first = separating_design(ground, GapDirections(arms, theta), tol=0.02, is_sparse=False)
+    nearby, elsewhere = 1.001 * theta + 1e-4 * rng.standard_normal(4), -theta
+    kept, other = (
+        separating_design(ground, GapDirections(arms, changed), tol=0.05, warm_start=first, is_sparse=False)
+        for changed in (nearby, elsewhere)
+    )
+    assert kept.effort.rounds == 0 < other.effort.rounds
+    np.testing.assert_allclose(kept.weights, first.weights, rtol=1e-12)
+    for design in (kept, other):
+        assert design.gap <= 0.05
+        assert replace(design, candidates=None).verify(arms)

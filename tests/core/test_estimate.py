@@ -1,11 +1,13 @@
 """Least squares: rank-one updates against direct solves, drift, and data that does not determine theta."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surepick.core.estimate import GAIN_LIMIT, LeastSquares
+from surepick.core.estimate import GAIN_LIMIT, GROWTH, LeastSquares
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput, NotEnoughData, SurepickError
 
@@ -54,7 +56,8 @@ def test_a_hundred_thousand_updates_agree_with_a_direct_solve() -> None:
     X = arms[pulls]
     rewards = X @ rng.standard_normal(dim) + rng.standard_normal(n)
     estimate = LeastSquares(dim, V)
-    estimate.update_many(X, rewards, pulls.tolist())
+    for x, reward, arm in zip(X, rewards.tolist(), pulls.tolist(), strict=True):
+        estimate.update(x, reward, arm)
     theta, A_inv, logdets = direct(X, rewards, V)
     np.testing.assert_allclose(estimate.theta, theta, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(estimate.A_inv, A_inv, rtol=1e-7, atol=1e-7 * np.abs(A_inv).max())
@@ -150,18 +153,74 @@ def test_the_factor_gives_the_quadratic_form() -> None:
         np.testing.assert_allclose(F @ F.T, np.linalg.inv(estimate.A), rtol=1e-11)
 
 
-def test_many_updates_at_once_are_the_same_as_one_by_one() -> None:
-    """The two states are equal bit for bit, which replaying a log relies on."""
+@pytest.mark.parametrize("n_regularizers", [0, 1])
+def test_many_updates_at_once_are_the_same_as_one_by_one(n_regularizers: int) -> None:
+    """The two states are equal up to rounding, far from the origin too."""
     rng = np.random.default_rng(2)
-    X, rewards = rng.standard_normal((1500, 3)), rng.standard_normal(1500)
-    together, single = LeastSquares(3, np.eye(3)[None]), LeastSquares(3, np.eye(3)[None])
-    together.update_many(X, rewards)
-    for x, reward in zip(X, rewards, strict=True):
-        single.update(x.tolist(), reward)
-    assert np.array_equal(together.theta, single.theta)
-    assert np.array_equal(together.A_inv, single.A_inv)
+    X, rewards, V = rng.standard_normal((1500, 3)), 1e6 + rng.standard_normal(1500), np.eye(3)[None][:n_regularizers]
+    together, single = LeastSquares(3, V), LeastSquares(3, V)
+    arms = [i % 7 for i in range(1500)]
+    together.update_many(X[:700], rewards[:700], arms[:700])
+    together.update_many(X[700:], rewards[700:], arms[700:])
+    for x, reward, arm in zip(X, rewards, arms, strict=True):
+        single.update(x.tolist(), reward, arm)
+    assert together.n_pulls == single.n_pulls == 1500
+    assert together.counts == single.counts
+    np.testing.assert_allclose(together.theta, single.theta, rtol=1e-11)
+    np.testing.assert_allclose(together.A_inv, single.A_inv, rtol=1e-10, atol=1e-15)
+    np.testing.assert_allclose(together.logdets, single.logdets, rtol=1e-12)
+    np.testing.assert_allclose(together.residual_sum, single.residual_sum, rtol=1e-9)
+    assert np.array_equal(together.A, together.A.T)
     assert np.array_equal(together.A_inv, together.A_inv.T)
-    assert np.array_equal(together.logdets, single.logdets)
+
+
+@pytest.mark.parametrize("n_regularizers", [0, 2])
+def test_reading_leaves_no_trace(n_regularizers: int) -> None:
+    """A state that was read after every pull equals one that never was, bit for bit: replaying a log relies on it."""
+    rng = np.random.default_rng(4)
+    V = some_regularizers(rng, n_regularizers, 3)
+    read, unread = LeastSquares(3, V), LeastSquares(3, V)
+    for x, reward in zip(rng.standard_normal((1500, 3)), rng.standard_normal(1500).tolist(), strict=True):
+        for estimate in (read, unread):
+            estimate.update(x, reward)
+        if read.has_theta:
+            _ = read.A_inv, read.theta, read.factor(), read.residual_sum
+    for one, other in (
+        (read.theta, unread.theta),
+        (read.A_inv, unread.A_inv),
+        (read.factor(), unread.factor()),
+        (read.logdets, unread.logdets),
+        (read.regularized_inverses, unread.regularized_inverses),
+    ):
+        assert np.array_equal(one, other)
+    assert np.array_equal(read.A_inv, read.A_inv.T)
+    assert read.residual_sum == unread.residual_sum
+
+
+def test_theta_is_lost_when_other_directions_outgrow_one() -> None:
+    """It is there while the arms differ enough, gone when others weigh 10^18 times as much, and comes back."""
+    estimate = LeastSquares(2)
+    estimate.update_many([[1.0, 0.0], [1.0, 4e-6]], [0.0, 1.0])
+    assert estimate.has_theta
+    for size in 10.0 ** np.arange(1, 10):
+        estimate.update(np.array([size, 1e-6 * size]), 0.0)
+    assert not estimate.has_theta
+    estimate.update(np.array([0.0, 1.0]), 0.0)
+    assert estimate.has_theta
+
+
+def test_theta_is_looked_at_again_after_growth_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pulls that add little to the diagonal cost no look at the eigenvalues, whoever reads."""
+    estimate = LeastSquares(2)
+    estimate.update_many(np.eye(2), np.zeros(2))
+    looks = Mock(return_value=1.0)
+    monkeypatch.setattr("surepick.core.estimate._rcond", looks)
+    for _ in range(int(GROWTH) - 1):
+        estimate.update(np.eye(2)[0], 0.0)
+        np.testing.assert_allclose(estimate.A_inv, np.linalg.inv(estimate.A), rtol=1e-14)
+    assert looks.call_count == 0
+    estimate.update(np.eye(2)[0], 0.0)
+    assert looks.call_count == 1
 
 
 def test_state_cannot_be_changed_from_outside() -> None:

@@ -120,6 +120,7 @@ def test_fast_is_dense(noise_std: float | None, has_constant: bool) -> None:
     n_bets = 0
     for arms in _blocks(14, seed=6):
         rewards = X[arms] @ [1.0, -2.0, 0.5, 3.0] + 0.2 + 0.1 * np.cos(arms) + 0.3 * rng.standard_normal(len(arms))
+        watch._learn()
         block, past = ArmMeans.of(arms, X[arms], rewards), watch.past
         theta = np.linalg.pinv(watch._A[0, :4, :4]) @ watch._b[0, :4]
         scale = watch._noise_scale(theta, np.linalg.matrix_rank(past.X)) if len(past.arms) else math.inf
@@ -144,6 +145,23 @@ def test_the_noise_of_the_bets_is_that_of_repeats_if_there_are_enough() -> None:
     arms = rng.integers(0, 300, 800)  # misfit is no part of what repeats differ by
     watch.learn(arms, X[arms], X[arms] @ np.ones(3) + 9.0 * np.cos(arms) + sigma * rng.standard_normal(800))
     assert watch._noise_scale(np.ones(3), 3) == pytest.approx(sigma, rel=0.15)
+
+
+def test_reading_the_past_leaves_no_trace() -> None:
+    """Whoever looks after every block gets what blocks measured so far, and the evidence is the same bit for bit."""
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((14, 4))
+    read, unread = MisfitWatch(4, 0.3, has_constant=False), MisfitWatch(4, 0.3, has_constant=False)
+    seen: set[int] = set()
+    for arms in (*_blocks(14, seed=6), *_blocks(14, seed=7)):
+        rewards = rng.standard_normal(len(arms))
+        for watch in (read, unread):
+            watch.settle(arms, X[arms], rewards)
+        seen |= set(arms.tolist())
+        assert set(read.past.arms.tolist()) == seen
+        assert read.n_arms == len(seen)
+    assert read.log_evidence == unread.log_evidence != 0.0
+    assert np.array_equal(read.past.means, unread.past.means)
 
 
 @settings(max_examples=20, deadline=None)

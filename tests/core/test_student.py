@@ -14,15 +14,9 @@ from surepick.core import student
 from surepick.core.betting import LOG_SHARES, STAKES, log_bet
 from surepick.core.lengths import log_chi_mean
 from surepick.core.linalg import Array
-from surepick.core.student import (
-    LOG_WEIGHTS,
-    MOST,
-    POINTS,
-    Residuals,
-    log_sub_block_returns,
-    log_t_returns,
-)
+from surepick.core.student import MOST, Residuals, log_sub_block_returns, log_t_returns
 from surepick.errors import InvalidInput
+from tests.statistical.chaos import own_points
 
 SPOTS, SPOT_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
@@ -155,25 +149,27 @@ def _draw(n: int, seed: int = 3) -> tuple[Array, Array, Array, Array, Array]:
     return z, q, np.abs(rng.standard_normal(n)), s2, rng.uniform(0.1, 5.0, n)
 
 
-def _by_hand(g: Array, mu0: Array, tau: Array, log_H: Callable[[Array], Array]) -> Array:
-    """Fifteen points, each with its share of the stake; `log_H` is the log mean of exp(x s)."""
+def _by_hand(g: Array, mu0: Array, tau: Array, goal: Array, log_H: Callable[[Array], Array]) -> Array:
+    """Six points, each with its share of the stake; `log_H` is the log mean of exp(x s)."""
     parts = []
     for stake, log_share in zip(STAKES, LOG_SHARES, strict=True):
-        for point, log_weight in zip(POINTS, LOG_WEIGHTS, strict=True):
-            D = np.minimum(np.abs(stake * mu0 + point * tau), MOST)
-            parts.append(log_share + log_weight - 0.5 * D * D + log_H(g * D))
+        for point in own_points(stake * mu0, np.minimum(tau, goal)):
+            D = np.minimum(point, MOST)
+            parts.append(log_share - math.log(2.0) - 0.5 * D * D + log_H(g * D))
     return np.asarray(np.logaddexp.reduce(parts))
 
 
 def test_stakes_are_split_and_end_at_the_goal() -> None:
     """By hand: mu0 = m/(S sqrt q) at most sqrt(2 rest), and the doubt about S in tau2; slices do not show."""
-    z, q, m, s2, rest = _draw(1100)
+    z, q, m, s2, rest = _draw(2100)
     R, nu, S2, nu0 = 7.0, 6, 0.8, 20
     used = np.minimum(m, np.sqrt(2.0 * S2 * q * rest))
     assert (used < m).any()
     assert (used == m).any()
     g, tau = z / np.sqrt(z * z + q * R), np.sqrt((s2 / S2 + used**2 / S2 / (2 * nu0)) / q)
-    expected = _by_hand(g, used / np.sqrt(S2 * q), tau, lambda x: log_chi_mean(nu + 1, np.ones_like(x), x))
+    expected = _by_hand(
+        g, used / np.sqrt(S2 * q), tau, np.sqrt(2.0 * rest), lambda x: log_chi_mean(nu + 1, np.ones_like(x), x)
+    )
     found = log_t_returns(z, q, m, s2, rest, Residuals(R, nu), Residuals(S2 * nu0, nu0))
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
 
@@ -194,7 +190,8 @@ def test_with_many_degrees_of_freedom_it_is_the_bet_with_known_noise() -> None:
     """The price of not knowing sigma goes to 0: a point D returns exp(D zeta - D^2/2)."""
     z, q, m, s2, rest = _draw(50)
     used = np.minimum(m, np.sqrt(2.0 * 0.49 * q * rest))
-    known = _by_hand(z / np.sqrt(0.49 * q), used / np.sqrt(0.49 * q), np.sqrt(s2 / (0.49 * q)), lambda x: x)
+    zeta, mu0, tau = (values / np.sqrt(0.49 * q) for values in (z, used, np.sqrt(s2)))
+    known = _by_hand(zeta, mu0, tau, np.sqrt(2.0 * rest), lambda x: x)
     for nu, off in ((100, 0.3), (10**4, 3e-3), (10**6, 3e-5)):
         found = log_t_returns(z, q, m, s2, rest, Residuals(0.49 * nu, nu), Residuals(0.49e9, 10**9))
         np.testing.assert_array_less(np.abs(found - known), off * (1.0 + known**2))

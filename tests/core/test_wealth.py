@@ -114,7 +114,13 @@ def test_wealth_is_the_sum_of_the_bets_along_the_path(sizes: Sizes) -> None:
             y = Z[leader] - Z[c]
             if c != leader and total[c] < math.log(1e6):
                 solved, rest = np.linalg.solve(A, y), math.log(1e6) - total[c]
-                bet = solved @ b, 0.49 * solved @ y, max(belief.mean @ y, 0), y @ belief.cov @ y, rest
+                bet = (
+                    solved @ b,
+                    0.49 * solved @ y,
+                    max(belief.mean @ y, 0),
+                    (y @ belief.root) @ (y @ belief.root),
+                    rest,
+                )
                 total[c] += RETURNS[sizes](*(np.array([value]) for value in bet))[0]
     np.testing.assert_allclose(wealth.log_wealth(0)[1:], total[1:], rtol=1e-9, atol=1e-12)
     assert wealth.n_blocks == len(blocks)

@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
     ("script", "said"),
     [
         ("certified_design.py", "verified: True"),
-        ("three_best.py", "The 3 best of 8 mixtures are (0, 1, 4), after 86 measurements (proved)."),
+        ("three_best.py", "The 3 best of 8 mixtures are (0, 1, 4), after 62 measurements (proved)."),
         ("own_rule.py", "after 65 pulls: without any guarantee (precision rule)"),
     ],
 )

@@ -18,7 +18,6 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr
 from scipy.stats import binom, norm
 
 import surepick as sp
@@ -500,15 +499,6 @@ def determinant(A: Exact) -> Fraction:
     return sum(((-1) ** k * A[0, k] * determinant(minor) for k, minor in enumerate(minors)), Fraction(0))
 
 
-def own_log_bet(z: Fraction, v: Fraction, m: Fraction, s2: Fraction) -> float:
-    """Return the increment of "The bet in closed form", in fractions up to its logarithms."""
-    p = 1 / s2 + 1 / v
-    mu = (m / s2 + z / v) / p
-    square = float(mu * mu * p - m * m / s2)
-    tails = float(log_ndtr(float(mu) * math.sqrt(p)) - log_ndtr(float(m) / math.sqrt(s2)))
-    return -0.5 * math.log(s2 * p) + 0.5 * square + tails
-
-
 @dataclass
 class Sums:
     """Arms and rewards of some pulls, and what they add up to."""
@@ -597,11 +587,24 @@ def own_belief(theta: Array, noise: Array, V: Array, level: Array) -> tuple[Exac
     return exact(best[1]), exact(best[2])
 
 
+def own_points(mu: Array, tau: Array) -> tuple[Array, Array]:
+    """Return the two points of a stake: mean plus and minus deviation of N(mu, tau^2) cut at 0, phi/Phi by a series."""
+    a, mills = mu / tau, [math.sqrt(math.pi / 2.0), 1.0]
+    for k in range(2, 5):
+        mills.append(mills[k - 2] / k)  # M = Phi/phi solves M' = 1 + a M
+    cut = 1.0 / np.polynomial.polynomial.polyval(a, mills)
+    mean, deviation = mu + tau * cut, tau * np.sqrt(1.0 - cut * cut - a * cut)
+    return mean + deviation, mean - deviation
+
+
 def own_log_returns(z: Fraction, v: Fraction, m: Fraction, s2: Fraction, rest: float) -> float:
     """Return the increment of three stakes, half on m, which is no more than the goal, a quarter on .6 m and .3 m."""
-    goal = min(m, Fraction(math.sqrt(2.0 * float(v) * rest)))
-    parts = [(2, Fraction(1)), (4, Fraction(3, 5)), (4, Fraction(3, 10))]
-    logs = [own_log_bet(z, v, share * goal, s2) - math.log(part) for part, share in parts]
+    goal = math.sqrt(2.0 * float(v) * rest)
+    logs = []
+    for part, share in ((2, 1.0), (4, 0.6), (4, 0.3)):
+        for point in own_points(np.array(share * min(float(m), goal)), np.array(min(math.sqrt(s2), goal))):
+            D = Fraction(float(point))
+            logs.append(float(D * z / v - D * D / (2 * v)) - math.log(2 * part))
     return max(logs) + math.log(math.fsum(math.exp(value - max(logs)) for value in logs))
 
 

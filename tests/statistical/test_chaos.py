@@ -6,14 +6,11 @@ The errors of blocks, cut at a fixed number, are independent standard normal num
 them for; their sum and their sum of squares leave their limits with probability 1e-6 each.
 """
 
-import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
-from scipy.stats import binom, chi2, norm
+from scipy.stats import binom, chi2
 
 import surepick as sp
 from surepick.learning.learner import Learner
@@ -37,7 +34,6 @@ from tests.statistical.chaos import (
     error_limit,
     normal_limit,
     of_design,
-    own_log_bet,
     trials,
     watched_learner,
 )
@@ -105,18 +101,6 @@ def test_slack_changes_nothing_about_that(rule: str, habits: Habits) -> None:
     audit = Audit(setting, seed=50)
     Lab(setting, habits, 50, fresh=audit.fresh, watch=audit).run()
     assert audit.n_compared >= 15
-
-
-@pytest.mark.parametrize(("z", "v", "m", "s2"), [(0.5, 0.25, 0.3, 0.5), (-1.0, 0.5, 0.0, 2.0), (4.0, 1.0, 2.0, 0.25)])
-def test_the_bet_in_the_books_is_the_integral_it_stands_for(z: float, v: float, m: float, s2: float) -> None:
-    """Against numerical integration over the truncated normal law."""
-
-    def staked(D: float) -> float:
-        law = float(norm.pdf(D, m, math.sqrt(s2)) / norm.cdf(m / math.sqrt(s2)))
-        return law * math.exp(D * z / v - D * D / (2.0 * v))
-
-    expected = math.log(quad(staked, 0.0, 40.0, points=[m, abs(z)], epsabs=0.0, epsrel=1e-12, limit=500)[0])
-    assert own_log_bet(*map(Fraction, (z, v, m, s2))) == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
 
 @pytest.mark.parametrize("name", ["lazy-track-and-stop", "rage", "lingame", "top-two", "uniform"])

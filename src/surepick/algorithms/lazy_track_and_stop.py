@@ -14,6 +14,7 @@ which. Errata of the paper are noted in `sampling.tracking` and `core.thresholds
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import ClassVar, final
 
 import numpy as np
@@ -27,6 +28,7 @@ from surepick.arms.whitening import LARGE
 from surepick.core.bounded import variances_by
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
+from surepick.core.design.generation import Ground
 from surepick.core.design.solve import separating_design
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
@@ -173,13 +175,12 @@ class ForcedExploration:
 
 
 def _renumbered(numbers: IntArray, old: IntArray | None, new: IntArray | None) -> IntArray:
-    """Translate positions in `old` to positions in `new` (None: the candidates themselves); drop what is gone."""
+    """Translate positions in `old` to positions in `new` (None: the candidates themselves); -1 for what is gone."""
     rows = numbers if old is None else old[numbers]
     if new is None:
         return rows
     positions = np.minimum(np.searchsorted(new, rows), len(new) - 1)
-    kept: IntArray = positions[new[positions] == rows]
-    return kept
+    return np.where(new[positions] == rows, positions, -1)
 
 
 @final
@@ -232,7 +233,7 @@ class LazySampler:
             return  # estimates that tie (or nearly) say nothing about where to measure: the design in force stays
         tol = LARGE_TOL if is_large else min(max(TIGHTEST_TOL, 0.3 * situation.n_pulls**-0.5), LOOSEST_TOL)
         self._design = separating_design(
-            self._as_noisy(situation), directions, tol=tol, warm_start=self._design, is_sparse=not is_large
+            self._ground(situation), directions, tol=tol, warm_start=self._design, is_sparse=False
         )
         self._solved_for, self._solved_at = solved_for, situation.n_pulls
         g_optimal, share = self._arms.design, self._share_now()
@@ -242,15 +243,19 @@ class LazySampler:
             np.concatenate([part * design.weights for design, part in mixed]),
         )
 
-    def _as_noisy(self, situation: Situation) -> ArmSet:
+    def _ground(self, situation: Situation) -> Ground:
         """Return the arms, divided by how noisy they seem: near a bound rewards scatter less than `noise_std` says."""
         bounds, estimate = self._task.reward_range, situation.estimate
         if situation.stds is not None:
-            return divided(self._arms, situation.stds)
+            return Ground(divided(self._arms, situation.stds))
         if bounds is None:
-            return self._arms
+            return self._plain_ground
         variances = variances_by(estimate.theta, estimate.A, self._arms.level, bounds)
-        return ScaledArms(self._arms, lambda _, rows: self._task.noise_std / np.sqrt(variances(rows)))
+        return Ground(ScaledArms(self._arms, lambda _, rows: self._task.noise_std / np.sqrt(variances(rows))))
+
+    @cached_property
+    def _plain_ground(self) -> Ground:
+        return Ground(self._arms)
 
     def _share_now(self) -> float:
         """Share of the G-optimal design in the design in force."""
@@ -273,7 +278,10 @@ class LazySampler:
             among, rows, leader = None, RowSubset(candidates.gather(index)), int(np.searchsorted(index, leader))
         directions = GapDirections(rows, situation.theta, among=among, leader=leader, epsilon=self._epsilon)
         if self._design is not None:
-            self._design = replace(self._design, hardest=_renumbered(self._design.hardest, self._index, index))
+            hardest = _renumbered(self._design.hardest, self._index, index)
+            is_left = hardest >= 0
+            multipliers = self._design.multipliers[is_left]
+            self._design = replace(self._design, hardest=hardest[is_left], multipliers=multipliers)
         self._index = index
         return directions
 

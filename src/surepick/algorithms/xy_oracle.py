@@ -29,6 +29,7 @@ from surepick.arms.view import Task
 from surepick.core.block import Block
 from surepick.core.checks import check_vector
 from surepick.core.design.directions import GapDirections
+from surepick.core.design.generation import Ground
 from surepick.core.design.solve import separating_design
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import glr
@@ -71,7 +72,7 @@ class XYOracle(Options):
             check_rewards(table.triangle(), given)
         theta = arms.theta_from_user(given)
         directions = GapDirections(task.rivals, theta)
-        design = separating_design(arms, directions, tol=TOL)
+        design = separating_design(Ground(arms), directions, tol=TOL)
         if self.is_own_rule and self.elimination:
             raise InvalidInput(
                 'xy-oracle with variant="paper" tests one known answer and cannot use `elimination`; leave it out, '

@@ -190,16 +190,16 @@ def _with_forms(
     x: Array, vectors: Arrays, factors: Arrays, work: Callable[[PairForms], T]
 ) -> Callable[[IntArray, Array], T]:
     """Return the function that maps row numbers and rows to work(forms of y = x - row), see `ArmSet.pair_forms`."""
-    together = np.hstack(factors) if factors else np.empty((len(x), 0))
+    together = np.hstack(factors).T.copy() if factors else np.empty((0, len(x)))
     ends = np.cumsum([F.shape[1] for F in factors], dtype=np.int64)
 
     def on_rows(index: IntArray, rows: Array) -> T:
         # The difference first, then the products: the gap of two nearly equal arms keeps its digits.
         y = x - rows
         products = [y @ u for u in vectors]
-        mapped = y @ together  # one product for all factors
-        squares = [square_norms(mapped[:, end - F.shape[1] : end]) for F, end in zip(factors, ends, strict=True)]
-        return work(PairForms(index, products, squares))
+        mapped = together @ y.T  # one product for all factors; long rows, so that their squares add up fast
+        parts = (mapped[end - F.shape[1] : end] for F, end in zip(factors, ends, strict=True))
+        return work(PairForms(index, products, [np.einsum("ij,ij->j", part, part) for part in parts]))
 
     return on_rows
 

@@ -17,6 +17,7 @@ from typing import Self, final
 
 import numpy as np
 
+from surepick.core.betting import root_of
 from surepick.core.linalg import Array, IntArray
 from surepick.core.student import Residuals
 
@@ -116,10 +117,3 @@ def fit(block: Block) -> BlockFit:
         X, e = block.pulls
         residuals = Residuals(float(((e - X @ shift) ** 2).sum()), len(e) - int(has_rank.sum()))
     return BlockFit(block.theta0 + shift, axes * np.sqrt(inverse), missed, residuals)
-
-
-def root_of(A_inv: Array) -> Array:
-    """Return F with F F' = A_inv: a sum of squares |F'y|^2 cannot turn negative by rounding, as y'(A_inv y) can."""
-    spread, axes = np.linalg.eigh(A_inv)
-    root: Array = axes * np.sqrt(np.maximum(spread, 0.0))[..., None, :]
-    return root

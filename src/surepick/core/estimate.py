@@ -1,31 +1,36 @@
-"""Least-squares state with rank-one updates: A, its inverse, theta, counts and log-determinants.
+"""Least-squares state, kept current pull by pull: A, its inverse, theta, counts and log-determinants.
 
 Notation: x (d,) arm pulled; A (d, d) = sum x x'; b (d,) = sum reward * x; theta (d,) = A^-1 b, no ridge;
 theta0 (d,) a reference, residuals b0 (d,) = sum (reward - x'theta0) x, so that theta = theta0 + A^-1 b0;
 V (J, d, d) regularisers of stopping rules, never used by theta; logdets (J,) = log det(I + V_j^-1 A).
 
-One pull costs O((J + 1) d^2): A^-1 and every (A + V_j)^-1 live in one stacked array and are updated together
-by the Sherman-Morrison formula. Rounding drift is measured at intervals and repaired by a fresh Cholesky
-factorisation. All factorisations and measurements are made on D^-1 A D^-1 with D^2 = diag(A), so they do not
-notice the units of the features. Rewards are measured from theta0, the first estimate there was: a sum of rewards
-a billion times the noise would lose the noise in rounding, a sum of residuals does not.
+A pull adds to sums, O(d^2), and A^-1 is computed from A when it is read. Beside regularisers, whose rules read after
+every pull, A^-1 and every (A + V_j)^-1 live in one stacked array and are updated together by the Sherman-Morrison
+formula, O((J + 1) d^2); rounding drift is measured at intervals and repaired by a fresh Cholesky factorisation.
+Either way the state depends on the pulls alone, never on who read it and when. All factorisations and measurements are
+made on D^-1 A D^-1 with D^2 = diag(A), so they do not notice the units of the features. Rewards are measured from
+theta0, the first estimate there was: a sum of rewards a billion times the noise would lose the noise in rounding, a sum
+of residuals does not.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
 
 from surepick.core.checks import check_count, check_matrix, check_number, check_vector
-from surepick.core.linalg import Array, cholesky, solve_lower
+from surepick.core.linalg import Array, cholesky, one_blas_thread, upper_inverse
 from surepick.errors import InvalidInput, NotEnoughData
 
 # A is called singular below the first value and, once it was not, again only below the second: a direction
 # measured with so little weight beside the others has no correct digits in theta.
 RCOND_GAINED = 1e-12
 RCOND_LOST = 1e-14
+# It is looked at again when an entry of its diagonal has grown so much: until then the smallest eigenvalue, features
+# scaled, has lost no larger factor.
+GROWTH = 4.0
 # Drift is measured this often and repaired above this size.
 MEASURE_EVERY = 1000
 DRIFT_LIMIT = 1e-9
@@ -33,17 +38,19 @@ DRIFT_LIMIT = 1e-9
 # there; beyond this gain we refactor at once. The determinant bounds how often: d log(t) / log(100) times.
 GAIN_LIMIT = 100.0
 LARGEST = 1e150
+SHAPES = ("_rows", "_diagonal", "_buffer", "_views")
 
 
 class LeastSquares:
-    """Least-squares estimate of theta, kept current in O(d^2) per pull.
+    """Least-squares estimate of theta.
 
     Args:
         dim: number of features d.
         regularizers: (J, d, d) symmetric positive definite matrices whose log-determinants are followed; none
             by default.
 
-    Two states fed with the same pulls in the same order are equal bit for bit.
+    Arrays handed out are read-only and hold until the next pull. Two states fed with the same pulls, in the same order
+    and by the same calls, are equal bit for bit.
     """
 
     def __init__(self, dim: int, regularizers: Any = None) -> None:
@@ -55,13 +62,13 @@ class LeastSquares:
         self._b0 = np.zeros(self._dim)
         self._squares0 = 0.0
         # Until there is an estimate to measure from, pulls are kept, and then added up again.
-        self._early: list[tuple[Array, float]] | None = []
-        # Slot 0 is A^-1; zero stands for "not invertible yet" and is left alone by the update formula.
+        self._early: list[tuple[Array, Array]] | None = []
+        # Slot 0 is A^-1, or stale; zero stands for "not invertible yet" and is left alone by the update formula.
         self._inverses = np.zeros((n, self._dim, self._dim))
         self._logdets = np.zeros(n)
         self._n_pulls = 0
         self._counts: dict[int, int] = {}
-        self._has_theta = False
+        self._has_theta = self._is_stale = False
         self._theta: Array | None = None
         self._factor: Array | None = None
         self._make_views()
@@ -70,6 +77,7 @@ class LeastSquares:
     def _make_views(self) -> None:
         """Other shapes of the same memory, made once because making them costs as much as an update."""
         self._rows = self._inverses.reshape(-1, self._dim)
+        self._diagonal = np.diagonal(self._A)
         self._buffer = np.empty_like(self._inverses)
         self._views = {
             "A": _read_only(self._A),
@@ -80,7 +88,7 @@ class LeastSquares:
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy of a view would no longer follow the array it shows.
-        return {name: value for name, value in self.__dict__.items() if name not in ("_rows", "_buffer", "_views")}
+        return {name: value for name, value in self.__dict__.items() if name not in SHAPES}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -103,7 +111,7 @@ class LeastSquares:
 
     @property
     def A(self) -> Array:  # noqa: N802 - the letter of the notation
-        """Information matrix sum x x' (d, d); a read-only view that follows later pulls."""
+        """Information matrix sum x x' (d, d)."""
         return self._views["A"]
 
     @property
@@ -119,13 +127,14 @@ class LeastSquares:
 
     @property
     def A_inv(self) -> Array:  # noqa: N802 - the letter of the notation
-        """Inverse of A (d, d); a read-only view that follows later pulls. Raises before `has_theta`."""
+        """Inverse of A (d, d). Raises before `has_theta`."""
         self._require_theta("A_inv")
+        self._refresh()
         return self._views["A_inv"]
 
     @property
     def theta(self) -> Array:
-        """Least-squares estimate A^-1 b (d,), read-only. Raises `NotEnoughData` before `has_theta`."""
+        """Least-squares estimate A^-1 b (d,). Raises `NotEnoughData` before `has_theta`."""
         if self._theta is None:
             self._require_theta("theta")
             theta: Array = self._theta0 + self._solved()
@@ -135,6 +144,7 @@ class LeastSquares:
 
     def _solved(self) -> Array:
         """Return A^-1 b0."""
+        self._refresh()
         A_inv = self._inverses[0]
         solved: Array = A_inv.dot(self._b0)
         # One step of refinement: the residual is small, so its own error no longer matters.
@@ -148,24 +158,25 @@ class LeastSquares:
         # theta0 is the first estimate, so what is taken off is of the size of the noise too.
         return max(self._squares0 - float(self._b0.dot(self._solved())), 0.0)
 
-    def _add(self, x: Array, reward: float) -> None:
-        residual = reward - float(x.dot(self._theta0))
-        self._b0 += residual * x
-        self._squares0 += residual * residual
+    def _refresh(self) -> None:
+        """Compute A^-1 from the present A, if there is one and it was not."""
+        if self._is_stale and self._has_theta:
+            self._inverses[0], self._logdets[0] = _inverse_and_logdet(self._A)
+            self._is_stale = False
 
     @property
     def regularizers(self) -> Array:
-        """The matrices V_j (J, d, d), read-only."""
+        """The matrices V_j (J, d, d)."""
         return self._V
 
     @property
     def logdets(self) -> Array:
-        """Log-determinants log det(I + V_j^-1 A), (J,); a read-only view that follows later pulls."""
+        """Log-determinants log det(I + V_j^-1 A), (J,)."""
         return self._views["logdets"]
 
     @property
     def regularized_inverses(self) -> Array:
-        """Matrices (A + V_j)^-1 (J, d, d); a read-only view that follows later pulls."""
+        """Matrices (A + V_j)^-1 (J, d, d)."""
         return self._views["inverses"]
 
     def slots(self, regularizers: Array) -> slice:
@@ -184,8 +195,7 @@ class LeastSquares:
         if self._factor is None:
             self._require_theta("factor")
             L, scale = _equilibrated_cholesky(self._A)
-            inverse = solve_lower(L, np.eye(self._dim))
-            self._factor = _read_only(inverse.T / scale[:, None])
+            self._factor = _read_only(upper_inverse(L.T) / scale[:, None])
         return self._factor
 
     def drift(self) -> float:
@@ -193,6 +203,7 @@ class LeastSquares:
 
         About the condition number times 1e-16 right after a repair. Cost O(J d^3).
         """
+        self._refresh()
         stack = np.concatenate([self._A[None], self._A + self._V])
         skip = 0 if self._has_theta else 1
         stack, inverses = stack[skip:], self._inverses[skip:]
@@ -212,42 +223,64 @@ class LeastSquares:
             raise InvalidInput(f"`x` must be below {LARGEST:g} in size, got {x}; use other units.")
         if not (type(reward) is float and math.isfinite(reward)):
             reward = check_number("reward", reward, needed="one measured number")
-        u = self._rows.dot(x).reshape(-1, self._dim)
-        gain = u.dot(x)
-        gains = gain.tolist()
-        u /= np.sqrt(1.0 + gain)[:, None]
-        # A product of the same two numbers in either order keeps the inverses symmetric to the last bit.
-        np.multiply(u[:, :, None], u[:, None, :], out=self._buffer)
-        self._inverses -= self._buffer
         self._A += x[:, None] * x
-        self._add(x, reward)
-        self._logdets += np.log1p(gain)
-        self._n_pulls += 1
-        self._theta = self._factor = None
-        if arm is not None:
-            self._counts[arm] = self._counts.get(arm, 0) + 1
+        residual = reward - float(x.dot(self._theta0))
+        self._b0 += residual * x
+        self._squares0 += residual * residual
         if self._early is not None:
-            self._early.append((x.copy(), reward))
-        if not (min(gains) >= 0.0 and max(gains) <= GAIN_LIMIT):
+            self._early.append((x[None].copy(), np.array([reward])))
+        self._count((arm,))
+        if len(self._V):
+            is_due = self._follow(x) or (self._n_pulls % MEASURE_EVERY == 0 and self.drift() > DRIFT_LIMIT)
+        else:
+            is_due, self._is_stale = True in (self._diagonal > self._limits).tolist(), True
+        if is_due:
             self._refactor()
-        elif self._has_theta:
-            if self._n_pulls % MEASURE_EVERY == 0 and self.drift() > DRIFT_LIMIT:
-                self._refactor()
-        elif self._n_pulls >= self._dim:
+        elif not self._has_theta:
             self._gain_theta()
 
     def update_many(self, X: Any, rewards: Any, arms: Iterable[int] | None = None) -> None:
-        """Add pulls in order: features X (n, d), rewards (n,), optionally row numbers (n,).
+        """Add pulls at once: features X (n, d), rewards (n,), optionally row numbers (n,).
 
-        The state is the one that single updates would give, bit for bit.
+        The state is the one that single updates would give, up to rounding.
         """
         rows = check_matrix("X", X, n_columns=self._dim)
         values = check_vector("rewards", rewards, len(rows))
         labels = [None] * len(rows) if arms is None else list(arms)
         if len(labels) != len(rows):
             raise InvalidInput(f"`arms` must have one row number per pull: {len(rows)}, got {len(labels)}.")
-        for x, reward, arm in zip(rows, values.tolist(), labels, strict=True):
-            self.update(x, reward, arm)
+        if not np.abs(rows).sum(axis=1).max(initial=0.0) < LARGEST:
+            raise InvalidInput(f"`X` must be below {LARGEST:g} in size; use other units.")
+        self._A += rows.T @ rows
+        self._add_residuals(rows, values)
+        if self._early is not None:
+            self._early.append((rows.copy(), values.copy()))
+        self._count(labels)
+        self._refactor()
+
+    def _add_residuals(self, X: Array, rewards: Array) -> None:
+        residuals = rewards - X @ self._theta0
+        self._b0 += residuals @ X
+        self._squares0 += float(residuals @ residuals)
+
+    def _count(self, arms: Sequence[int | None]) -> None:
+        self._n_pulls += len(arms)
+        self._theta = self._factor = None
+        for arm in arms:
+            if arm is not None:
+                self._counts[arm] = self._counts.get(arm, 0) + 1
+
+    def _follow(self, x: Array) -> bool:
+        """Update the inverses by the Sherman-Morrison formula; return whether they have to be repaired."""
+        u = self._rows.dot(x).reshape(-1, self._dim)
+        gain = u.dot(x)
+        u /= np.sqrt(1.0 + gain)[:, None]
+        # A product of the same two numbers in either order keeps the inverses symmetric to the last bit.
+        np.multiply(u[:, :, None], u[:, None, :], out=self._buffer)
+        self._inverses -= self._buffer
+        self._logdets += np.log1p(gain)
+        gains = gain.tolist()
+        return not (min(gains) >= 0.0 and max(gains) <= GAIN_LIMIT)
 
     def _require_theta(self, what: str) -> None:
         if not self._has_theta:
@@ -259,29 +292,32 @@ class LeastSquares:
 
     def _gain_theta(self) -> None:
         """Switch theta on if A has become numerically invertible."""
-        if _rcond(self._A) >= RCOND_GAINED:
-            self._inverses[0], self._logdets[0] = _inverse_and_logdet(self._A)
-            self._has_theta = True
-            if self._early is not None:
-                self._theta0 = self._solved()
-                self._b0, self._squares0 = np.zeros(self._dim), 0.0
-                for x, reward in self._early:
-                    self._add(x, reward)
-                self._early = None
+        if self._n_pulls < self._dim or _rcond(self._A) < RCOND_GAINED:
+            return
+        self._has_theta = self._is_stale = True
+        self._refresh()
+        if self._early is not None:
+            self._theta0 = self._solved()
+            self._b0, self._squares0 = np.zeros(self._dim), 0.0
+            for X, rewards in self._early:
+                self._add_residuals(X, rewards)
+            self._early = None
 
     def _refactor(self) -> None:
         """Recompute every inverse and log-determinant from A itself, O(J d^3)."""
+        self._limits = GROWTH * self._diagonal
         for j, V in enumerate(self._V, start=1):
             self._inverses[j], logdet = _inverse_and_logdet(self._A + V)
             self._logdets[j] = logdet - self._V_logdet[j - 1]
-        if self._has_theta and _rcond(self._A) < RCOND_LOST:
-            # Better no estimate than one without correct digits; it returns when other arms are pulled.
-            self._has_theta = False
-            self._inverses[0] = 0.0
-        elif self._has_theta:
-            self._inverses[0], self._logdets[0] = _inverse_and_logdet(self._A)
-        elif self._n_pulls >= self._dim:
+        if not self._has_theta:
             self._gain_theta()
+        elif _rcond(self._A) >= RCOND_LOST:
+            self._is_stale = True
+            self._refresh()
+        else:
+            # Better no estimate than one without correct digits; it returns when other arms are pulled.
+            self._has_theta = self._is_stale = False
+            self._inverses[0] = 0.0
 
 
 @final
@@ -311,7 +347,7 @@ class RidgeEstimate(LeastSquares):
 
     def factor(self) -> Array:
         """Return F with |F'y|^2 = y'(A + V)^-1 y."""
-        return solve_lower(cholesky(self.A), np.eye(self.dim)).T
+        return upper_inverse(cholesky(self.A).T)
 
 
 def _equilibrated_cholesky(M: Array) -> tuple[Array, Array]:
@@ -321,13 +357,15 @@ def _equilibrated_cholesky(M: Array) -> tuple[Array, Array]:
     return L.astype(np.float64, copy=False), scale
 
 
+@one_blas_thread
 def _inverse_and_logdet(M: Array) -> tuple[Array, float]:
     L, scale = _equilibrated_cholesky(M)
-    half = solve_lower(L, np.eye(len(M)))
-    inverse = (half.T @ half) / (scale[:, None] * scale)
+    half = upper_inverse(L.T)
+    inverse = (half @ half.T) / (scale[:, None] * scale)
     return inverse, 2.0 * float(np.log(np.diagonal(L)).sum() + np.log(scale).sum())
 
 
+@one_blas_thread
 def _rcond(M: Array) -> float:
     """Smallest over largest eigenvalue after scaling to unit diagonal; 0 if some feature was never seen."""
     diagonal = np.diagonal(M)

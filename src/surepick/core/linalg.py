@@ -39,14 +39,19 @@ _caller = threading.local()  # `limited` while this Python thread is inside a li
 
 
 def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
-    """Run `function` with BLAS on one thread: on matrices of our size more threads cost 10-25x CPU time."""
+    """Run `function` with BLAS on one thread: on matrices of our size more threads cost 10-25x CPU time.
+
+    Once woken, a further thread also spins for 50 ms, in case of more work.
+    """
 
     @wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> T:
-        if getattr(_caller, "limited", False):  # limiting again takes 50 microseconds and changes nothing
+        if getattr(_caller, "limited", False):
             return function(*args, **kwargs)
         _caller.limited = True
         try:
+            if all(library.num_threads == 1 for library in _blas().lib_controllers):
+                return function(*args, **kwargs)  # limiting takes 50 microseconds and would change nothing
             with _blas().limit(limits=1):
                 return function(*args, **kwargs)
         finally:

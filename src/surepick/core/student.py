@@ -30,13 +30,10 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.betting import LOG_SHARES, STAKES
+from surepick.core.betting import SLICE, log_mixed, points
 from surepick.core.lengths import log_chi_mean
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
-
-# Candidates at a time, so that the points stay in the cache.
-SLICE = 1024
 
 
 @final
@@ -60,9 +57,6 @@ class Residuals:
         return self.R / self.nu
 
 
-# The law of D in units of its standard deviation, beside its middle: five points with the moments of a normal law.
-POINTS = np.array([0.0, 1.355626179974266, -1.355626179974266, 2.856970013872806, -2.856970013872806])
-LOG_WEIGHTS = np.log([8.0 / 15.0, 0.222075922005613, 0.222075922005613, 0.011257411327721, 0.011257411327721])
 # No stake lies farther out than this, in standard deviations of z; steps of the table of log H below.
 MOST, STEP = 12.0, 0.05
 
@@ -70,9 +64,9 @@ MOST, STEP = 12.0, 0.05
 def log_t_returns(z: Array, q: Array, m: Array, s2: Array, rest: Array, block: Residuals, past: Residuals) -> Array:
     """Log of what one unit returns that is staked in three parts, none beyond the goal: `log_returns` without a sigma.
 
-    m is at most sqrt(2 S^2 q rest). That S is itself an estimate adds (m/S)^2/(2 nu0) to the variance of D/sigma. Each
-    part is staked on five points |mu0 + c sqrt(tau2)| instead of a whole normal law: at a single point D a unit returns
-    exp(-D^2/2) H(g D), H(x) the mean of exp(x s) over s ~ chi, a function of one number that is looked up in a table.
+    m is at most sqrt(2 S^2 q rest). That S is itself an estimate adds (m/S)^2/(2 nu0) to the variance of D/sigma. At a
+    single point D a unit returns exp(-D^2/2) H(g D), H(x) the mean of exp(x s) over s ~ chi, a function of one number
+    that is looked up in a table.
 
     Args:
         z: what the block says about D (n,), slack included.
@@ -89,21 +83,15 @@ def log_t_returns(z: Array, q: Array, m: Array, s2: Array, rest: Array, block: R
     found = np.empty(len(z))
     with np.errstate(over="ignore", invalid="ignore"):  # rewards beyond all measure pay NaN, not evidence
         m2 = np.minimum(m * m, 2.0 * S2 * q * rest) / S2
-        tau, mu0 = np.sqrt((s2 / S2 + m2 / (2.0 * past.nu)) / q), np.sqrt(m2 / q)
+        tau, mu0, goal = np.sqrt((s2 / S2 + m2 / (2.0 * past.nu)) / q), np.sqrt(m2 / q), np.sqrt(2.0 * rest)
         g = _direction(z / np.sqrt(q), block.R)
         for start in range(0, len(z), SLICE):
             part = slice(start, start + SLICE)
-            D = np.abs(STAKES[:, None, None] * mu0[part] + POINTS[:, None] * tau[part]).reshape(-1, len(g[part]))
-            D = np.minimum(D, MOST)
+            D = np.minimum(points(mu0[part], tau[part], goal[part]), MOST)
             logs = _log_H(g[part] * D, block.nu)
             logs -= 0.5 * D * D
-            logs += LOG_LAW
-            top = logs.max(axis=0)
-            found[part] = top + np.log(np.exp(logs - top).sum(axis=0))
+            found[part] = log_mixed(logs)
     return found
-
-
-LOG_LAW = (LOG_SHARES[:, None] + LOG_WEIGHTS).reshape(-1, 1)
 
 
 def _log_H(x: Array, nu: int) -> Array:  # noqa: N802 - the letter of the notation

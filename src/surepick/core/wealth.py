@@ -27,7 +27,7 @@ The proof asks of whoever uses it:
  * noise_std is a sub-Gaussian scale of the noise; or it is None, and the noise of a block is Gaussian with one level,
    or with one for each arm if the block repeats a design; or every reward lies within bounds, and no scale is needed.
 
-Reference: mixture martingales, Robbins (1970), here with truncated normal mixtures; Ville (1939).
+Reference: mixture martingales, Robbins (1970), here with mixtures over the size of a gap; Ville (1939).
 """
 
 import math
@@ -42,7 +42,7 @@ from numpy.typing import ArrayLike
 
 from surepick.arms.protocol import ArmSet, PairForms
 from surepick.core.betting import RETURNS, Sizes, plain_belief, shrunk_belief
-from surepick.core.block import NEGLIGIBLE, Block, BlockFit, fit, root_of
+from surepick.core.block import NEGLIGIBLE, Block, BlockFit, fit
 from surepick.core.bounded import BoundedBlock, Bounds
 from surepick.core.checks import check_delta, check_epsilon, check_misfit, check_noise_std, check_vector
 from surepick.core.earlier import log_start
@@ -275,7 +275,7 @@ class Accounts(ABC):
             belief = plain_belief(block.theta0, block.A0_inv, noise_std)
         else:
             belief = shrunk_belief(block.theta0, block.A0_inv, noise_std, self._level)
-        factors = [root_of(belief.cov), said.root] + ([] if said.missed is None else [said.missed])
+        factors = [belief.root, said.root] + ([] if said.missed is None else [said.missed])
         if not self._weighs_arms:
             return Bets([belief.mean, *vectors], factors, log_returns)
         assert block.pulls is not None  # whoever allows for misfit says what was pulled
@@ -333,6 +333,12 @@ class Wealth(Accounts):
         log_wealth = self._common.copy()
         log_wealth[leader] = np.inf
         return log_wealth
+
+    def alternatives(self, leader: int) -> BoolArray:
+        """Return which candidates (K,) are not rejected, the leader aside, as a fresh array."""
+        remaining: BoolArray = self._common < self.log_price
+        remaining[leader] = False
+        return remaining
 
     def _bet(self, theta: Array, leader: int, bets: Bets) -> int | None:
         own = self._common[leader]

@@ -69,7 +69,6 @@ class Rewards:
 
     def checked(self, name: str, reward: object, arm: int) -> float:
         """Return a reward of an arm, in an argument of this name, as a float, if it can be one here."""
-        otherwise = f"If it stands for a missing value, call {'`fail`' if name == 'reward' else '`void`'}."
         if not (type(reward) is float and math.isfinite(reward)):
             reward = check_number(name, reward, needed="one measured number", takes_booleans=self.is_binary)
         if self.reward_range is not None:
@@ -78,16 +77,20 @@ class Rewards:
                 needed = "0 or 1 (rewards are binary)" if self.is_binary else f"between {lo:g} and {hi:g} (the range)"
                 raise InvalidInput(
                     f"`{name}` must be {needed}, got {reward:g}; it is not recorded, and the guarantee holds for no "
-                    f"others. {otherwise}"
+                    f"others. {_otherwise(name)}"
                 )
         elif self.noise_std is not None:
             noise_std = self.noise_std if self.stds is None else float(self.stds[arm])
             if abs(reward) > LARGEST_REWARD * noise_std:
                 raise InvalidInput(
                     f"`{name}` must be at most {LARGEST_REWARD:g} times noise_std = {noise_std:g} in size, got "
-                    f"{reward:g}; beyond that the noise is lost in rounding. {otherwise}"
+                    f"{reward:g}; beyond that the noise is lost in rounding. {_otherwise(name)}"
                 )
         return reward
+
+
+def _otherwise(name: str) -> str:
+    return f"If it stands for a missing value, call {'`fail`' if name == 'reward' else '`void`'}."
 
 
 def arms_given(arms: Any, model: str, candidates: Any) -> ArmSet | VectorSet:

@@ -5,8 +5,8 @@ import math
 import reprlib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -194,32 +194,30 @@ class _Session:
         """Go through history, then pull until the rule stops, the limit is reached or the user has enough."""
         interrupted = False
         try:
-            with self._blaming("judging the results failed:", but=PullFailed):
-                self._go(earlier, limit)
+            self._go(earlier, limit)
+        except PullFailed:
+            raise
+        except Exception as error:
+            raise self._blamed(error, "judging the results failed:") from error
         except KeyboardInterrupt:
             interrupted = True
             self._recover()
         try:
-            with self._blaming("summing up failed:", but=PullFailed):
-                return self._sum_up(interrupted=interrupted)
+            return self._sum_up(interrupted=interrupted)
+        except PullFailed:
+            raise
+        except Exception as error:
+            raise self._blamed(error, "summing up failed:") from error
         except KeyboardInterrupt:
             if interrupted:  # the second time, the user means it
                 raise
             return self._learner.result(interrupted=True)
 
-    @contextmanager
-    def _blaming(
-        self, what: str, arm: Arm | None = None, link: str = "", *, but: type[Exception] | tuple[()] = ()
-    ) -> Iterator[None]:
-        """Turn an exception into one that says what failed, "for" or "after" which arm, and carries what was learnt."""
-        try:
-            yield
-        except but:
-            raise
-        except Exception as error:
-            text = str(error).rstrip(".")
-            said = f"{type(error).__name__} ({text})" if text else type(error).__name__
-            raise self._failed(f"{what} {said}{f' {link} {self._label(arm)}' if link else ''}", arm) from error
+    def _blamed(self, error: Exception, what: str, arm: Arm | None = None, link: str = "") -> PullFailed:
+        """Return an exception that says what failed, "for" or "after" which arm, and carries what was learnt."""
+        text = str(error).rstrip(".")
+        said = f"{type(error).__name__} ({text})" if text else type(error).__name__
+        return self._failed(f"{what} {said}{f' {link} {self._label(arm)}' if link else ''}", arm)
 
     def _go(self, earlier: list[tuple[Any, float]], limit: float) -> None:
         for arm, reward in earlier:
@@ -234,8 +232,10 @@ class _Session:
         """Pull until the rule stops, or check pulls are made, or the limit is reached; whether the user goes on."""
         n_pulled = n_skipped = 0
         while (self._learner.n_planned if is_check else not self._learner.stopped) and n_pulled < limit:
-            with self._blaming("planning the next pull failed:"):
+            try:
                 arm = self._learner.next_arms()[0]
+            except Exception as error:
+                raise self._blamed(error, "planning the next pull failed:") from error
             if (
                 self._learner.stopped and not is_check
             ):  # by what `history` had to say, once it was clear that no more of it comes
@@ -266,8 +266,12 @@ class _Session:
 
     def _measure(self, arm: Arm) -> float:
         self._is_outside = True
-        with self._blaming("`pull` must return a number but raised", arm, "for", but=Skipped):
+        try:
             self._untold = arm, self._pull(arm)  # in one step: an interrupt right after it must not lose the reward
+        except Skipped:
+            raise
+        except Exception as error:
+            raise self._blamed(error, "`pull` must return a number but raised", arm, "for") from error
         value = self._untold[1]
         try:
             reward = check_number("reward", value, needed="one finite number", takes_booleans=self._learner.is_binary)
@@ -280,8 +284,10 @@ class _Session:
 
     def _tell(self, arm: Arm, reward: float) -> None:
         self._untold = arm, reward
-        with self._blaming(f"taking in the reward {reward!r} failed:", arm):
+        try:
             self._learner.tell(arm, reward)
+        except Exception as error:
+            raise self._blamed(error, f"taking in the reward {reward!r} failed:", arm) from error
         self._untold = None
 
     def _reports(self, arm: Arm, reward: float) -> bool:
@@ -290,8 +296,10 @@ class _Session:
             return True
         progress = Progress(arm, reward, self._learner.estimate.n_pulls, self._learner.decision)
         self._is_outside = True
-        with self._blaming("`on_pull` must not raise but raised", arm, "after"):
+        try:
             answer = self._on_pull(progress)
+        except Exception as error:
+            raise self._blamed(error, "`on_pull` must not raise but raised", arm, "after") from error
         self._is_outside = False
         return not (isinstance(answer, bool | np.bool_) and not answer)
 

@@ -121,7 +121,7 @@ class Model:
         """What can be said of the model."""
         if self.slip is not None or self._has_slip or self._watch.alarm((1.0 - SLIP_SHARE) * ALPHA):
             return "contradicted"
-        if len(self._watch.past.arms) <= self._view.dim:
+        if self._watch.n_arms <= self._view.dim:
             return "untestable"
         return "tested" if self.n_checks else "not contradicted"
 

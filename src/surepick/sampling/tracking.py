@@ -84,8 +84,11 @@ class Tracker:
             behind = np.where(self._W > 0.0, self._N - self._W, np.inf)
         else:
             behind = np.where(self._w > 0.0, self._N - (self.n_asked + 1) * self._w, np.inf)
-        ties = np.flatnonzero(behind <= behind.min() + TIE)
-        slot = int(ties[0]) if len(ties) == 1 else int(ties[np.argmin(self._arms[ties])])
+        slot = int(behind.argmin())
+        ties = behind <= behind[slot] + TIE
+        if np.count_nonzero(ties) > 1:
+            tied = np.flatnonzero(ties)
+            slot = int(tied[self._arms[tied].argmin()])
         self._N[slot] += 1.0
         self.n_asked += 1
         return int(self._arms[slot])

@@ -25,8 +25,8 @@ class Directions(Protocol):
         """How many there are at most."""
         ...
 
-    def existing(self, index: IntArray) -> IntArray:
-        """Return those row numbers that stand for a direction here; an earlier solve may have had others."""
+    def existing(self, index: IntArray) -> tuple[IntArray, Array]:
+        """Return those row numbers that stand for a direction here, an earlier solve may have had others; and these."""
         ...
 
     def top(self, F: Array, n: int) -> tuple[IntArray, Array]:
@@ -46,10 +46,12 @@ class RowDirections:
         self.rows = rows
         self.n_directions = rows.n_arms
 
-    def existing(self, index: IntArray) -> IntArray:
+    def existing(self, index: IntArray) -> tuple[IntArray, Array]:
         """Return the rows that are there and not zero."""
         index = index[index < self.n_directions]
-        return index[self.rows.gather(index).any(axis=1)]
+        rows = self.rows.gather(index)
+        is_direction = rows.any(axis=1)
+        return index[is_direction], rows[is_direction]
 
     def top(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n rows with the largest |F'y|^2 and these values, largest first."""
@@ -106,14 +108,17 @@ class GapDirections:
                 "measure rewards in a smaller unit."
             )
 
-    def existing(self, index: IntArray) -> IntArray:
+    def existing(self, index: IntArray) -> tuple[IntArray, Array]:
         """Return the rows that are rivals of the leader: not itself, not its copies, not excluded."""
         index = index[index < self.n_directions]
         if self.among is not None:
             index = index[self.among[index]]
         # By number: in mapped coordinates rounding can give the leader a tiny gap to itself.
         index = index[~np.isin(index, self.candidates.copies(self.leader))]
-        return index[self._gaps(index)[1] > 0]
+        y, gaps = self._gaps(index)
+        if (is_ahead := gaps > 0).all():
+            return index, y / gaps[:, None]
+        return index[is_ahead], y[is_ahead] / gaps[is_ahead, None]
 
     def _gaps(self, index: IntArray) -> tuple[Array, Array]:
         """Return differences (n, d) and gaps (n,), slack included."""

@@ -11,8 +11,9 @@ Pricing is partial: a pool of a few thousand promising arms and directions is pr
 of them only when the pool has nothing left to offer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -43,11 +44,12 @@ MAX_WORK = 1e9
 @final
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to begin: an earlier design's arms, weights and hardest directions, and the arms worth pricing first."""
+    """Where to begin: an earlier design with what carried its lower bound, and the arms worth pricing first."""
 
     support: IntArray
     weights: Array
-    hardest: IntArray
+    multipliers: Mapping[int, float]
+    """Of the hardest directions, by number."""
     promising: IntArray
 
 
@@ -124,18 +126,38 @@ def _same_information(X: Array, w: Array) -> Array:
 
 
 @final
+class Ground:
+    """Arms as every solve on them sees them: their frame, the first pool, and a set that spans."""
+
+    def __init__(self, arms: ArmSet) -> None:
+        self.arms, self.frame = arms, frame_of(arms)
+        self.pool = _strided(arms.n_arms, pooled(arms.n_arms, arms.dim))
+        self.rows = self.gather(self.pool)
+        """Of the pool, in the coordinates of the frame."""
+
+    def gather(self, index: IntArray) -> Array:
+        """Return rows in the coordinates of the frame."""
+        return self.arms.gather(index) @ self.frame
+
+    @cached_property
+    def spanning(self) -> IntArray:
+        """Return d arms of large volume."""
+        return spanning_arms(self.arms, self.frame)
+
+
+@final
 class Generation:
     """One solve: the growing master, the pool of arms, and the goal."""
 
-    def __init__(self, arms: ArmSet, directions: Directions | None, *, tol: float, is_sparse: bool = True) -> None:
+    def __init__(self, ground: Ground, directions: Directions | None, *, tol: float, is_sparse: bool = True) -> None:
         """`directions` None means the arms themselves (the G-optimal design).
 
         `is_sparse`: look for few arms; else at most d(d+1)/2, which costs no further pass.
         """
-        self.arms, self.tol, self.is_sparse = arms, tol, is_sparse
+        self.ground, self.tol, self.is_sparse = ground, tol, is_sparse
+        arms = self.arms = ground.arms
         self.effort = Effort()
-        self.frame = frame_of(arms)
-        self._fill_pool(_strided(arms.n_arms, pooled(arms.n_arms, arms.dim)))
+        self.frame, self.pool, self.pool_rows = ground.frame, ground.pool, ground.rows
         self.whole = len(self.pool) == arms.n_arms
         self.members = Members(arms.n_arms)
         self.goal: Goal = (
@@ -146,6 +168,8 @@ class Generation:
 
     def solve(self, start: Start | None = None) -> Solution:
         """Alternate masters and pricing until the proved gap is at most tol (or rounds run out)."""
+        if start is not None and (kept := self._kept(start)) is not None:
+            return kept
         self._begin(start)
         # After an earlier solve the pool can be trusted: a full pass is made only once it claims to be done.
         tol, gap, level = 0.1, np.inf if start is None else 10.0 * self.tol, START_LEVEL
@@ -180,10 +204,26 @@ class Generation:
         return self._thinned(best) if self.is_sparse else self._carried(best)
 
     def _fill_pool(self, index: IntArray) -> None:
-        self.pool, self.pool_rows = index, self.arms.gather(index) @ self.frame
+        self.pool, self.pool_rows = index, self.ground.gather(index)
+
+    def _kept(self, start: Start) -> Solution | None:
+        """Return the earlier design if it is still good enough, as it most often is; priced before any master."""
+        self.S, self.w = start.support, start.weights
+        self.X = self.ground.gather(self.S)
+        if not self.whole:
+            self._fill_pool(np.union1d(self.pool, start.promising))
+        whitener = whitener_of(self.X, self.w)
+        self.goal.start(whitener, start.multipliers)
+        factor = self.goal.factor(whitener)
+        gain = square_norms(self.pool_rows @ factor).max()
+        value, bound = self.goal.pool_bounds(self.w, whitener, gain)
+        if value > (1.0 + self.tol) * bound:
+            return None
+        solution = self._price_everything(whitener, factor, gain, np.zeros(len(self.w)))
+        return solution if solution.gap <= self.tol else None
 
     def _begin(self, start: Start | None) -> None:
-        spanning = spanning_arms(self.arms, self.frame)
+        spanning = self.ground.spanning
         even = np.full(len(spanning), 1.0 / len(spanning))
         if start is None:
             self.S, self.w = spanning, even
@@ -195,11 +235,10 @@ class Generation:
             self.w = np.zeros(len(self.S))
             self.w[np.searchsorted(self.S, start.support)] = (1.0 - 1e-3) * start.weights
             self.w[np.searchsorted(self.S, spanning)] += 1e-3 * even
-            if not self.whole:
-                self._fill_pool(np.union1d(self.pool, start.promising))
-        self.X = self.arms.gather(self.S) @ self.frame
+        self.X = self.ground.gather(self.S)
         self.members.enter(self.S)
-        self.goal.start(whitener_of(self.X, self.w), None if start is None else start.hardest)
+        if start is None:
+            self.goal.start(whitener_of(self.X, self.w), {})
 
     def _master(self, *, tol: float, level: float) -> MasterSolution:
         """Solve for the current arms and directions, in the ways the goal proposes until one succeeds."""
@@ -234,7 +273,7 @@ class Generation:
 
     def _thinned(self, full: Solution) -> Solution:
         """Return the solution on few arms: the boldest proposal that a full pass accepts."""
-        X = self.arms.gather(full.support) @ self.frame
+        X = self.ground.gather(full.support)
         most = self.arms.dim * (self.arms.dim + 1) // 2
         allowed = full.bound * (1.0 + max(self.tol, full.gap))
         for arms, weights in self._proposals(full, X):
@@ -252,7 +291,7 @@ class Generation:
 
     def _carried(self, full: Solution) -> Solution:
         """Return the solution on at most d(d+1)/2 arms, its A and so its bounds unchanged: nothing to prove anew."""
-        w = _same_information(self.arms.gather(full.support) @ self.frame, full.w)
+        w = _same_information(self.ground.gather(full.support), full.w)
         kept = w > 0
         return replace(full, support=full.support[kept], w=w[kept], idle=full.idle[kept])
 

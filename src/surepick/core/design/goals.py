@@ -6,7 +6,7 @@ in the master with rows Y (m, d) and multipliers lam (m,).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, final
 
@@ -48,12 +48,13 @@ class Members:
         self.dropped = np.zeros(n, dtype=bool)
         self.returned = np.zeros(n, dtype=bool)
 
-    def enter(self, index: IntArray) -> IntArray:
-        """Take these rows in and return those that were not inside yet."""
-        new = index[~self.inside[index]]
+    def enter(self, index: IntArray) -> BoolArray:
+        """Take these rows in and return which of them were not inside yet."""
+        is_new: BoolArray = ~self.inside[index]
+        new = index[is_new]
         self.inside[new] = True
         self.returned[new] = self.dropped[new]
-        return new
+        return is_new
 
     def drop(self, index: IntArray) -> None:
         """Let these rows go."""
@@ -68,8 +69,8 @@ class Members:
 class Goal(Protocol):
     """What the weights are to achieve: the part of the solver that differs between kinds of design."""
 
-    def start(self, whitener: Array, hardest: IntArray | None) -> None:
-        """Choose the first directions, if the goal has any of its own."""
+    def start(self, whitener: Array, earlier: Mapping[int, float]) -> None:
+        """Choose the first directions, if the goal has any of its own; an earlier solve had some, with multipliers."""
         ...
 
     def attempts(self, level: float) -> Sequence[tuple[float, bool]]:
@@ -122,7 +123,7 @@ class ArmsThemselves:
     def __init__(self, arms: ArmSet, frame: Array, effort: Effort) -> None:
         self.arms, self.frame, self.effort, self.dim = arms, frame, effort, arms.dim
 
-    def start(self, whitener: Array, hardest: IntArray | None) -> None:
+    def start(self, whitener: Array, earlier: Mapping[int, float]) -> None:
         """Nothing to choose: the directions are the arms."""
 
     def attempts(self, level: float) -> Sequence[tuple[float, bool]]:
@@ -177,18 +178,20 @@ class GivenDirections:
         self.lam = np.empty(0)
         self.members = Members(directions.n_directions)
 
-    def start(self, whitener: Array, hardest: IntArray | None) -> None:
+    def start(self, whitener: Array, earlier: Mapping[int, float]) -> None:
         """Take the worst d directions of the first design, and those of an earlier solve."""
         if self.whole:
-            self._fill_pool(self.directions.existing(np.arange(self.directions.n_directions)))
+            self._fill_pool(*self.directions.existing(np.arange(self.directions.n_directions)))
         else:
             self._refresh(whitener)
-        if hardest is not None:
-            self._join(self.directions.existing(hardest))
+        if earlier:
+            index, vectors = self.directions.existing(np.fromiter(earlier, dtype=np.int64))
+            self._join(index, vectors @ self.frame)
+            self.lam = np.array([earlier[direction] for direction in self.Q.tolist()])
         phi = square_norms(self.pool_rows @ whitener)
         least = NEGLIGIBLE * phi.max()
         if len(self.pool) <= 2 * len(self.frame):
-            self._join(self.pool[phi > least])
+            self._join_pooled(phi > least)
         else:
             self._join_worst(whitener, above=least)
 
@@ -219,14 +222,17 @@ class GivenDirections:
     def pool_bounds(self, w: Array, whitener: Array, largest_gain: float) -> tuple[float, float]:
         """Return value and lower bound as far as the pool can tell."""
         worst = max(square_norms(rows @ whitener).max() for rows in (self.Y, self.pool_rows))
-        return float(w.sum() * worst), float(self.lam.sum() / largest_gain)
+        return float(w.sum() * worst), self._bound(largest_gain)
+
+    def _bound(self, largest_gain: float) -> float:
+        return float(self.lam.sum()) / largest_gain if largest_gain > 0.0 else 0.0
 
     def true_bounds(self, w: Array, whitener: Array, largest_gain: float) -> tuple[float, float]:
         """Price every direction, renew the pool, and return the proved value and lower bound."""
         if self.whole:
             return self.pool_bounds(w, whitener, largest_gain)
         self._refresh(whitener)
-        return float(w.sum() * self.worst), float(self.lam.sum() / largest_gain)
+        return float(w.sum() * self.worst), self._bound(largest_gain)
 
     def grow(self, whitener: Array) -> None:
         """Drop directions that are far from binding, add up to d violated ones."""
@@ -261,11 +267,11 @@ class GivenDirections:
     def _refresh(self, whitener: Array) -> None:
         self.effort.passes += 1
         index, phi = self.directions.top(self.frame @ whitener, self.n_pool)
-        self._fill_pool(index)
+        self._fill_pool(index, self.directions.vectors(index))
         self.worst = float(phi[0])
 
-    def _fill_pool(self, index: IntArray) -> None:
-        self.pool, self.pool_rows = index, self.directions.vectors(index) @ self.frame
+    def _fill_pool(self, index: IntArray, vectors: Array) -> None:
+        self.pool, self.pool_rows = index, vectors @ self.frame
 
     def _join_worst(self, whitener: Array, *, above: float) -> None:
         """Add up to d directions of the pool with the largest phi, far from parallel to each other."""
@@ -273,13 +279,16 @@ class GivenDirections:
         phi = square_norms(rows)
         worst = largest(phi, 20 * dim)
         worst = worst[phi[worst] > above]
-        self._join(self.pool[worst[spread_rows(rows[worst], at_most=dim, cosine=ALIKE)]])
+        self._join_pooled(worst[spread_rows(rows[worst], at_most=dim, cosine=ALIKE)])
 
-    def _join(self, index: IntArray) -> None:
-        new = self.members.enter(index)
-        self.Q = np.concatenate([self.Q, new])
-        self.Y = np.vstack([self.Y, self.directions.vectors(new) @ self.frame])
-        self.lam = np.concatenate([self.lam, np.zeros(len(new))])
+    def _join_pooled(self, places: IntArray | BoolArray) -> None:
+        self._join(self.pool[places], self.pool_rows[places])
+
+    def _join(self, index: IntArray, rows: Array) -> None:
+        is_new = self.members.enter(index)
+        self.Q = np.concatenate([self.Q, index[is_new]])
+        self.Y = np.vstack([self.Y, rows[is_new]])
+        self.lam = np.concatenate([self.lam, np.zeros(int(is_new.sum()))])
 
     def _keep(self, kept: BoolArray) -> None:
         self.Q, self.Y, self.lam = self.Q[kept], self.Y[kept], self.lam[kept]

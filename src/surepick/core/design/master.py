@@ -104,6 +104,10 @@ class _Point:
     def psi(self) -> Array:
         return 1.0 / self.phi
 
+    def scaled(self, c: float) -> "_Point":
+        """The same at c w."""
+        return _Point(self.UU / c, self.C / c, self.phi / c, self.G)
+
 
 def _point(X: Array, Y: Array, w: Array) -> _Point:
     L = cholesky(X.T @ (w[:, None] * X))
@@ -145,8 +149,8 @@ def _xy_iterates(
     X: Array, Y: Array, w: Array, lam: Array, *, tol: float, level: float, is_cautious: bool
 ) -> Iterator[MasterSolution]:
     n, m = len(X), len(Y)
-    w = w * _point(X, Y, w).phi.max()
     at = _point(X, Y, w)
+    w, at = w * at.phi.max(), at.scaled(float(at.phi.max()))
     mu = level * w.sum() / (n + m)
     s = np.maximum(at.psi - 1.0, mu / np.maximum(lam, mu / level))
     lam = np.maximum(lam, mu / s)

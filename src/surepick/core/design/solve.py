@@ -14,7 +14,7 @@ from surepick.arms.protocol import ArmSet
 from surepick.core.checks import check_delta, check_noise_std, check_tol, check_vector
 from surepick.core.design.certificate import EPS, SLACK, Design
 from surepick.core.design.directions import Directions, GapDirections, RowDirections
-from surepick.core.design.generation import Generation, Start, frame_of
+from surepick.core.design.generation import Generation, Ground, Start, frame_of
 from surepick.core.linalg import Array, one_blas_thread
 from surepick.core.sizes import REACH, check_distinct, check_reach, check_rewards
 from surepick.errors import InvalidInput
@@ -55,11 +55,11 @@ def optimal_design(arms: Any, directions: Any = None, tol: float = 1e-4, *, warm
     """
     arms = as_arms(arms)
     if directions is None:
-        return _checked(_solved(arms, None, tol=tol, warm_start=warm_start), arms, None)
+        return _checked(_solved(Ground(arms), None, tol=tol, warm_start=warm_start), arms, None)
     rows = as_candidates("directions", directions, arms, reach=1e140)  # the value is about their square
     if not any(chunk.any() for _, chunk in rows.chunks()):
         raise InvalidInput("`directions` are all zero, so there is nothing to resolve; pass differences of arms.")
-    design = _solved(arms, RowDirections(rows), tol=tol, warm_start=warm_start, candidates=rows)
+    design = _solved(Ground(arms), RowDirections(rows), tol=tol, warm_start=warm_start, candidates=rows)
     return _checked(design, arms, None)
 
 
@@ -87,7 +87,7 @@ def characteristic_time(
     for rows in (arms, compared):
         check_rewards(rows.triangle(), theta)
     directions = GapDirections(compared, theta)
-    design = _solved(arms, directions, tol=tol, warm_start=warm_start, candidates=others, theta=theta)
+    design = _solved(Ground(arms), directions, tol=tol, warm_start=warm_start, candidates=others, theta=theta)
     return _checked(design, arms, directions)
 
 
@@ -105,7 +105,7 @@ def lower_bound(arms: Any, theta: Any, delta: float = 0.05, noise_std: float = 1
 
 
 def separating_design(
-    arms: ArmSet,
+    ground: Ground,
     directions: GapDirections,
     *,
     tol: float,
@@ -119,7 +119,7 @@ def separating_design(
     of the result are meaningful when some candidates no longer count.
     """
     return _solved(
-        arms,
+        ground,
         directions,
         tol=tol,
         warm_start=warm_start,
@@ -131,7 +131,7 @@ def separating_design(
 
 @one_blas_thread
 def _solved(
-    arms: ArmSet,
+    ground: Ground,
     directions: Directions | None,
     *,
     tol: float,
@@ -140,8 +140,8 @@ def _solved(
     theta: Array | None = None,
     is_sparse: bool = True,
 ) -> Design:
-    generation = Generation(arms, directions, tol=check_tol(tol), is_sparse=is_sparse)
-    solution = generation.solve(None if warm_start is None else _start(warm_start, arms))
+    generation = Generation(ground, directions, tol=check_tol(tol), is_sparse=is_sparse)
+    solution = generation.solve(None if warm_start is None else _start(warm_start, ground.arms))
     scale = 1.0 if theta is None else 2.0
     used = solution.lam > 0
     order = np.argsort(solution.support)
@@ -186,4 +186,5 @@ def _start(earlier: Design, arms: ArmSet) -> Start:
             f"`warm_start` must be a design on the same {arms.n_arms} arms, got one that uses arm "
             f"{earlier.support[-1]}; leave it out to start from scratch."
         )
-    return Start(earlier.support, earlier.weights, earlier.hardest, earlier.promising)
+    multipliers = dict(zip(earlier.hardest.tolist(), earlier.multipliers.tolist(), strict=True))
+    return Start(earlier.support, earlier.weights, multipliers, earlier.promising)

@@ -114,7 +114,11 @@ class MisfitWatch:
 
     def __init__(self, dim: int, noise_std: float | None = None, *, has_constant: bool) -> None:
         self.noise_std = None if noise_std is None else check_noise_std(noise_std)
-        self._past, self._unlearnt = ArmMeans.none(dim), ArmMeans.none(dim)
+        self._past = ArmMeans.none(dim)
+        # Arms, rows and rewards since the last block that could be judged; most cannot, and sorting them takes longer
+        # than all else.
+        self._unsorted: list[tuple[IntArray, Array, Array]] = []
+        self._seen: set[int] = set()
         self.log_peak = 0.0
         """The largest `log_evidence` so far."""
         self.taus = TAUS + (LARGE_TAUS if noise_std is None else ())
@@ -129,10 +133,16 @@ class MisfitWatch:
     @property
     def past(self) -> ArmMeans:
         """What earlier blocks measured."""
-        if len(self._unlearnt.arms):
-            new, self._unlearnt = self._unlearnt, ArmMeans.none(self._past.X.shape[1])
-            self._learn(new)
-        return self._past
+        return self._past.merged(self._sorted()) if self._unsorted else self._past
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms they measured."""
+        return len(self._seen)
+
+    def _sorted(self) -> ArmMeans:
+        arms, X, rewards = (np.concatenate(parts) for parts in zip(*self._unsorted, strict=True))
+        return ArmMeans.of(arms, X, rewards)
 
     @property
     def log_evidence(self) -> float:
@@ -152,17 +162,18 @@ class MisfitWatch:
             X: their rows (n, d).
             rewards: (n,), at most `core.block.LARGEST_REWARD` times the noise in size.
         """
-        block = ArmMeans.of(arms, X, rewards)
-        if len(block.arms) > X.shape[1] or len(block.arms) > np.linalg.matrix_rank(block.X):  # else nothing is spare
+        _, first = np.unique(arms, return_index=True)
+        if len(first) > X.shape[1] or len(first) > np.linalg.matrix_rank(X[first]):  # else nothing is spare
+            block = ArmMeans.of(arms, X, rewards)
             log_E = log_factors(block, *self._beliefs(block), self.noise_std)
             self._log_products += np.where(np.isfinite(log_E), log_E, 0.0)  # overflow returns the stake
             self.log_peak = max(self.log_peak, self.log_evidence)
-        self._unlearnt = self._unlearnt.merged(block)
+        self.learn(arms, X, rewards)
 
-    @one_blas_thread
     def learn(self, arms: IntArray, X: Array, rewards: Array) -> None:
         """Take results that belong to no block: later bets know them, nothing is won or lost by them."""
-        self._unlearnt = self._unlearnt.merged(ArmMeans.of(arms, X, rewards))
+        self._unsorted.append((arms, X, rewards))
+        self._seen.update(arms.tolist())
 
     def _rows(self, block: ArmMeans) -> Array:
         """Return (T, s, d + 1)."""
@@ -174,7 +185,11 @@ class MisfitWatch:
         """Return w (T, s)."""
         return np.asarray(counts / (1.0 + counts * self._tau2))
 
-    def _learn(self, block: ArmMeans) -> None:
+    def _learn(self) -> None:
+        """Add what was measured since. Reading `past` does not, so that bits depend on the blocks alone."""
+        if not self._unsorted:
+            return
+        block, self._unsorted = self._sorted(), []
         rows, (counts, means) = self._rows(block), self._past.look_up(block.arms)
         self._past = self._past.merged(block)
         new_counts, new_means = self._past.look_up(block.arms)
@@ -184,7 +199,7 @@ class MisfitWatch:
 
     def _beliefs(self, block: ArmMeans) -> tuple[Array, Array, Array]:
         """Return M, D, F of the block's misfits given the past."""
-        past = self.past  # which A and b below hold, too
+        self._learn()
         # As eigenvectors of A with its diagonal brought to 1: units of the features do not matter.
         size = np.sqrt(np.diagonal(self._A, axis1=1, axis2=2))
         size = np.where(size > 0, size, 1.0)
@@ -193,7 +208,7 @@ class MisfitWatch:
         inverse = np.where(has_rank, 1.0 / np.where(has_rank, spread, 1.0), 0.0)
         root = axes * np.sqrt(inverse)[:, None] / size[:, :, None]
         beta = root @ (root.swapaxes(1, 2) @ self._b[:, :, None])
-        rows, (counts, means) = self._rows(block), past.look_up(block.arms)
+        rows, (counts, means) = self._rows(block), self._past.look_up(block.arms)
         k = self._tau2 * self._weights(counts)
         of_beta = k[:, :, None] * rows  # how a misfit depends on beta, but for the sign: through e_a, or as c itself
         of_beta[:, :, -1] = self._has_offset[:, None]
@@ -205,11 +220,12 @@ class MisfitWatch:
         """Return the noise for the bets: known, of the repeats, or of all residuals; inf while the past has none."""
         if self.noise_std is not None:
             return self.noise_std
-        total, spare = float(self.past.squares.sum()), self.past.n_repeats
+        past = self.past
+        total, spare = float(past.squares.sum()), past.n_repeats
         if spare < ENOUGH_REPEATS:
-            residuals = self.past.means - self.past.X @ theta
-            total += float(self._weights(self.past.counts)[0] @ residuals**2)
-            spare += len(self.past.arms) - rank
+            residuals = past.means - past.X @ theta
+            total += float(self._weights(past.counts)[0] @ residuals**2)
+            spare += len(past.arms) - rank
         return math.sqrt(total / spare) if spare > 0 and total > 0 else math.inf
 
 
