@@ -61,6 +61,19 @@ class TestUnknownNoise:
         assert all(result.best == 0 for result in known + unknown)
         assert sum(r.n_pulls for r in unknown) < 1.5 * sum(r.n_pulls for r in known)
 
+    def test_a_block_has_pulls_to_spare_for_the_level(self) -> None:
+        """Those beyond the dimensions are all that says how noisy it is."""
+        known, unknown = (sp.create_learner("lazy-track-and-stop", np.eye(3), noise_std=s) for s in (1.0, None))
+        assert [learner.rule.min_block(learner.task) for learner in (known, unknown)] == [3, 7]
+        rng, lengths = np.random.default_rng(0), []
+        for _ in range(60):
+            is_opening = unknown.n_planned == 0
+            arm = unknown.next_arms()[0]
+            lengths += [unknown.n_planned + 1] if is_opening else []
+            unknown.tell(arm, float(rng.standard_normal()))
+        assert len(lengths) > 3
+        assert min(lengths) >= 7
+
     def test_rewards_without_noise_are_no_trouble(self) -> None:
         """A function that always returns the same stops after a few intervals."""
         problem = problems.many_arms(50, seed=0)

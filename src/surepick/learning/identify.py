@@ -236,9 +236,8 @@ class _Session:
                 arm = self._learner.next_arms()[0]
             except Exception as error:
                 raise self._blamed(error, "planning the next pull failed:") from error
-            if (
-                self._learner.stopped and not is_check
-            ):  # by what `history` had to say, once it was clear that no more of it comes
+            # By what `history` had to say, once it was clear that no more of it comes.
+            if self._learner.stopped and not is_check:
                 break
             n_pulled += 1
             try:
