@@ -4,6 +4,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+import surepick as sp
 
 # What NumPy and SciPy themselves load beyond the standard library is their business.
 SCRIPT = """
@@ -12,6 +17,7 @@ start = time.perf_counter()
 import numpy, scipy, threadpoolctl
 before = set(sys.modules)
 import surepick
+surepick.identify
 seconds = time.perf_counter() - start
 roots = {name.partition(".")[0] for name in set(sys.modules) - before}
 added = sorted(roots - set(sys.stdlib_module_names) - {"numpy"})
@@ -20,8 +26,23 @@ print(json.dumps({"seconds": seconds, "added": added, "parts": sorted(parts)}))
 """
 
 
-def test_import_loads_numpy_and_scipy_only(record_property: Callable[[str, object], None]) -> None:
-    """No frames, plots, databases, servers or process pools come with `import surepick`, and it is quick."""
+def test_import_alone_loads_no_library_at_all() -> None:
+    """Help, versions and errors do not wait for arrays: every name but the errors is loaded on first use."""
+    script = "import sys, surepick; assert not {'numpy', 'scipy'} & set(sys.modules), 'numpy or scipy'"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_every_public_name_is_found_where_the_table_says() -> None:
+    """A name that its file does not have would come back as the file."""
+    for name in set(sp.__all__) - {"__version__"}:
+        assert isinstance(getattr(sp, name), ModuleType) == (name in ("algorithms", "stopping", "problems")), name
+        assert name in dir(sp)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = sp.nothing
+
+
+def test_first_use_loads_numpy_and_scipy_only(record_property: Callable[[str, object], None]) -> None:
+    """No frames, plots, databases, servers or process pools come with the default, and it is quick."""
     answer = json.loads(
         subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True).stdout
     )

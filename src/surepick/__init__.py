@@ -3,10 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from surepick import algorithms, stopping
 from surepick._version import __version__
-from surepick.arms.finite import FiniteArms
-from surepick.core.design import Design, characteristic_time, lower_bound, optimal_design
 from surepick.errors import (
     ArmsDoNotSpan,
     InvalidInput,
@@ -19,34 +16,55 @@ from surepick.errors import (
     SurepickError,
     TiedArms,
 )
-from surepick.learning.history import History
-from surepick.learning.identify import Progress, identify
-from surepick.learning.learner import Ask, Decision, Learner, create_learner
-from surepick.learning.result import Result
 
 if TYPE_CHECKING:
+    from surepick import algorithms as algorithms
+    from surepick import stopping as stopping
     from surepick.arms.cluster import DaskArms as DaskArms
     from surepick.arms.ellipsoid import Ellipsoid as Ellipsoid
     from surepick.arms.files import MappedArms as MappedArms
+    from surepick.arms.finite import FiniteArms as FiniteArms
     from surepick.arms.hypercube import Hypercube as Hypercube
     from surepick.arms.sphere import Sphere as Sphere
     from surepick.arms.top_k import TopK as TopK
+    from surepick.core.design import Design as Design
+    from surepick.core.design import characteristic_time as characteristic_time
+    from surepick.core.design import lower_bound as lower_bound
+    from surepick.core.design import optimal_design as optimal_design
+    from surepick.learning.history import History as History
+    from surepick.learning.identify import Progress as Progress
+    from surepick.learning.identify import identify as identify
+    from surepick.learning.learner import Ask as Ask
+    from surepick.learning.learner import Decision as Decision
+    from surepick.learning.learner import Learner as Learner
+    from surepick.learning.learner import create_learner as create_learner
+    from surepick.learning.result import Result as Result
     from surepick.simulation import problems as problems
     from surepick.simulation.runner import simulate as simulate
     from surepick.simulation.runs import Runs as Runs
 
-# Loaded on first use: most experiments need neither simulations nor sets other than a table of arms.
-_LATER = {
-    "DaskArms": ("surepick.arms.cluster", "DaskArms"),
-    "Ellipsoid": ("surepick.arms.ellipsoid", "Ellipsoid"),
-    "Hypercube": ("surepick.arms.hypercube", "Hypercube"),
-    "MappedArms": ("surepick.arms.files", "MappedArms"),
-    "Sphere": ("surepick.arms.sphere", "Sphere"),
-    "TopK": ("surepick.arms.top_k", "TopK"),
-    "problems": ("surepick.simulation.problems", None),
-    "simulate": ("surepick.simulation.runner", "simulate"),
-    "Runs": ("surepick.simulation.runs", "Runs"),
+# Loaded on first use, numpy and scipy with them: a command that prints its help should not wait for them.
+_HOMES = {
+    "algorithms": (),
+    "arms.cluster": ("DaskArms",),
+    "arms.ellipsoid": ("Ellipsoid",),
+    "arms.files": ("MappedArms",),
+    "arms.finite": ("FiniteArms",),
+    "arms.hypercube": ("Hypercube",),
+    "arms.sphere": ("Sphere",),
+    "arms.top_k": ("TopK",),
+    "core.design": ("Design", "characteristic_time", "lower_bound", "optimal_design"),
+    "learning.history": ("History",),
+    "learning.identify": ("Progress", "identify"),
+    "learning.learner": ("Ask", "Decision", "Learner", "create_learner"),
+    "learning.result": ("Result",),
+    "simulation.problems": (),
+    "simulation.runner": ("simulate",),
+    "simulation.runs": ("Runs",),
+    "stopping": (),
 }
+"""A file, and what the package offers of it; the file itself where no names are given."""
+_HOME = {name: home for home, names in _HOMES.items() for name in names or (home.rpartition(".")[2],)}
 
 __all__ = [
     "FiniteArms", "MappedArms", "DaskArms", "Sphere", "Ellipsoid", "Hypercube", "TopK",
@@ -59,12 +77,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _HOME:
         raise AttributeError(f"module 'surepick' has no attribute {name!r}")
-    module, attribute = _LATER[name]
-    loaded = import_module(module)
-    return loaded if attribute is None else getattr(loaded, attribute)
+    home = import_module(f"surepick.{_HOME[name]}")
+    found = globals()[name] = getattr(home, name, home)
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_HOME})
