@@ -1,8 +1,9 @@
-"""Speed: CPU of whole identifications beside that of an earlier commit, and how the cost of a pull grows.
+"""Speed: CPU of whole identifications beside that of an earlier commit, and whether pulls stayed what they were.
 
-`make bench ARGS=speed`, or `python -m benchmarks.speed [commit]`. The earlier commit is checked out into a temporary
-folder; both versions do the same work, in turn, each time in a fresh process, with one BLAS thread and with as many as
-there are. What is compared are ratios of one run on one machine; a version may need other pulls, so these are printed.
+`make bench ARGS=speed`, or `python -m benchmarks.speed [compare | paired | imports]`. The earlier commit is checked
+out into a temporary folder; both versions do the same work, in turn, each time in a fresh process, with one BLAS thread
+and with as many as there are. What is compared are ratios of one run on one machine; a version may need other pulls, so
+these are printed.
 """
 
 import json
@@ -13,9 +14,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = "d3b21f5"
@@ -64,6 +66,19 @@ def work(run):
     found = sp.simulate(problems.many_arms(1000, seed=0), n_runs=200, seed=run, n_jobs=1)
     return int(np.sum(found.n_pulls))
 """
+MAPPED = """
+import sys, tempfile
+from pathlib import Path
+sys.path.insert(0, ".")
+from benchmarks.mapped import DIM, write_planted
+folder = tempfile.TemporaryDirectory()
+write_planted(path := Path(folder.name, "arms.npy"), 10**7)
+def work(run):
+    arms = sp.MappedArms(path)
+    rng, theta = np.random.default_rng([7, run]), 2.0 * arms.gather([0])[0]
+    pull = lambda arm: float(arms.gather([arm])[0] @ theta + rng.standard_normal())
+    return sp.identify(arms, pull, noise_std=1.0, max_pulls=None if run else 1).n_pulls
+"""
 CASES: Mapping[str, Case] = {
     "many3": Case(
         "many arms K=10^3", "work = lambda run: identified(problems.many_arms(1000, seed=run), run)", 30, 5.0
@@ -80,6 +95,7 @@ CASES: Mapping[str, Case] = {
     "soare": Case("Soare d=6", "work = lambda run: identified(problems.soare(6), run)", 10, 3.0),
     "unit": Case("the whole sphere, d=10", SPHERE, 3, 2.0),
     "million": Case("K=10^6, d=20, by the clock", MILLION, 1, 3.0, is_wall=True),
+    "mapped": Case("K=10^7 in a file, d=20, by the clock", MAPPED, 1, 2.0, is_wall=True),
     "simulate": Case("simulate, 200 runs, K=10^3", SIMULATE, 1, 5.0),
 }
 TIMED = """
@@ -107,14 +123,23 @@ def _git(*words: str) -> None:
     subprocess.run(["git", *words], cwd=ROOT, check=True)  # noqa: S603, S607 - our own words
 
 
+def environment_of(tree: Path, n_threads: int | None) -> Mapping[str, str]:
+    """Return what a process needs to use the version in this folder."""
+    threads = {} if n_threads is None else {"OPENBLAS_NUM_THREADS": str(n_threads)}
+    return {**os.environ, **threads, "PYTHONPATH": str(tree / "src")}
+
+
 def timed(tree: Path, case: Case, n_threads: int | None) -> tuple[float, float]:
     """Return seconds and pulls of the work by the version in this folder, in a process of its own."""
-    threads = {} if n_threads is None else {"OPENBLAS_NUM_THREADS": str(n_threads)}
-    environment = {**os.environ, **threads, "PYTHONPATH": str(tree / "src")}
-    command = [sys.executable, "-c", COMMON + case.code + TIMED, str(case.n_runs)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)  # noqa: S603 - our own code
-    wall, cpu, pulls = json.loads(done.stdout)
+    wall, cpu, pulls = _said(COMMON + case.code + TIMED, str(case.n_runs), environment_of(tree, n_threads))
     return wall if case.is_wall else cpu, pulls
+
+
+def _said(code: str, word: str, environment: Mapping[str, str]) -> Any:
+    """Return what a Python process of its own prints as JSON."""
+    command = [sys.executable, "-c", code, word]
+    done = subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - our own code
+    return json.loads(done.stdout)
 
 
 def compare(commit: str = BASE) -> None:
@@ -136,6 +161,45 @@ def compare(commit: str = BASE) -> None:
                 print(f"{case.title:28s}{n_threads or 'all':>8}{said}", flush=True)
 
 
+SIX = """
+from surepick.simulation.one_run import run_seeds
+SIX = {
+    "many arms K=10^3": lambda seed: problems.many_arms(1000, seed=seed),
+    "unit basis d=5": lambda seed: problems.unit_basis([1.0, 0.75, 0.5, 0.25, 0.0]),
+    "Soare d=2": lambda seed: problems.soare(2),
+    "Soare d=6": lambda seed: problems.soare(6),
+    "sphere d=5 K=50": lambda seed: problems.sphere(5, 50, seed=seed, times=(30.0, 400.0)),
+    "sphere d=10 K=100": lambda seed: problems.sphere(10, 100, seed=seed, times=(30.0, 400.0)),
+}
+def run_of(problem, seeds):
+    rng, means = np.random.default_rng(seeds.noise), problem.X @ problem.theta
+    pull = lambda arm: float(means[arm] + rng.standard_normal())
+    found = sp.identify(problem.X, pull, noise_std=1.0, seed=seeds.learner)
+    return found.n_pulls, int(found.best != problem.best)
+import json, sys
+every = [run_seeds(8900, run) for run in range(int(sys.argv[1]))]
+print(json.dumps({name: [run_of(make(seeds.instance), seeds) for seeds in every] for name, make in SIX.items()}))
+"""
+
+
+def paired(n_runs: str = "200", commit: str = BASE) -> None:
+    """Print pulls beside the earlier commit's on the same instances and seeds: speed must not be bought with pulls."""
+    with checked_out(commit) as before:
+        environments = [
+            {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(t / "src")} for t in (before, ROOT)
+        ]
+        with ThreadPoolExecutor(2) as both:
+            then, now = both.map(lambda environment: _said(COMMON + SIX, n_runs, environment), environments)
+    print(f"pulls of {n_runs} runs, seed 8900; before: commit {commit}; in brackets: wrong answers")
+    for name, runs in then.items():
+        (a, wrong_a), (b, wrong_b) = (zip(*side, strict=True) for side in (runs, now[name]))
+        mean = statistics.mean(a)
+        change = [100.0 * (y - x) / mean for x, y in zip(a, b, strict=True)]
+        error = statistics.stdev(change) / len(change) ** 0.5
+        said = f"{mean:8.1f} ({sum(wrong_a)}){statistics.mean(b):10.1f} ({sum(wrong_b)})"
+        print(f"{name:28s}{said}   change {statistics.mean(change):+.1f} +- {error:.1f} %")
+
+
 IMPORTS = ("import numpy, scipy", "import surepick", "import surepick; surepick.identify")
 
 
@@ -153,7 +217,7 @@ def imports() -> None:
         print(f"{words}: {taken / libraries:.2f} times {IMPORTS[0]} (aim 1.3)")
 
 
-PARTS: Mapping[str, Callable[..., None]] = {"compare": compare, "imports": imports}
+PARTS: Mapping[str, Callable[..., None]] = {"compare": compare, "paired": paired, "imports": imports}
 
 
 def main() -> None:
