@@ -109,8 +109,14 @@ def upper_inverse(R: Array) -> Array:
 
 def triangular(rows: Array) -> Array:
     """Return upper triangular R with R'R = rows'rows, by QR: the condition number is not squared."""
-    reflected = scipy.linalg.lapack.dgeqrf(rows)[0]
-    return np.triu(reflected[: rows.shape[1]])
+    upper = scipy.linalg.lapack.dgeqrf(rows)[0][: rows.shape[1]]
+    return np.where(_triangle(*upper.shape), upper, 0.0)
+
+
+@cache
+def _triangle(n_rows: int, n_columns: int) -> BoolArray:
+    """Return where an upper triangular matrix may differ from zero."""
+    return np.triu(np.ones((n_rows, n_columns), dtype=bool))
 
 
 @one_blas_thread

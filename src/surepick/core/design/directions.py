@@ -5,6 +5,7 @@ y_b = (x_best - x_b) / (theta'(x_best - x_b) + epsilon) for every other candidat
 nobody needs all of them in memory.
 """
 
+from functools import cached_property
 from typing import Protocol, final
 
 import numpy as np
@@ -108,13 +109,17 @@ class GapDirections:
                 "measure rewards in a smaller unit."
             )
 
+    @cached_property
+    def _is_rival(self) -> BoolArray:
+        found = np.ones(self.n_directions, dtype=bool) if self.among is None else self.among.copy()
+        # By number: in mapped coordinates rounding can give the leader a tiny gap to itself.
+        found[self.candidates.copies(self.leader)] = False
+        return found
+
     def existing(self, index: IntArray) -> tuple[IntArray, Array]:
         """Return the rows that are rivals of the leader: not itself, not its copies, not excluded."""
         index = index[index < self.n_directions]
-        if self.among is not None:
-            index = index[self.among[index]]
-        # By number: in mapped coordinates rounding can give the leader a tiny gap to itself.
-        index = index[~np.isin(index, self.candidates.copies(self.leader))]
+        index = index[self._is_rival[index]]
         y, gaps = self._gaps(index)
         if (is_ahead := gaps > 0).all():
             return index, y / gaps[:, None]
