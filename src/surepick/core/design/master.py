@@ -118,31 +118,21 @@ def _point(X: Array, Y: Array, w: Array) -> _Point:
 
 
 class _Iterate(NamedTuple):
-    """Primal and dual variables, or a step in them."""
+    """Primal and dual variables in pairs whose products go to zero, (w, s) and (z, lam); or a step in them."""
 
-    w: Array
-    s: Array  # slack of each direction, near psi_j - 1
-    lam: Array
-    z: Array
+    primal: Array  # weights w (n,), then the slack s (m,) of each direction, near psi_j - 1
+    dual: Array  # reduced costs z (n,), then multipliers lam (m,)
 
     def longest(self, step: "_Iterate") -> tuple[float, float]:
-        """Return how far (w, s) and (lam, z) can go along the step and stay positive."""
-        return (
-            min(_longest(self.w, step.w), _longest(self.s, step.s)),
-            min(_longest(self.lam, step.lam), _longest(self.z, step.z)),
-        )
+        """Return how far primal and dual variables can go along the step and stay positive."""
+        return _longest(self.primal, step.primal), _longest(self.dual, step.dual)
 
     def moved(self, step: "_Iterate", primal: float, dual: float) -> "_Iterate":
-        return _Iterate(
-            self.w + primal * step.w,
-            self.s + primal * step.s,
-            self.lam + dual * step.lam,
-            self.z + dual * step.z,
-        )
+        return _Iterate(self.primal + primal * step.primal, self.dual + dual * step.dual)
 
     @property
     def complementarity(self) -> float:
-        return float(self.lam @ self.s + self.z @ self.w)
+        return float(self.primal @ self.dual)
 
 
 def _xy_iterates(
@@ -154,50 +144,51 @@ def _xy_iterates(
     mu = level * w.sum() / (n + m)
     s = np.maximum(at.psi - 1.0, mu / np.maximum(lam, mu / level))
     lam = np.maximum(lam, mu / s)
-    now = _Iterate(w, s, lam, np.maximum(1.0 - at.G.T @ lam, mu / w))
+    z = np.maximum(1.0 - at.G.T @ lam, mu / w)
+    now = _Iterate(np.concatenate([w, s]), np.concatenate([z, lam]))
     while True:
-        total = float(now.w.sum())
-        reach = float((at.G.T @ now.lam).max())
-        yield MasterSolution(now.w, now.lam / reach, now.z, total * float(at.phi.max()), float(now.lam.sum()) / reach)
+        w, z, lam = now.primal[:n], now.dual[:n], now.dual[n:]
+        total = float(w.sum())
+        reach = float((at.G.T @ lam).max())
+        yield MasterSolution(w, lam / reach, z, total * float(at.phi.max()), float(lam.sum()) / reach)
         mu = now.complementarity / (n + m)
         factor = _xy_newton(at, now)
-        affine = _xy_step(factor, at, now, 0.0, 0.0)
+        affine = _xy_step(factor, at, now, 0.0)
         primal, dual = now.longest(affine)
         left = now.moved(affine, min(1.0, primal), min(1.0, dual)).complementarity
         sigma = _centring(left / (mu * (n + m)), is_cautious)
         # The floor keeps the last steps from overshooting: below it the multipliers diverge.
         target = max(sigma * mu, 0.1 * tol * total / (n + m))
-        if is_cautious:
-            step = _xy_step(factor, at, now, target, target)
-        else:
-            step = _xy_step(factor, at, now, target - affine.s * affine.lam, target - affine.w * affine.z)
+        step = _xy_step(factor, at, now, target if is_cautious else target - affine.primal * affine.dual)
         primal, dual = now.longest(step)
         boundary = min(max(1.0 - 10.0 * mu * (n + m) / total, 0.9), 0.9999)
-        w, s, lam, z = now.moved(step, min(1.0, boundary * primal), min(1.0, boundary * dual))
-        at = _point(X, Y, w)
-        s = np.maximum(s, at.psi - 1.0)
-        now = _Iterate(w, s, _centred(lam, s, target), _centred(z, w, target))
+        now = now.moved(step, min(1.0, boundary * primal), min(1.0, boundary * dual))
+        at = _point(X, Y, now.primal[:n])
+        np.maximum(now.primal[n:], at.psi - 1.0, out=now.primal[n:])
+        now = _Iterate(now.primal, _centred(now.dual, now.primal, target))
 
 
 def _xy_newton(at: _Point, now: _Iterate) -> tuple[Array, Array]:
     """Factor the reduced Newton matrix (n, n)."""
-    weighted = at.C * (np.sqrt(now.lam) / at.phi)[:, None]
-    H = 2.0 * at.UU * (weighted.T @ weighted)
+    n = len(at.UU)
+    lam, ratio = now.dual[n:], now.dual / now.primal
+    weighted = at.C * (np.sqrt(lam) / at.phi)[:, None]
+    H = at.UU * (2.0 * weighted.T @ weighted)
     # lam/s - 2 lam phi may be negative; with the term above the sum stays positive definite.
-    H += (at.G.T * (now.lam / now.s - 2.0 * now.lam * at.phi)) @ at.G
-    H.flat[:: len(H) + 1] += now.z / now.w
+    H += (at.G.T * (ratio[n:] - 2.0 * lam * at.phi)) @ at.G
+    H.flat[:: n + 1] += ratio[:n]
     return _factored(H)
 
 
-def _xy_step(
-    factor: tuple[Array, Array], at: _Point, now: _Iterate, mu_s: Array | float, mu_w: Array | float
-) -> _Iterate:
-    """Return the Newton step towards lam s = mu_s, z w = mu_w."""
-    w, s, lam, z = now
-    residual = at.psi - 1.0 - s
-    dw = _solve(factor, at.G.T @ ((mu_s - lam * residual) / s) + mu_w / w - 1.0)
-    ds = at.G @ dw + residual
-    return _Iterate(dw, ds, (mu_s - lam * ds) / s - lam, (mu_w - z * dw) / w - z)
+def _xy_step(factor: tuple[Array, Array], at: _Point, now: _Iterate, target: Array | float) -> _Iterate:
+    """Return the Newton step towards primal dual = target."""
+    n = len(at.UU)
+    primal, dual = now
+    residual = at.psi - 1.0 - primal[n:]
+    wanted = target / primal
+    dw = _solve(factor, at.G.T @ (wanted[n:] - dual[n:] * residual / primal[n:]) + wanted[:n] - 1.0)
+    step = np.concatenate([dw, at.G @ dw + residual])
+    return _Iterate(step, wanted - dual * step / primal - dual)
 
 
 def _d_iterates(X: Array, w: Array, *, tol: float, level: float, is_cautious: bool) -> Iterator[MasterSolution]:
