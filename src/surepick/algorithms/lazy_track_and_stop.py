@@ -174,13 +174,14 @@ class ForcedExploration:
         return self._floor.due(self._A, self._t)
 
 
-def _renumbered(numbers: IntArray, old: IntArray | None, new: IntArray | None) -> IntArray:
-    """Translate positions in `old` to positions in `new` (None: the candidates themselves); -1 for what is gone."""
-    rows = numbers if old is None else old[numbers]
+def _renumbered(numbers: IntArray, old: IntArray | None, new: IntArray | None, n_candidates: int) -> IntArray:
+    """Translate directions among the candidates `old` to those among `new` (None: all); -1 for what is gone."""
+    place, positions = np.divmod(numbers, n_candidates if old is None else len(old))
+    rows = positions if old is None else old[positions]
     if new is None:
-        return rows
+        return np.asarray(place * n_candidates + rows)
     positions = np.minimum(np.searchsorted(new, rows), len(new) - 1)
-    return np.where(new[positions] == rows, positions, -1)
+    return np.where(new[positions] == rows, place * len(new) + positions, -1)
 
 
 @final
@@ -205,14 +206,14 @@ class LazySampler:
         self._g_mix, self._is_mix_decaying = g_mix, is_mix_decaying
         self._least, self._lazy = least, lazy
         self._design: Design | None = None
-        self._solved_for: tuple[int | None, int] | None = None  # the leader and how many it had to be separated from
+        self._solved_for: tuple[tuple[int, ...], int] | None = None  # leaders, and from how many they had to be told
         self._solved_at = 0
         self._index: IntArray | None = None  # which candidates the design's directions are numbered by; None: all
 
     def open(self, situation: Situation) -> int:
         """Recompute the design from the results so far; the interval lasts until the next scheduled time."""
         t = situation.n_asked
-        if situation.theta is None or situation.leader is None:
+        if situation.theta is None or not situation.leaders:
             g_optimal = self._arms.design
             self._tracker.retarget(g_optimal.support, g_optimal.weights)
             return max(self._schedule.next_after(t) - t, 2 * self._arms.dim - t, self._least)
@@ -223,7 +224,7 @@ class LazySampler:
         is_large = self._arms.n_arms * self._arms.dim > LARGE
         is_early = situation.n_pulls < FIRST_DESIGN * self._arms.dim
         n_rivals = 0 if is_large or situation.alive is None else int(np.count_nonzero(situation.alive))
-        solved_for, factor = (situation.leader, n_rivals), LAZIER if is_large else self._lazy
+        solved_for, factor = (situation.leaders, n_rivals), LAZIER if is_large else self._lazy
         is_fresh = solved_for == self._solved_for and situation.n_pulls < factor * self._solved_at
         if is_fresh or (is_large and is_early):
             return
@@ -263,22 +264,22 @@ class LazySampler:
         return self._g_mix * (math.sqrt(full / max(self._solved_at, full)) if self._is_mix_decaying else 1.0)
 
     def _directions(self, situation: Situation) -> GapDirections:
-        """Return what separates the leader from the candidates still alive; few of them are copied out first."""
+        """Return what separates the leaders from the candidates still alive; few of them are copied out first."""
         assert situation.theta is not None
-        assert situation.leader is not None
-        alive, candidates, leader = situation.alive, self._candidates, situation.leader
+        alive, candidates, leaders = situation.alive, self._candidates, np.array(situation.leaders)
         rows: ArmSet = candidates
         among, index = alive, None
         n_alive = candidates.n_arms if alive is None else np.count_nonzero(alive)
         if alive is not None and 2 * n_alive <= candidates.n_arms and n_alive * candidates.dim <= COPIED:
             kept = alive.copy()
-            kept[candidates.copies(leader)] = False
-            kept[leader] = True
+            for leader in situation.leaders:
+                kept[candidates.copies(leader)] = False
+            kept[leaders] = True
             index = np.flatnonzero(kept)
-            among, rows, leader = None, RowSubset(candidates.gather(index)), int(np.searchsorted(index, leader))
-        directions = GapDirections(rows, situation.theta, among=among, leader=leader, epsilon=self._epsilon)
+            among, rows, leaders = None, RowSubset(candidates.gather(index)), np.searchsorted(index, leaders)
+        directions = GapDirections(rows, situation.theta, among=among, leaders=leaders.tolist(), epsilon=self._epsilon)
         if self._design is not None:
-            hardest = _renumbered(self._design.hardest, self._index, index)
+            hardest = _renumbered(self._design.hardest, self._index, index, candidates.n_arms)
             is_left = hardest >= 0
             multipliers = self._design.multipliers[is_left]
             self._design = replace(self._design, hardest=hardest[is_left], multipliers=multipliers)

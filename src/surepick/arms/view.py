@@ -36,6 +36,8 @@ class Task:
     """Smallest and largest possible reward, if rewards have bounds; then `noise_std` is half their distance."""
     misfit: float = 0.0
     """How far the mean of an arm may be off its linear fit."""
+    m: int = 1
+    """How many of the best are sought."""
 
     @property
     def noise_std(self) -> float:
