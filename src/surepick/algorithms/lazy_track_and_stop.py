@@ -13,6 +13,7 @@ which. Errata of the paper are noted in `sampling.tracking` and `core.thresholds
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import ClassVar, final
@@ -29,7 +30,7 @@ from surepick.core.bounded import variances_by
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.generation import Ground
-from surepick.core.design.solve import separating_design
+from surepick.core.design.solve import optimal_design, separating_design
 from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
 from surepick.sampling.protocol import Sampler, Situation
@@ -214,8 +215,7 @@ class LazySampler:
         """Recompute the design from the results so far; the interval lasts until the next scheduled time."""
         t = situation.n_asked
         if situation.theta is None or not situation.leaders:
-            g_optimal = self._arms.design
-            self._tracker.retarget(g_optimal.support, g_optimal.weights)
+            self._follow([(self._g_optimal, 1.0)])
             return max(self._schedule.next_after(t) - t, 2 * self._arms.dim - t, self._least)
         self._solve(situation)
         return max(self._schedule.next_after(t) - t, self._least)
@@ -237,26 +237,40 @@ class LazySampler:
             self._ground(situation), directions, tol=tol, warm_start=self._design, is_sparse=False
         )
         self._solved_for, self._solved_at = solved_for, situation.n_pulls
-        g_optimal, share = self._arms.design, self._share_now()
-        mixed = [(self._design, 1.0 - share)] + ([(g_optimal, share)] if share > 0.0 else [])
-        self._tracker.retarget(
-            np.concatenate([design.support for design, _ in mixed]),
-            np.concatenate([part * design.weights for design, part in mixed]),
+        share = self._share_now()
+        self._follow([(self._design, 1.0 - share)] + ([(self._g_optimal, share)] if share > 0.0 else []))
+
+    def _follow(self, mixed: Sequence[tuple[Design, float]]) -> None:
+        """Track a mixture of designs, whose weights are shares of the cost."""
+        support = np.concatenate([design.support for design, _ in mixed])
+        weights = np.concatenate([part * design.weights for design, part in mixed])
+        if self._task.costs is not None:
+            weights = weights / self._task.costs[support]
+            weights /= weights.sum()
+        self._tracker.retarget(support, weights)
+
+    @cached_property
+    def _g_optimal(self) -> Design:
+        return (
+            self._arms.design
+            if self._task.costs is None
+            else optimal_design(self._task.priced(self._arms), tol=LARGE_TOL)
         )
 
     def _ground(self, situation: Situation) -> Ground:
         """Return the arms, divided by how noisy they seem: near a bound rewards scatter less than `noise_std` says."""
         bounds, estimate = self._task.reward_range, situation.estimate
         if situation.stds is not None:
-            return Ground(divided(self._arms, situation.stds))
+            return Ground(self._task.priced(divided(self._arms, situation.stds)))
         if bounds is None:
             return self._plain_ground
         variances = variances_by(estimate.theta, estimate.A, self._arms.level, bounds)
-        return Ground(ScaledArms(self._arms, lambda _, rows: self._task.noise_std / np.sqrt(variances(rows))))
+        known = ScaledArms(self._arms, lambda _, rows: self._task.noise_std / np.sqrt(variances(rows)))
+        return Ground(self._task.priced(known))
 
     @cached_property
     def _plain_ground(self) -> Ground:
-        return Ground(self._arms)
+        return Ground(self._task.priced(self._arms))
 
     def _share_now(self) -> float:
         """Share of the G-optimal design in the design in force."""
