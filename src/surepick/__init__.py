@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from surepick.arms.files import MappedArms as MappedArms
     from surepick.arms.hypercube import Hypercube as Hypercube
     from surepick.arms.sphere import Sphere as Sphere
+    from surepick.arms.tables.read import TableArms as TableArms
+    from surepick.arms.tables.read import read_arms as read_arms
     from surepick.arms.top_k import TopK as TopK
     from surepick.simulation import problems as problems
     from surepick.simulation.runner import simulate as simulate
@@ -42,6 +44,8 @@ _LATER = {
     "Hypercube": ("surepick.arms.hypercube", "Hypercube"),
     "MappedArms": ("surepick.arms.files", "MappedArms"),
     "Sphere": ("surepick.arms.sphere", "Sphere"),
+    "TableArms": ("surepick.arms.tables.read", "TableArms"),
+    "read_arms": ("surepick.arms.tables.read", "read_arms"),
     "TopK": ("surepick.arms.top_k", "TopK"),
     "problems": ("surepick.simulation.problems", None),
     "simulate": ("surepick.simulation.runner", "simulate"),
@@ -49,7 +53,7 @@ _LATER = {
 }
 
 __all__ = [
-    "FiniteArms", "MappedArms", "DaskArms", "Sphere", "Ellipsoid", "Hypercube", "TopK",
+    "read_arms", "TableArms", "FiniteArms", "MappedArms", "DaskArms", "Sphere", "Ellipsoid", "Hypercube", "TopK",
     "Design", "characteristic_time", "optimal_design", "lower_bound",
     "identify", "Progress", "Result", "History", "create_learner", "Learner", "Ask", "Decision",
     "algorithms", "stopping", "SurepickError", "InvalidInput", "ArmsDoNotSpan", "TiedArms", "Skipped",

@@ -18,8 +18,8 @@ from typing import Any, final
 
 from rich.console import Console
 
-from surepick.app.armfile import parse_number
-from surepick.app.console import refusing
+from surepick.arms.tables.sources import refusing
+from surepick.arms.tables.written import is_grouped, parse_number
 from surepick.errors import InvalidInput
 from surepick.files import lock
 
@@ -101,9 +101,12 @@ def by_prompt(console: Console, label: Label, values: Values = ANY) -> Source:
             if answer.lower() in ("q", "quit"):
                 raise KeyboardInterrupt
             value = values.read(answer)
+            if value is not None and "," in answer:
+                console.print(f"{answer} is read as {value:.12g}.")
             if value is not None or not answer:
                 return value
-            console.print(f"{answer!r} is no {values.words}; enter one, nothing to leave it out, or q to stop.")
+            either = f", or could be two ({_both(answer)})" if is_grouped(answer) else ""
+            console.print(f"{answer!r} is no {values.words}{either}; enter one, nothing to leave it out, or q to stop.")
 
     return measure
 
@@ -242,6 +245,10 @@ def _measurement(row: list[str], path: Path) -> tuple[str, float | None]:
     if len(row) != 2 or (reward is None and row[1]):
         raise InvalidInput(f"{path} has the line {','.join(row)!r}, which is no measurement; repair it.")
     return row[0], reward
+
+
+def _both(text: str) -> str:
+    return f"{text.replace(',', '.')} and {text.replace(',', '')}"
 
 
 def _filled(part: str, name: str, index: str) -> str:
