@@ -17,7 +17,7 @@ import surepick as sp
 from surepick import ArmsDoNotSpan, FiniteArms, InvalidInput, TableArms, read_arms
 from surepick.arms.tables.written import parse_number
 
-MESSY = """Bezeichnung;Temperatur;Zeit;Lösungsmittel;Rührer
+MESSY = """Bezeichnung;Wärme;Zeit;Lösungsmittel;Rührer
 F-01;60,5;10;Ethanol;1
 F-02;74,5;20;ethanol;0
 F-03;60,5;20;Wasser;1
@@ -69,9 +69,9 @@ def test_a_messy_spreadsheet_is_understood_and_announced(tmp_path: Path) -> None
     file = tmp_path / "arms.csv"
     assert str(arms.roles) == (
         f"8 arms, 6 features, from {file} (Latin-1 letters, semicolons between the columns, decimal commas in "
-        "Temperatur)\n"
+        "Wärme)\n"
         "  constant    added: no combination of the columns is the same in every row\n"
-        "  numbers     Temperatur, Zeit, Rührer\n"
+        "  numbers     Wärme, Zeit, Rührer\n"
         "  categories  Lösungsmittel: Ethanol (reference), Wasser, ethanol\n"
         "  names       column 'Bezeichnung'\n"
         "  attention   Lösungsmittel has the levels 'Ethanol' and 'ethanol', which differ in case alone; is one "
@@ -148,7 +148,7 @@ def test_missing_and_broken_files_are_refused(tmp_path: Path) -> None:
 def test_a_missing_cell_matters_only_where_it_is_used(tmp_path: Path) -> None:
     """Remarks may have gaps once they are dropped."""
     text = "name,u,remark\nA,1,\nB,2,late\nC,4,\n"
-    with pytest.raises(InvalidInput, match="line 2: column 'remark' has no value; fill it, or leave"):
+    with pytest.raises(InvalidInput, match="line 2: column 'remark' has no value; fill it, or leave out"):
         read(tmp_path, text)
     arms = read(tmp_path, text, drop="remark")
     assert arms.roles.dropped == ("remark (as you said)",)
@@ -449,6 +449,16 @@ def test_equal_arms_are_one_answer() -> None:
     single = sp.identify(arms, lambda row: row + 0.01 * rng.standard_normal(), noise_std=0.01, model="unstructured")
     assert "same_as" not in single.to_columns()
     assert "same features" not in single.explain()
+
+
+def test_many_equal_arms_are_not_all_named_in_a_sentence() -> None:
+    """The announcement and the table have them all."""
+    arms = read_arms({"u": [0, *([1] * 14)]})
+    assert len(arms.roles.alike[0]) == 14
+    rng = np.random.default_rng(1)
+    result = sp.identify(arms, lambda row: float(row > 0) + 0.01 * rng.standard_normal(), noise_std=0.01)
+    assert "arm 9, arm 10 and 4 more have the same features" in result.explain()
+    assert result.to_columns()["same_as"].tolist() == [0, *([1] * 14)]
 
 
 @pytest.mark.parametrize(

@@ -105,8 +105,10 @@ def by_prompt(console: Console, label: Label, values: Values = ANY) -> Source:
                 console.print(f"{answer} is read as {value:.12g}.")
             if value is not None or not answer:
                 return value
-            either = f", or could be two ({_both(answer)})" if is_grouped(answer) else ""
-            console.print(f"{answer!r} is no {values.words}{either}; enter one, nothing to leave it out, or q to stop.")
+            wrong = f"is no {values.words}"
+            if is_grouped(answer) and answer.count(",") == 1:
+                wrong = f"could be {answer.replace(',', '.')} or {answer.replace(',', '')}"
+            console.print(f"{answer!r} {wrong}; enter one, nothing to leave it out, or q to stop.")
 
     return measure
 
@@ -245,10 +247,6 @@ def _measurement(row: list[str], path: Path) -> tuple[str, float | None]:
     if len(row) != 2 or (reward is None and row[1]):
         raise InvalidInput(f"{path} has the line {','.join(row)!r}, which is no measurement; repair it.")
     return row[0], reward
-
-
-def _both(text: str) -> str:
-    return f"{text.replace(',', '.')} and {text.replace(',', '')}"
 
 
 def _filled(part: str, name: str, index: str) -> str:

@@ -168,10 +168,22 @@ def _print_table(console: Console, request: Request, result: Result, *, is_saved
             arms = [rows.keys[one] for one in rows.group_of(row)]
             pulls = sum(result.counts.get(arm, 0) for arm in arms)
             interval = f"{low:.4g} to {high:.4g}" if math.isfinite(high) else "-"
-            table.add_row(str(rank), " = ".join(map(request.arms.label, arms)), f"{mean:.4g}", interval, str(pulls))
+            table.add_row(
+                str(rank),
+                _together([request.arms.label(arm) for arm in arms[:N_SHOWN]], len(arms)),
+                f"{mean:.4g}",
+                interval,
+                str(pulls),
+            )
         console.print(table)
     for line in _next_steps(request, result, is_saved=is_saved):
         console.print(line, soft_wrap=True)
+
+
+def _together(labels: list[str], n_arms: int) -> str:
+    """Arms with the same features, as one."""
+    more = [f"{n_arms - len(labels)} more"] if n_arms > len(labels) else []
+    return " = ".join([*labels, *more])
 
 
 def _next_steps(request: Request, result: Result, *, is_saved: bool) -> Iterator[str]:

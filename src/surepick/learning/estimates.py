@@ -33,7 +33,7 @@ class Estimates:
     listed: tuple[Any, ...] | None = None
     """Which arms these are, row numbers or vectors as tuples; None: all rows, in order."""
     alike: Groups = ()
-    """Groups of rows with the same features; of arms that are not in memory, that of the best alone."""
+    """Groups of rows with the same features; not known of arms on a cluster."""
 
     def __post_init__(self) -> None:
         for array in (self.estimate, self.low, self.high):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 import numpy as np
 
-from surepick.arms.alike import Groups, alike_rows, same_features
+from surepick.arms.alike import alike_rows, same_features
 from surepick.arms.view import ArmView
 from surepick.arms.whitening import WhitenedArms
 from surepick.core.linalg import Array
@@ -36,6 +36,8 @@ FORMAT = "surepick result"
 FORMAT_VERSION = 3
 # Said if the rewards allow no more than this share of the noise_std given: then half of all pulls are for nothing.
 GENEROUS = 0.7
+# Names of arms in a sentence.
+MOST_NAMED = 10
 # With so few arms each can be measured by itself, without a model.
 FEW_ARMS = 50
 
@@ -199,7 +201,8 @@ class Result:
         )
         said = ""
         if len(own) > 1:
-            labels = [f"arm {row}" if rows.names is None else rows.names[row] for row in own]
+            labels = [f"arm {row}" if rows.names is None else rows.names[row] for row in own[:MOST_NAMED]]
+            labels += [f"{len(own) - MOST_NAMED:,} more"] if len(own) > MOST_NAMED else []
             said = f"{same_features(labels)}: the answer is {'either' if len(own) == 2 else 'any'} of them. "
         return (said + (others if n_others else "")).strip()
 
@@ -424,7 +427,7 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
                 noise_std=learner.bounding_noise_std,
                 only=_listed(view, learner, decision.best),
             ),
-            alike=_alike_of(view, decision.best if view is learner.candidates else None),
+            alike=alike_rows(view.arms) if isinstance(view, WhitenedArms) and view.keeps_numbers else (),
         )
         for view in dict.fromkeys((learner.unscaled, learner.candidates))
     ]
@@ -482,10 +485,6 @@ def bare_result_of(learner: "Learner") -> Result:
         history=history,
         arms=Estimates(None, np.empty(0), np.empty(0), np.empty(0), listed=()),
     )
-
-
-def _alike_of(view: ArmView, best: Any) -> Groups:
-    return alike_rows(view.arms, best) if isinstance(view, WhitenedArms) and view.keeps_numbers else ()
 
 
 def _listed(view: ArmView, learner: "Learner", best: Any) -> list[int] | None:

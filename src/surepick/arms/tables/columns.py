@@ -97,7 +97,11 @@ def check_filled(table: Table, title: str) -> None:
     """Refuse a column with a missing cell."""
     for row, cell in enumerate(table.cells[title]):
         if is_missing(cell) or cell == "":
-            raise table.refusal(row, f"column {title!r} has no value; fill it, or leave the row or the column out.")
+            raise _missing(table, title, row)
+
+
+def _missing(table: Table, title: str, row: int) -> InvalidInput:
+    return table.refusal(row, f"column {title!r} has no value; fill it, or leave out the row or the column (--drop).")
 
 
 def check_describes(table: Table, column: Column, *, is_asked_for: bool) -> None:
@@ -180,7 +184,7 @@ def _checked(table: Table, title: str, numbers: Array, cells: Any) -> Array:
     """Numbers that are finite and can be squared, as a fresh array in which 0.0 has no sign."""
     for row in np.flatnonzero(np.isnan(numbers)).tolist()[:1]:
         if not table.is_typed:
-            raise table.refusal(row, f"column {title!r} has no value; fill it, or leave the row or the column out.")
+            raise _missing(table, title, row)
     for row in np.flatnonzero(~np.isfinite(numbers)).tolist()[:1]:
         raise table.refusal(row, f"column {title!r} must be a finite number, got {cells[row]!r}; replace it.")
     for row in np.flatnonzero(np.abs(numbers) > LARGEST).tolist()[:1]:

@@ -8,7 +8,6 @@ from typing import Any, cast, final
 import numpy as np
 
 from surepick.arms.alike import Groups, alike_rows
-from surepick.arms.features import in_span
 from surepick.arms.finite import FiniteArms
 from surepick.arms.tables.columns import (
     Column,
@@ -19,11 +18,11 @@ from surepick.arms.tables.columns import (
     seems_a_name,
     text_of,
 )
-from surepick.arms.tables.redundant import redundant_features
+from surepick.arms.tables.redundant import joined, parts_of, redundant_features
 from surepick.arms.tables.roles import Roles
 from surepick.arms.tables.sources import Table, open_table
 from surepick.arms.tables.terms import Terms, formula_terms, named_in, terms_of
-from surepick.core.linalg import Array, tall_qr
+from surepick.core.linalg import Array
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
 NAME_HEADERS = ("name", "arm", "id")
@@ -122,7 +121,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         notes=(*table.notes, f"decimal commas in {commas}") if commas else table.notes,
         n_arms=arms.n_arms,
         feature_names=arms.feature_names,
-        constant=_constant(terms, columns, formula=formula, intercept=intercept),
+        constant=_constant(arms, columns, formula=formula, intercept=intercept),
         formula=formula,
         numbers=tuple(dict.fromkeys(terms.numbers)),
         categories=terms.categories,
@@ -273,22 +272,22 @@ def _noise(table: Table, title: str) -> Array:
     return numbers
 
 
-def _constant(terms: Terms, columns: Sequence[Column], *, formula: str | None, intercept: bool | None) -> str:
+def _constant(arms: TableArms, columns: Sequence[Column], *, formula: str | None, intercept: bool | None) -> str:
     """Say whether there is a constant, and why."""
+    has_constant = arms.feature_names[0] == "constant"
     if formula is not None:
-        return "by the formula" if "constant" in terms.features else "none, by the formula"
+        return "by the formula" if has_constant else "none, by the formula"
     if intercept is not None:
         return "added, as you said" if intercept else "none"
-    X, one = np.column_stack(list(terms.features.values())), "a combination of the columns"
-    if not in_span(X, np.ones(len(X))):
-        return "added: no combination of the columns is the same in every row"
     for column in columns:
         if column.numbers is not None and column.is_constant and column.numbers[0] != 0.0:
             return f"column {column.title!r}, which is {column.numbers[0]:g} in every row"
-    together = np.column_stack([X, np.ones(len(X))])
-    how = redundant_features(tall_qr([(0, together)], together.shape[1]), [*terms.features, one]).get(one, "")
-    made = how.replace("follows from", "a combination of", 1) if how.startswith("follows") else one
-    return f"not added: {made} is the same in every row"
+    if has_constant:
+        return "added: no combination of the columns is the same in every row"
+    scale = np.abs(arms.X).max(axis=0)
+    weights = np.linalg.lstsq(arms.X / scale, np.ones(arms.n_arms), rcond=None)[0] / scale
+    parts = [name for name, _ in parts_of(weights, arms.feature_names, scale)]
+    return f"not added: a combination of {joined(parts)} is the same in every row"
 
 
 def _saturated(arms: TableArms, alike: Groups) -> list[str]:

@@ -18,6 +18,8 @@ from surepick.errors import InvalidInput, SurepickError
 
 COLUMN_FILES = (".parquet", ".arrow", ".feather")
 EXCEL = (".xlsx", ".xlsm")
+LOOKED_AT = 20_000
+"""Characters of a CSV file that show what is between its columns."""
 _MARKS = {",": "", ";": "semicolons between the columns", "\t": "tabs between the columns"}
 
 
@@ -94,11 +96,8 @@ def read_csv(path: Path) -> Table:
     """Read a CSV file; blank lines and comment lines (#) above the header are skipped."""
     with refusing("cannot read", path):
         text, notes = _decoded(path.read_bytes())
-        tried = {mark: _rows(text, mark) for mark in _MARKS}
-    widths = {mark: len(rows[0][1]) if rows else 0 for mark, rows in tried.items()}
-    # The mark that makes most columns of the header; in a single column, the one that cuts no cell into two.
-    mark = max(tried, key=lambda mark: (widths[mark], all(len(cells) == widths[mark] for _, cells in tried[mark])))
-    rows = tried[mark]
+        mark = _mark_of(text[:LOOKED_AT])
+        rows = _rows(text, mark)
     if len(rows) < 2:
         raise InvalidInput(f"{path} must have a header line and at least one line below it, got {len(rows)} lines.")
     notes += [_MARKS[mark]] if mark != "," else []
@@ -118,6 +117,17 @@ def _decoded(content: bytes) -> tuple[str, list[str]]:
             return content.decode("cp1252"), ["Latin-1 letters"]  # as Windows has them, with the euro sign
         except UnicodeDecodeError:
             return content.decode("latin-1"), ["Latin-1 letters"]
+
+
+def _mark_of(text: str) -> str:
+    """What is between columns: the mark that makes most of the header; of equals, one that cuts no cell in two."""
+    best, score = ",", (0, False)
+    for mark in _MARKS:
+        rows = _rows(text, mark) or [(0, [])]
+        width = len(rows[0][1])
+        this = width, all(len(cells) == width for _, cells in rows[:-1])  # the last may have been cut off
+        best, score = (mark, this) if this > score else (best, score)
+    return best
 
 
 def _rows(text: str, mark: str) -> list[tuple[int, list[str]]]:

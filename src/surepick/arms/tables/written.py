@@ -41,8 +41,9 @@ def is_grouped(text: str) -> bool:
 
 def is_like_a_number(text: str) -> bool:
     """Whether somebody may have meant a number."""
-    is_meant = has_decimal_comma(text) or is_grouped(text) or _GROUPED_AND_CUT.fullmatch(text) is not None
-    return is_meant or _float(text) is not None
+    if _float(text) is not None:
+        return True
+    return has_decimal_comma(text) or is_grouped(text) or _GROUPED_AND_CUT.fullmatch(text) is not None
 
 
 def is_date(text: str) -> bool:
