@@ -91,6 +91,13 @@ def test_byte_order_marks_and_tabs_are_recognised(tmp_path: Path) -> None:
     assert (tabs.feature_names, tabs.roles.notes) == (("u", "v"), ("UTF-16", "tabs between the columns"))
 
 
+def test_one_column_is_enough(tmp_path: Path) -> None:
+    """Also with decimal commas, which then separate nothing."""
+    arms = read(tmp_path, "u\n1,5\n2\n4,25\n")
+    assert (arms.feature_names, arms.X[:, 1].tolist()) == (("constant", "u"), [1.5, 2.0, 4.25])
+    assert arms.roles.names == "row numbers, from 0 on"
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -423,6 +430,7 @@ def test_arms_of_a_table_go_straight_into_an_identification(tmp_path: Path) -> N
     text = MESSY.replace("Rührer\n", "Rührer;Streuung\n").replace("0\n", "0;0,2\n").replace(";1\n", ";1;0,1\n")
     arms = read(tmp_path, text, "latin-1", noise_column="Streuung", drop="Zeit")
     assert arms.noise_std is not None
+    assert arms.roles.notes[-1] == "decimal commas in Wärme, Streuung"
     assert arms.noise_std.tolist() == [0.1, 0.2, 0.1, 0.2, 0.1, 0.1, 0.2, 0.2]
     rng = np.random.default_rng(5)
     means = arms.X @ [0.0, 0.01, 5.0, 0.0, 1.0]

@@ -98,7 +98,8 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     _check_options(formula, {"features": features, "drop": drop, **expands, "intercept": intercept})
     choice = _choice(table, name_column, noise_column, _listed(features), _listed(drop) or [], formula)
     columns = [read_column(table, title) for title in choice.features]
-    check_points(table, columns)
+    noise = [] if noise_column is None else [_noise(table, noise_column)]
+    check_points(table, [*columns, *noise])
     for column in columns:
         check_describes(table, column, is_asked_for=features is not None or formula is not None)
     if formula is not None:
@@ -112,10 +113,10 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
             f"{table.title} has no feature columns; add one column of numbers or text for each property of an arm."
         )
     arms, redundant = _built(table, terms, choice, intercept=intercept, on_span=on_span)
-    arms.noise_std = None if noise_column is None else _noise(table, noise_column)
+    arms.noise_std = noise[0].numbers if noise else None
     label = str if arms.names is None else arms.names.__getitem__
     alike = alike_rows(arms)
-    commas = ", ".join(column.title for column in columns if column.has_commas)
+    commas = ", ".join(column.title for column in [*columns, *noise] if column.has_commas)
     arms.roles = Roles(
         source=table.title,
         notes=(*table.notes, f"decimal commas in {commas}") if commas else table.notes,
@@ -265,11 +266,11 @@ def _built(
         ) from error
 
 
-def _noise(table: Table, title: str) -> Array:
-    numbers = read_column(table, title).numbers
-    if numbers is None:
+def _noise(table: Table, title: str) -> Column:
+    column = read_column(table, title)
+    if column.numbers is None:
         raise table.refusal(0, f"column {title!r} must be a number in every row, got {table.cells[title][0]!r}.")
-    return numbers
+    return column
 
 
 def _constant(arms: TableArms, columns: Sequence[Column], *, formula: str | None, intercept: bool | None) -> str:
