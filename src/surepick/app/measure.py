@@ -79,10 +79,12 @@ def by_command(template: str, label: Label, values: Values = ANY) -> Source:
             last = (done.stderr.strip().splitlines() or ["it printed no reason"])[-1]
             raise MeasurementFailed(f"{shown!r} ended with exit code {done.returncode}: {last}")
         printed = done.stdout.strip()
-        value = values.read(printed)
+        # People may write 74,5 and are asked again for 1,500; a program would fail at some of its values only.
+        value = None if "," in printed else values.read(printed)
         if value is None:
             came = repr(printed[:60]) if printed else "nothing"
-            raise MeasurementFailed(f"{shown!r} must print one {values.words}, got {came}")
+            pointed = "; write it with a decimal point" if "," in printed else ""
+            raise MeasurementFailed(f"{shown!r} must print one {values.words}, got {came}{pointed}")
         return value
 
     return measure
