@@ -284,21 +284,25 @@ class Learner:
 
         Asks beyond the interval open the next one, planned from the results so far: many workers need not wait.
         """
-        return [ask.arm for ask in self.next_asks(n)]
+        return [self.white.arm_of(arm) for _, arm in self._ask(n)]
 
     def next_asks(self, n: int = 1) -> list[Ask]:
         """Return the same with the numbers by which `tell` and `fail` may name them."""
+        return [Ask(number, self.white.arm_of(arm)) for number, arm in self._ask(n)]
+
+    def _ask(self, n: int) -> list[tuple[int, int]]:
+        """Return the numbers of the next n asks and of their arms."""
         if not (type(n) is int and n >= 1):
             n = check_count("n", n, least=1)
         if n > MOST_ASKS:
             raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further arms when needed.")
-        asks = []
+        asks, ledger = [], self._ledger
         for _ in range(n):
-            if self._ledger.needs_interval and not self.stopped:
+            if ledger.needs_interval and not self.stopped:
                 self._open()
-            asks.append(self._ledger.ask(self._checks.popleft if self._checks else self._sampler.next))
-        self._log.append(("ask", tuple(self.white.key_of(arm) for _, arm in asks)))
-        return [Ask(number, self.white.arm_of(arm)) for number, arm in asks]
+            asks.append(ledger.ask(self._checks.popleft if self._checks else self._sampler.next))
+        self._log.append(("ask", tuple([self.white.key_of(arm) for _, arm in asks])))
+        return asks
 
     @one_blas_thread
     def _open(self) -> None:
