@@ -37,8 +37,6 @@ DRIFT_LIMIT = 1e-9
 # there; beyond this gain we refactor at once. The determinant bounds how often: d log(t) / log(100) times.
 GAIN_LIMIT = 100.0
 LARGEST = 1e150
-
-
 # So many products of linear algebra are left to one thread by BLAS itself; to limit it takes longer than they do.
 FEW_PRODUCTS = 200_000
 

@@ -136,8 +136,8 @@ class EigenvalueFloor:
 
     def holds(self, t: int) -> bool:
         """Whether the information of t pulls suffices for sure, without a look at it."""
-        # The smallest eigenvalue only grows: a value computed earlier is a lower bound. Right after A0 it is the floor,
-        # and rounding must not decide.
+        # The smallest eigenvalue only grows: a value computed earlier is a lower bound. It can be the very floor, first
+        # right after A0, and rounding must not decide.
         return self._smallest >= (1.0 - 1e-9) * self.value(t)
 
     def due(self, A: Array, t: int) -> int | None:
