@@ -55,8 +55,10 @@ class _Fit:
 
     def moments(self, theta: Array) -> Array:
         """Return sum (reward - x'theta) x."""
-        total: Array = (self._n * (self._f - self._X @ theta) + self._s) @ self._X
-        return total
+        residuals = self._f - self._X.dot(theta)
+        residuals *= self._n
+        residuals += self._s
+        return residuals.dot(self._X)
 
     @cached_property
     def A_inv(self) -> Array:  # noqa: N802 - the letter of the notation
@@ -64,10 +66,10 @@ class _Fit:
 
     @cached_property
     def theta(self) -> Array:
-        theta = np.zeros(self._X.shape[1])
+        A_inv, theta = self.A_inv, np.zeros(self._X.shape[1])
         # The second step adds up residuals, in which large rewards cancel; the third refines an A^-1 with few digits.
         for _ in range(3):
-            theta += self.A_inv @ self.moments(theta)
+            theta += A_inv.dot(self.moments(theta))
         return _read_only(theta)
 
     @cached_property

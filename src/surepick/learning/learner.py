@@ -390,6 +390,9 @@ class Learner:
             x = self._rows[number] = self.white.gather([number])[0]
         return x
 
+    def _features(self, numbers: Sequence[int]) -> Array:
+        return np.array([self._row(number) for number in numbers])
+
     def fail(self, arm: Arm, *, ask: int | None = None) -> None:
         """Give up a pending ask of an arm, the oldest unless its number is named; it will be asked for again.
 
@@ -495,7 +498,7 @@ class Learner:
         arms, results = interval.pulls
         if not arms:
             return  # all of it is void
-        numbers, X, rewards = np.array(arms), np.stack([self._row(arm) for arm in arms]), np.array(results)
+        numbers, X, rewards = np.array(arms), self._features(arms), np.array(results)
         self._learn_before(interval)
         self._model.settle(numbers, X, rewards)
         self._model.n_checks += len(arms) if interval.is_check else 0
@@ -510,7 +513,7 @@ class Learner:
             told.append(unsolicited.popleft()[1:])
         if told:
             arms, rewards = np.array([arm for arm, _ in told]), np.array([reward for _, reward in told])
-            X = np.stack([self._row(arm) for arm, _ in told])
+            X = self._features(arms.tolist())
             self._past.update_many(X, rewards)
             self._model.learn(arms, X, rewards)
             if self._levels is not None:
@@ -519,7 +522,7 @@ class Learner:
     def _pulls(self) -> Pulls:
         """Return all results that count, in the order in which they were told."""
         numbers, arms, rewards = zip(*self._told, strict=True)
-        return Pulls(numbers, arms, np.stack([self._row(arm) for arm in arms]), np.array(rewards))
+        return Pulls(numbers, arms, self._features(arms), np.array(rewards))
 
     def _judge(self, interval: Interval, arms: IntArray, X: Array, rewards: Array) -> None:
         """Let the rule decide by an interval's own results and by what was known before."""
@@ -541,7 +544,7 @@ class Learner:
         arms, parts = interval.repetitions
         if not parts:
             return None
-        return levels.block(np.array(arms), np.stack([self._row(arm) for arm in arms]), np.array(parts))
+        return levels.block(np.array(arms), self._features(arms), np.array(parts))
 
     def _decide(self, verdict: Verdict | None) -> None:
         if verdict is not None:
