@@ -197,6 +197,20 @@ def test_reading_leaves_no_trace(n_regularizers: int) -> None:
     assert read.residual_sum == unread.residual_sum
 
 
+def test_sums_per_arm_keep_the_noise_of_large_rewards() -> None:
+    """Arms pulled many times, rewards a billion times the noise: theta and residuals are those of the noise alone."""
+    rng = np.random.default_rng(6)
+    arms, noise = np.column_stack([rng.standard_normal((5, 2)), np.ones(5)]), rng.standard_normal(20_000)
+    pulls = rng.integers(5, size=len(noise))
+    X, level = arms[pulls], np.array([1e8, -2e8, 1e9])
+    estimate = LeastSquares(3)
+    for x, reward in zip(X, (X @ level + noise).tolist(), strict=True):
+        estimate.update(x, reward)
+    left, squares = np.linalg.lstsq(X, noise, rcond=None)[:2]
+    np.testing.assert_allclose(estimate.theta - level, left, atol=1e-6)
+    np.testing.assert_allclose(estimate.residual_sum, squares[0], rtol=1e-6)
+
+
 def test_theta_is_lost_when_other_directions_outgrow_one() -> None:
     """It is there while the arms differ enough, gone when others weigh 10^18 times as much, and comes back."""
     estimate = LeastSquares(2)

@@ -5,11 +5,11 @@ square; A (d, d) = sum n_a x_a x_a'; theta (d,) = A^-1 b, no ridge, with b = sum
 V (J, d, d) regularisers of stopping rules, never used by theta; logdets (J,) = log det(I + V_j^-1 A).
 
 A pull adds to the sums of its arm, O(1), so the state depends on the pulls alone, never on who read it and when. Beside
-regularisers, whose rules read after every pull, every (A + V_j)^-1 is updated too, by the Sherman-Morrison formula,
-O(J d^2); rounding drift is measured at intervals and repaired by a fresh Cholesky factorisation. All factorisations and
-measurements are made on D^-1 A D^-1 with D^2 = diag(A), so they do not notice the units of the features. Rewards are
-measured from the first one of their arm: a sum of rewards a billion times the noise would lose the noise in rounding, a
-sum of differences does not.
+regularisers, whose rules read after every pull, A^-1 and every (A + V_j)^-1 live in one stacked array and are updated
+together by the Sherman-Morrison formula, O((J + 1) d^2); rounding drift is measured at intervals and repaired by a
+fresh Cholesky factorisation. All factorisations and measurements are made on D^-1 A D^-1 with D^2 = diag(A), so they do
+not notice the units of the features. Rewards are measured from the first one of their arm: a sum of rewards a billion
+times the noise would lose the noise in rounding, a sum of differences does not.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +27,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # A is called singular below this reciprocal condition number, features scaled: a direction measured with so little
-# weight beside the others has hardly a correct digit in theta. A regulariser may be worse, since nothing is divided.
+# weight beside the others has hardly a correct digit in theta. Regularisers are refused below the second value.
 RCOND = 1e-12
 RCOND_OF_REGULARIZER = 1e-14
 # Drift is measured this often and repaired above this size.
@@ -58,7 +58,8 @@ class _Fit:
         residuals = self._f - self._X.dot(theta)
         residuals *= self._n
         residuals += self._s
-        return residuals.dot(self._X)
+        total: Array = residuals.dot(self._X)
+        return total
 
     @cached_property
     def A_inv(self) -> Array:  # noqa: N802 - the letter of the notation
