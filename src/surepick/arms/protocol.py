@@ -7,7 +7,7 @@ duplicate rows.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, final, runtime_checkable
 
@@ -24,9 +24,13 @@ from surepick.core.linalg import (
 from surepick.core.rows import Smallest, row_chunks, row_digest, square_norms
 from surepick.errors import InvalidInput
 
-# Below this many rows, fetching them by number beats a pass over all arms.
-GATHER_ROWS = 4096
-# From so many numbers on, a pass is worth several threads.
+# Rows at a time. Of so few, all that a pass computes fits the cache and the memory that the C library keeps: larger
+# arrays go back to the system after each use, and to be granted their pages again takes as long as the arithmetic.
+PIECE = 2048
+# Up to this many rows, fetching them by number beats a pass over all arms.
+GATHER_ROWS = PIECE
+# From so many numbers on, a pass is worth several threads. They take whole chunks: smaller pieces, and they wait for
+# each other at Python's lock.
 THREADED = 4_000_000
 
 T = TypeVar("T")
@@ -165,7 +169,6 @@ def _each(arms: ArmSet, work: Callable[[IntArray, Array], T], among: BoolArray |
     if among is not None and np.count_nonzero(among) <= GATHER_ROWS:
         index = np.flatnonzero(among)
         return iter([work(index, arms.gather(index))] if len(index) else [])
-    pieces = ((start, rows) for start, rows in arms.chunks() if among is None or among[start : start + len(rows)].any())
 
     def on_piece(piece: tuple[int, Array]) -> T:
         start, rows = piece
@@ -174,7 +177,17 @@ def _each(arms: ArmSet, work: Callable[[IntArray, Array], T], among: BoolArray |
         inside = np.flatnonzero(counts)
         return work(start + inside, rows[inside])
 
-    return in_threads(on_piece, pieces) if arms.n_arms * arms.dim >= THREADED else map(on_piece, pieces)
+    is_threaded = arms.n_arms * arms.dim >= THREADED
+    pieces = arms.chunks() if is_threaded else _cut(arms.chunks())
+    if among is not None:
+        pieces = ((start, rows) for start, rows in pieces if among[start : start + len(rows)].any())
+    return in_threads(on_piece, pieces) if is_threaded else map(on_piece, pieces)
+
+
+def _cut(chunks: Iterable[tuple[int, Array]]) -> Iterator[tuple[int, Array]]:
+    for first, rows in chunks:
+        for start in range(0, len(rows), PIECE):
+            yield first + start, rows[start : start + PIECE]
 
 
 @one_blas_thread
