@@ -107,6 +107,11 @@ def upper_inverse(R: Array) -> Array:
     return inverse
 
 
+def inverse_factor(A: Array) -> Array:
+    """Return F with F F' = A^-1, upper triangular: |F'y|^2 = y'A^-1 y."""
+    return upper_inverse(cholesky(A).T)
+
+
 def triangular(rows: Array) -> Array:
     """Return upper triangular R with R'R = rows'rows, by QR: the condition number is not squared."""
     reflected = scipy.linalg.lapack.dgeqrf(rows)[0]
