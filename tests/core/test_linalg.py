@@ -15,9 +15,11 @@ from threadpoolctl import threadpool_info
 from surepick.core.linalg import (
     cholesky,
     independent_columns,
+    inverse_factor,
     largest,
     one_blas_thread,
     pivoted_rows,
+    shared_axes,
     solve_cholesky,
     solve_lower,
     spread_rows,
@@ -43,6 +45,23 @@ def test_the_lapack_shortcuts_equal_numpy(seed: int, dim: int) -> None:
     np.testing.assert_allclose(solve_lower(L, B), np.linalg.solve(L, B), atol=tolerance)
     np.testing.assert_allclose(A @ solve_cholesky(L, B[:, 0]), B[:, 0], atol=tolerance)
     np.testing.assert_allclose(L.T @ upper_inverse(L.T), np.eye(dim), atol=tolerance)
+    F = inverse_factor(A)
+    np.testing.assert_allclose(A @ F @ F.T, np.eye(dim), atol=tolerance)
+
+
+@given(seed=seeds, dim=st.integers(1, 8), rank=st.integers(1, 8), size=st.sampled_from([0.0, 1e-100, 1.0, 1e100]))
+def test_two_quadratic_forms_share_axes(seed: int, dim: int, rank: int, size: float) -> None:
+    """Also if features are in different units, one form is singular or zero, or they are of very different size."""
+    rng = np.random.default_rng(seed)
+    units = 10.0 ** rng.uniform(-6, 6, dim)
+    F, G = units[:, None] * rng.standard_normal((dim, dim)), units[:, None] * rng.standard_normal((dim, rank))
+    G *= size
+    B, weights = shared_axes(F, G)
+    assert (weights >= 0.0).all()
+    y = rng.standard_normal((dim, 20)) / units[:, None]
+    for part, found in zip((F, G), np.sqrt(weights @ (B @ y) ** 2), strict=True):
+        expected = np.linalg.norm(part.T @ y, axis=0)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12 * expected.max(initial=0.0))
 
 
 @pytest.mark.parametrize(
