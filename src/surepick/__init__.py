@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from surepick.arms.finite import FiniteArms as FiniteArms
     from surepick.arms.hypercube import Hypercube as Hypercube
     from surepick.arms.sphere import Sphere as Sphere
+    from surepick.arms.tables.read import TableArms as TableArms
+    from surepick.arms.tables.read import read_arms as read_arms
     from surepick.arms.top_k import TopK as TopK
     from surepick.core.design import Design as Design
     from surepick.core.design import characteristic_time as characteristic_time
@@ -52,6 +54,7 @@ _HOMES = {
     "arms.finite": ("FiniteArms",),
     "arms.hypercube": ("Hypercube",),
     "arms.sphere": ("Sphere",),
+    "arms.tables.read": ("TableArms", "read_arms"),
     "arms.top_k": ("TopK",),
     "core.design": ("Design", "characteristic_time", "lower_bound", "optimal_design"),
     "learning.history": ("History",),
@@ -67,7 +70,7 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names or (home.rpartition(".")[2],)}
 
 __all__ = [
-    "FiniteArms", "MappedArms", "DaskArms", "Sphere", "Ellipsoid", "Hypercube", "TopK",
+    "read_arms", "TableArms", "FiniteArms", "MappedArms", "DaskArms", "Sphere", "Ellipsoid", "Hypercube", "TopK",
     "Design", "characteristic_time", "optimal_design", "lower_bound",
     "identify", "Progress", "Result", "History", "create_learner", "Learner", "Ask", "Decision",
     "algorithms", "stopping", "SurepickError", "InvalidInput", "ArmsDoNotSpan", "TiedArms", "Skipped",

@@ -126,7 +126,7 @@ def test_interruption_inside_the_algorithm_leaves_a_sound_state(where: str, monk
             whole(self, x, reward, arm)
             return
         if where == "within":
-            self._A += 7.0
+            self._sums += 7.0
             self._n_pulls += 1
         elif where == "after":
             whole(self, x, reward, arm)

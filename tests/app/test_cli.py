@@ -168,11 +168,38 @@ def test_own_arms_with_a_command(folder: Path) -> None:
     done = surepick_in(folder, *OWN, "--pull", COMMAND, "--save", "result.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
-    assert "5 arms, 3 features (constant, gloss, drying; the constant was added), names from" in done.stdout
+    assert done.stdout.startswith("arms: 5 arms, 3 features, from arms.csv\n  constant    added: ")
+    assert "\n  numbers     gloss, drying\n  names       column 'paint'\n" in done.stdout
     assert "E (arm 4) is the best of 5 arms" in done.stdout
     result = Result.load(folder / "result.json")
     assert (result.best_name, result.stopped, result.given_noise_std) == ("E", True, 0.05)
     assert result.n_pulls == len((folder / "count").read_text())
+
+
+def test_a_messy_spreadsheet_is_announced_before_anything_is_measured(folder: Path) -> None:
+    """Roles, notes and equal arms come first; the table has one line for arms with the same features."""
+    lines = ("Farbe;Glanz;Trocknung;Größe", "A;1,0;0,2;L", "B;0,1;1,0;l", "C;0,7;0,7;L", "D;0,3;0,4;l", "E;0,9;0,9;L")
+    (folder / "messy.csv").write_text("\n".join([*lines, "E2;0,9;0,9;L"]), encoding="latin-1")
+    (folder / "measure.py").write_text(MEASURE.replace("sys.argv[1]", "sys.argv[1][0]"))
+    run = ("run", "--arms", "messy.csv", "--noise-std", "0,05", "--pull", COMMAND)
+    done = surepick_in(folder, *run, "--drop", "Größe", "--interactions")
+    assert done.returncode == 0, done.stderr
+    recognised = "Latin-1 letters, semicolons between the columns"
+    announced, _, rest = done.stdout.partition("\n\n")
+    assert announced.splitlines() == [
+        f"arms: 6 arms, 4 features, from messy.csv ({recognised}, decimal commas in Glanz, Trocknung)",
+        "  constant    added: no combination of the columns is the same in every row",
+        "  numbers     Glanz, Trocknung",
+        "  products    Glanz:Trocknung",
+        "  names       column 'Farbe'",
+        "  dropped     Größe (as you said)",
+        "  alike       E and E2 have the same features and cannot be told apart by this model.",
+    ]
+    assert "E and E2 have the same features and cannot be told apart by this model: the answer is either" in rest
+    assert "E = E2" in rest
+    short = surepick_in(folder, *run, "--formula", "Glanz + Größe", "--max-pulls", "1")
+    assert "  categories  Größe: L (reference), l\n" in short.stdout
+    assert "attention   Größe has the levels 'L' and 'l', which differ in case alone" in short.stdout
 
 
 def test_noise_of_each_arm_from_a_column(folder: Path) -> None:
@@ -183,7 +210,8 @@ def test_noise_of_each_arm_from_a_column(folder: Path) -> None:
     run = ("run", "--arms", "arms.csv", "--pull", COMMAND)
     done = surepick_in(folder, *run, "--noise-std", "loudness", "--log", "log.csv", "--save", "result.json")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "3 features (constant, gloss, drying;" in done.stdout
+    assert "\n  numbers     gloss, drying\n" in done.stdout
+    assert "\n  noise       loudness\n" in done.stdout
     result = Result.load(folder / "result.json")
     assert isinstance(result.given_noise_std, np.ndarray)
     assert (result.best_name, result.given_noise_std.tolist()) == ("E", [0.05, 0.1, 0.05, 0.1, 0.05])
@@ -243,8 +271,10 @@ def test_result_that_cannot_be_saved_is_still_printed(folder: Path, output: str)
 
 def test_interactive_entry(folder: Path) -> None:
     """Values come from the keyboard: wrong ones are asked for again, nothing skips, q stops with exit code 3."""
-    done = surepick_in(folder, *OWN, keys="0.6\nmany\n0.55\n\n0.8\nq\n")
+    done = surepick_in(folder, *OWN, keys="0.6\nmany\n1,500\n0,55\n\n0.8\nq\n")
     assert (done.returncode, done.stderr) == (3, "")
+    assert "0,55 is read as 0.55." in done.stdout
+    assert "'1,500' could be 1.500 or 1500; enter one" in done.stdout
     assert "'many' is no number" in done.stdout
     assert "measure A -> " in done.stdout
     assert "Interrupted after 3 pulls" in done.stdout
@@ -360,6 +390,14 @@ def contents(folder: Path) -> dict[str, str]:
         (["run", "--arms", "arms.csv", "--pull", "date"], "{arm} or {index}"),
         (["run", "--arms", "arms.csv", "--delta", "0"], "delta"),
         (["run", "--arms", "arms.csv", "--name-column", "colour"], "no column 'colour'"),
+        (["run", "--arms", "arms.csv", "--drop", "gloss, dying"], "no column 'dying' (`drop`); did you mean 'drying'?"),
+        (["run", "--arms", "arms.csv", "--formula", "glos"], "did you mean 'gloss'?"),
+        (
+            ["run", "--arms", "arms.csv", "--formula", "gloss", "--quadratic"],
+            "`quadratic` (--quadratic) cannot go with it",
+        ),
+        (["run", "--arms", "arms.csv", "--formula", "gloss", "--no-constant"], "`intercept` (--intercept) cannot go"),
+        (["run", "--sphere", "3", "--formula", "gloss"], "--formula belongs to a file of arms"),
         (["run", "--arms", "arms.csv", "--noise-std", "loudness"], "no column 'loudness'"),
         (["run", "--arms", "arms.csv", "--noise-std", "paint"], "column 'paint' must be a number in every row"),
         (["run", "--sphere", "3", "--noise-std", "loudness"], "must be a number beside --sphere"),

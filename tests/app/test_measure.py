@@ -27,6 +27,7 @@ def test_command_gets_the_name_and_the_number_without_a_shell() -> None:
         ("import sys; sys.exit(3)", "exit code 3: it printed no reason"),
         ('import sys; sys.exit("out of paint")', "exit code 1: out of paint"),
         ('print("1 2")', "must print one number, got '1 2'"),
+        ('print("74,5")', "must print one number, got '74,5'; write it with a decimal point"),
         ('print("nan")', "must print one number, got 'nan'"),
         ("", "must print one number, got nothing"),
     ],

@@ -169,6 +169,7 @@ def test_a_parquet_file_gives_what_a_csv_gives(folder: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
         answers.append(json.loads(done.stdout))
-        assert "30 arms, 4 features (constant, f0, f1, f2; the constant was added)" in done.stderr
+        assert "arms: 30 arms, 4 features, from " in done.stderr
+        assert "\n  numbers     f0, f1, f2\n" in done.stderr
     assert answers[0]["history"] == answers[1]["history"]
     assert answers[0]["best"] == answers[1]["best"]

@@ -217,7 +217,8 @@ class TestManyArms:
         for j, expected in enumerate([y @ u, -y @ u]):
             np.testing.assert_array_equal(np.concatenate([piece.products[j] for piece in pieces]), expected)
         for j, expected in enumerate([((y @ F) ** 2).sum(axis=1), (y * y).sum(axis=1)]):
-            np.testing.assert_array_equal(np.concatenate([piece.squares[j] for piece in pieces]), expected)
+            # Two forms of a large table share axes, which are no longer whole numbers.
+            np.testing.assert_allclose(np.concatenate([piece.squares[j] for piece in pieces]), expected, rtol=1e-12)
         assert arms.best(u, among) == wanted[np.argmax(X[wanted] @ u)]
 
     def test_nothing_allowed_means_no_rivals(self) -> None:

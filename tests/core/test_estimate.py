@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surepick.core.estimate import GAIN_LIMIT, GROWTH, LeastSquares
+from surepick.core.estimate import GAIN_LIMIT, LeastSquares
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput, NotEnoughData, SurepickError
 
@@ -197,6 +197,20 @@ def test_reading_leaves_no_trace(n_regularizers: int) -> None:
     assert read.residual_sum == unread.residual_sum
 
 
+def test_sums_per_arm_keep_the_noise_of_large_rewards() -> None:
+    """Arms pulled many times, rewards a billion times the noise: theta and residuals are those of the noise alone."""
+    rng = np.random.default_rng(6)
+    arms, noise = np.column_stack([rng.standard_normal((5, 2)), np.ones(5)]), rng.standard_normal(20_000)
+    pulls = rng.integers(5, size=len(noise))
+    X, level = arms[pulls], np.array([1e8, -2e8, 1e9])
+    estimate = LeastSquares(3)
+    for x, reward in zip(X, (X @ level + noise).tolist(), strict=True):
+        estimate.update(x, reward)
+    left, squares = np.linalg.lstsq(X, noise, rcond=None)[:2]
+    np.testing.assert_allclose(estimate.theta - level, left, atol=1e-6)
+    np.testing.assert_allclose(estimate.residual_sum, squares[0], rtol=1e-6)
+
+
 def test_theta_is_lost_when_other_directions_outgrow_one() -> None:
     """It is there while the arms differ enough, gone when others weigh 10^18 times as much, and comes back."""
     estimate = LeastSquares(2)
@@ -209,18 +223,18 @@ def test_theta_is_lost_when_other_directions_outgrow_one() -> None:
     assert estimate.has_theta
 
 
-def test_theta_is_looked_at_again_after_growth_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pulls that add little to the diagonal cost no look at the eigenvalues, whoever reads."""
+def test_theta_is_looked_at_again_after_much_growth_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pulls cost no look at the eigenvalues while what they add to the diagonal cannot have made A singular."""
     estimate = LeastSquares(2)
     estimate.update_many(np.eye(2), np.zeros(2))
+    assert estimate.has_theta
     looks = Mock(return_value=1.0)
     monkeypatch.setattr("surepick.core.estimate._rcond", looks)
-    for _ in range(int(GROWTH) - 1):
-        estimate.update(np.eye(2)[0], 0.0)
+    for size, n_looks in ((1.0, 0), (1e5, 0), (1e6, 1)):
+        estimate.update(np.array([size, 0.0]), 0.0)
+        assert estimate.has_theta
         np.testing.assert_allclose(estimate.A_inv, np.linalg.inv(estimate.A), rtol=1e-14)
-    assert looks.call_count == 0
-    estimate.update(np.eye(2)[0], 0.0)
-    assert looks.call_count == 1
+        assert looks.call_count == n_looks
 
 
 def test_state_cannot_be_changed_from_outside() -> None:

@@ -15,9 +15,11 @@ from threadpoolctl import threadpool_info
 from surepick.core.linalg import (
     cholesky,
     independent_columns,
+    inverse_factor,
     largest,
     one_blas_thread,
     pivoted_rows,
+    shared_axes,
     solve_cholesky,
     solve_lower,
     spread_rows,
@@ -43,6 +45,23 @@ def test_the_lapack_shortcuts_equal_numpy(seed: int, dim: int) -> None:
     np.testing.assert_allclose(solve_lower(L, B), np.linalg.solve(L, B), atol=tolerance)
     np.testing.assert_allclose(A @ solve_cholesky(L, B[:, 0]), B[:, 0], atol=tolerance)
     np.testing.assert_allclose(L.T @ upper_inverse(L.T), np.eye(dim), atol=tolerance)
+    F = inverse_factor(A)
+    np.testing.assert_allclose(A @ F @ F.T, np.eye(dim), atol=tolerance)
+
+
+@given(seed=seeds, dim=st.integers(1, 8), rank=st.integers(1, 8), size=st.sampled_from([0.0, 1e-100, 1.0, 1e100]))
+def test_two_quadratic_forms_share_axes(seed: int, dim: int, rank: int, size: float) -> None:
+    """Also if features are in different units, one form is singular or zero, or they are of very different size."""
+    rng = np.random.default_rng(seed)
+    units = 10.0 ** rng.uniform(-6, 6, dim)
+    F, G = units[:, None] * rng.standard_normal((dim, dim)), units[:, None] * rng.standard_normal((dim, rank))
+    G *= size
+    B, weights = shared_axes(F, G)
+    assert (weights >= 0.0).all()
+    y = rng.standard_normal((dim, 20)) / units[:, None]
+    for part, found in zip((F, G), np.sqrt(weights @ (B @ y) ** 2), strict=True):
+        expected = np.linalg.norm(part.T @ y, axis=0)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12 * expected.max(initial=0.0))
 
 
 @pytest.mark.parametrize(
@@ -228,3 +247,50 @@ assert found and all(n == 1 for _, n in found), found
 """
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     subprocess.run([sys.executable, "-c", script], check=True, env=environment)
+
+
+@pytest.mark.skipif(sys.platform != "linux" or (os.cpu_count() or 1) < 2, reason="needs OpenBLAS and two processors")
+@pytest.mark.parametrize("waking_call", [False, True], ids=["as it is", "with a call that wakes"])
+def test_identify_wakes_no_blas_thread(waking_call: bool) -> None:
+    """Once woken, even by a 2x2 system, a thread spins for 50 ms; that CPU time is not the calling thread's."""
+    script = """
+import time
+import numpy as np
+import scipy.linalg
+import surepick as sp
+from surepick.core.estimate import LeastSquares
+
+def spent_by_others(arms, theta, **options):
+    rng = np.random.default_rng(0)
+    means = None if isinstance(arms, sp.Sphere) else arms @ theta
+    def pull(arm):
+        return float(arm @ theta if means is None else means[arm]) + 0.3 * rng.standard_normal()
+    process, thread = time.process_time(), time.thread_time()
+    sp.identify(arms, pull, noise_std=0.3, **options)
+    time.sleep(0.1)
+    process, thread = time.process_time() - process, time.thread_time() - thread
+    return (process - thread - 0.01) / process
+
+if WAKING_CALL:
+    update = LeastSquares.update
+    def waking(self, *pull):
+        if self.n_pulls == 5:
+            scipy.linalg.solve_triangular(np.eye(2), np.eye(2))
+        update(self, *pull)
+    LeastSquares.update = waking
+plane, sphere = sp.problems.many_arms(500, seed=0), sp.problems.sphere(10, 100, seed=0)
+shares = [
+    spent_by_others(plane.X, plane.theta),
+    spent_by_others(sphere.X, sphere.theta, max_pulls=300),
+    spent_by_others(sp.Sphere(4), np.array([0.6, 0.8, 0.1, 0.05]), epsilon=0.1),
+]
+print(max(shares) > 0.05)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script.replace("WAKING_CALL", repr(waking_call))],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "2"},
+    )
+    assert done.stdout == f"{waking_call}\n"

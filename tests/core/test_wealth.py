@@ -127,12 +127,18 @@ def test_wealth_is_the_sum_of_the_bets_along_the_path(sizes: Sizes) -> None:
 
 
 def test_wealth_does_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows fetched by index, in one chunk or in chunks of three give the same wealth and leaders."""
+    """Rows fetched by index, in one chunk, in threes, or as those of a large table give the same wealth and leaders."""
     rng = np.random.default_rng(5)
     X, theta = rng.standard_normal((50, 4)), np.array([0.5, 0.0, 0.2, -0.3])
     results = []
-    for rows, gather in ((Rows(X), 4096), (Rows(X), 0), (Rows(X, step=3), 0)):
-        monkeypatch.setattr(arms_module, "GATHER_ROWS", gather)
+    for rows, gather, piece, small in (
+        (Rows(X), 4096, 2048, 500_000),
+        (Rows(X), 0, 2048, 500_000),
+        (Rows(X), 0, 7, 500_000),
+        (Rows(X, step=3), 0, 2048, 0),
+    ):
+        for name, value in (("GATHER_ROWS", gather), ("PIECE", piece), ("SMALL", small)):
+            monkeypatch.setattr(arms_module, name, value)
         wealth = Wealth(rows, delta=0.05, noise_std=1.0)
         leaders = [block[0] for block in _play(wealth, X, theta, noise_std=1.0, n_blocks=8, seed=6)]
         results.append((leaders, wealth.log_wealth(0), wealth.alternatives(0)))

@@ -94,15 +94,15 @@ def test_ties_go_to_the_lowest_arm_whatever_the_rounding() -> None:
     assert [tracker.next() for _ in range(6)] == [2, 5, 9, 2, 5, 9]
 
 
-def test_a_wanted_start_is_not_caught_up_with() -> None:
-    """Pulls counted as wanted leave no debt, unwanted ones are made up for."""
-    wanted, unwanted = Tracker("averaged"), Tracker("averaged")
-    for tracker, is_wanted in ((wanted, True), (unwanted, False)):
+def test_an_excused_start_is_not_caught_up_with() -> None:
+    """Pulls that are excused leave no debt, others are made up for."""
+    excused, owed = Tracker("averaged"), Tracker("averaged")
+    for tracker, note in ((excused, excused.excuse), (owed, owed.note)):
         for _ in range(5):
-            tracker.count(0, is_wanted=is_wanted)
+            note(0)
         tracker.retarget(np.array([0, 1]), np.array([0.5, 0.5]))
-    assert sorted(wanted.next() for _ in range(4)) == [0, 0, 1, 1]
-    assert [unwanted.next() for _ in range(4)] == [1, 1, 1, 1]
+    assert sorted(excused.next() for _ in range(4)) == [0, 0, 1, 1]
+    assert [owed.next() for _ in range(4)] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("kind", ["pivoted", "random"])

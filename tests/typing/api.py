@@ -16,6 +16,15 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
+def arms_from_a_table() -> sp.FiniteArms:
+    """They are finite arms that know what became of the columns."""
+    arms = sp.read_arms({"u": [1, 2, 4], "v": [0, 1, 1]}, drop="v")
+    assert_type(arms, sp.TableArms)
+    assert_type(arms.noise_std, Floats | None)
+    assert_type(str(arms.roles), str)
+    return arms
+
+
 def arms_from_anything() -> sp.FiniteArms:
     """Arrays, lists and named arms build the same class."""
     assert_type(sp.FiniteArms([[1, 0], [0, 1]]), sp.FiniteArms)

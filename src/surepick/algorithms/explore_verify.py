@@ -35,7 +35,7 @@ from surepick.arms.view import Task
 from surepick.core.checks import check_fraction
 from surepick.core.design import Design
 from surepick.core.design.solve import optimal_design
-from surepick.core.linalg import Array, BoolArray, cholesky, solve_lower
+from surepick.core.linalg import Array, BoolArray, inverse_factor
 from surepick.core.rows import square_norms
 from surepick.sampling.phases import TOL, Designs, EvenlySpread, PhasedSampler, Proportions, without_idle_arms
 from surepick.sampling.protocol import Sampler, Situation
@@ -86,7 +86,7 @@ def scaled_directions(
     if situation.theta is None:
         return Y
     gap = Y @ situation.theta + task.epsilon
-    factor = solve_lower(cholesky(situation.estimate.A), np.eye(candidates.dim)).T
+    factor = inverse_factor(situation.estimate.A)
     error = task.noise_std * np.sqrt(square_norms(Y @ factor))
     scaled: Array = Y / np.maximum(np.maximum(0.5 * gap, gap - caution * error), error)[:, None]
     return scaled
@@ -187,7 +187,7 @@ class PracticalSampler:
         if not self._waiting:
             return self._tracker.next()
         arm = self._waiting.pop(0)
-        self._tracker.count(arm, is_wanted=True)
+        self._tracker.excuse(arm)
         return arm
 
     def pulls_per_nat(self) -> float:

@@ -31,7 +31,7 @@ from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.generation import Ground
 from surepick.core.design.solve import optimal_design, separating_design
-from surepick.core.linalg import Array, IntArray
+from surepick.core.linalg import Array, IntArray, one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.sampling.protocol import Sampler, Situation
 from surepick.sampling.schedules import Geometric, Schedule, schedule_for
@@ -127,7 +127,7 @@ class LazyTrackAndStop(Options):
             task=task if rule.pays_real_variances else replace(task, reward_range=None),
             tracker=Tracker(self.tracking),
             schedule=schedule_for(rule, schedule),
-            forced=ForcedExploration(
+            floor=EigenvalueFloor(
                 arms.arms if is_paper else arms,
                 chosen,
                 scale=(1.0 if is_paper else 0.3) if self.exploration is None else self.exploration,
@@ -151,30 +151,6 @@ class LazyTrackAndStop(Options):
         return Rounds(variant=self.variant, stopping=self.stopping, design=self.design or "rounds")
 
 
-@final
-class ForcedExploration:
-    """The floor on the smallest eigenvalue, with the information of all pulls asked for."""
-
-    def __init__(self, arms: ArmSet, chosen: IntArray, *, scale: float) -> None:
-        self._arms, self._floor = arms, EigenvalueFloor(arms, chosen, scale=scale)
-        self.chosen = self._floor.chosen
-        self._rows: dict[int, Array] = {}
-        self._A = np.zeros((arms.dim, arms.dim))
-        self._t = 0
-
-    def note(self, arm: int) -> None:
-        """Take in a pull of this arm."""
-        x = self._rows.get(arm)
-        if x is None:
-            x = self._rows[arm] = self._arms.gather([arm])[0]
-        self._A += x[:, None] * x
-        self._t += 1
-
-    def next(self) -> int | None:
-        """Return the arm of A0 that must be pulled now, None if information suffices."""
-        return self._floor.due(self._A, self._t)
-
-
 def _renumbered(numbers: IntArray, old: IntArray | None, new: IntArray | None, n_candidates: int) -> IntArray:
     """Translate directions among the candidates `old` to those among `new` (None: all); -1 for what is gone."""
     place, positions = np.divmod(numbers, n_candidates if old is None else len(old))
@@ -195,14 +171,15 @@ class LazySampler:
         task: Task,
         tracker: Tracker,
         schedule: Schedule,
-        forced: ForcedExploration,
+        floor: EigenvalueFloor,
         g_mix: float,
         is_mix_decaying: bool,
         least: int,
         lazy: float,
     ) -> None:
         self._task, self._arms, self._candidates, self._epsilon = task, task.rows, task.rivals, task.epsilon
-        self._tracker, self._schedule, self._forced = tracker, schedule, forced
+        self._tracker, self._schedule, self._floor = tracker, schedule, floor
+        self._explored = np.zeros((0, task.rows.dim))  # features of the tracker's arms, in coordinates of the floor
         self._n_started = 0
         self._g_mix, self._is_mix_decaying = g_mix, is_mix_decaying
         self._least, self._lazy = least, lazy
@@ -302,17 +279,24 @@ class LazySampler:
 
     def next(self) -> int:
         """Return the next arm."""
-        if self._n_started < len(self._forced.chosen):
-            arm = self._forced.chosen[self._n_started]
+        tracker, floor = self._tracker, self._floor
+        if self._n_started < len(floor.chosen):
+            arm = floor.chosen[self._n_started]
             self._n_started += 1
-            self._tracker.count(arm, is_wanted=True)
-        elif (due := self._forced.next()) is not None:
-            arm = due
-            self._tracker.note(arm)
-        else:
-            arm = self._tracker.next()
-        self._forced.note(arm)
-        return arm
+            tracker.excuse(arm)
+            return arm
+        if not floor.holds(tracker.n_asked) and (due := self._due()) is not None:
+            tracker.note(due)
+            return due
+        return tracker.next()
+
+    @one_blas_thread
+    def _due(self) -> int | None:
+        """Return the arm that must be explored now, None if the information of all pulls asked for suffices."""
+        tracker = self._tracker
+        if len(self._explored) < len(tracker.arms):
+            self._explored = self._floor.arms.gather(tracker.arms)
+        return self._floor.due((self._explored.T * tracker.N) @ self._explored, tracker.n_asked)
 
     def pulls_per_nat(self) -> float:
         """Return T* at the estimate, over the share of pulls that follows its design."""

@@ -27,7 +27,7 @@ from surepick.algorithms.options import Options
 from surepick.arms.loss import largest_loss_bound
 from surepick.arms.view import Task
 from surepick.core.estimate import RidgeEstimate
-from surepick.core.linalg import cholesky, solve_lower
+from surepick.core.linalg import inverse_factor
 from surepick.core.thresholds import RidgeThreshold
 from surepick.sampling.alternatives import GreedyChoice, L1Allocation
 from surepick.sampling.choosers import Chooser, StartThenChoose
@@ -104,7 +104,7 @@ class LinGapEChooser(Chooser):
             n_pulls=self._asked.n, dim=len(A), logdet=logdet, delta=task.delta, noise_std=task.noise_std
         )
         width = math.sqrt(2.0 * limit)
-        factor = solve_lower(cholesky(A), np.eye(len(A))).T
+        factor = inverse_factor(A)
         found = task.rivals.rivals(
             leader, theta, [factor], lambda gap, square: gap - width * np.sqrt(square), 1, self._alive
         )

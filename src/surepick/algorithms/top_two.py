@@ -46,7 +46,7 @@ import numpy as np
 from surepick.algorithms.options import Options
 from surepick.arms.view import Task
 from surepick.core.evidence import Mixture
-from surepick.core.linalg import Array, BoolArray, cholesky, solve_lower
+from surepick.core.linalg import Array, BoolArray, inverse_factor
 from surepick.errors import InvalidInput
 from surepick.sampling.alternatives import TIE, Alternatives, GreedyChoice, L1Allocation, Rows, first_of_largest
 from surepick.sampling.choosers import Chooser, StartThenChoose
@@ -140,7 +140,7 @@ class TopTwoChooser(Chooser):
 
     def _parameters(self) -> Iterator[Array]:
         """Yield draws of theta~."""
-        factor = solve_lower(cholesky(self._asked.A), np.eye(len(self._theta))).T
+        factor = inverse_factor(self._asked.A)
         while True:
             yield self._theta + self._task.noise_std * factor.dot(self._rng.standard_normal(len(self._theta)))
 

@@ -14,7 +14,19 @@ from surepick.errors import InvalidInput, SurepickError
 INTERRUPTED = 130
 """What typer makes of a Ctrl-C that no command has handled."""
 
-OF_FILES = ("--name-column", "--intercept", "--on-span")
+OF_FILES = (
+    *(
+        "--name-column",
+        "--features",
+        "--drop",
+        "--interactions",
+        "--quadratic",
+        "--formula",
+        "--intercept",
+        "--on-span",
+    ),
+    "--sheet",
+)
 OWN = (
     *("--pull", "--noise-std", "--noise", "--reward-range", "--binary", "--epsilon", "--misfit", "--model", "--audit"),
     *OF_FILES,
@@ -80,7 +92,9 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     *,
     arms: Annotated[
         Path | None,
-        _says("Your arms: a .csv with a header line, .npy, .parquet or .arrow; without any the demonstration runs."),
+        _says(
+            "Your arms: a .csv with a header line, .xlsx, .parquet, .arrow or .npy; without any the demonstration runs."
+        ),
     ] = None,
     sphere: Annotated[int | None, _says("Arms: all unit vectors of this dimension.")] = None,
     ellipsoid: Annotated[
@@ -121,15 +135,24 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     ] = None,
     seed: Annotated[int, _says("Seed of everything random.")] = 0,
     max_pulls: Annotated[int | None, _says("Stop measuring after this many pulls.")] = None,
-    name_column: Annotated[str | None, _says("Column of the .csv with the arms' names.")] = None,
+    name_column: Annotated[str | None, _says("Column with the arms' names.")] = None,
+    features: Annotated[str | None, _says("Columns to use as features, and no others: temp,time.")] = None,
+    drop: Annotated[str | None, _says("Columns not to use: remarks,date.")] = None,
+    interactions: Annotated[bool, _says("Add the product of any two columns.", "--interactions")] = False,
+    quadratic: Annotated[bool, _says("Add the square of every column of numbers.", "--quadratic")] = False,
+    formula: Annotated[
+        str | None, _says('Features by a Wilkinson formula instead: "temp * catalyst + C(solvent)".')
+    ] = None,
     intercept: Annotated[
         bool | None,
         _says(
-            "Put a constant feature in front, or do not. Default: in front of a table (.csv, .parquet) without one.",
+            "Put a constant feature in front, or do not. Default: in front of a table (all but .npy) without one.",
             "--intercept/--no-intercept",
+            "--constant/--no-constant",
         ),
     ] = None,
-    on_span: Annotated[bool, _says("Drop redundant features.", "--on-span")] = False,
+    on_span: Annotated[bool, _says("Leave out features that others make up.", "--on-span")] = False,
+    sheet: Annotated[str | None, _says("Which sheet of an Excel file, if several have cells.")] = None,
     history: Annotated[Path | None, _says("Earlier measurements: a .csv with the columns arm, reward.")] = None,
     log: Annotated[
         Path | None, _says("Write each measurement there; the same command then goes on where it was.")
@@ -152,8 +175,9 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         out = out or Path("out")
         return demonstrate(delta=delta, seed=seed, runs=runs, jobs=jobs, max_pulls=max_pulls, out=out, output=output)
     _refuse(context, OF_DEMONSTRATION, "belongs to the demonstration; leave out --arms to see it")
-    from surepick.app.armfile import chosen_arms, parse_number  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.app.armfile import chosen_arms  # noqa: PLC0415 (`--help` stays quick)
     from surepick.app.session import Request, check_targets, run_session  # noqa: PLC0415
+    from surepick.arms.tables.written import parse_number  # noqa: PLC0415
 
     check_targets({"--save": save, "--log": log}, {"--history": history, "--arms": arms, "--ellipsoid": ellipsoid})
     ((option, value),) = named.items()
@@ -162,7 +186,18 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     level = None if noise_std is None else parse_number(noise_std)
     of_noise = noise_std if level is None else None
     own = chosen_arms(
-        option, value, name_column=name_column, noise_column=of_noise, intercept=intercept, on_span=on_span
+        option,
+        value,
+        name_column=name_column,
+        features=_columns(features),
+        drop=_columns(drop),
+        interactions=interactions,
+        quadratic=quadratic,
+        formula=formula,
+        intercept=intercept,
+        on_span=on_span,
+        noise_column=of_noise,
+        sheet=sheet,
     )
     settings = {
         "delta": delta,
@@ -178,6 +213,10 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         "max_pulls": max_pulls,
     }
     return run_session(Request(own, settings, pull=pull, history=history, log=log, save=save, output=output))
+
+
+def _columns(listed: str | None) -> list[str] | None:
+    return None if listed is None else [title.strip() for title in listed.split(",")]
 
 
 def _checks(audit: str | None) -> int | str:

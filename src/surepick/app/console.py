@@ -1,10 +1,7 @@
 """Where the command line writes: results on standard output, errors in one line, control codes on terminals only."""
 
-import csv
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import TextIO
@@ -47,20 +44,6 @@ class Noise(StrEnum):
 
     SAME = "same"
     PER_ARM = "per-arm"
-
-
-@contextmanager
-def refusing(what: str, path: Path) -> Iterator[None]:
-    """Refuse a file with which something failed, such as "cannot read", and say why."""
-    try:
-        yield
-    except (OSError, ValueError, EOFError, csv.Error) as error:
-        raise InvalidInput(f"{what} {path}: {reason(error)}.") from error
-
-
-def reason(error: Exception) -> str:
-    """Why something failed, in a few words."""
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def check_out(folder: Path) -> None:

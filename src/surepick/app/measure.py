@@ -18,8 +18,8 @@ from typing import Any, final
 
 from rich.console import Console
 
-from surepick.app.armfile import parse_number
-from surepick.app.console import refusing
+from surepick.arms.tables.sources import refusing
+from surepick.arms.tables.written import is_grouped, parse_number
 from surepick.errors import InvalidInput
 from surepick.files import lock
 
@@ -79,10 +79,12 @@ def by_command(template: str, label: Label, values: Values = ANY) -> Source:
             last = (done.stderr.strip().splitlines() or ["it printed no reason"])[-1]
             raise MeasurementFailed(f"{shown!r} ended with exit code {done.returncode}: {last}")
         printed = done.stdout.strip()
-        value = values.read(printed)
+        # People may write 74,5 and are asked again for 1,500; a program would fail at some of its values only.
+        value = None if "," in printed else values.read(printed)
         if value is None:
             came = repr(printed[:60]) if printed else "nothing"
-            raise MeasurementFailed(f"{shown!r} must print one {values.words}, got {came}")
+            pointed = "; write it with a decimal point" if "," in printed else ""
+            raise MeasurementFailed(f"{shown!r} must print one {values.words}, got {came}{pointed}")
         return value
 
     return measure
@@ -101,9 +103,14 @@ def by_prompt(console: Console, label: Label, values: Values = ANY) -> Source:
             if answer.lower() in ("q", "quit"):
                 raise KeyboardInterrupt
             value = values.read(answer)
+            if value is not None and "," in answer:
+                console.print(f"{answer} is read as {value:.12g}.")
             if value is not None or not answer:
                 return value
-            console.print(f"{answer!r} is no {values.words}; enter one, nothing to leave it out, or q to stop.")
+            wrong = f"is no {values.words}"
+            if is_grouped(answer) and answer.count(",") == 1:
+                wrong = f"could be {answer.replace(',', '.')} or {answer.replace(',', '')}"
+            console.print(f"{answer!r} {wrong}; enter one, nothing to leave it out, or q to stop.")
 
     return measure
 

@@ -16,11 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 from surepick.app.armfile import ArmFile, read_history
-from surepick.app.console import Code, Format, print_error, reason, results, stages
+from surepick.app.console import Code, Format, print_error, results, stages
 from surepick.app.formats import to_csv, to_json
 from surepick.app.live import live_view, state_line
 from surepick.app.measure import Logged, Source, Values, by_command, by_prompt
 from surepick.app.vectorset import ChosenSet
+from surepick.arms.tables.sources import reason
 from surepick.core.checks import check_reward_range
 from surepick.errors import InvalidInput, PullFailed, Skipped, SurepickError
 from surepick.learning.identify import Progress, identify
@@ -77,7 +78,7 @@ def run_session(request: Request) -> Code:
         source = by_command(request.pull, own.label, values)
     log = None if request.log is None else Logged(source, request.log, own.label, _belongs_to(request, earlier))
     with nullcontext() if log is None else closing(log):
-        console.print(f"arms: {own.describe()}", soft_wrap=True)
+        console.print(f"arms: {own.describe(request.settings['model'])}", soft_wrap=True)
         if earlier:
             console.print(f"history: {len(earlier)} earlier measurements", soft_wrap=True)
         for line in [] if log is None else log.notes():
@@ -155,19 +156,34 @@ def _print_table(console: Console, request: Request, result: Result, *, is_saved
     console.print(result.explain(), soft_wrap=not console.is_terminal, style="bold")
     if result.theta is not None:
         rows = result.arms
-        order = np.argsort(-rows.estimate, kind="stable")[:N_SHOWN].tolist()
-        title = f"{N_SHOWN} of {len(rows)} arms" if len(rows) > N_SHOWN else None
+        # Arms with the same features are one line.
+        hidden = {row for group in rows.alike for row in group[1:]}
+        order = [row for row in np.argsort(-rows.estimate, kind="stable").tolist() if row not in hidden]
+        title = f"{N_SHOWN} of {len(rows)} arms" if len(order) > N_SHOWN else None
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
         for header in ("rank", "arm", "estimate", f"{100 * (1 - result.delta):g} % interval", "pulls"):
             table.add_column(header, justify="left" if header == "arm" else "right", overflow="fold")
-        for rank, row in enumerate(order, start=1):
-            arm, mean, low, high = rows.keys[row], rows.estimate[row], rows.low[row], rows.high[row]
-            pulls = result.counts.get(arm, 0)
+        for rank, row in enumerate(order[:N_SHOWN], start=1):
+            mean, low, high = rows.estimate[row], rows.low[row], rows.high[row]
+            arms = [rows.keys[one] for one in rows.group_of(row)]
+            pulls = sum(result.counts.get(arm, 0) for arm in arms)
             interval = f"{low:.4g} to {high:.4g}" if math.isfinite(high) else "-"
-            table.add_row(str(rank), request.arms.label(arm), f"{mean:.4g}", interval, str(pulls))
+            table.add_row(
+                str(rank),
+                _together([request.arms.label(arm) for arm in arms[:N_SHOWN]], len(arms)),
+                f"{mean:.4g}",
+                interval,
+                str(pulls),
+            )
         console.print(table)
     for line in _next_steps(request, result, is_saved=is_saved):
         console.print(line, soft_wrap=True)
+
+
+def _together(labels: list[str], n_arms: int) -> str:
+    """Arms with the same features, as one."""
+    more = [f"{n_arms - len(labels)} more"] if n_arms > len(labels) else []
+    return " = ".join([*labels, *more])
 
 
 def _next_steps(request: Request, result: Result, *, is_saved: bool) -> Iterator[str]:

@@ -7,10 +7,10 @@ from typing import Any, final
 
 import numpy as np
 
-from surepick.app.console import refusing
 from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.hypercube import Hypercube
 from surepick.arms.sphere import Sphere
+from surepick.arms.tables.sources import refusing
 from surepick.arms.top_k import TopK
 from surepick.arms.vectors import VectorSet
 from surepick.core.linalg import Array
@@ -42,8 +42,8 @@ class ChosenSet:
         except (ValueError, InvalidInput) as error:
             raise InvalidInput(f"{label!r} is no arm of {self.arms.description}: {error}") from error
 
-    def describe(self) -> str:
-        """Say what was understood."""
+    def describe(self, model: str) -> str:
+        """Say what was understood, whatever the model."""
         return f"{self.arms.description}; an arm is its {self.arms.dim} entries with commas between them"
 
     def fingerprint(self) -> bytes:

@@ -47,10 +47,10 @@ def feature_table(source: Any, *, intercept: bool | None, argument: str = "arms"
         values = np.asarray(series)
         if values.ndim != 1:
             raise InvalidInput(f"columns must have different names, got {label!r} more than once; rename one of them.")
-        if not _is_category(series) and _is_numeric(values):
+        if not is_category(series) and _is_numeric(values):
             columns.append((str(label), check_vector(f"{argument}[{label!r}]", values, len(values))))
         else:
-            columns += _levels(label, values, category=_is_category(series))
+            columns += _levels(label, values, category=is_category(series))
             encoded = True
     if not columns and not encoded:
         raise InvalidInput(f"`{argument}` must have at least one column, got an empty data frame; add features.")
@@ -59,7 +59,7 @@ def feature_table(source: Any, *, intercept: bool | None, argument: str = "arms"
     is_added = not in_span(X, np.ones(len(X))) if intercept is None else intercept
     if is_added:
         X, names = np.column_stack([np.ones(len(X)), X]), ["constant", *names]
-    return FeatureTable(check_matrix(argument, X), names, _row_names(source), has_added_constant=is_added)
+    return FeatureTable(check_matrix(argument, X), names, row_names(source), has_added_constant=is_added)
 
 
 def in_span(X: Array, column: Array) -> bool:
@@ -70,7 +70,8 @@ def in_span(X: Array, column: Array) -> bool:
     return bool(np.linalg.norm(left) <= 1e-9 * np.linalg.norm(column))
 
 
-def _is_category(series: Any) -> bool:
+def is_category(series: Any) -> bool:
+    """Return whether a column of a data frame is declared to be one of categories."""
     # pandas calls it `category`, polars `Categorical` or `Enum`; the categories themselves may be numbers.
     return str(getattr(series, "dtype", "")).lower().startswith(("categor", "enum"))
 
@@ -84,7 +85,7 @@ def _levels(label: Any, values: Any, *, category: bool) -> list[tuple[str, Array
         raise InvalidInput(
             f"column {label!r} must hold numbers or text, got {values.dtype}; convert it to a number first."
         )
-    missing = [row for row, value in enumerate(values) if _is_missing(value)]
+    missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:
         raise InvalidInput(f"column {label!r} has no value in row {missing[0]}; fill or drop such rows.")
     strange = [value for value in values if not category and not isinstance(value, str | bytes)]
@@ -93,11 +94,17 @@ def _levels(label: Any, values: Any, *, category: bool) -> list[tuple[str, Array
             f"column {label!r} must hold numbers alone or text alone, got {strange[0]!r} among others; convert the "
             "column to numbers, to text or to categories first."
         )
-    texts = np.array([str(value) for value in values])
-    return [(f"{label}={level}", (texts == level).astype(np.float64)) for level in np.unique(texts)[1:]]
+    return level_columns(str(label), [str(value) for value in values])
 
 
-def _is_missing(value: Any) -> bool:
+def level_columns(label: str, texts: Sequence[str]) -> list[tuple[str, Array]]:
+    """Return name and 0/1 column of every level but the first in sorted order, the reference."""
+    cells = np.array(texts)
+    return [(f"{label}={level}", (cells == level).astype(np.float64)) for level in np.unique(cells)[1:]]
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a cell of a data frame stands for no value."""
     try:
         return value is None or bool(value != value)  # noqa: PLR0124 (NaN, NaT)
     except TypeError:  # pandas.NA answers neither yes nor no
@@ -106,7 +113,8 @@ def _is_missing(value: Any) -> bool:
         return False
 
 
-def _row_names(source: Any) -> Sequence[str] | None:
+def row_names(source: Any) -> Sequence[str] | None:
+    """Return the labels of a data frame's index, if it says more than row numbers."""
     index = getattr(source, "index", None)
     if index is None or callable(index):  # polars has none
         return None

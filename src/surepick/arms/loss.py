@@ -10,14 +10,10 @@ from functools import partial
 import numpy as np
 
 from surepick.arms.protocol import ArmSet, Rivals
-from surepick.core.evidence import SMALLEST_SQUARE, Mixture, loss_bound
-from surepick.core.linalg import Array, BoolArray, cholesky, solve_lower
+from surepick.core.evidence import SMALLEST_SQUARE, Mixture, log_sum_exp
+from surepick.core.linalg import Array, BoolArray, inverse_factor
 
 MIXTURE = Mixture.default()
-
-
-# After so many bounds one by one, the rest is computed at once.
-ONE_BY_ONE = 12
 
 
 def largest_loss_bound(
@@ -37,34 +33,37 @@ def largest_loss_bound(
     -1 and the bound -inf if the leader has no rivals left.
     """
     least_certain = partial(negative_bounds, logdets=MIXTURE.logdets(A), delta=delta, noise_std=noise_std)
-    factor = solve_lower(cholesky(A), np.eye(len(A))).T
+    factor = inverse_factor(A)
     found: Rivals = candidates.rivals(leader, theta, [factor, factor @ factor.T], least_certain, 1, among)
     return (int(found.index[0]), -float(found.score[0])) if len(found.index) else (-1, -np.inf)
 
 
 def negative_bounds(gap: Array, q1: Array, q2: Array, *, logdets: Array, delta: float, noise_std: float) -> Array:
-    """Return minus the loss bounds (n,): exact at the smallest, elsewhere a lower bound that is not below it.
+    """Return minus the loss bounds (n,): exact at the smallest, elsewhere a number that is not below it.
 
-    A single term of the mixture gives a cheap upper bound on the loss bound. Only rivals whose cheap bound beats the
-    best exact one need theirs, usually one or two; on so few, plain numbers are faster than arrays.
+    A single term of the mixture gives a cheap upper bound on the loss bound. The rival with the largest gets its exact
+    one, by plain numbers, faster on a single rival than arrays. Of those whose cheap bound beats it, one look at their
+    evidence there tells which have the larger exact bound: usually none. The next of them is computed, until none is.
     """
     target = math.log(1.0 / delta)
     priors = MIXTURE.log_weights - 0.5 * logdets
     slopes = 0.5 / noise_std**2 / np.maximum(q1 + MIXTURE.scales[:, None] * q2, SMALLEST_SQUARE)
     z = ((target - priors)[:, None] / slopes).min(axis=0)
     score: Array = gap - np.sqrt(z)
-    exact: set[int] = set()
-    terms = priors.tolist()
-    while (first := int(np.argmin(score))) not in exact and len(exact) < ONE_BY_ONE:
+    terms, first, best = priors.tolist(), int(np.argmin(score)), math.inf
+    while True:
         root = _root(terms, slopes[:, first].tolist(), target, float(z[first]))
         score[first] = gap[first] - math.sqrt(root)
-        exact.add(first)
-    if first not in exact:
-        rest = np.flatnonzero(score < score[list(exact)].min())
-        score[rest] = -loss_bound(
-            gap[rest], q1[rest], q2[rest], logdets, mixture=MIXTURE, noise_std=noise_std, delta=delta
-        )
-    return score
+        best = min(best, float(score[first]))
+        rest = np.flatnonzero(score < best)
+        if not len(rest):
+            return score
+        reach = np.maximum(gap[rest] - best, 0.0)
+        is_larger = log_sum_exp(priors[:, None] + slopes[:, rest] * (reach * reach)) < target
+        score[rest[~is_larger]] = np.inf
+        if not is_larger.any():
+            return score
+        first = int(np.argmin(score))
 
 
 def _root(priors: list[float], slopes: list[float], target: float, z: float) -> float:

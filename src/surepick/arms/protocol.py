@@ -7,7 +7,7 @@ duplicate rows.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, final, runtime_checkable
 
@@ -19,13 +19,19 @@ from surepick.core.linalg import (
     IntArray,
     in_threads,
     one_blas_thread,
+    shared_axes,
     tall_qr,
 )
 from surepick.core.rows import Smallest, row_chunks, row_digest, square_norms
 from surepick.errors import InvalidInput
 
-# Below this many rows, fetching them by number beats a pass over all arms.
-GATHER_ROWS = 4096
+# A table of fewer numbers is passed over in pieces of so many rows. What is computed for a piece then fits the memory
+# that the C library keeps for reuse; more goes back to the system after each use, and being granted its pages again
+# takes longer than the arithmetic. It keeps more once larger arrays have come and gone, as in a pass over a larger
+# table: there whole chunks, and fewer calls, are faster.
+SMALL, PIECE = 500_000, 2048
+# Up to this many rows, fetching them by number beats a pass over all arms.
+GATHER_ROWS = PIECE
 # From so many numbers on, a pass is worth several threads.
 THREADED = 4_000_000
 
@@ -114,12 +120,13 @@ class ArmSet(Protocol):
 
     def best(self, theta: Array, among: BoolArray | None = None) -> int:
         """Return the arm with the largest theta'x; of equals, the lowest row number. `among`: look at these alone."""
-        index, _ = lowest(self, lambda rows: -(rows @ theta), 1, among)
+        index, _ = lowest(self, lambda rows: rows @ -theta, 1, among)
         return first_of(self.copies(int(index[0])), among)
 
     def top_quadratic(self, F: Array, n: int) -> tuple[IntArray, Array]:
         """Return the n arms with the largest |F'x|^2 and these values, largest first."""
-        index, score = lowest(self, lambda rows: -square_norms(rows @ F), n)
+        transposed = np.ascontiguousarray(F.T)
+        index, score = lowest(self, lambda rows: -square_norms((transposed @ rows.T).T), n)
         return index, -score
 
     def pair_forms(
@@ -129,7 +136,7 @@ class ArmSet(Protocol):
 
         Several threads may be at work on different pieces.
         """
-        return _each(self, _with_forms(self.gather([leader])[0], vectors, factors, work), among)
+        return _each(self, _with_forms(self, self.gather([leader])[0], vectors, factors, work), among)
 
     def rivals(
         self, leader: int, theta: Array, factors: Arrays, score: PairScore, n: int, among: BoolArray | None = None
@@ -165,43 +172,66 @@ def _each(arms: ArmSet, work: Callable[[IntArray, Array], T], among: BoolArray |
     if among is not None and np.count_nonzero(among) <= GATHER_ROWS:
         index = np.flatnonzero(among)
         return iter([work(index, arms.gather(index))] if len(index) else [])
-    pieces = ((start, rows) for start, rows in arms.chunks() if among is None or among[start : start + len(rows)].any())
 
     def on_piece(piece: tuple[int, Array]) -> T:
         start, rows = piece
         if among is None or (counts := among[start : start + len(rows)]).all():
             return work(np.arange(start, start + len(rows)), rows)
         inside = np.flatnonzero(counts)
-        return work(start + inside, rows[inside])
+        return work(start + inside, rows.take(inside, axis=0))  # rows[inside] takes twice to eight times as long
 
-    return in_threads(on_piece, pieces) if arms.n_arms * arms.dim >= THREADED else map(on_piece, pieces)
+    size = arms.n_arms * arms.dim
+    pieces = _cut(arms.chunks()) if size < SMALL else arms.chunks()
+    if among is not None:
+        pieces = ((start, rows) for start, rows in pieces if among[start : start + len(rows)].any())
+    return in_threads(on_piece, pieces) if size >= THREADED else map(on_piece, pieces)
+
+
+def _cut(chunks: Iterable[tuple[int, Array]]) -> Iterator[tuple[int, Array]]:
+    """Yield the chunks in pieces of at most `PIECE` rows."""
+    for first, rows in chunks:
+        for start in range(0, len(rows), PIECE):
+            yield first + start, rows[start : start + PIECE]
 
 
 @one_blas_thread
 def lowest(arms: ArmSet, score: RowScore, n: int, among: BoolArray | None = None) -> tuple[IntArray, Array]:
     """Return the n arms of `among` whose rows have the smallest score, and these scores, smallest first."""
     smallest = Smallest(n)
-    for index, scores in _each(arms, lambda index, rows: (index, score(rows)), among):
+
+    def scored(index: IntArray, rows: Array) -> tuple[IntArray, Array]:
+        scores = score(rows)
+        return index, scores if among is None else np.where(among[index], scores, np.inf)
+
+    # A score costs little beside fetching its row: unless few rows count, all are scored.
+    is_dense = among is None or np.count_nonzero(among) > arms.n_arms // 4
+    for index, scores in _each(arms, scored, None if is_dense else among):
         smallest.add(index, scores)
     return smallest.merged()
 
 
 def _with_forms(
-    x: Array, vectors: Arrays, factors: Arrays, work: Callable[[PairForms], T]
+    arms: ArmSet, x: Array, vectors: Arrays, factors: Arrays, work: Callable[[PairForms], T]
 ) -> Callable[[IntArray, Array], T]:
     """Return the function that maps row numbers and rows to work(forms of y = x - row), see `ArmSet.pair_forms`."""
     together = np.hstack(factors).T.copy() if factors else np.empty((0, len(x)))
     ends = np.cumsum([F.shape[1] for F in factors], dtype=np.int64)
+    weights = None
+    if len(factors) == 2 and arms.n_arms * arms.dim >= SMALL and np.isfinite(together).all():
+        together, weights = shared_axes(*factors)  # halves the product, which is most of the work
 
-    def on_rows(index: IntArray, rows: Array) -> T:
+    def forms_of(index: IntArray, rows: Array) -> PairForms:
         # The difference first, then the products: the gap of two nearly equal arms keeps its digits.
         y = x - rows
         products = [y @ u for u in vectors]
         mapped = together @ y.T  # one product for all factors; long rows, so that their squares add up fast
+        if weights is not None:
+            mapped *= mapped
+            return PairForms(index, products, list(weights @ mapped))
         parts = (mapped[end - F.shape[1] : end] for F, end in zip(factors, ends, strict=True))
-        return work(PairForms(index, products, [np.einsum("ij,ij->j", part, part) for part in parts]))
+        return PairForms(index, products, [np.einsum("ij,ij->j", part, part) for part in parts])
 
-    return on_rows
+    return lambda index, rows: work(forms_of(index, rows))  # the memory of the forms' making is free again by then
 
 
 @one_blas_thread
@@ -215,7 +245,7 @@ def lowest_against(
         gap = forms.products[0]
         return float(gap.min()), forms.index, np.asarray(score(gap, *forms.squares), dtype=np.float64)
 
-    for gap, index, scores in _each(arms, _with_forms(x, [theta], factors, scored), others):
+    for gap, index, scores in _each(arms, _with_forms(arms, x, [theta], factors, scored), others):
         least_gap = min(least_gap, gap)
         smallest.add(index, scores)
     index, scores = smallest.merged()

@@ -88,8 +88,6 @@ LOG_SHARES = np.log([0.5, 0.25, 0.25])
 LAW = np.tile(np.exp(LOG_SHARES) / 2.0, 2)
 # Phi(a)/phi(a) as a power series.
 MILLS = (math.sqrt(math.pi / 2.0), 1.0, math.sqrt(math.pi / 8.0), 1.0 / 3.0, math.sqrt(math.pi / 128.0))
-# Candidates at a time, so that their points stay in the cache.
-SLICE = 1024
 # Variances of the prior that are tried, relative to the mean square of the estimate.
 GRID = 2.0 ** -np.arange(-1.0, 11.0)
 
@@ -161,17 +159,13 @@ def log_returns(z: Array, v: Array, m: Array, s2: Array, rest: Array) -> Array:
     In standard deviations of z, a share w of the stake on the point D returns w exp(D z - D^2/2). Arguments (n,); v, s2
     and rest positive.
     """
-    found = np.empty(len(z))
     with np.errstate(over="ignore", invalid="ignore"):  # rewards beyond all measure pay NaN, not evidence
-        for start in range(0, len(z), SLICE):
-            part = slice(start, start + SLICE)
-            per_sd = 1.0 / np.sqrt(v[part])
-            D = points(m[part] * per_sd, np.sqrt(s2[part]) * per_sd, np.sqrt(2.0 * rest[part]))
-            logs = -0.5 * D
-            logs += z[part] * per_sd
-            logs *= D
-            found[part] = log_mixed(logs)
-    return found
+        per_sd = 1.0 / np.sqrt(v)
+        D = points(m * per_sd, np.sqrt(s2) * per_sd, np.sqrt(2.0 * rest))
+        logs = -0.5 * D
+        logs += z * per_sd
+        logs *= D
+        return log_mixed(logs)
 
 
 def points(mu: Array, tau: Array, goal: Array) -> Array:
@@ -181,16 +175,23 @@ def points(mu: Array, tau: Array, goal: Array) -> Array:
     five terms of a series give closely enough for a bet, these are mu + tau l and tau sqrt(1 - l (l + a)). What is not
     known to within the goal is staked on as if it were: a far larger D would pay for nothing.
     """
+    # In place: most of the time goes into moving numbers.
     tau = np.minimum(tau, goal)
-    mu = STAKES[:, None] * np.minimum(mu, goal)
-    a = np.minimum(mu / tau, 1e9)
-    series = np.full_like(a, MILLS[-1])
-    for coefficient in MILLS[-2::-1]:
-        series *= a
-        series += coefficient
-    cut = 1.0 / series
-    mean, sd = mu + tau * cut, tau * np.sqrt(1.0 - cut * (cut + a))
-    D: Array = np.concatenate([mean + sd, mean - sd])
+    a = STAKES[:, None] * np.minimum(np.minimum(mu, goal) / tau, 1e9)
+    cut = MILLS[-1] * a
+    for coefficient in MILLS[-2:0:-1]:
+        cut += coefficient
+        cut *= a
+    cut += MILLS[0]
+    np.divide(1.0, cut, out=cut)
+    a += cut  # the mean in units of tau; the variance is 1 - cut a
+    cut *= a
+    np.subtract(1.0, cut, out=cut)
+    np.sqrt(cut, out=cut)
+    D = np.empty((2 * len(a), len(tau)))
+    np.add(a, cut, out=D[: len(a)])
+    np.subtract(a, cut, out=D[len(a) :])
+    D *= tau
     np.maximum(D, 0.0, out=D)  # not below 0 by the formula either, but the proof rests on it
     return D
 

@@ -28,7 +28,7 @@ With u = 2^-53 and |theta'x| <= 1e9 noise_std, in the worst case after n = 10^7 
 together from theta0, are rounded by at most d u 1e9 < d 1.2e-7 noise_std. Sums of n residuals of a few noise_std each
 are off by n^2 u of these, so what divides by n is off by n u = 1.1e-9 of them; A is off by the same share, which
 multiplies theta - theta0 and not theta. Together below 1e-3 noise_std for any d below 8,000. `LeastSquares` adds
-up the pulls before its first estimate again once it has one, so that nothing larger than a residual is ever added up.
+up differences from the first reward of each arm, so that nothing larger than these is ever added up.
 """
 
 # Eigenvalues of A below this share of the largest are rounding. One kept by mistake is harmless: dividing by it makes

@@ -36,6 +36,14 @@ def check_number(
         advice: what to do if it will not.
         takes_booleans: whether True stands for 1 and False for 0.
     """
+    number = value if type(value) is float else _as_number(name, value, needed, takes_booleans=takes_booleans)
+    if not (math.isfinite(number) and allowed(number)):
+        advice = advice if math.isfinite(number) else "pass a finite number"
+        raise InvalidInput(f"`{name}` must be {needed}, got {number}{advice and '; ' + advice}.")
+    return number
+
+
+def _as_number(name: str, value: Any, needed: str, *, takes_booleans: bool) -> float:
     if takes_booleans and isinstance(value, bool | np.bool_):
         return float(value)
     # `float` would read text, take True for 1 and an array of one entry for that entry.
@@ -43,15 +51,11 @@ def check_number(
     if isinstance(value, bool | str | bytes) or kind not in "iuf" or getattr(value, "ndim", 0) != 0:
         raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(value)}; pass a number.")
     try:
-        number = float(value)  # type: ignore[arg-type]
+        return float(value)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(value)}; pass a number.") from error
     except OverflowError:  # an int beyond the range of doubles
-        number = math.inf
-    if not (math.isfinite(number) and allowed(number)):
-        advice = advice if math.isfinite(number) else "pass a finite number"
-        raise InvalidInput(f"`{name}` must be {needed}, got {number}{advice and '; ' + advice}.")
-    return number
+        return math.inf
 
 
 def check_fraction(name: str, value: object) -> float:

@@ -107,6 +107,24 @@ def upper_inverse(R: Array) -> Array:
     return inverse
 
 
+def inverse_factor(A: Array) -> Array:
+    """Return F with F F' = A^-1, upper triangular: |F'y|^2 = y'A^-1 y."""
+    return upper_inverse(cholesky(A).T)
+
+
+def shared_axes(F: Array, G: Array) -> tuple[Array, Array]:
+    """Return B (d, d) and weights (2, d): |F'y|^2 and |G'y|^2 are sums of (B y)^2 with the first and second weights.
+
+    Two quadratic forms share axes, and one product with y does for both. By QR of the two together and the singular
+    vectors of one part (the generalised singular value decomposition): nothing is inverted.
+    """
+    f, g = (float(np.abs(part).max()) or 1.0 for part in (F, G))
+    Q, R = np.linalg.qr(np.hstack([F / f, G / g]).T)
+    axes = np.linalg.svd(Q[: F.shape[1]])[2]
+    of_F, of_G = np.split(Q @ axes.T, [F.shape[1]])
+    return axes @ R, np.array([((f * of_F) ** 2).sum(axis=0), ((g * of_G) ** 2).sum(axis=0)])
+
+
 def triangular(rows: Array) -> Array:
     """Return upper triangular R with R'R = rows'rows, by QR: the condition number is not squared."""
     upper = scipy.linalg.lapack.dgeqrf(rows)[0][: rows.shape[1]]

@@ -30,7 +30,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.betting import SLICE, log_mixed, points
+from surepick.core.betting import log_mixed, points
 from surepick.core.lengths import log_chi_mean
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
@@ -80,18 +80,14 @@ def log_t_returns(z: Array, q: Array, m: Array, s2: Array, rest: Array, block: R
     if not past.has_scale:
         raise InvalidInput("log_t_returns needs residuals of the past, with R > 0 and nu > 0; without them do not bet.")
     S2 = past.variance
-    found = np.empty(len(z))
     with np.errstate(over="ignore", invalid="ignore"):  # rewards beyond all measure pay NaN, not evidence
         m2 = np.minimum(m * m, 2.0 * S2 * q * rest) / S2
         tau, mu0, goal = np.sqrt((s2 / S2 + m2 / (2.0 * past.nu)) / q), np.sqrt(m2 / q), np.sqrt(2.0 * rest)
         g = _direction(z / np.sqrt(q), block.R)
-        for start in range(0, len(z), SLICE):
-            part = slice(start, start + SLICE)
-            D = np.minimum(points(mu0[part], tau[part], goal[part]), MOST)
-            logs = _log_H(g[part] * D, block.nu)
-            logs -= 0.5 * D * D
-            found[part] = log_mixed(logs)
-    return found
+        D = np.minimum(points(mu0, tau, goal), MOST)
+        logs = _log_H(g * D, block.nu)
+        logs -= 0.5 * D * D
+        return log_mixed(logs)
 
 
 def _log_H(x: Array, nu: int) -> Array:  # noqa: N802 - the letter of the notation

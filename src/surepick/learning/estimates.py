@@ -11,6 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
+from surepick.arms.alike import Groups
 from surepick.arms.view import ArmView, as_rows
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
@@ -31,6 +32,8 @@ class Estimates:
     high: Array
     listed: tuple[Any, ...] | None = None
     """Which arms these are, row numbers or vectors as tuples; None: all rows, in order."""
+    alike: Groups = ()
+    """Groups of rows with the same features; not known of arms on a cluster."""
 
     def __post_init__(self) -> None:
         for array in (self.estimate, self.low, self.high):
@@ -43,6 +46,10 @@ class Estimates:
     def keys(self) -> Sequence[Any]:
         """Which arms these are: row numbers, or vectors as tuples."""
         return range(len(self)) if self.listed is None else self.listed
+
+    def group_of(self, row: int) -> tuple[int, ...]:
+        """Return the rows with the features of this one, itself included."""
+        return next((group for group in self.alike if row in group), (row,))
 
     def rank(self) -> IntArray:
         """Return the place of every row by its estimate, 1 for the largest; of equals the lower row first."""

@@ -1,6 +1,5 @@
 """What a learner is given, checked: arms and candidates as it sees them, and what its rewards may be."""
 
-import math
 import reprlib
 from dataclasses import dataclass
 from typing import Any, final
@@ -69,8 +68,7 @@ class Rewards:
 
     def checked(self, name: str, reward: object, arm: int) -> float:
         """Return a reward of an arm, in an argument of this name, as a float, if it can be one here."""
-        if not (type(reward) is float and math.isfinite(reward)):
-            reward = check_number(name, reward, needed="one measured number", takes_booleans=self.is_binary)
+        reward = check_number(name, reward, needed="one measured number", takes_booleans=self.is_binary)
         if self.reward_range is not None:
             lo, hi = self.reward_range
             if not lo <= reward <= hi or (self.is_binary and lo < reward < hi):

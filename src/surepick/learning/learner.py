@@ -284,21 +284,25 @@ class Learner:
 
         Asks beyond the interval open the next one, planned from the results so far: many workers need not wait.
         """
-        return [ask.arm for ask in self.next_asks(n)]
+        return [self.white.arm_of(arm) for _, arm in self._ask(n)]
 
     def next_asks(self, n: int = 1) -> list[Ask]:
         """Return the same with the numbers by which `tell` and `fail` may name them."""
+        return [Ask(number, self.white.arm_of(arm)) for number, arm in self._ask(n)]
+
+    def _ask(self, n: int) -> list[tuple[int, int]]:
+        """Return the numbers of the next n asks and of their arms."""
         if not (type(n) is int and n >= 1):
             n = check_count("n", n, least=1)
         if n > MOST_ASKS:
             raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further arms when needed.")
-        asks = []
+        asks, ledger = [], self._ledger
         for _ in range(n):
-            if self._ledger.needs_interval and not self.stopped:
+            if ledger.needs_interval and not self.stopped:
                 self._open()
-            asks.append(self._ledger.ask(self._checks.popleft if self._checks else self._sampler.next))
-        self._log.append(("ask", tuple(self.white.key_of(arm) for _, arm in asks)))
-        return [Ask(number, self.white.arm_of(arm)) for number, arm in asks]
+            asks.append(ledger.ask(self._checks.popleft if self._checks else self._sampler.next))
+        self._log.append(("ask", tuple([self.white.key_of(arm) for _, arm in asks])))
+        return asks
 
     @one_blas_thread
     def _open(self) -> None:
@@ -385,6 +389,9 @@ class Learner:
         if x is None:
             x = self._rows[number] = self.white.gather([number])[0]
         return x
+
+    def _features(self, numbers: Sequence[int]) -> Array:
+        return np.array([self._row(number) for number in numbers])
 
     def fail(self, arm: Arm, *, ask: int | None = None) -> None:
         """Give up a pending ask of an arm, the oldest unless its number is named; it will be asked for again.
@@ -491,7 +498,7 @@ class Learner:
         arms, results = interval.pulls
         if not arms:
             return  # all of it is void
-        numbers, X, rewards = np.array(arms), np.stack([self._row(arm) for arm in arms]), np.array(results)
+        numbers, X, rewards = np.array(arms), self._features(arms), np.array(results)
         self._learn_before(interval)
         self._model.settle(numbers, X, rewards)
         self._model.n_checks += len(arms) if interval.is_check else 0
@@ -506,7 +513,7 @@ class Learner:
             told.append(unsolicited.popleft()[1:])
         if told:
             arms, rewards = np.array([arm for arm, _ in told]), np.array([reward for _, reward in told])
-            X = np.stack([self._row(arm) for arm, _ in told])
+            X = self._features(arms.tolist())
             self._past.update_many(X, rewards)
             self._model.learn(arms, X, rewards)
             if self._levels is not None:
@@ -515,7 +522,7 @@ class Learner:
     def _pulls(self) -> Pulls:
         """Return all results that count, in the order in which they were told."""
         numbers, arms, rewards = zip(*self._told, strict=True)
-        return Pulls(numbers, arms, np.stack([self._row(arm) for arm in arms]), np.array(rewards))
+        return Pulls(numbers, arms, self._features(arms), np.array(rewards))
 
     def _judge(self, interval: Interval, arms: IntArray, X: Array, rewards: Array) -> None:
         """Let the rule decide by an interval's own results and by what was known before."""
@@ -537,7 +544,7 @@ class Learner:
         arms, parts = interval.repetitions
         if not parts:
             return None
-        return levels.block(np.array(arms), np.stack([self._row(arm) for arm in arms]), np.array(parts))
+        return levels.block(np.array(arms), self._features(arms), np.array(parts))
 
     def _decide(self, verdict: Verdict | None) -> None:
         if verdict is not None:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 import numpy as np
 
+from surepick.arms.alike import alike_rows, same_features
 from surepick.arms.view import ArmView
+from surepick.arms.whitening import WhitenedArms
 from surepick.core.linalg import Array
 from surepick.core.noise import noise_estimate, noise_interval
 from surepick.core.thresholds import Guarantee
@@ -34,6 +36,8 @@ FORMAT = "surepick result"
 FORMAT_VERSION = 3
 # Said if the rewards allow no more than this share of the noise_std given: then half of all pulls are for nothing.
 GENEROUS = 0.7
+# Names of arms in a sentence.
+MOST_NAMED = 10
 # With so few arms each can be measured by itself, without a model.
 FEW_ARMS = 50
 
@@ -184,7 +188,23 @@ class Result:
             said = f"{start}{leader} {self._standing()}."
         else:
             said = f"Not decided after {pulls}: {self._leader()} {self._standing()}."
-        return " ".join(filter(None, [said, self._hidden(), self._assumptions(), self._bears(), self._of_vectors()]))
+        rest = [self._alike(), self._hidden(), self._assumptions(), self._bears(), self._of_vectors()]
+        return " ".join(filter(None, [said, *rest]))
+
+    def _alike(self) -> str:
+        """Say which arms the answer stands for, and that there are others of which that can be said."""
+        rows = self.arms if self.candidates is None else self.candidates
+        own = () if self.arm_set else rows.group_of(self.best)
+        n_others = len(rows.alike) - (len(own) > 1)
+        others = (
+            f"{_counted(n_others, 'other group')} of arms {'has' if n_others == 1 else 'have'} the same features too."
+        )
+        said = ""
+        if len(own) > 1:
+            labels = [f"arm {row}" if rows.names is None else rows.names[row] for row in own[:MOST_NAMED]]
+            labels += [f"{len(own) - MOST_NAMED:,} more"] if len(own) > MOST_NAMED else []
+            said = f"{same_features(labels)}: the answer is {'either' if len(own) == 2 else 'any'} of them. "
+        return (said + (others if n_others else "")).strip()
 
     def _hidden(self) -> str:
         """Say so if the allowed misfit keeps the rule from ever deciding."""
@@ -299,7 +319,9 @@ class Result:
 
         Columns: `arm` (or `candidate`) row number; `name`, the row number as text where there are no names; `pulls`
         (arms only); `estimate` of the mean reward; `low` and `high`, which enclose all true means at all times with
-        probability 1 - delta; `rank` by estimate, 1 for the largest. Without candidates both tables are the arms'.
+        probability 1 - delta; `rank` by estimate, 1 for the largest; `same_as`, if some rows have the same features and
+        so cannot be told apart: the lowest row number that has those of this one. Without candidates both tables are
+        the arms'.
         """
         if of not in ("arms", "candidates"):
             raise InvalidInput(f'`of` must be "arms" or "candidates", got {of!r}; pass one of these.')
@@ -311,7 +333,12 @@ class Result:
         if is_arms:
             columns["pulls"] = np.array([self.counts.get(arm, 0) for arm in rows.keys], dtype=np.int64)
         estimates = {"estimate": rows.estimate.copy(), "low": rows.low.copy(), "high": rows.high.copy()}
-        return columns | estimates | {"rank": rows.rank()}
+        columns |= estimates | {"rank": rows.rank()}
+        if rows.alike:
+            columns["same_as"] = np.arange(len(rows))
+            for group in rows.alike:
+                columns["same_as"][list(group)] = group[0]
+        return columns
 
     def to_frame(self, of: Literal["arms", "candidates"] = "arms") -> Any:
         """Return the table of `to_columns` as a pandas `DataFrame`, or as it is where pandas is not installed."""
@@ -392,12 +419,15 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
     """Return what a learner knows now."""
     decision, estimate = learner.decision, learner.estimate
     tables = [
-        estimates_of(
-            view,
-            estimate,
-            delta=learner.delta,
-            noise_std=learner.bounding_noise_std,
-            only=_listed(view, learner, decision.best),
+        replace(
+            estimates_of(
+                view,
+                estimate,
+                delta=learner.delta,
+                noise_std=learner.bounding_noise_std,
+                only=_listed(view, learner, decision.best),
+            ),
+            alike=alike_rows(view.arms) if isinstance(view, WhitenedArms) and view.keeps_numbers else (),
         )
         for view in dict.fromkeys((learner.unscaled, learner.candidates))
     ]
@@ -553,4 +583,7 @@ def _read_event(event: Sequence[Any]) -> Event:
 def _read_estimates(content: Mapping[str, Any]) -> Estimates:
     names = None if content["names"] is None else tuple(content["names"])
     listed = None if content["listed"] is None else tuple(_read_arm(arm) for arm in content["listed"])
-    return Estimates(names, _floats(content["estimate"]), _floats(content["low"]), _floats(content["high"]), listed)
+    alike = tuple(tuple(map(int, group)) for group in content.get("alike", ()))
+    return Estimates(
+        names, _floats(content["estimate"]), _floats(content["low"]), _floats(content["high"]), listed, alike
+    )

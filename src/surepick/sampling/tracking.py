@@ -1,15 +1,15 @@
 """From designs to pulls: tracking, with a floor on the smallest eigenvalue as a safety net.
 
 Notation: N (n,) pulls asked for, W (n,) what the designs so far add up to, both over the few arms that ever
-mattered; w the design in force; A (d, d) information of the pulls asked for; A0 the d arms of forced exploration,
-f(t) = c sqrt(t) the floor on the smallest eigenvalue of A.
+mattered; w the design in force; t the number and A (d, d) the information of the pulls asked for; A0 the d arms of
+forced exploration, f(t) = c sqrt(t) the floor on the smallest eigenvalue of A.
 
 Nothing here looks at rewards: given the designs, the sequence of arms is fixed.
 Reference: Jedra and Proutiere (2020), section 3.3 and Lemmas 5 and 6; errata noted where the code departs.
 """
 
 import math
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -39,10 +39,11 @@ class Tracker:
     def __init__(self, tracking: Tracking) -> None:
         self.is_averaged = tracking == "averaged"
         self.n_asked = 0
-        self._slot: dict[int, int] = {}
-        self._arms = np.empty(0, dtype=np.int64)
-        self._N = np.empty(0)
-        self._W = np.empty(0)
+        self.arms = np.empty(0, dtype=np.int64)
+        """In increasing order, those of the design in force included."""
+        self.N = np.empty(0)
+        # N - W, or N - t w for "current"; infinite for arms that no design wants.
+        self._behind = np.empty(0)
         self._w = np.empty(0)
 
     @classmethod
@@ -54,52 +55,57 @@ class Tracker:
 
     def retarget(self, support: IntArray, weights: Array) -> None:
         """Follow this design from now on; weights of an arm named twice add up."""
-        slots = [self._slot_of(int(arm)) for arm in support]
-        self._w = np.zeros(len(self._arms))
-        np.add.at(self._w, slots, weights)
-
-    def count(self, arm: int, *, is_wanted: bool) -> None:
-        """Note a pull that tracking did not choose; `is_wanted` adds it to what the designs asked for.
-
-        A starting set must be wanted, or tracking would spend its first pulls catching up with the designs.
-        """
-        slot = self._slot_of(arm)
-        self._N[slot] += 1.0
-        self._W[slot] += float(is_wanted)
-        self.n_asked += 1
+        places = self._places(support)
+        self._w = np.zeros(len(self.arms))
+        np.add.at(self._w, places, weights)
+        if self.is_averaged:
+            is_new = (self._w > 0.0) & np.isinf(self._behind)
+            self._behind[is_new] = self.N[is_new]
+        else:
+            self._behind = np.where(self._w > 0.0, self.N - self.n_asked * self._w, np.inf)
 
     def note(self, arm: int) -> None:
         """Note a pull in the place of one that the design in force asked for, which stays due."""
-        self.advance()
-        self.count(arm, is_wanted=False)
+        place = self._places(arm)
+        self._behind -= self._w
+        self._pull(place)
 
-    def advance(self) -> None:
-        """Let one unit of the design in force become due without choosing an arm."""
-        self._W += self._w
+    def excuse(self, arm: int) -> None:
+        """Note a pull beside the designs: averaged, nothing is owed for it.
+
+        So a starting set is excused, or tracking would spend its first pulls catching up with the designs.
+        """
+        if not self.is_averaged:
+            self.note(arm)
+            return
+        place = self._places(arm)
+        self._behind[place] = min(self._behind[place], self.N[place]) - 1.0
+        self._pull(place)
 
     def next(self) -> int:
         """Choose the next arm and count it."""
-        if self.is_averaged:
-            self.advance()
-            behind = np.where(self._W > 0.0, self._N - self._W, np.inf)
-        else:
-            behind = np.where(self._w > 0.0, self._N - (self.n_asked + 1) * self._w, np.inf)
-        slot = int(behind.argmin())
-        ties = behind <= behind[slot] + TIE
-        if np.count_nonzero(ties) > 1:
-            tied = np.flatnonzero(ties)
-            slot = int(tied[self._arms[tied].argmin()])
-        self._N[slot] += 1.0
-        self.n_asked += 1
-        return int(self._arms[slot])
+        behind = self._behind
+        behind -= self._w
+        place = int((behind <= behind[behind.argmin()] + TIE).argmax())  # of those tied, the lowest arm
+        self._pull(place)
+        return int(self.arms[place])
 
-    def _slot_of(self, arm: int) -> int:
-        slot = self._slot.get(arm)
-        if slot is None:
-            slot = self._slot[arm] = len(self._arms)
-            self._arms = np.append(self._arms, arm)
-            self._N, self._W, self._w = (np.append(values, 0.0) for values in (self._N, self._W, self._w))
-        return slot
+    def _pull(self, place: int) -> None:
+        self._behind[place] += 1.0
+        self.N[place] += 1.0
+        self.n_asked += 1
+
+    def _places(self, arms: IntArray | int) -> Any:
+        """Return where these arms are, with room made for new ones."""
+        known = self.arms
+        if not np.isin(arms, known).all():
+            self.arms = np.union1d(known, arms)
+            moved = np.searchsorted(self.arms, known)
+            for name, empty in (("N", 0.0), ("_behind", np.inf), ("_w", 0.0)):
+                values = np.full(len(self.arms), empty)
+                values[moved] = getattr(self, name)
+                setattr(self, name, values)
+        return np.searchsorted(self.arms, arms)
 
 
 @final
@@ -119,7 +125,7 @@ class EigenvalueFloor:
     def __init__(self, arms: ArmSet, chosen: IntArray, *, scale: float) -> None:
         check_number("exploration", scale, needed="a number of at least 0", allowed=lambda scale: scale >= 0.0)
         rows = arms.gather(chosen)
-        self.chosen: list[int] = chosen.tolist()
+        self.arms, self.chosen = arms, list[int](chosen.tolist())
         self._c = scale * float(np.linalg.eigvalsh(rows.T @ rows)[0]) / math.sqrt(arms.dim)
         self._smallest = 0.0
         self._turn = 0
@@ -128,12 +134,17 @@ class EigenvalueFloor:
         """Return f(t)."""
         return self._c * math.sqrt(t)
 
+    def holds(self, t: int) -> bool:
+        """Whether the information of t pulls suffices for sure, without a look at it."""
+        # The smallest eigenvalue only grows: a value computed earlier is a lower bound. It can be the very floor, first
+        # right after A0, and rounding must not decide.
+        return self._smallest >= (1.0 - 1e-9) * self.value(t)
+
     def due(self, A: Array, t: int) -> int | None:
         """Return the arm of A0 that must be pulled now, None if the information A of t pulls suffices."""
-        # The smallest eigenvalue only grows: a value computed earlier is a lower bound.
-        if self._smallest < self.value(t):
+        if not self.holds(t):
             self._smallest = float(np.linalg.eigvalsh(A)[0])
-            if self._smallest < self.value(t):
+            if not self.holds(t):
                 arm = self.chosen[self._turn]
                 self._turn = (self._turn + 1) % len(self.chosen)
                 return arm

@@ -1,0 +1,212 @@
+"""What a column of a table is: numbers or a category; with refusals that name the cell."""
+
+import datetime as dt
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from surepick.arms.features import is_missing, level_columns
+from surepick.arms.tables.sources import Table
+from surepick.arms.tables.written import (
+    has_decimal_comma,
+    is_date,
+    is_grouped,
+    is_like_a_number,
+    plain_numbers,
+)
+from surepick.core.checks import is_number
+from surepick.core.linalg import Array
+from surepick.core.sizes import LARGEST
+from surepick.errors import InvalidInput
+
+# What headers of running numbers end with: sample_id, Run No., "Nr".
+_NUMBERING = {"id", "no", "nr", "num", "number", "index", "idx", "code", "key", "uuid"}
+# From so many rows on a column that differs in every row tells the rows apart instead of describing them.
+TELLS_APART = 3
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that has been understood: numbers, or texts that are levels of a category."""
+
+    title: str
+    numbers: Array | None = None
+    texts: tuple[str, ...] = ()
+    has_commas: bool = False
+    """Whether decimal commas were read."""
+    are_dates: bool = False
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Levels of a category; the first is the reference."""
+        return tuple(np.unique(np.array(self.texts)).tolist()) if self.numbers is None else ()
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all rows agree."""
+        return len(self.levels) == 1 if self.numbers is None else bool((self.numbers == self.numbers[0]).all())
+
+    def encoded(self) -> list[tuple[str, Array]]:
+        """Name and values of its features."""
+        return level_columns(self.title, self.texts) if self.numbers is None else [(self.title, self.numbers)]
+
+    def attention(self) -> list[str]:
+        """What may not be meant."""
+        said = []
+        if self.are_dates:
+            said.append(
+                f"{self.title} holds dates, such as {self.texts[0]}, taken as a category and not as a time; for a "
+                "trend write a number of days, or drop the column."
+            )
+        folded = defaultdict(list)
+        for level in self.levels:
+            folded[level.casefold()].append(level)
+        for spellings in folded.values():
+            if len(spellings) > 1:
+                listed = " and ".join(map(repr, spellings))
+                said.append(f"{self.title} has the levels {listed}, which differ in case alone; is one meant?")
+        return said
+
+
+def read_column(table: Table, title: str) -> Column:
+    """Understand a column that is to be a feature, or the noise."""
+    cells = table.cells[title]
+    if isinstance(cells, np.ndarray):
+        return Column(title, _checked(table, title, cells.astype(np.float64), cells))
+    check_filled(table, title)
+    if title in table.categories:
+        return Column(title, texts=tuple(map(text_of, cells)))
+    if all(is_number(cell) for cell in cells):
+        return Column(title, _checked(table, title, np.array([float(cell) for cell in cells]), cells))
+    texts = tuple(map(text_of, cells))
+    if table.is_typed:
+        typed = _typed_numbers(table, title, texts, cells)
+        if typed is not None:
+            return Column(title, _checked(table, title, typed, texts), has_commas=any("," in text for text in texts))
+    else:
+        _check_one_kind(table, title, cells)
+    return Column(title, texts=texts, are_dates=all(map(is_date, texts)))
+
+
+def check_filled(table: Table, title: str) -> None:
+    """Refuse a column with a missing cell."""
+    for row, cell in enumerate(table.cells[title]):
+        if is_missing(cell) or cell == "":
+            raise _missing(table, title, row)
+
+
+def _missing(table: Table, title: str, row: int) -> InvalidInput:
+    return table.refusal(row, f"column {title!r} has no value; fill it, or leave out the row or the column (--drop).")
+
+
+def check_describes(table: Table, column: Column, *, is_asked_for: bool) -> None:
+    """Refuse a column that only tells the rows apart; `is_asked_for`: the user has named it as a feature."""
+    if table.n_rows < TELLS_APART:
+        return
+    advice = (
+        f"use --name-column {column.title!r} (`name_column`) if it names the arms, or --drop {column.title!r} (`drop`)"
+    )
+    if column.numbers is None and len(column.levels) == table.n_rows:
+        what = "holds dates that differ" if column.are_dates else "is text that differs"
+        raise InvalidInput(
+            f"{table.title}: column {column.title!r} {what} in every row, so it describes no arm; {advice}."
+        )
+    words = re.findall(r"[a-z#]+", column.title.lower())
+    if column.numbers is None or is_asked_for or not words or words[-1] not in {*_NUMBERING, "#"}:
+        return
+    if (column.numbers == np.round(column.numbers)).all() and len(np.unique(column.numbers)) == table.n_rows:
+        raise InvalidInput(
+            f"{table.title}: column {column.title!r} holds whole numbers that differ in every row and is headed like a "
+            f"numbering, so it seems to describe no arm; {advice}, or list it among --features (`features`)."
+        )
+
+
+def check_points(table: Table, columns: Sequence[Column]) -> None:
+    """Refuse a 1.500 in a file that has decimal commas elsewhere: it could be two numbers."""
+    with_commas = [column.title for column in columns if column.has_commas]
+    for column in columns if with_commas else ():
+        if column.numbers is None or column.has_commas:
+            continue
+        for row, cell in enumerate(table.cells[column.title]):
+            if isinstance(cell, str) and is_grouped(cell):
+                raise table.refusal(
+                    row,
+                    f"column {column.title!r} has {cell!r}, which could be {cell.replace('.', '')} or {float(cell):g} "
+                    f"beside the decimal commas of column {with_commas[0]!r}; write all numbers alike.",
+                )
+
+
+def seems_a_name(table: Table, title: str) -> bool:
+    """Whether a column is text, no dates and no numbers, without repetition."""
+    cells = table.cells[title]
+    if isinstance(cells, np.ndarray) or title in table.categories:
+        return False
+    texts = [cell for cell in cells if isinstance(cell, str) and cell]
+    if len(texts) < len(cells) or len(set(texts)) < len(cells):
+        return False
+    return not all(map(is_date, texts)) and not (table.is_typed and _is_mostly_numbers(texts))
+
+
+def _typed_numbers(table: Table, title: str, texts: Sequence[str], cells: Sequence[Any]) -> Array | None:
+    """Numbers that were typed as text, also with decimal commas; in Excel beside cells that are numbers."""
+    numbers = plain_numbers(texts)
+    if numbers is not None:
+        return numbers
+    with_comma = [text for text in texts if has_decimal_comma(text)]
+    if with_comma and plain_numbers([text.replace(",", ".") for text in texts]) is not None:
+        for row, cell in enumerate(cells):
+            if isinstance(cell, str) and "." in cell:
+                raise table.refusal(
+                    row, f"column {title!r} has decimal points and decimal commas, here {cell!r}; write one of them."
+                )
+        if table.takes_grouped or not all(map(is_grouped, with_comma)):
+            return plain_numbers([text.replace(",", ".") for text in texts])
+    if _is_mostly_numbers(texts) and not all(map(is_date, texts)):
+        row = next(row for row, text in enumerate(texts) if plain_numbers([text]) is None)
+        raise table.refusal(
+            row,
+            f"column {title!r} is mostly numbers, got {texts[row]!r}; write a number with a decimal point there; if it "
+            f"is a category, spell its levels as words; if it names the arms, say --name-column {title!r}.",
+        )
+    return None
+
+
+def _is_mostly_numbers(texts: Sequence[str]) -> bool:
+    return 2 * sum(map(is_like_a_number, texts)) > len(texts)
+
+
+def _checked(table: Table, title: str, numbers: Array, cells: Any) -> Array:
+    """Numbers that are finite and can be squared, as a fresh array in which 0.0 has no sign."""
+    for row in np.flatnonzero(np.isnan(numbers)).tolist()[:1]:
+        if not table.is_typed:
+            raise _missing(table, title, row)
+    for row in np.flatnonzero(~np.isfinite(numbers)).tolist()[:1]:
+        raise table.refusal(row, f"column {title!r} must be a finite number, got {cells[row]!r}; replace it.")
+    for row in np.flatnonzero(np.abs(numbers) > LARGEST).tolist()[:1]:
+        raise table.refusal(
+            row,
+            f"column {title!r} must be at most {LARGEST:g} in size, got {cells[row]}; replace it, or use other units.",
+        )
+    return np.add(numbers, 0.0)
+
+
+def _check_one_kind(table: Table, title: str, cells: Sequence[Any]) -> None:
+    for row, cell in enumerate(cells):
+        if not isinstance(cell, str | bytes | dt.date):
+            raise table.refusal(
+                row, f"column {title!r} must hold numbers alone or text alone, got {cell!r} among others; convert it."
+            )
+
+
+def text_of(cell: Any) -> str:
+    """A cell as text: a whole number without a point, a day without a time."""
+    if isinstance(cell, dt.datetime) and cell.time() == dt.time():
+        cell = cell.date()
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    return cell.isoformat() if isinstance(cell, dt.date) else str(cell)

@@ -1,0 +1,299 @@
+"""`read_arms`: the reader of tables, for Python and for the command line."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast, final
+
+import numpy as np
+
+from surepick.arms.alike import Groups, alike_rows
+from surepick.arms.finite import FiniteArms
+from surepick.arms.tables.columns import (
+    Column,
+    check_describes,
+    check_filled,
+    check_points,
+    read_column,
+    seems_a_name,
+    text_of,
+)
+from surepick.arms.tables.redundant import joined, parts_of, redundant_features
+from surepick.arms.tables.roles import Roles
+from surepick.arms.tables.sources import Table, open_table
+from surepick.arms.tables.terms import Terms, formula_terms, named_in, terms_of
+from surepick.core.linalg import Array
+from surepick.errors import ArmsDoNotSpan, InvalidInput
+
+NAME_HEADERS = ("name", "arm", "id")
+
+
+class TableArms(FiniteArms):  # type: ignore[misc]  # these are such arms and answer every question in the same way
+    """Arms that were read from a table: `FiniteArms` that know what became of its columns."""
+
+    roles: Roles
+    """What every column was taken for; print it before anything is measured."""
+    noise_std: Array | None = None
+    """The noise of each arm, if a column says so: `identify(arms, pull, noise_std=arms.noise_std)`."""
+
+
+def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
+    source: Any,
+    *,
+    name_column: str | None = None,
+    features: str | Iterable[str] | None = None,
+    drop: str | Iterable[str] | None = None,
+    interactions: bool = False,
+    quadratic: bool = False,
+    formula: str | None = None,
+    intercept: bool | None = None,
+    on_span: bool = False,
+    noise_column: str | None = None,
+    sheet: str | None = None,
+) -> TableArms:
+    """Read arms from a table, one row for each, and say what was made of every column.
+
+    Numbers are used as they are. A column of text or categories becomes one 0/1 column per level except the first in
+    sorted order, the reference. `print(arms.roles)` says all of it, as the command line does before it measures.
+    Semicolons or tabs between columns, decimal commas, Latin-1 and a byte order mark are recognised, and said.
+
+    Args:
+        source: a CSV file with a header line, an Excel (`.xlsx`), Parquet, Arrow or `.npy` file, or a data frame
+            (pandas, polars, Arrow, or a mapping of columns).
+        name_column: the column with the arms' names. Default: the index of a data frame, if it has one; else a column
+            headed name, arm or id; else the first column of text in which no two rows agree; else rows are numbered.
+        features: the columns to use, and no others.
+        drop: columns not to use.
+        interactions: add the product of any two columns, named `temp:time`.
+        quadratic: add the square of every column of numbers, named `temp^2`, unless it has but two values.
+        formula: features by a Wilkinson formula such as `"temp * catalyst + C(solvent)"`, read by the library formulaic
+            (`surepick[tables]`), instead of the four options above. It has a constant unless it says `0 +`.
+            A formula may call functions: use none that you would not run.
+        intercept: put a constant 1 in front, or do not. Default: unless some combination of the columns is constant; a
+            `.npy` is taken as it is.
+        on_span: leave out features that others make up, instead of refusing them.
+        noise_column: the column that says how noisy each arm is, as `noise_std`; it is no feature.
+        sheet: which sheet of an Excel file, if several have cells.
+
+    Returns:
+        `FiniteArms` with names, feature names, `roles` and `noise_std`, for `identify` and `Learner`.
+
+    Raises:
+        InvalidInput: the table cannot be used; the text names the cell.
+        ArmsDoNotSpan: some features follow from others; the text names them.
+
+    Examples:
+        >>> arms = read_arms({"name": ["A", "B", "C", "D"], "temp": [60, 80, 80, 60], "solvent": ["W", "E", "W", "E"]})
+        >>> arms.names, arms.feature_names
+        (('A', 'B', 'C', 'D'), ('constant', 'temp', 'solvent=W'))
+        >>> print(arms.roles)
+        4 arms, 3 features, from the data frame
+          constant    added: no combination of the columns is the same in every row
+          numbers     temp
+          categories  solvent: E (reference), W
+          names       column 'name'
+    """
+    table = open_table(source, sheet=sheet)
+    expands = {"interactions": interactions or None, "quadratic": quadratic or None}
+    _check_options(formula, {"features": features, "drop": drop, **expands, "intercept": intercept})
+    choice = _choice(table, name_column, noise_column, _listed(features), _listed(drop) or [], formula)
+    columns = [read_column(table, title) for title in choice.features]
+    noise = [] if noise_column is None else [_noise(table, noise_column)]
+    check_points(table, [*columns, *noise])
+    for column in columns:
+        check_describes(table, column, is_asked_for=features is not None or formula is not None)
+    if formula is not None:
+        terms, intercept = formula_terms(formula, columns, table), False
+    else:
+        # A .npy is taken as it is: whoever made it knows whether it needs a constant.
+        intercept = False if intercept is None and not table.has_titles else intercept
+        terms = terms_of(columns, interactions=interactions, quadratic=quadratic, intercept=intercept)
+    if not terms.features:
+        raise InvalidInput(
+            f"{table.title} has no feature columns; add one column of numbers or text for each property of an arm."
+        )
+    arms, redundant = _built(table, terms, choice, intercept=intercept, on_span=on_span)
+    arms.noise_std = noise[0].numbers if noise else None
+    label = str if arms.names is None else arms.names.__getitem__
+    alike = alike_rows(arms)
+    commas = ", ".join(column.title for column in [*columns, *noise] if column.has_commas)
+    arms.roles = Roles(
+        source=table.title,
+        notes=(*table.notes, f"decimal commas in {commas}") if commas else table.notes,
+        n_arms=arms.n_arms,
+        feature_names=arms.feature_names,
+        constant=_constant(arms, columns, formula=formula, intercept=intercept),
+        formula=formula,
+        numbers=tuple(dict.fromkeys(terms.numbers)),
+        categories=terms.categories,
+        products=tuple(name for name in terms.products if name in arms.feature_names),
+        squares=tuple(name for name in terms.squares if name in arms.feature_names),
+        left_out=(*terms.left_out, *redundant),
+        names=choice.naming(table),
+        noise=noise_column,
+        dropped=tuple(f"{title} ({why})" for title, why in (choice.dropped | terms.dropped).items()),
+        attention=(*(text for column in columns for text in column.attention()), *_saturated(arms, alike)),
+        alike=tuple(tuple(map(label, group)) for group in alike),
+    )
+    return arms
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Which column is for what."""
+
+    name_column: str | None
+    features: list[str]
+    dropped: dict[str, str]
+    """Columns that are not used, and why."""
+
+    def names(self, table: Table) -> Sequence[str] | None:
+        """The names of the arms, all different."""
+        if self.name_column is None:
+            return table.names
+        check_filled(table, self.name_column)
+        names = [text_of(cell) for cell in table.cells[self.name_column]]
+        first: dict[str, int] = {}
+        for row, name in enumerate(names):
+            if first.setdefault(name, row) != row:
+                raise table.refusal(
+                    row,
+                    f"the name {name!r} is that of {table.place(first[name])} too; change one, or choose another "
+                    "--name-column.",
+                )
+        return names
+
+    def naming(self, table: Table) -> str:
+        """Say where the names come from."""
+        if self.name_column is not None:
+            return f"column {self.name_column!r}"
+        return "row numbers, from 0 on" if table.names is None else "the index of the data frame"
+
+
+def _choice(
+    table: Table,
+    name_column: str | None,
+    noise_column: str | None,
+    features: list[str] | None,
+    drop: list[str],
+    formula: str | None,
+) -> _Choice:
+    for option, title in (("name_column", name_column), ("noise_column", noise_column)):
+        _check_title(table, option, title)
+    for title in features or drop:
+        _check_title(table, "features" if features else "drop", title)
+    if formula is not None:
+        features = named_in(formula, list(table.cells))
+    spoken_for = {*(features or ()), *drop, noise_column}
+    if name_column in spoken_for - {None}:
+        raise InvalidInput(f"column {name_column!r} cannot name the arms and have another role; leave one of them out.")
+    if name_column is None and table.names is None:
+        free = [title for title in table.cells if title not in spoken_for]
+        headed = [title for title in free if title.lower() in NAME_HEADERS]
+        name_column = next(iter(headed), None) or next((title for title in free if seems_a_name(table, title)), None)
+    rest = [title for title in table.cells if title not in (name_column, noise_column)]
+    used = [title for title in rest if title not in drop and (features is None or title in features)]
+    why = "not in the formula" if formula is not None else "not among the features"
+    return _Choice(
+        name_column, used, {title: "as you said" if title in drop else why for title in rest if title not in used}
+    )
+
+
+def _check_options(formula: str | None, others: Mapping[str, Any]) -> None:
+    given = [option for option, value in others.items() if value is not None]
+    if formula is not None and given:
+        raise InvalidInput(
+            f"a formula says by itself which features there are, so `{given[0]}` (--{given[0]}) cannot go with it; "
+            "write it into the formula."
+        )
+    if others["features"] is not None and others["drop"] is not None:
+        raise InvalidInput("`features` (--features) are all that is used, so `drop` (--drop) cannot go with them.")
+
+
+def _listed(titles: str | Iterable[str] | None) -> Any:
+    return [titles] if isinstance(titles, str) else titles if titles is None else [str(title) for title in titles]
+
+
+def _check_title(table: Table, option: str, title: str | None) -> None:
+    if title is None or title in table.cells:
+        return
+    close = difflib.get_close_matches(title, table.cells, n=1)
+    meant = f"did you mean {close[0]!r}? Its" if close else "its"
+    raise InvalidInput(
+        f"{table.title} has no column {title!r} (`{option}`); {meant} columns are {', '.join(table.cells)}."
+    )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Features:
+    """The little of a data frame that `FiniteArms` asks for."""
+
+    cells: Mapping[str, Array]
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.cells)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.cells.values())))
+
+    def __getitem__(self, name: str) -> Array:
+        return self.cells[name]
+
+
+def _built(
+    table: Table, terms: Terms, choice: _Choice, *, intercept: bool | None, on_span: bool
+) -> tuple[TableArms, list[str]]:
+    """The arms, and features that were left out because others make them up."""
+    rows, names = _Features(terms.features), choice.names(table)
+    try:
+        return TableArms(rows, names, intercept=intercept), []
+    except ArmsDoNotSpan as error:
+        whole = FiniteArms.rows_only(rows, intercept=intercept)
+        redundant = redundant_features(whole.triangle(), whole.feature_names)
+        said = [f"{name} {how}" for name, how in redundant.items()]
+        if on_span:
+            kept = {name: values for name, values in terms.features.items() if name not in redundant}
+            return cast(
+                "TableArms", TableArms.on_span(_Features(kept), names, intercept=whole.has_added_constant)
+            ), said
+        raise ArmsDoNotSpan(
+            f"{table.title}: {whole.n_arms} arms cannot tell {whole.dim} features apart: "
+            f"{'; '.join(said) or str(error).partition(';')[0]}. Leave such features out, or let `on_span` "
+            "(--on-span) do it."
+        ) from error
+
+
+def _noise(table: Table, title: str) -> Column:
+    column = read_column(table, title)
+    if column.numbers is None:
+        raise table.refusal(0, f"column {title!r} must be a number in every row, got {table.cells[title][0]!r}.")
+    return column
+
+
+def _constant(arms: TableArms, columns: Sequence[Column], *, formula: str | None, intercept: bool | None) -> str:
+    """Say whether there is a constant, and why."""
+    has_constant = arms.feature_names[0] == "constant"
+    if formula is not None:
+        return "by the formula" if has_constant else "none, by the formula"
+    if intercept is not None:
+        return "added, as you said" if intercept else "none"
+    for column in columns:
+        if column.numbers is not None and column.is_constant and column.numbers[0] != 0.0:
+            return f"column {column.title!r}, which is {column.numbers[0]:g} in every row"
+    if has_constant:
+        return "added: no combination of the columns is the same in every row"
+    scale = np.abs(arms.X).max(axis=0)
+    weights = np.linalg.lstsq(arms.X / scale, np.ones(arms.n_arms), rcond=None)[0] / scale
+    parts = [name for name, _ in parts_of(weights, arms.feature_names, scale)]
+    return f"not added: a combination of {joined(parts)} is the same in every row"
+
+
+def _saturated(arms: TableArms, alike: Groups) -> list[str]:
+    n_different = arms.n_arms - sum(len(group) - 1 for group in alike)
+    if arms.dim < n_different:
+        return []
+    counts = f"{arms.dim} features for {n_different} different arms"
+    return [f"{counts}: no arm tells anything about another; use fewer features."]

@@ -1,0 +1,303 @@
+"""Where tables come from: CSV, Excel, Parquet, Arrow and `.npy` files, and data frames, all as columns of cells."""
+
+import csv
+import io
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from surepick.arms.features import is_category, row_names
+from surepick.arms.tables.written import parse_number
+from surepick.errors import InvalidInput, SurepickError
+
+COLUMN_FILES = (".parquet", ".arrow", ".feather")
+EXCEL = (".xlsx", ".xlsm")
+LOOKED_AT = 20_000
+"""Characters of a CSV file that show what is between its columns."""
+_MARKS = {",": "", ";": "semicolons between the columns", "\t": "tabs between the columns"}
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Columns of cells, and where each cell is."""
+
+    title: str
+    """What error texts call it: the file, or "the data frame"."""
+    cells: Mapping[str, Any]
+    """By the name of the column: an array of numbers, or a list of anything; None and NaN are missing."""
+    place: Callable[[int], str]
+    """What a row is called, such as "line 5"."""
+    notes: tuple[str, ...] = ()
+    """What was recognised, such as "semicolons between the columns"."""
+    names: Sequence[str] | None = None
+    """Names of the rows that are no column: the index of a data frame."""
+    categories: frozenset[str] = frozenset()
+    """Columns that are categories whatever is in them."""
+    has_titles: bool = True
+    """Whether the columns have names of their own."""
+    is_typed: bool = False
+    """Whether text that reads like a number is one: people type it so into spreadsheets; data frames know better."""
+    takes_grouped: bool = False
+    """Whether 1,500 is one and a half, as it is where columns are not separated by commas."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.cells.values()), ()))
+
+    def refusal(self, row: int, what: str) -> InvalidInput:
+        """Say what is wrong with a row, and where that is."""
+        return InvalidInput(f"{self.title} {self.place(row)}: {what}")
+
+
+@contextmanager
+def refusing(what: str, path: Path) -> Iterator[None]:
+    """Refuse a file with which something failed, such as "cannot read", and say why."""
+    try:
+        yield
+    except (OSError, ValueError, EOFError, csv.Error) as error:
+        if isinstance(error, SurepickError):
+            raise
+        raise InvalidInput(f"{what} {path}: {reason(error)}.") from error
+
+
+def reason(error: Exception) -> str:
+    """Why something failed, in a few words."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def open_table(source: Any, *, sheet: str | None = None) -> Table:
+    """Read a file, by its suffix, or a data frame."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        suffix = path.suffix.lower()
+        if sheet is not None and suffix not in EXCEL:
+            raise InvalidInput(f"`sheet` (--sheet) is for Excel files, got {path}; leave it out.")
+        if suffix in EXCEL:
+            return _read_excel(path, sheet)
+        if suffix == ".xls":
+            raise InvalidInput(f"{path} is in the Excel format of before 2007; save it as .xlsx or .csv.")
+        if suffix in COLUMN_FILES:
+            return _read_columns(path)
+        return _read_npy(path) if suffix == ".npy" else read_csv(path)
+    if sheet is not None:
+        raise InvalidInput("`sheet` is for Excel files, got a data frame; leave it out.")
+    return _from_frame(source)
+
+
+def read_csv(path: Path) -> Table:
+    """Read a CSV file; blank lines and comment lines (#) above the header are skipped."""
+    with refusing("cannot read", path):
+        text, notes = _decoded(path.read_bytes())
+        mark = _mark_of(text[:LOOKED_AT])
+        rows = _rows(text, mark)
+    if len(rows) < 2:
+        raise InvalidInput(f"{path} must have a header line and at least one line below it, got {len(rows)} lines.")
+    notes += [_MARKS[mark]] if mark != "," else []
+    return _from_lines(str(path), rows, "line", notes, takes_grouped=mark != ",")
+
+
+def _decoded(content: bytes) -> tuple[str, list[str]]:
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return content.decode("utf-16"), ["UTF-16"]
+    if b"\0" in content:
+        raise ValueError("it is no text")
+    notes = ["a byte order mark"] if content.startswith(b"\xef\xbb\xbf") else []
+    try:
+        return content.decode("utf-8-sig"), notes
+    except UnicodeDecodeError:
+        try:
+            return content.decode("cp1252"), ["Latin-1 letters"]  # as Windows has them, with the euro sign
+        except UnicodeDecodeError:
+            return content.decode("latin-1"), ["Latin-1 letters"]
+
+
+def _mark_of(text: str) -> str:
+    """What is between columns: the mark that makes most of the header; of equals, one that cuts no cell in two."""
+    best, score = ",", (0, False)
+    for mark in _MARKS:
+        rows = _rows(text, mark) or [(0, [])]
+        width = len(rows[0][1])
+        this = width, all(len(cells) == width for _, cells in rows[:-1])  # the last may have been cut off
+        best, score = (mark, this) if this > score else (best, score)
+    return best
+
+
+def _rows(text: str, mark: str) -> list[tuple[int, list[str]]]:
+    """Lines with their number, without blank ones and comments on top."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
+    rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
+    rows = [(line, cells) for line, cells in rows if _is_filled(cells)]
+    while rows and rows[0][1][0].startswith("#"):
+        rows.pop(0)
+    return rows
+
+
+def _from_lines(
+    title: str, rows: Sequence[tuple[int, Sequence[Any]]], word: str, notes: Sequence[str], *, takes_grouped: bool
+) -> Table:
+    """A table whose first row has the names of the columns; `word` is what a row is called."""
+    header = ["" if cell is None else str(cell).strip() for cell in rows[0][1]]
+    body = rows[1:]
+    while header and not header[-1] and not any(_is_filled(cells[len(header) - 1 :]) for _, cells in body):
+        header.pop()  # columns that a spreadsheet has left empty
+    if len(set(header)) < len(header) or "" in header:
+        raise InvalidInput(
+            f"{title} needs a header line with a different name for every column, got {', '.join(header)!r}."
+        )
+    if any(parse_number(name) is not None for name in header):
+        raise InvalidInput(f"{title} has numbers in its header line; put the names of the columns there.")
+    for line, cells in body:
+        if len(cells) < len(header) or _is_filled(cells[len(header) :]):
+            raise InvalidInput(f"{title} {word} {line}: {len(header)} cells are needed, got {len(cells)}.")
+    lines = [line for line, _ in body]
+    return Table(
+        title=title,
+        cells={name: [cells[place] for _, cells in body] for place, name in enumerate(header)},
+        place=lambda row: f"{word} {lines[row]}",
+        notes=tuple(notes),
+        is_typed=True,
+        takes_grouped=takes_grouped,
+    )
+
+
+def _read_excel(path: Path, wanted: str | None) -> Table:
+    try:
+        import openpyxl  # noqa: PLC0415 - optional, and slow to import
+    except ImportError as error:
+        raise SurepickError(f"reading {path} needs openpyxl; install surepick[tables], or save it as .csv.") from error
+    from zipfile import BadZipFile  # noqa: PLC0415
+
+    try:
+        with refusing("cannot read", path):
+            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except (BadZipFile, KeyError, openpyxl.utils.exceptions.InvalidFileException) as error:
+        raise InvalidInput(f"cannot read {path}: it is no Excel file.") from error
+    try:
+        sheets = {sheet.title: _filled_rows(sheet) for sheet in book.worksheets}
+    finally:
+        book.close()
+    filled = [title for title, rows in sheets.items() if rows]
+    listed = ", ".join(map(repr, filled))
+    if wanted is not None and wanted not in sheets:
+        raise InvalidInput(f"{path} has no sheet {wanted!r}; its sheets are {listed}.")
+    if wanted is None and len(filled) > 1:
+        raise InvalidInput(f"{path} has the sheets {listed}; say which has the arms: sheet={filled[0]!r} (--sheet).")
+    sheet = wanted or next(iter(filled), "")
+    rows = sheets.get(sheet, [])
+    if len(rows) < 2:
+        raise InvalidInput(f"{path} must have a header row and at least one row below it, got {len(rows)} rows.")
+    return _from_lines(str(path), rows, "row", [f"sheet {sheet!r}"], takes_grouped=False)
+
+
+def _filled_rows(sheet: Any) -> list[tuple[int, list[Any]]]:
+    rows = (
+        (number, [cell.strip() if isinstance(cell, str) else cell for cell in cells])
+        for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1)
+    )
+    filled = [(number, cells) for number, cells in rows if _is_filled(cells)]
+    width = max((len(cells) for _, cells in filled), default=0)
+    return [(number, cells + [None] * (width - len(cells))) for number, cells in filled]
+
+
+def _is_filled(cells: Sequence[Any]) -> bool:
+    return any(cell is not None and cell != "" for cell in cells)
+
+
+def _read_columns(path: Path) -> Table:
+    """Read a Parquet or Arrow file whole; an index that pandas has written names the rows."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - optional, and slow to import
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ImportError as error:
+        raise SurepickError(f"reading {path.suffix} files needs pyarrow; install surepick[files].") from error
+    with refusing("cannot read", path):
+        if path.suffix.lower() == ".parquet":
+            table = pq.ParquetFile(path).read()
+        else:
+            with pa.memory_map(str(path)) as file:
+                table = pa.ipc.open_file(file).read_all()
+    return _from_arrow(table, str(path))
+
+
+def _from_arrow(table: Any, title: str) -> Table:
+    stored = (table.schema.pandas_metadata or {}).get("index_columns", [])
+    index = [name for name in stored if isinstance(name, str)]
+    titles = [name for name in table.column_names if name not in index]
+    _check_different(title, titles)
+    names = [str(label) for label in table.column(index[0]).to_pylist()] if len(index) == 1 else None
+    return Table(
+        title=title,
+        cells={name: _arrow_cells(table.column(name)) for name in titles},
+        place=lambda row: f"row {row}",
+        names=names,
+        categories=frozenset(name for name in titles if str(table.schema.field(name).type).startswith("dictionary")),
+    )
+
+
+def _arrow_cells(column: Any) -> Any:
+    kind = str(column.type)
+    if column.null_count == 0 and kind.startswith(("int", "uint", "float", "double", "halffloat", "bool")):
+        return column.to_numpy()
+    return column.to_pylist()
+
+
+def _read_npy(path: Path) -> Table:
+    with refusing("cannot read", path):
+        rows = np.load(path, allow_pickle=False)
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.dtype.kind not in "biuf":
+        raise InvalidInput(f"{path} must hold a (K, d) array of numbers, one row per arm; save such an array.")
+    cells = {f"x{j}": column for j, column in enumerate(rows.T)}
+    return Table(title=str(path), cells=cells, place=lambda row: f"row {row}", has_titles=False)
+
+
+def _from_frame(frame: Any) -> Table:
+    """Read pandas, polars and Arrow tables, and mappings of columns."""
+    if hasattr(frame, "column_names") and hasattr(frame, "schema"):
+        return _from_arrow(frame, "the table")
+    if isinstance(frame, Mapping):
+        titles = list(frame)
+    elif hasattr(frame, "columns"):
+        titles = list(frame.columns)
+    else:
+        raise InvalidInput(
+            f"arms are read from a file or a data frame, got a {type(frame).__name__}; for an array use FiniteArms."
+        )
+    _check_different("the data frame", [str(title) for title in titles])
+    columns = {str(title): frame[title] for title in titles}
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) > 1:
+        raise InvalidInput("the columns must have the same length; give each one cell per arm.")
+    if lengths in (set(), {0}):
+        raise InvalidInput("the data frame must have at least one column and one row, got an empty one; add arms.")
+    names = row_names(frame)
+    return Table(
+        title="the data frame",
+        cells={title: _frame_cells(column) for title, column in columns.items()},
+        place=lambda row: f"row {row}" if names is None else f"row {row} ({names[row]})",
+        names=names,
+        categories=frozenset(title for title, column in columns.items() if is_category(column)),
+    )
+
+
+def _frame_cells(column: Any) -> Any:
+    if is_category(column):
+        return np.asarray(column).tolist()
+    values = np.asarray(column)
+    if values.dtype.kind in "biuf":
+        return values
+    # pandas stores days as nanoseconds; as seconds they become Python's own datetimes.
+    return values.astype("datetime64[s]").tolist() if values.dtype.kind == "M" else values.tolist()
+
+
+def _check_different(title: str, names: Sequence[str]) -> None:
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise InvalidInput(f"{title} must have columns with different names, got {twice[0]!r} twice; rename one.")
