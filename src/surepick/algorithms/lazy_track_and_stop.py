@@ -97,6 +97,8 @@ class LazyTrackAndStop(Options):
     design: RoundsDesign | None = None
 
     takes_vectors: ClassVar[bool] = True
+    takes_several: ClassVar[bool] = True
+    takes_costs: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
@@ -110,7 +112,8 @@ class LazyTrackAndStop(Options):
         chosen = exploration_set(
             arms, self.exploration_set or ("random" if is_paper else "pivoted"), task.spanning, task.seed
         )
-        usual = "betting" if task.candidates.keeps_numbers else "evidence"
+        can_bet = task.candidates.keeps_numbers and not (task.m > 1 and task.epsilon > 0.0)
+        usual = "betting" if can_bet else "evidence"
         rule = as_rule(
             self.stopping or ("paper-appendix" if is_paper else usual),
             start_arms=chosen,
