@@ -87,8 +87,11 @@ def _print_plan(planned: Plan, rehearsed: Rehearsal | None, arms: str, output: F
     console.print(arms)
     console.print(planned.explain())
     if rehearsed is not None:
-        said = "Simulated: {pulls:,.0f} +- {standard_error:,.0f} pulls in {runs} runs (8 of 10: {low:,.0f} to {high:,.0f}; "
-        console.print((said + "{not_stopped} without an answer, {wrong} wrong).").format(**_summary(rehearsed)))
+        said = (
+            "Simulated: {pulls:,.0f} +- {standard_error:,.0f} pulls in {runs} runs (8 of 10: {low:,.0f} to {high:,.0f};"
+            " {not_stopped} without an answer, {wrong} wrong)."
+        )
+        console.print(said.format(**_summary(rehearsed)))
     table = Table("delta", "epsilon", "pulls", "8 of 10 runs", "lower bound", *(["cost"] if planned.cost else []))
     for row in rows:
         shown = [f"{row['delta']:g}", f"{row['epsilon']:.3g}", _count(row["pulls"])]

@@ -22,6 +22,8 @@ from surepick.core.design.generation import Ground
 from surepick.core.design.solve import separating_design
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput, TiedArms
+from surepick.planner.blocks import evidence_curve
+from surepick.planner.forecast import STRAIGHT, Curve
 
 TOL = 1e-6
 """Relative gap of the designs; the formula is far less precise."""
@@ -44,13 +46,22 @@ class Difficulty:
     """Pulls that no design can be below; NaN if an answer may lose something: no bound is known then."""
     least_cost: float
     """The same for cost."""
+    curve: Curve = STRAIGHT
+    """What the first pulls are worth."""
 
 
 TIED = Difficulty(math.inf, 1.0, 1.0, math.inf, math.inf)
 
 
 def difficulty(
-    arms: ArmSet, theta: Array, stds: Array, *, epsilon: float = 0.0, costs: Array | None = None, m: int = 1
+    arms: ArmSet,
+    theta: Array,
+    stds: Array,
+    *,
+    start: Design | None = None,
+    epsilon: float = 0.0,
+    costs: Array | None = None,
+    m: int = 1,
 ) -> Difficulty:
     """Return what a nat takes.
 
@@ -58,6 +69,7 @@ def difficulty(
         arms: what may be pulled.
         theta: the parameter (d,).
         stds: the noise of every arm (K,).
+        start: the G-optimal design; None: do not look at the first pulls.
         epsilon: slack.
         costs: of a pull of every arm (K,); None: pulls cost 1.
         m: how many of the best are sought.
@@ -66,14 +78,30 @@ def difficulty(
         TiedArms: the m-th best arm and the next are equally good.
     """
     directions = GapDirections(arms, theta, epsilon=epsilon) if m == 1 else _pairs(arms, theta, m)
-    plain = _design(divided(arms, stds), directions)
-    least = math.nan if epsilon else float(plain.lower_bound)
-    if costs is None:
-        return Difficulty(plain.value, _n_rivals(plain), 1.0, least, least)
-    design = _design(divided(arms, stds * np.sqrt(costs)), directions)
-    price = 1.0 / float((design.weights / costs[design.support]).sum())
-    least_cost = math.nan if epsilon else float(design.lower_bound)
-    return Difficulty(design.value / price, _n_rivals(design), price, least, least_cost)
+    measured = divided(arms, stds)
+    plain = design = _design(measured, directions)
+    price, support = 1.0, plain.support
+    if costs is not None:
+        design = _design(divided(arms, stds * np.sqrt(costs)), directions)
+        support = design.support
+        price = 1.0 / float((design.weights / costs[support]).sum())
+    pulled = design.weights if costs is None else price * design.weights / costs[support]
+    shares = design.multipliers / design.multipliers.sum()
+    curve = STRAIGHT
+    if start is not None:
+        hardest = directions.vectors(design.hardest)
+        if m == 1:
+            hardest = math.sqrt(2.0) * hardest
+        curve = evidence_curve(measured, start, (support, pulled), hardest, shares)
+    return Difficulty(
+        time=design.value / price,
+        # The perplexity of the multipliers: by how many rivals, in effect, the lower bound is carried.
+        n_rivals=math.exp(-float(shares @ np.log(shares))),
+        price=price,
+        least=math.nan if epsilon else float(plain.lower_bound),
+        least_cost=math.nan if epsilon else float(design.lower_bound),
+        curve=curve,
+    )
 
 
 def smallest_gap(arms: ArmSet, theta: Array, m: int = 1) -> float:
@@ -89,12 +117,6 @@ def _design(arms: ArmSet, directions: GapDirections | RowDirections) -> Design:
     if isinstance(directions, GapDirections):
         return separating_design(Ground(arms), directions, tol=TOL)
     return optimal_design(arms, directions.rows, tol=TOL)
-
-
-def _n_rivals(design: Design) -> float:
-    """Return by how many rivals, in effect, the lower bound is carried: the perplexity of its multipliers."""
-    shares = design.multipliers / design.multipliers.sum()
-    return math.exp(-float(shares @ np.log(shares)))
 
 
 def _pairs(arms: ArmSet, theta: Array, m: int) -> RowDirections:

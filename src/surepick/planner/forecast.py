@@ -2,13 +2,15 @@
 
 Notation: T the pulls that a nat of evidence takes, sigma^2 T* for the design that would be used if theta were known;
 d features; k rivals that have to be refuted at once; n_1 = 2d pulls of the first interval; g the share of the G-optimal
-design in every other. The betting rule rejects a rival at log(1/delta) nats, so a run takes about
+design in every other. The betting rule rejects a rival at log(1/delta) nats, so a run takes about N = M + c d pulls,
 
-    N = T / (1 - g) (log(1/delta) + 1/2 log(N / n_1) + a log k) + c d.
+    M = T / (1 - g) (log(1/delta) + 1/2 log(M / n_1) + a log k),
 
-1/2 log(N / n_1) is what bets lose while the gap is learnt, as a mixture over an unknown mean does; a log k is for the
-slowest of k rivals, and for a design that has to be learnt from them; c d are the pulls of a run that would end at once
-if it knew where to look. a and c were fitted to simulated runs (docs/results.md); nothing here is proved.
+where the first pulls are worth what `planner.blocks` says, less than (1 - g) / T each. 1/2 log(M / n_1) is what bets
+lose while the gap is learnt, as a mixture over an unknown mean does; a log k is for the slowest of k rivals, and for a
+design that has to be learnt from them; c d is for all else that has to be learnt. a and c were fitted to simulated
+runs (docs/results.md); nothing here is proved. Of rare clicks, pulls that tell anything are clicks: n_1 and c d are so
+many clicks then.
 
 Evidence is about a Brownian motion with drift 1 and variance 2 per nat, so the time at which it reaches N/T follows
 the inverse Gaussian law with mean N and relative standard deviation sqrt(2 T / N).
@@ -26,10 +28,23 @@ from surepick.core.linalg import Array
 
 MIXED = 0.05
 """g under the betting rule."""
-PER_RIVAL = 1.7
+PER_RIVAL = 1.6
 """a."""
-LEARNING = 9.0
+LEARNING = 4.0
 """c: pulls for each feature."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Nats by pulls, at the ends of the first intervals; both increase from 0."""
+
+    pulls: Array
+    nats: Array
+
+
+STRAIGHT = Curve(np.zeros(1), np.zeros(1))
+"""Every pull is worth (1 - g) / T from the first."""
 
 
 def expected_pulls(
@@ -39,6 +54,7 @@ def expected_pulls(
     first: float,
     n_rivals: float = 1.0,
     learning: float = 0.0,
+    curve: Curve = STRAIGHT,
     mixed: float = MIXED,
     per_rival: float = PER_RIVAL,
 ) -> float:
@@ -50,14 +66,19 @@ def expected_pulls(
         first: n_1.
         n_rivals: k.
         learning: c d.
+        curve: what the first pulls are worth.
         mixed: g.
         per_rival: a.
     """
     fixed = math.log(1.0 / delta) + per_rival * math.log(n_rivals)
     pulls = first
-    for _ in range(100):  # a contraction once N is beyond T, and the first steps lead there
-        pulls = time / (1.0 - mixed) * (fixed + 0.5 * math.log(max(pulls / first, 1.0))) + learning
-    return pulls
+    for _ in range(100):  # what is needed grows like the log of N, so this settles
+        needed = fixed + 0.5 * math.log(max(pulls / first, 1.0))
+        if needed < curve.nats[-1]:
+            pulls = float(np.interp(needed, curve.nats, curve.pulls))
+        else:
+            pulls = float(curve.pulls[-1]) + time / (1.0 - mixed) * (needed - float(curve.nats[-1]))
+    return pulls + learning
 
 
 @final

@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike
 
 from surepick.arms.finite import as_arms
 from surepick.arms.protocol import ArmSet
+from surepick.arms.scaled import divided
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed, check_vector
+from surepick.core.design import Design, optimal_design
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput, TiedArms
 from surepick.learning.given import Rewards
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 MOST_PULLS = 10**6
 """An experiment that takes more is called impossible."""
+START_TOL = 1e-2
+"""Relative gap of the G-optimal design."""
 RISKS = (0.1, 0.05, 0.01, 1e-3)
 SLACKS = (0.0, 0.5, 1.0, 2.0)
 """In units of the lead of the best arm."""
@@ -38,13 +42,23 @@ class _Setting(NamedTuple):
     scenarios: tuple[Scenario, ...]
     costs: Array | None
     m: int
+    start: Design
+    """The G-optimal design, with which every run begins."""
 
     def difficulties(self, epsilon: float) -> tuple[Difficulty, ...]:
         return tuple(self._difficulty(scenario, epsilon) for scenario in self.scenarios)
 
     def _difficulty(self, scenario: Scenario, epsilon: float) -> Difficulty:
         try:
-            return difficulty(self.arms, scenario.theta, scenario.stds, epsilon=epsilon, costs=self.costs, m=self.m)
+            return difficulty(
+                self.arms,
+                scenario.theta,
+                scenario.stds,
+                start=self.start,
+                epsilon=epsilon,
+                costs=self.costs,
+                m=self.m,
+            )
         except TiedArms:
             if len(self.scenarios) == 1:
                 raise
@@ -241,12 +255,15 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
         found = from_pilot(pilot, rows, known, seed)
     else:
         found = from_thetas([theta] if scenarios is None else scenarios, rows, known)
-    setting = _Setting(rows, known, tuple(found), _checked_costs(costs, rows), m)
+    start = optimal_design(rows if known.stds is None else divided(rows, known.stds), tol=START_TOL)
+    setting = _Setting(rows, known, tuple(found), _checked_costs(costs, rows), m, start)
     return _forecast(setting, setting.difficulties(epsilon), delta, epsilon)
 
 
 def _forecast(setting: _Setting, known: tuple[Difficulty, ...], delta: float, epsilon: float) -> Plan:
-    laws = [_law(setting, each, delta) for each in known]
+    laws = [
+        _law(setting, each, scenario.rarity, delta) for each, scenario in zip(known, setting.scenarios, strict=True)
+    ]
     pulls = np.array([law.mean for law in laws])
     # kl(delta, 1 - delta): a risk of one half or more needs no pulls at all as far as the bound can tell.
     nats = (1.0 - 2.0 * delta) * math.log((1.0 - delta) / delta) if delta < 0.5 else 0.0
@@ -267,13 +284,20 @@ def _forecast(setting: _Setting, known: tuple[Difficulty, ...], delta: float, ep
     )
 
 
-def _law(setting: _Setting, known: Difficulty, delta: float) -> Law:
+def _law(setting: _Setting, known: Difficulty, rarity: float, delta: float) -> Law:
     if not math.isfinite(known.time):
         return Law(math.inf, 1.0)
-    dim, m = setting.arms.dim, setting.m
+    dim, m = setting.arms.dim * rarity, setting.m
     # One of m true hypotheses may be rejected by mistake, or one of K - m if these are fewer.
     price = delta / min(m, setting.arms.n_arms - m)
-    pulls = expected_pulls(known.time, price, first=2.0 * dim, n_rivals=known.n_rivals, learning=LEARNING * dim)
+    pulls = expected_pulls(
+        known.time,
+        price,
+        first=2.0 * dim,
+        n_rivals=known.n_rivals,
+        learning=LEARNING * dim,
+        curve=known.curve,
+    )
     return Law(pulls, math.sqrt(2.0 * known.time / pulls))
 
 

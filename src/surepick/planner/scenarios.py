@@ -31,6 +31,8 @@ class Scenario:
     """The parameter (d,)."""
     stds: Array
     """The noise of every arm (K,)."""
+    rarity: float = 1.0
+    """Pulls that tell anything come one in so many: before the first click there is nothing to learn from."""
 
 
 def as_options(rewards: Rewards) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def from_thetas(thetas: Iterable[Any], arms: ArmSet, rewards: Rewards) -> list[S
     checked = [check_vector("theta", theta, arms.dim) for theta in thetas]
     if not checked:
         raise InvalidInput("`scenarios` must hold at least one parameter theta, got none.")
-    return [Scenario(theta, _stds(arms, theta, rewards)) for theta in checked]
+    return [_scenario(arms, theta, rewards) for theta in checked]
 
 
 def from_gap(gap: object, arms: ArmSet, rewards: Rewards, m: int, seed: int) -> list[Scenario]:
@@ -100,27 +102,27 @@ def from_pilot(pilot: Any, arms: ArmSet, rewards: Rewards, seed: int) -> list[Sc
         level = rewards
         if rewards.noise_std is None:
             level = Rewards.of(known.noise_std * math.sqrt(n_spare / rng.chisquare(n_spare)), None, None)
-        stds = _stds(arms, known.theta, level, is_estimate=True)
+        stds = _scenario(arms, known.theta, level, is_estimate=True).stds
         F = upper_inverse(triangular((np.sqrt(counts) / stds[pulled])[:, None] * arms.gather(pulled)))
         theta = known.theta + F @ rng.standard_normal(arms.dim)
-        scenarios.append(Scenario(theta, _stds(arms, theta, level, is_estimate=True)))
+        scenarios.append(_scenario(arms, theta, level, is_estimate=True))
     return scenarios
 
 
-def _stds(arms: ArmSet, theta: Array, rewards: Rewards, *, is_estimate: bool = False) -> Array:
-    """Return the noise of every arm (K,): as given, or as rewards that are lo or hi have it.
+def _scenario(arms: ArmSet, theta: Array, rewards: Rewards, *, is_estimate: bool = False) -> Scenario:
+    """Return the scenario with its noise: as given, or as rewards that are lo or hi have it.
 
     Means outside the bounds are a mistake, unless theta `is_estimate`.
     """
     if rewards.stds is not None:
-        return rewards.stds
+        return Scenario(theta, rewards.stds)
     if rewards.reward_range is None:
         if rewards.noise_std is None:
             raise InvalidInput(
                 "`noise_std` must be given: how noisy one measurement is, about; `noise_from_replicates` estimates it, "
                 "and so does a `pilot`."
             )
-        return np.full(arms.n_arms, rewards.noise_std)
+        return Scenario(theta, np.full(arms.n_arms, rewards.noise_std))
     lo, hi = rewards.reward_range
     rates = (np.concatenate([rows @ theta for _, rows in arms.chunks()]) - lo) / (hi - lo)
     if not is_estimate and not ((rates >= 0.0) & (rates <= 1.0)).all():
@@ -131,10 +133,10 @@ def _stds(arms: ArmSet, theta: Array, rewards: Rewards, *, is_estimate: bool = F
     common = float(np.clip(rates, 0.0, 1.0).mean())
     if not 0.0 < common < 1.0:
         raise InvalidInput(
-            "every reward would be at a bound, so there is nothing to tell apart; check theta or the pilot."
+            "every reward would be at the same bound, so there is nothing to tell apart; check theta or the pilot."
         )
     rates = np.clip(rates, LEAST_RATE * common, 1.0 - LEAST_RATE * (1.0 - common))
-    return np.asarray((hi - lo) * np.sqrt(rates * (1.0 - rates)))
+    return Scenario(theta, (hi - lo) * np.sqrt(rates * (1.0 - rates)), 1.0 / min(common, 1.0 - common))
 
 
 def _never(_: Any) -> float:
