@@ -48,8 +48,8 @@ def test_plan_by_lead(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_plan_by_pilot_with_runs_and_a_plot(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A pilot says how noisy measurements are, runs are simulated, the figure is written."""
-    asked = ("plan", "arms.csv", "--pilot", "pilot.csv", "--epsilon", "1", "--simulate", "2", "--out", "plan.png")
-    found = json.loads(said(capsys, *asked, "--format", "json"))
+    asked = ("plan", "arms.csv", "--pilot", "pilot.csv", "--epsilon", "1", "--simulate", "2")
+    found = json.loads(said(capsys, *asked, "--out", "plan.png", "--format", "json"))
     assert found["simulated"]["runs"] == 2
     assert found["is_possible"]
     assert found["lower_bound"] is None

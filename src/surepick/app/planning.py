@@ -74,7 +74,7 @@ def _number(text: str) -> float:
 
 def _print_plan(planned: Plan, rehearsed: Rehearsal | None, arms: str, output: Format) -> None:
     console = results()
-    others = {(each.delta, each.epsilon): each for each in (*planned.by_risk(), *planned.by_slack())}
+    others = {(each.delta, each.epsilon): each for each in (*planned.by_risk, *planned.by_slack)}
     rows = [_row(each) for each in others.values()]
     if output is Format.CSV:
         console.file.write(to_csv(rows))

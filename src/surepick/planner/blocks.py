@@ -14,7 +14,6 @@ from surepick.arms.protocol import ArmSet
 from surepick.core.design import Design
 from surepick.core.linalg import Array, IntArray
 from surepick.planner.forecast import MIXED, Curve
-from surepick.sampling.tracking import Tracker
 
 RATIO = 1.08
 """An interval ends when pulls have grown by this factor."""
@@ -32,30 +31,32 @@ def evidence_curve(arms: ArmSet, start: Design, aim: tuple[IntArray, Array], dir
         directions: (n, d), times sqrt(2).
         shares: how much each direction counts (n,), sum 1.
     """
-    tracker, dim = Tracker("averaged"), arms.dim
-    tracker.retarget(start.support, start.weights)
-    n_block, t, nats = 2 * dim, 0, 0.0
-    pulls, worth = [0.0], [0.0]
-    while n_block < LONG * dim:
-        rows = arms.gather([tracker.next() for _ in range(n_block)])
-        if t > 0:  # the first interval has no bets
-            nats += float(shares @ _worth(rows, directions))
-        else:
-            mixed = ((1.0 - MIXED) * aim[1], MIXED * start.weights)
-            tracker.retarget(np.concatenate([aim[0], start.support]), np.concatenate(mixed))
-        t += n_block
-        pulls.append(float(t))
-        worth.append(nats)
-        n_block = max(math.ceil(RATIO * t) - t, dim + 1)
-    return Curve(np.array(pulls), np.array(worth))
+    ends = [2 * arms.dim]
+    while (n := max(math.ceil(RATIO * ends[-1]) - ends[-1], arms.dim + 1)) < LONG * arms.dim:
+        ends.append(ends[-1] + n)
+    t = np.array(ends, dtype=float)
+    rows = arms.gather(np.concatenate([start.support, aim[0]]))
+    first = np.concatenate([start.weights, np.zeros(len(aim[1]))])
+    later = np.concatenate([MIXED * start.weights, (1.0 - MIXED) * aim[1]])
+    counts = np.diff(_rounded(t[0] * first + (t - t[0])[:, None] * later), axis=0).clip(min=0.0)
+    nats = shares @ _worth(np.einsum("ba,ai,aj->bij", counts, rows, rows, optimize=True), directions)
+    # The first interval has no bets.
+    return Curve(np.concatenate([[0.0], t]), np.concatenate([[0.0, 0.0], np.cumsum(nats)]))
 
 
-def _worth(rows: Array, directions: Array) -> Array:
-    """Return the nats (n,) of an interval with these pulls."""
-    A = rows.T @ rows
-    A_inv = np.linalg.pinv(A, hermitian=True)
-    mapped = directions @ A_inv
-    is_seen = np.linalg.norm(directions - mapped @ A, axis=1) < 1e-6 * np.linalg.norm(directions, axis=1)
-    squares = np.einsum("ij,ij->i", mapped, directions)
-    worth: Array = np.divide(1.0, squares, out=np.zeros(len(directions)), where=is_seen & (squares > 0.0))
+def _rounded(due: Array) -> Array:
+    """Return whole pulls (B, S) that are within one of what is due, as tracking keeps them, and as many in all."""
+    whole = np.floor(due)
+    missing = np.round((due - whole).sum(axis=1, keepdims=True))
+    behind = np.argsort(np.argsort(whole - due, axis=1, kind="stable"), axis=1)
+    rounded: Array = whole + (behind < missing)
+    return rounded
+
+
+def _worth(A: Array, directions: Array) -> Array:
+    """Return the nats (n, B) of intervals with this information (B, d, d), for each direction."""
+    mapped = directions @ np.linalg.pinv(A, hermitian=True)
+    is_seen = np.linalg.norm(directions - mapped @ A, axis=2) < 1e-6 * np.linalg.norm(directions, axis=1)
+    squares = np.einsum("bni,ni->bn", mapped, directions)
+    worth: Array = np.divide(1.0, squares, out=np.zeros_like(squares), where=is_seen & (squares > 0.0)).T
     return worth

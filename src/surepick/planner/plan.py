@@ -113,14 +113,16 @@ class Plan:
         known = self._difficulties if same else setting.difficulties(slack)
         return _forecast(setting, known, self.delta if delta is None else check_delta(delta), slack)
 
-    def by_risk(self) -> list["Plan"]:
-        """Return the plans for other risks, largest risk first."""
-        return [self.at(delta=delta) for delta in sorted({*RISKS, self.delta}, reverse=True)]
+    @cached_property
+    def by_risk(self) -> tuple["Plan", ...]:
+        """The plans for other risks, largest risk first."""
+        return tuple(self.at(delta=delta) for delta in sorted({*RISKS, self.delta}, reverse=True))
 
-    def by_slack(self) -> list["Plan"]:
-        """Return the plans for other slacks, up to twice the lead of the best arm; none with m > 1 but this one."""
+    @cached_property
+    def by_slack(self) -> tuple["Plan", ...]:
+        """The plans for other slacks, up to twice the lead of the best arm; none with m > 1 but this one."""
         slacks = {self.epsilon, *(share * self.gap for share in SLACKS)} if self.m == 1 else {self.epsilon}
-        return [self.at(epsilon=epsilon) for epsilon in sorted(slacks)]
+        return tuple(self.at(epsilon=epsilon) for epsilon in sorted(slacks))
 
     def simulate(self, n_runs: int = 100, *, seed: int = 0, max_pulls: int = MOST_PULLS) -> Rehearsal:
         """Simulate runs of `identify`, over the scenarios in turn; each takes as long as a run takes to compute.

@@ -23,11 +23,11 @@ def draw(plan: "Plan") -> "Figure":
     n_panels = 2 if plan.m == 1 else 1
     figure = Figure(figsize=(4.2 * n_panels, 3.9), layout="constrained")
     by_risk, *by_slack = figure.subplots(1, n_panels, sharey=True, squeeze=False)[0]
-    _curve(by_risk, [(each.delta, each) for each in plan.by_risk()], (plan.delta, plan.pulls))
+    _curve(by_risk, [(each.delta, each) for each in plan.by_risk], (plan.delta, plan.pulls))
     by_risk.set(xscale="log", yscale="log", xlabel="risk of a wrong answer, delta", ylabel="pulls")
     by_risk.legend(frameon=False, fontsize=8.5)
     for axes in by_slack:
-        _curve(axes, [(each.epsilon, each) for each in plan.by_slack()], (plan.epsilon, plan.pulls))
+        _curve(axes, [(each.epsilon, each) for each in plan.by_slack], (plan.epsilon, plan.pulls))
         axes.set(xlabel="what the answer may lose, epsilon")
     return figure
 
