@@ -12,7 +12,7 @@ import numpy as np
 
 import surepick as sp
 from benchmarks.clicks import factorial
-from benchmarks.pulls import _levels
+from benchmarks.pulls import factor_levels
 from surepick.core.linalg import Array
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
@@ -47,7 +47,7 @@ def curved() -> Case:
 
 def levels() -> Case:
     """Factors with 2, 3 and 3 levels and additive effects."""
-    return Case(_levels(2, 3, 3), np.array([0.0, 0.3, 0.2, 0.4, -0.1, 0.25]), {"noise_std": 0.5})
+    return Case(factor_levels(2, 3, 3), np.array([0.0, 0.3, 0.2, 0.4, -0.1, 0.25]), {"noise_std": 0.5})
 
 
 CASES = {

@@ -162,7 +162,7 @@ class Plan:
             )
         if self.cost is not None:
             lines.append(f"They cost about {_said(self.cost)}.")
-        if self.lower_bound > 0.0 and math.isfinite(self.lower_bound):
+        if 1.0 <= self.lower_bound < math.inf:
             at_cost = ""
             if self.cost_lower_bound is not None:
                 at_cost = f", nor with less than {_said(self.cost_lower_bound)} of cost"

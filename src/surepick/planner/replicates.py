@@ -103,8 +103,8 @@ def noise_from_replicates(
         NoiseWarning: options are not equally noisy, by a test that is wrong about that once in a hundred times.
 
     Examples:
-        >>> noise_from_replicates([("A", 1.0), ("A", 1.4), ("B", 2.0), ("B", 1.8)]).noise_std
-        0.223606797749979
+        >>> round(noise_from_replicates([("A", 1.0), ("A", 1.4), ("B", 2.0), ("B", 1.8)]).noise_std, 3)
+        0.224
     """
     groups: dict[Any, list[float]] = {}
     for option, value in _pairs(replicates, option_column, value_column):
