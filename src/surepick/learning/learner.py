@@ -49,7 +49,7 @@ from surepick.learning.ledger import Interval, Ledger
 from surepick.learning.margin import Recorder
 from surepick.learning.model import Model, ModelCheck, Pulls, check_allowed, check_arms, enough_checks
 from surepick.learning.result import Result, result_of
-from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.protocol import Apportions, Sampler, Situation
 from surepick.sampling.sub_blocks import SubBlocks
 from surepick.stopping.protocol import Rule, Verdict
 
@@ -58,6 +58,9 @@ Arm = Any
 
 MOST_ASKS = 10_000_000
 """Arms in one batch; more do not fit into memory, and nobody measures so many before looking."""
+
+PATH_STEP = 1.05
+"""Evidence is noted when the pulls have grown by this factor: a result has its path in a few dozen steps."""
 
 
 class Algorithm(Protocol):
@@ -213,6 +216,8 @@ class Learner:
         self._told: list[tuple[int, int, float]] = []  # number, arm and reward of results that count
         self._model = Model(self.white, self.noise_std, is_watched=self._levels is None)
         self._checks: deque[int] = deque()  # arms of check pulls, not yet asked for
+        self._path: list[tuple[int, float, float]] = []
+        self._planned: Mapping[int, float] = {}
 
     @cached_property
     def identity(self) -> str:
@@ -498,6 +503,8 @@ class Learner:
         if not (self.stopped or self._state.decides_after_pulls):
             self._judge(interval, numbers, X, rewards)
         self._model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
+        if isinstance(self._sampler, Apportions) and not interval.is_check:
+            self._planned = self._sampler.planned()
 
     def _learn_before(self, interval: Interval) -> None:
         """Know the unsolicited results that were told before the interval opened; its bets may."""
@@ -542,6 +549,36 @@ class Learner:
     def _decide(self, verdict: Verdict | None) -> None:
         if verdict is not None:
             self._verdict, self._looked = verdict, None
+            n, last = self.estimate.n_pulls, self._path[-1][0] if self._path else 0
+            if verdict.is_exact and verdict.leader is not None and (verdict.stopped or n >= PATH_STEP * last):
+                self._path.append((n, verdict.statistic, verdict.threshold))
+
+    @property
+    def path(self) -> tuple[tuple[int, float, float], ...]:
+        """How evidence grew: pulls, evidence and target when the rule looked, a few dozen times in all."""
+        return tuple(self._path)
+
+    @property
+    def planned(self) -> dict[Any, float]:
+        """Share of the pulls up to the last interval settled that the designs wanted for each arm, if there are any."""
+        total = sum(self._planned.values())
+        return {self.white.key_of(arm): n / total for arm, n in self._planned.items() if n > 0.0}
+
+    def survivors(self) -> IntArray | None:
+        """Return the candidates not excluded, by row number: a 1 - delta confidence set for the best.
+
+        With slack it is one for a candidate that loses at most epsilon. Until they decide, rules other than betting
+        exclude nobody, and neither does a claim that is withdrawn. None where candidates cannot be listed.
+        """
+        if not self.candidates.keeps_numbers:
+            return None
+        rows, decision = as_rows(self.candidates), self.decision
+        if decision.best is None or decision.guarantee in ("withdrawn", "none"):
+            return np.arange(rows.n_arms)
+        if decision.stopped:
+            return rows.copies(decision.best)
+        left = self._state.survivors(decision.best)
+        return np.arange(rows.n_arms) if left is None else np.flatnonzero(left)
 
     @property
     def rule(self) -> Rule:

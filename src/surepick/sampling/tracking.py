@@ -58,6 +58,12 @@ class Tracker:
         self._w = np.zeros(len(self._arms))
         np.add.at(self._w, slots, weights)
 
+    @property
+    def wanted(self) -> dict[int, float]:
+        """Pulls per arm that the designs so far add up to; by the design in force if that alone is followed."""
+        due = self._W if self.is_averaged else self.n_asked * self._w
+        return dict(zip(self._arms.tolist(), due.tolist(), strict=True))
+
     def count(self, arm: int, *, is_wanted: bool) -> None:
         """Note a pull that tracking did not choose; `is_wanted` adds it to what the designs asked for.
 
