@@ -1,6 +1,7 @@
 """The page and the figures of a result: which words, tables and pictures are on them."""
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,11 @@ from surepick._version import __version__
 from surepick.core.linalg import Array
 from surepick.learning.words import (
     assumptions,
+    between,
     confidence_words,
     counted,
+    fixed,
     label_of,
-    lead_words,
     percent,
     places_of,
     standing_sentences,
@@ -38,13 +40,15 @@ def page_of(result: "Result", *, title: str | None, command: str | None) -> Page
         command: what to type to do it again, if it was made by a command.
     """
     state, tone = _state(result)
-    said = [] if result.best is None else standing_sentences(result.standing, label_of(result))
+    said = [verdict(result), *standing_sentences(result.standing, label_of(result))]
+    # Before the end the verdict is who leads.
+    n_first = 1 if result.stopped else 2
     return Page(
-        title=title or f"Which of {_total(result)} is the best?",
+        title=title or _question(result),
         state=state,
         tone=tone,
-        verdict=verdict(result),
-        details=[" ".join(said)] if said else [],
+        verdict=" ".join(said[:n_first]),
+        details=[" ".join(said[n_first:])] if said[n_first:] else [],
         facts=_facts(result),
         tables=[table for table in _tables(result) if table.rows],
         figures=_figures(result),
@@ -61,10 +65,10 @@ def _state(result: "Result") -> tuple[str, str]:
     return "Interrupted, not decided" if result.interrupted else "Not decided", "open"
 
 
-def _total(result: "Result") -> str:
+def _question(result: "Result") -> str:
     if result.arm_set or result.compared.listed is not None:
-        return result.arm_set or "all arms"
-    return counted(len(result.compared), "arm" if result.candidates is None else "candidate")
+        return f"Which arm of {result.arm_set or 'all'} is the best?"
+    return f"Which of {counted(len(result.compared), 'arm' if result.candidates is None else 'candidate')} is the best?"
 
 
 def _facts(result: "Result") -> list[tuple[str, str]]:
@@ -75,7 +79,7 @@ def _facts(result: "Result") -> list[tuple[str, str]]:
     facts = [
         ("Pulls", f"{result.n_pulls - result.n_checks:,}{checks}"),
         ("Arms measured", measured),
-        ("Confidence", confidence_words(result.standing) if result.best is not None else NOTHING),
+        ("Confidence", _confidence(result)),
         ("Accepted risk (delta)", percent(result.delta)),
     ]
     if result.epsilon > 0.0:
@@ -85,6 +89,12 @@ def _facts(result: "Result") -> list[tuple[str, str]]:
     if not math.isnan(result.noise_std):
         facts.append(("Noise of one measurement", f"{result.noise_std:.3g}"))
     return [*facts, ("Rule", result.stopping), ("Algorithm", result.algorithm)]
+
+
+def _confidence(result: "Result") -> str:
+    if result.guarantee == "withdrawn":
+        return "withdrawn"
+    return NOTHING if result.best is None else confidence_words(result.standing)
 
 
 def _tables(result: "Result") -> list[Table]:
@@ -98,74 +108,82 @@ def _versus(result: "Result") -> Table:
     """The leader beside its rival."""
     standing, rows = result.standing, result.compared
     second = "runner-up" if result.stopped else "rival"
-    table = Table(f"Leader against {second}", ["", "", "Estimate", "Interval", "Pulls"], 2, [], key=0)
+    table = Table(f"Leader against {second}", ["", "", "Estimate", "Interval", "Pulls"], 2, [])
     if standing.rival is None:
         return table
-    label, number = label_of(result), _numbers(rows)
-    pulls = [_count(result, arm, is_arm=result.candidates is None) for arm in (standing.leader, standing.rival)]
-    for kind, arm, made in zip(("Leader", second.capitalize()), (standing.leader, standing.rival), pulls, strict=True):
-        interval = _interval(rows.low[arm], rows.high[arm], number)
-        table.rows.append([Cell(kind), Cell(label(arm)), Cell(number(rows.estimate[arm])), Cell(interval), Cell(made)])
-    shown = lead_words(standing)
-    lead, _, interval = shown.partition(" (")
-    table.rows.append([Cell("Difference"), Cell(""), Cell(lead), Cell(interval.rstrip(")") or NOTHING), Cell("")])
-    note = f"Intervals hold for all arms and all times together, at {percent(1.0 - result.delta)} confidence."
-    if result.stopped and standing.interval[0] < -result.epsilon:
-        note += (
-            f" They pay for looking at everything at any time. The verdict needs less, and excludes the part of the "
-            f"interval below {-result.epsilon if result.epsilon else 0:g}."
-        )
-    return table._replace(note=note)
+    label, places = label_of(result), _places(rows)
+    for kind, arm in (("Leader", standing.leader), (second.capitalize(), standing.rival)):
+        estimate = fixed(rows.estimate[arm], places)
+        interval = between(rows.low[arm], rows.high[arm], places) or NOTHING
+        pulls = f"{result.counts.get(arm, 0):,}" if result.candidates is None else NOTHING
+        table.rows.append([Cell(kind), Cell(label(arm)), Cell(estimate), Cell(interval), Cell(pulls)])
+    places = places_of(standing.lead, standing.interval[1] - standing.lead)
+    interval = between(*standing.interval, places) or NOTHING
+    table.rows.append([Cell("Difference"), Cell(""), Cell(fixed(standing.lead, places)), Cell(interval), Cell("")])
+    return table._replace(note=_of_intervals(result))
+
+
+def _of_intervals(result: "Result") -> str:
+    """Say what intervals mean, or why there are none."""
+    if not math.isfinite(result.standing.interval[1]):
+        if result.noise == "per-arm" or result.allowed_misfit > 0.0:
+            return "With noise that differs between arms, or a misfit allowed for, there are no intervals."
+        return "There is no interval yet: too few pulls say how large the noise can be."
+    said = f"Intervals hold for all arms and all times together, at {percent(1.0 - result.delta)} confidence."
+    if not result.stopped or result.standing.interval[0] >= -result.epsilon:
+        return said
+    below = f"below {-result.epsilon:g}" if result.epsilon > 0.0 else "below 0"
+    return f"{said} They pay for looking at everything at any time; the verdict needs less, and excludes all {below}."
 
 
 def _ranking(result: "Result", rows: "Estimates") -> Table:
     """All rows of a table by their estimates; those never measured are predicted by the model."""
-    is_arms, kind = rows is result.arms, "arm" if rows is result.arms else "candidate"
-    headers = ["Rank", kind.capitalize(), "Estimate", "Behind the leader", "Measured mean", "Pulls"]
-    columns = result.to_columns("arms" if is_arms else "candidates")
-    number, behind, measured, names = _numbers(rows), columns["behind"], result.measured(), _names(result, rows)
-    low, high = columns["behind_low"], columns["behind_high"]
-    of_behind = _number(places_of(float(np.nanmax(behind, initial=0.0)), _typical(high - behind)))
+    is_arms, columns = rows is result.arms, result.to_columns("arms" if rows is result.arms else "candidates")
+    behind, low, high = (columns[name] for name in ("behind", "behind_low", "behind_high"))
+    has_leader = rows.margin is not None and result.best is not None
+    names, measured, places = _names(result, rows), result.measured(), _places(rows)
+    of_behind = places_of(float(np.nanmax(behind, initial=0.0)), _typical(high - behind))
+    best = _row_of_best(result) if has_leader else None
     body = []
     for row in np.argsort(columns["rank"], kind="stable").tolist():
-        arm, is_leader = rows.keys[row], behind[row] == 0.0 and high[row] == 0.0
-        mean = number(measured[arm]) if is_arms and arm in measured else "predicted"
-        body.append(
-            [
-                Cell(str(columns["rank"][row])),
-                Cell(names[row]),
-                Cell(number(rows.estimate[row]), _interval(rows.low[row], rows.high[row], number, nothing="")),
-                Cell(NOTHING if is_leader or math.isnan(behind[row]) else of_behind(behind[row]),
-                     "" if is_leader else _interval(low[row], high[row], of_behind, nothing="")),
-                Cell(mean),
-                Cell(f"{result.counts.get(arm, 0):,}" if is_arms else NOTHING),
-            ]
-        )  # fmt: skip
-    first = None
-    if rows is result.compared and result.best is not None:
-        first = int(columns["rank"][_row_of_best(result)]) - 1
-    note = 'Small: intervals. "Predicted": never measured, the estimate follows from the features.'
-    title = "All arms" if rows.listed is None else "Arms measured"
-    return Table(title if is_arms else "All candidates", headers, 2, body, note, first=first, key=1)
+        cells = [Cell(str(columns["rank"][row])), Cell(names[row])]
+        cells.append(Cell(_known(rows.estimate[row], places), between(rows.low[row], rows.high[row], places)))
+        if row == best:
+            cells.append(Cell(NOTHING))
+        elif has_leader:
+            cells.append(Cell(fixed(behind[row], of_behind), between(low[row], high[row], of_behind)))
+        if is_arms:
+            arm = rows.keys[row]
+            mean = fixed(measured[arm], places) if arm in measured else "predicted"
+            cells += [Cell(mean), Cell(f"{result.counts.get(arm, 0):,}")]
+        body.append(cells)
+    headers = ["Rank", "Arm" if is_arms else "Candidate", "Estimate", *["Behind the leader"] * has_leader]
+    headers += ["Measured mean", "Pulls"] * is_arms
+    title = ("All arms" if rows.listed is None else "Arms measured") if is_arms else "All candidates"
+    note = "Small: intervals." if np.isfinite(rows.high).any() else ""
+    if is_arms and len(measured) < len(rows):
+        note += ' "Predicted": never measured; the estimate follows from the features.'
+    first = None if best is None else int(columns["rank"][best]) - 1
+    return Table(title, headers, 2, body, note.strip(), first=first, key=1)
 
 
 def _coefficients(result: "Result") -> Table:
     """What one more of each feature does."""
-    table = Table("Coefficients", ["Feature", "Coefficient", "Interval"], 1, [], key=0)
+    table = Table("Coefficients", ["Feature", "Coefficient", "Interval"], 1, [])
     if result.theta is None or result.model != "linear":
         return table
     margins = np.full(len(result.theta), np.inf) if result.theta_margin is None else result.theta_margin
     names = result.feature_names or tuple(f"x{j}" for j in range(len(result.theta)))
     for name, value, margin in zip(names, result.theta.tolist(), margins.tolist(), strict=True):
-        number = _number(places_of(value, margin))
-        interval = _interval(value - margin, value + margin, number)
-        table.rows.append([Cell(name), Cell(number(value)), Cell(interval)])
+        places = places_of(value, margin)
+        interval = between(value - margin, value + margin, places) or NOTHING
+        table.rows.append([Cell(name), Cell(fixed(value, places)), Cell(interval)])
     return table._replace(note="What one unit more of a feature adds to the mean reward, the others unchanged.")
 
 
 def _resting_on(result: "Result") -> Table:
     rows = [[Cell(one.text), Cell(one.checked)] for one in assumptions(result)]
-    return Table("What it rests on, and how that was checked", ["Assumption", "Checked"], 2, rows, key=0)
+    return Table("What it rests on, and how that was checked", ["Assumption", "Checked"], 2, rows)
 
 
 def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
@@ -196,12 +214,16 @@ def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
 
 def _figures(result: "Result") -> list[Figure]:
     """The pictures of a result, those for which there is something to draw."""
-    estimated = f"Estimates of {_most(len(result.compared))} with {percent(1.0 - result.delta)} intervals."
+    has_intervals = bool(np.isfinite(result.compared.high).any())
+    intervals = f" with {percent(1.0 - result.delta)} intervals" if has_intervals else ""
+    estimated = f"Estimates of {_most(len(result.compared))}{intervals}."
     fitted = "Measured means against the fit: points off the line do not fit the model."
-    pulled = f"Pulls of {_most(len(result.counts))}{', and what the plan wanted' if result.planned else ''}."
+    planned = ", and what the plan wanted" if result.planned else ""
+    pulled = f"Pulls{planned}{', without check pulls' if result.n_checks else ''}."
+    evidence = "Evidence over pulls; the rule decides at the dashed line."
     drawn: list[tuple[Callable[[Result], Any], bool, str]] = [
         (estimates_figure, result.theta is not None, estimated),
-        (evidence_figure, len(result.path) > 1, "Evidence over pulls; the rule decides at the dashed line."),
+        (evidence_figure, len(result.path) > 1 and result.guarantee != "withdrawn", evidence),
         (fit_figure, result.theta is not None, fitted),
         (pulls_figure, bool(result.counts), pulled),
     ]
@@ -215,14 +237,13 @@ def _most(n: int) -> str:
 def estimates_figure(result: "Result") -> Any:
     """Draw estimates with intervals."""
     rows, names = result.compared, _names(result, result.compared)
-    left = set(range(len(rows)) if result.survivors is None else result.survivors.tolist())
-    best = _row_of_best(result)
-    bars = [
-        plots.Bar(name, value, low, high, is_leader=row == best, is_excluded=row not in left)
-        for row, (name, value, low, high) in enumerate(
-            zip(names, rows.estimate.tolist(), rows.low.tolist(), rows.high.tolist(), strict=True)
-        )
-    ]
+    kinds = ["arm"] * len(rows)
+    if result.survivors is not None:
+        left = set(result.survivors.tolist())
+        kinds = ["not excluded" if row in left else "excluded" for row in range(len(rows))]
+    kinds[_row_of_best(result)] = "leader"
+    numbers = (values.tolist() for values in (rows.estimate, rows.low, rows.high))
+    bars = [plots.Bar(*row) for row in zip(names, *numbers, kinds, strict=True)]
     return plots.estimates(bars, percent(1.0 - result.delta))
 
 
@@ -246,15 +267,13 @@ def fit_figure(result: "Result") -> Any:
 
 
 def pulls_figure(result: "Result") -> Any:
-    """Draw pulls against the plan."""
-    names, total = (
-        dict(zip(result.arms.keys, _names(result, result.arms), strict=True)),
-        result.n_pulls - result.n_checks,
-    )
-    rows = [
-        plots.Pulls(names.get(arm, str(arm)), n, total * result.planned.get(arm, 0.0) if result.planned else math.nan)
-        for arm, n in result.counts.items()
-    ]
+    """Draw pulls against the plan; check pulls, which came after it, are left out."""
+    names = dict(zip(result.arms.keys, _names(result, result.arms), strict=True))
+    pairs = result.history[: result.n_pulls - result.n_checks]
+    counts = Counter(arm for arm, _ in pairs)
+    wanted = {arm: len(pairs) * share for arm, share in result.planned.items()}
+    unknown = 0.0 if wanted else math.nan
+    rows = [plots.Pulls(names.get(arm, str(arm)), n, wanted.get(arm, unknown)) for arm, n in counts.items()]
     return plots.pulls(rows)
 
 
@@ -275,15 +294,10 @@ def _names(result: "Result", rows: "Estimates") -> list[str]:
     return [str(arm) for arm in rows.keys]
 
 
-def _count(result: "Result", arm: Any, *, is_arm: bool) -> str:
-    return f"{result.counts.get(arm, 0):,}" if is_arm else NOTHING
-
-
-def _numbers(rows: "Estimates") -> Callable[[float], str]:
-    """Return how the estimates of a table are written: all with the same decimals."""
-    spread = rows.estimate[np.isfinite(rows.estimate)]
-    top = float(np.abs(spread).max(initial=0.0))
-    return _number(places_of(top, _typical(rows.high - rows.estimate)))
+def _places(rows: "Estimates") -> int:
+    """Return with how many decimals the estimates of a table are written."""
+    top = float(np.abs(rows.estimate[np.isfinite(rows.estimate)]).max(initial=0.0))
+    return places_of(top, _typical(rows.high - rows.estimate))
 
 
 def _typical(widths: Array) -> float:
@@ -291,12 +305,5 @@ def _typical(widths: Array) -> float:
     return float(np.median(finite)) if len(finite) else math.inf
 
 
-def _number(places: int) -> Callable[[float], str]:
-    def write(value: float) -> str:
-        return NOTHING if not math.isfinite(value) else f"{value:,.{places}f}"
-
-    return write
-
-
-def _interval(low: float, high: float, number: Callable[[float], str], nothing: str = NOTHING) -> str:
-    return f"{number(low)} to {number(high)}" if math.isfinite(low) and math.isfinite(high) else nothing
+def _known(value: float, places: int) -> str:
+    return fixed(value, places) if math.isfinite(value) else NOTHING

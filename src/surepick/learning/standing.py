@@ -151,17 +151,20 @@ def _beside_rival(known: Standing, rows: Estimates, survivors: IntArray) -> Stan
 
 
 def _near_tie(standing: Standing, others: IntArray, lead: Array, margin: Array) -> NearTie | None:
-    """Return the smallest round epsilon for which at most as many pulls again should do; None if there is none.
+    """Return the smallest round epsilon for which as many pulls again should do, or the largest below the loss.
 
     Margins fall like one over the root of the pulls, so lead + epsilon >= margin holds for all rivals after
     n max (margin / (lead + epsilon))^2 pulls. No lead is below 0.
     """
     n, hardest = standing.n_pulls, int(others[np.argmin(lead / margin)])
+    found = None
     for epsilon in _round_numbers(standing.loss):
         more = math.ceil(n * (float(np.max(margin / (lead + epsilon))) ** 2 - 1.0))
-        if epsilon > standing.epsilon and more <= n:
-            return NearTie(hardest, epsilon, more) if 0 < more < standing.remaining else None
-    return None
+        if epsilon > standing.epsilon and 0 < more < standing.remaining:
+            found = NearTie(hardest, epsilon, more)
+            if more <= n:
+                break
+    return found
 
 
 def _round_numbers(top: float) -> Iterator[float]:

@@ -117,9 +117,9 @@ def lead_words(standing: Standing) -> str:
     low, high = standing.interval
     places = places_of(standing.lead, high - standing.lead)
     if not math.isfinite(high):
-        return _fixed(standing.lead, places)
+        return fixed(standing.lead, places)
     sure = percent(1.0 - standing.delta)
-    return f"{_fixed(standing.lead, places)} ({sure}: {_down(low, places)} to {_up(high, places)})"
+    return f"{fixed(standing.lead, places)} ({sure}: {between(low, high, places)})"
 
 
 def stopping_now(standing: Standing, leader: str) -> str:
@@ -146,6 +146,8 @@ def confidence_words(standing: Standing) -> str:
     if standing.guarantee == "withdrawn":
         return "withdrawn, the rewards contradict what it rests on"
     if math.isnan(standing.p_value):
+        if standing.stopped and standing.guarantee in ("proved", "published"):
+            return percent(1.0 - standing.delta)
         return f"{100.0 * standing.share:.0f} % of what the {standing.rule} rule asks for"
     # So many decimals that 1 - delta itself can be told from 1, and no rounding up to it.
     places = max(0, math.ceil(-math.log10(standing.delta) - 1e-9) - 2)
@@ -173,14 +175,14 @@ def _after_the_end(standing: Standing, rival: str) -> str:
     low, high = standing.interval
     places = places_of(standing.lead, high - standing.lead)
     if standing.lead <= 0.0:
-        behind = f"is ahead of it by {_fixed(-standing.lead, places)}"
+        behind = f"is ahead of it by {fixed(-standing.lead, places)}"
         if standing.epsilon > 0.0:
             return f"By their estimates {rival} {behind}, which epsilon = {standing.epsilon:g} allows."
         return f"By their estimates {rival}, which was excluded on the way, {behind}."
     if low >= -standing.epsilon or not math.isfinite(high):
         return f"It is ahead of {rival} by {lead_words(standing)}."
     most, sure = _up(high, places), percent(1.0 - standing.delta)
-    return f"It is ahead of {rival} by about {_fixed(standing.lead, places)}, at most by {most} ({sure})."
+    return f"It is ahead of {rival} by about {fixed(standing.lead, places)}, at most by {most} ({sure})."
 
 
 def _hidden(result: "Result") -> str:
@@ -317,7 +319,7 @@ def assumptions(result: "Result") -> list[Assumption]:
     n_unsolicited = max(kinds["tell"] + kinds["fail"] - n_asked, 0)
     listed = []
     if _mean(result):
-        watched = result.misfit if result.model_check == "contradicted" else ""
+        watched = f"Contradicted. {result.misfit}" if result.model_check == "contradicted" else ""
         listed.append(
             Assumption(_sentence(_mean(result).rstrip(",")), _checked(result) or watched or "Not contradicted.")
         )
@@ -384,7 +386,13 @@ def places_of(value: float, width: float) -> int:
     return min(max(of_width, min(needed(value, 1), of_width + 2), 0), 12)
 
 
-def _fixed(number: float, places: int) -> str:
+def between(low: float, high: float, places: int) -> str:
+    """Return an interval with so many decimals, rounded outwards; "" if it is not bounded."""
+    return f"{_down(low, places)} to {_up(high, places)}" if math.isfinite(low) and math.isfinite(high) else ""
+
+
+def fixed(number: float, places: int) -> str:
+    """Return a number with so many decimals."""
     text = f"{number:.{places}f}"
     return text.removeprefix("-") if float(text) == 0.0 else text  # no minus before nothing
 
@@ -392,10 +400,10 @@ def _fixed(number: float, places: int) -> str:
 def _down(number: float, places: int) -> str:
     """Return a lower bound with so many decimals, not above it."""
     scale = 10.0**places
-    return _fixed(math.floor(number * scale + 1e-9) / scale, places)
+    return fixed(math.floor(number * scale + 1e-9) / scale, places)
 
 
 def _up(number: float, places: int) -> str:
     """Return an upper bound with so many decimals, not below it."""
     scale = 10.0**places
-    return _fixed(math.ceil(number * scale - 1e-9) / scale, places)
+    return fixed(math.ceil(number * scale - 1e-9) / scale, places)

@@ -11,6 +11,8 @@ MOST = 30
 LONGEST = 22
 """Letters of a name beside an axis."""
 BLUE, ORANGE = COLORS[:2]
+KINDS = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY, "o"), "arm": (BLUE, "o")}
+"""What an arm can be beside the answer: its colour and marker."""
 
 
 class Bar(NamedTuple):
@@ -20,8 +22,8 @@ class Bar(NamedTuple):
     value: float
     low: float
     high: float
-    is_leader: bool = False
-    is_excluded: bool = False
+    kind: str
+    """One of `KINDS`."""
 
 
 class Point(NamedTuple):
@@ -48,9 +50,8 @@ def estimates(bars: Sequence[Bar], confidence: str) -> Any:
     """Draw estimates with intervals, the best on top."""
     shown = sorted(bars, key=lambda bar: -bar.value)[:MOST]
     canvas, axes = _rows([bar.name for bar in shown])
-    kinds = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY, "o")}
-    for label, (color, marker) in kinds.items():
-        places = [i for i, bar in enumerate(shown) if _kind(bar) == label]
+    for label, (color, marker) in KINDS.items():
+        places = [i for i, bar in enumerate(shown) if bar.kind == label]
         if not places:
             continue
         value = [shown[i].value for i in places]
@@ -88,7 +89,7 @@ def fit(points: Sequence[Point]) -> Any:
             look = {"color": color, "marker": marker, "linestyle": "none", "markersize": 5, "linewidth": 1.0}
             x, y = [point.fitted for point in group], [point.measured for point in group]
             axes.errorbar(x, y, yerr=bars if any(bars) else None, label=label, **look)
-    axes.set(xlabel="fitted mean reward", ylabel="measured mean (bars: two standard errors)")
+    axes.set(xlabel="fitted mean reward", ylabel="measured mean, ± 2 standard errors")
     return _finished(canvas)
 
 
@@ -104,6 +105,7 @@ def pulls(rows: Sequence[Pulls]) -> Any:
         axes.plot(x, y, color=ORANGE, marker="|", markersize=13, markeredgewidth=2.5, linestyle="none", label="planned")
     axes.set_xlabel("pulls")
     axes.set_xlim(left=0.0)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     return _finished(canvas)
 
 
@@ -113,10 +115,6 @@ def _rows(names: Sequence[str]) -> tuple[Any, Any]:
     axes.set_yticks(range(len(names)), [plain(name, LONGEST) for name in names], fontsize=8.5)
     axes.set_ylim(len(names) - 0.4, -0.6)
     return canvas, axes
-
-
-def _kind(bar: Bar) -> str:
-    return "leader" if bar.is_leader else "excluded" if bar.is_excluded else "not excluded"
 
 
 def _finished(canvas: Any) -> Any:
