@@ -197,6 +197,8 @@ class Learner:
         self._plans: dict[int, tuple[int, int]] = {}
         self._corrected: dict[int, float | None] = {}
         self._rows: dict[int, Array] = {}
+        # Pulls when the last two intervals opened, and how the designs before wanted them apportioned.
+        self._plans_so_far: deque[tuple[int, Mapping[int, float]]] = deque(maxlen=2)
         self._start()
 
     def _start(self) -> None:
@@ -217,7 +219,6 @@ class Learner:
         self._model = Model(self.white, self.noise_std, is_watched=self._levels is None)
         self._checks: deque[int] = deque()  # arms of check pulls, not yet asked for
         self._path: list[tuple[int, float, float]] = []
-        self._planned: Mapping[int, float] = {}
 
     @cached_property
     def identity(self) -> str:
@@ -315,6 +316,8 @@ class Learner:
             leader = self._state.leader(estimate)
             alive = None if self.stopped else self._state.alive(leader)
         outstanding = self._ledger.outstanding
+        if isinstance(self._sampler, Apportions):
+            self._plans_so_far.append((estimate.n_pulls, self._sampler.planned()))
         length = self._sampler.open(
             Situation(
                 n_pulls=estimate.n_pulls,
@@ -503,8 +506,6 @@ class Learner:
         if not (self.stopped or self._state.decides_after_pulls):
             self._judge(interval, numbers, X, rewards)
         self._model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
-        if isinstance(self._sampler, Apportions) and not interval.is_check:
-            self._planned = self._sampler.planned()
 
     def _learn_before(self, interval: Interval) -> None:
         """Know the unsolicited results that were told before the interval opened; its bets may."""
@@ -560,9 +561,12 @@ class Learner:
 
     @property
     def planned(self) -> dict[Any, float]:
-        """Share of the pulls up to the last interval settled that the designs wanted for each arm, if there are any."""
-        total = sum(self._planned.values())
-        return {self.white.key_of(arm): n / total for arm, n in self._planned.items() if n > 0.0}
+        """Share of the pulls before the newest interval that the designs wanted for each arm, if there are any."""
+        # An interval of which nothing is told has not begun: a log ends with what was told.
+        begun = [wanted for n, wanted in self._plans_so_far if n < self.estimate.n_pulls]
+        wanted = begun[-1] if begun else {}
+        total = sum(wanted.values())
+        return {self.white.key_of(arm): n / total for arm, n in wanted.items() if n > 0.0}
 
     def survivors(self) -> IntArray | None:
         """Return the candidates not excluded, by row number: a 1 - delta confidence set for the best.

@@ -82,7 +82,7 @@ class Result:
         arm_set: what the set is called if its arms are vectors, such as "the unit sphere in R^3"; else "".
         exact: whether the evidence is the set's own; else a lower bound on it, so that the stop came later at worst.
         path: how evidence grew: (pulls, evidence, target) for some times when the rule looked, in order.
-        planned: share of the pulls that the designs wanted for each arm; empty where there were none.
+        planned: share of the pulls before the last interval that designs wanted for each arm; empty without designs.
     """
 
     best: Any = None
