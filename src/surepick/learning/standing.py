@@ -147,18 +147,20 @@ def _beside_rival(known: Standing, rows: Estimates, survivors: IntArray) -> Stan
     is_far = FAR * known.n_pulls < known.remaining < math.inf
     if known.stopped or not is_far or not is_bounded:
         return beside
-    return replace(beside, near_tie=_near_tie(beside, others, lead[others], margin[others]))
+    # To lose as much as there is to lose would be no help.
+    most = min(known.loss, float(lead.max()))
+    return replace(beside, near_tie=_near_tie(beside, others, lead[others], margin[others], most))
 
 
-def _near_tie(standing: Standing, others: IntArray, lead: Array, margin: Array) -> NearTie | None:
-    """Return the smallest round epsilon for which as many pulls again should do, or the largest below the loss.
+def _near_tie(standing: Standing, others: IntArray, lead: Array, margin: Array, most: float) -> NearTie | None:
+    """Return the smallest round epsilon for which as many pulls again should do, or the largest up to `most`.
 
     Margins fall like one over the root of the pulls, so lead + epsilon >= margin holds for all rivals after
     n max (margin / (lead + epsilon))^2 pulls. No lead is below 0.
     """
     n, hardest = standing.n_pulls, int(others[np.argmin(lead / margin)])
     found = None
-    for epsilon in _round_numbers(standing.loss):
+    for epsilon in _round_numbers(most):
         more = math.ceil(n * (float(np.max(margin / (lead + epsilon))) ** 2 - 1.0))
         if epsilon > standing.epsilon and 0 < more < standing.remaining:
             found = NearTie(hardest, epsilon, more)
