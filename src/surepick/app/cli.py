@@ -30,7 +30,7 @@ OF_FILES = (
 OWN = (
     *("--pull", "--noise-std", "--noise", "--reward-range", "--binary", "--epsilon", "--misfit", "--model", "--audit"),
     *OF_FILES,
-    *("--history", "--log", "--save"),
+    *("--history", "--log", "--save", "--report"),
 )
 OF_DEMONSTRATION = ("--runs", "--jobs", "--out")
 
@@ -158,6 +158,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         Path | None, _says("Write each measurement there; the same command then goes on where it was.")
     ] = None,
     save: Annotated[Path | None, _says("Write the result to this .json file.")] = None,
+    report: Annotated[Path | None, _says("Write a page about the result to this .html file.")] = None,
     runs: Annotated[int | None, _says("Demonstration: runs for each number of arms.")] = None,
     jobs: Annotated[int | None, _says("Demonstration: processes, -1 for one per core.")] = None,
     out: Annotated[Path | None, _says("Demonstration: folder of runs and plots (default out).")] = None,
@@ -179,7 +180,12 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     from surepick.app.session import Request, check_targets, run_session  # noqa: PLC0415
     from surepick.arms.tables.written import parse_number  # noqa: PLC0415
 
-    check_targets({"--save": save, "--log": log}, {"--history": history, "--arms": arms, "--ellipsoid": ellipsoid})
+    written = {"--save": save, "--report": report, "--log": log}
+    check_targets(written, {"--history": history, "--arms": arms, "--ellipsoid": ellipsoid})
+    if report is not None:
+        from surepick.showing.html import check_ready  # noqa: PLC0415
+
+        check_ready()
     ((option, value),) = named.items()
     if arms is None:
         _refuse(context, OF_FILES, f"belongs to a file of arms, got {option}")
@@ -212,7 +218,8 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         "seed": seed,
         "max_pulls": max_pulls,
     }
-    return run_session(Request(own, settings, pull=pull, history=history, log=log, save=save, output=output))
+    files = {"history": history, "log": log, "save": save, "report": report}
+    return run_session(Request(own, settings, pull=pull, output=output, **files))
 
 
 def _columns(listed: str | None) -> list[str] | None:
