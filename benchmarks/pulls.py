@@ -221,7 +221,7 @@ class Slack(NamedTuple):
     is_like_data: bool = False
 
 
-def _levels(*counts: int) -> Array:
+def factor_levels(*counts: int) -> Array:
     """Return all combinations of factor levels as rows: 1, then for every factor an indicator of each level but one."""
     rows = itertools.product(*(np.eye(n)[:, 1:] for n in counts))
     return np.array([np.concatenate([[1.0], *row]) for row in rows])
@@ -241,14 +241,14 @@ def cake() -> Problem:
 
     About the effects and the noise of the known data set on the breakage of cakes.
     """
-    recipes, warmth = _levels(3), np.linspace(0.0, 1.0, 6)
+    recipes, warmth = factor_levels(3), np.linspace(0.0, 1.0, 6)
     X = np.array([[*recipe, warm] for recipe in recipes for warm in warmth])
     return Problem(X=X, theta=np.array([30.0, -1.5, -1.5, 8.0]), noise_std=8.0, name="cake-like")
 
 
 def additive() -> Problem:
     """Three factors with 2, 2 and 3 levels and additive effects: 12 arms, d = 5."""
-    return Problem(X=_levels(2, 2, 3), theta=np.array([0.0, 0.15, -0.4, 0.1, 0.5]), name="2x2x3")
+    return Problem(X=factor_levels(2, 2, 3), theta=np.array([0.0, 0.15, -0.4, 0.1, 0.5]), name="2x2x3")
 
 
 ROWS: Mapping[str, Slack] = {

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from surepick.learning.learner import Learner as Learner
     from surepick.learning.learner import create_learner as create_learner
     from surepick.learning.result import Result as Result
+    from surepick.planner.plan import Plan as Plan
+    from surepick.planner.plan import plan as plan
+    from surepick.planner.replicates import noise_from_replicates as noise_from_replicates
     from surepick.simulation import problems as problems
     from surepick.simulation.runner import simulate as simulate
     from surepick.simulation.runs import Runs as Runs
@@ -61,6 +64,8 @@ _HOMES = {
     "learning.identify": ("Progress", "identify"),
     "learning.learner": ("Ask", "Decision", "Learner", "create_learner"),
     "learning.result": ("Result",),
+    "planner.plan": ("Plan", "plan"),
+    "planner.replicates": ("noise_from_replicates",),
     "simulation.problems": (),
     "simulation.runner": ("simulate",),
     "simulation.runs": ("Runs",),
@@ -75,7 +80,7 @@ __all__ = [
     "identify", "Progress", "Result", "History", "create_learner", "Learner", "Ask", "Decision",
     "algorithms", "stopping", "SurepickError", "InvalidInput", "ArmsDoNotSpan", "TiedArms", "Skipped",
     "NotCertified", "NotEnoughData", "PullFailed", "NoiseWarning", "ModelWarning",
-    "problems", "simulate", "Runs", "__version__",
+    "plan", "Plan", "noise_from_replicates", "problems", "simulate", "Runs", "__version__",
 ]  # fmt: skip
 
 

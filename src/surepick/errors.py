@@ -54,7 +54,10 @@ class PullFailed(SurepickError):
 
 
 class NoiseWarning(UserWarning):
-    """The rewards scatter more than `noise_std` allows, so a guarantee that rests on it does not hold."""
+    """The rewards scatter more than `noise_std` allows, so a guarantee that rests on it does not hold.
+
+    Or replicates say that options are not equally noisy, so one `noise_std` does not describe them.
+    """
 
 
 class ModelWarning(UserWarning):

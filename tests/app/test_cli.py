@@ -156,11 +156,26 @@ def test_demonstration_on_a_terminal_is_live_and_can_be_interrupted(tmp_path: Pa
     """The view moves; Ctrl-C leaves a sentence about what was learnt, no traceback, and exit code 3."""
     shown, code = in_terminal(tmp_path, "run", "--runs", "50", keys=b"\x03", after="many-arms")
     assert "Lazy Track-and-Stop, 1000 arms" in shown
-    assert "evidence" in shown
+    assert "confidence" in shown
     assert "one run: stopped after" in shown
     assert "interrupted; finished runs are in out/many-arms, the same command goes on from there" in shown
     assert "Traceback" not in shown
     assert code == 3
+
+
+def test_report_of_a_run(folder: Path) -> None:
+    """The page has the command and the names of the features; where it cannot be written nothing is measured."""
+    done = surepick_in(folder, *OWN, "--pull", COMMAND, "--report", "page.html", "--format", "json")
+    assert (done.returncode, done.stderr.count("surepick:")) == (0, 0)
+    told = json.loads(done.stdout)
+    assert told["p_value"] <= 0.05
+    assert told["feature_names"] == ["constant", "gloss", "drying"]
+    page = (folder / "page.html").read_text("utf-8")
+    assert "surepick run --arms" in page
+    assert "--report page.html" in page
+    assert "drying" in page
+    refused = surepick_in(folder, *OWN, "--pull", COMMAND, "--report", "no/page.html")
+    assert (refused.returncode, refused.stdout) == (2, "")
 
 
 def test_own_arms_with_a_command(folder: Path) -> None:
@@ -309,7 +324,7 @@ def test_prompt_on_a_terminal(folder: Path) -> None:
     """Each value is followed by where things stand."""
     shown, code = in_terminal(folder, *OWN, "--max-pulls", "1", keys=b"0.6\n", after="measure A -> ")
     assert code == 3
-    assert "1 pull, leader none yet" in shown
+    assert "1 pull, no leader yet" in shown
 
 
 def test_log_lets_a_session_go_on_where_it_was(folder: Path) -> None:

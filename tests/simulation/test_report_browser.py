@@ -1,31 +1,16 @@
 """The page of a report in a real browser, at the width of a desk and of a phone."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright import sync_api as playwright
 
 from surepick.simulation.report import write_report
+from tests.browser import needs_browser, open_browser
 from tests.simulation.report_folders import PAPER, write_folder
 
-CHROMIUM = shutil.which("chromium")
-# As root a browser has no sandbox of its own, and the rest keeps it from looking for its maker's servers.
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-# In CI a missing browser is an error, not a reason to skip.
-pytestmark = pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="needs Chromium")
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +28,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Headless Chromium."""
-    with playwright.sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with open_browser() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.mark.parametrize("width", [1280, 390])

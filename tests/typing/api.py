@@ -67,6 +67,17 @@ def designs(arms: sp.FiniteArms) -> sp.Design:
     return assert_type(design.require(gap=1e-2), sp.Design)
 
 
+def plans(arms: sp.FiniteArms) -> sp.Plan:
+    """Plans and noise."""
+    plan = sp.plan(arms, theta=[1.0, 0.5, 0.0], noise_std=1.0, costs=[1.0, 1.0, 2.0])
+    assert_type(plan.pulls, float)
+    assert_type(plan.cost, float | None)
+    assert_type(plan.at(delta=0.1), sp.Plan)
+    assert_type(plan.by_slack, tuple[sp.Plan, ...])
+    assert_type(sp.noise_from_replicates({"a": [1.0, 2.0]}).interval, tuple[float, float])
+    return plan
+
+
 def errors() -> None:
     """One base class for all errors, and ValueError for bad arguments."""
     bad_argument: type[ValueError] = sp.InvalidInput
@@ -96,4 +107,5 @@ def everything() -> None:
     assert_type(whitened, WhitenedArms)
     assert questions(arms) == questions(whitened)
     assert designs(arms).verify(arms)
+    assert plans(arms).is_possible
     errors()

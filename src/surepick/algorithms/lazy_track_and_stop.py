@@ -306,3 +306,7 @@ class LazySampler:
         if self._design is None or self._g_mix >= 1.0:
             return np.inf
         return self._design.value / (1.0 - self._share_now())
+
+    def planned(self) -> dict[int, float]:
+        """Return what the designs so far add up to."""
+        return self._tracker.wanted

@@ -28,6 +28,8 @@ class ArmFile:
     """The file."""
     stds: Array | None = None
     """How noisy each arm is, if a column says so."""
+    costs: Array | None = None
+    """What a pull of each costs, if a column says so."""
 
     def label(self, arm: int) -> str:
         """The name of an arm, or its row number."""
@@ -47,7 +49,7 @@ class ArmFile:
         known = "a name" if names is not None else f"a row number from 0 to {self.arms.n_arms - 1}"
         raise InvalidInput(f"{label!r} is not {known} of the arms.")
 
-    def describe(self, model: str) -> str:
+    def describe(self, model: str = "linear") -> str:
         """Say what was understood; equal features matter to the linear model alone."""
         return str(self.roles if model == "linear" else replace(self.roles, alike=(), attention=()))
 
@@ -82,7 +84,7 @@ def arm_file(path: Path, **reading: Any) -> ArmFile:
         )
         return ArmFile(mapped, roles, str(path))
     arms = read_arms(path, **reading)
-    return ArmFile(arms, arms.roles, str(path), arms.noise_std)
+    return ArmFile(arms, arms.roles, str(path), arms.noise_std, arms.costs)
 
 
 def read_history(path: Path, arms: ArmFile | ChosenSet) -> list[tuple[Any, float]]:

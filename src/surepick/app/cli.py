@@ -30,7 +30,7 @@ OF_FILES = (
 OWN = (
     *("--pull", "--noise-std", "--noise", "--reward-range", "--binary", "--epsilon", "--misfit", "--model", "--audit"),
     *OF_FILES,
-    *("--history", "--log", "--save"),
+    *("--history", "--log", "--save", "--report"),
 )
 OF_DEMONSTRATION = ("--runs", "--jobs", "--out")
 
@@ -158,6 +158,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         Path | None, _says("Write each measurement there; the same command then goes on where it was.")
     ] = None,
     save: Annotated[Path | None, _says("Write the result to this .json file.")] = None,
+    report: Annotated[Path | None, _says("Write a page about the result to this .html file.")] = None,
     runs: Annotated[int | None, _says("Demonstration: runs for each number of arms.")] = None,
     jobs: Annotated[int | None, _says("Demonstration: processes, -1 for one per core.")] = None,
     out: Annotated[Path | None, _says("Demonstration: folder of runs and plots (default out).")] = None,
@@ -179,7 +180,12 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     from surepick.app.session import Request, check_targets, run_session  # noqa: PLC0415
     from surepick.arms.tables.written import parse_number  # noqa: PLC0415
 
-    check_targets({"--save": save, "--log": log}, {"--history": history, "--arms": arms, "--ellipsoid": ellipsoid})
+    written = {"--save": save, "--report": report, "--log": log}
+    check_targets(written, {"--history": history, "--arms": arms, "--ellipsoid": ellipsoid})
+    if report is not None:
+        from surepick.showing.html import check_ready  # noqa: PLC0415
+
+        check_ready()
     ((option, value),) = named.items()
     if arms is None:
         _refuse(context, OF_FILES, f"belongs to a file of arms, got {option}")
@@ -212,7 +218,8 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         "seed": seed,
         "max_pulls": max_pulls,
     }
-    return run_session(Request(own, settings, pull=pull, history=history, log=log, save=save, output=output))
+    files = {"history": history, "log": log, "save": save, "report": report}
+    return run_session(Request(own, settings, pull=pull, output=output, **files))
 
 
 def _columns(listed: str | None) -> list[str] | None:
@@ -225,6 +232,71 @@ def _checks(audit: str | None) -> int | str:
     if not audit.isdecimal():
         raise InvalidInput(f'--audit must be a number of pulls or "auto", got {audit!r}.')
     return int(audit)
+
+
+@app.command("plan")
+def plan_command(  # noqa: PLR0913 (every argument is an option of its own)
+    arms: Annotated[Path, typer.Argument(help="Your arms: a .csv with a header line, .npy, .parquet or .arrow.")],
+    *,
+    gap: Annotated[float | None, _says("How far the best arm is ahead of the next, if nothing else is known.")] = None,
+    theta: Annotated[str | None, _says("A guess of the effects of the features, as 1,-0.5,0.8.")] = None,
+    pilot: Annotated[Path | None, _says("Results of a pilot: a .csv with the columns arm, reward.")] = None,
+    delta: Annotated[float, _says("Accepted probability of a wrong answer.")] = 0.05,
+    epsilon: Annotated[float, _says("An answer that loses at most this is right.")] = 0.0,
+    noise_std: Annotated[
+        str | None,
+        _says("Noise of one measurement: a number, or the column of the arms' file that has one for each arm."),
+    ] = None,
+    reward_range: Annotated[
+        tuple[float, float] | None,
+        _says("Smallest and largest possible reward, instead of --noise-std.", "--reward-range"),
+    ] = None,
+    binary: Annotated[bool, _says("Rewards are 0 or 1, such as clicks.", "--binary")] = False,
+    costs: Annotated[str | None, _says("Column of the arms' file that says what a pull costs.")] = None,
+    m: Annotated[int, _says("How many of the best are sought.", "--m")] = 1,
+    simulate: Annotated[int | None, _says("Also simulate this many runs.")] = None,
+    seed: Annotated[int, _says("Seed of everything random.")] = 0,
+    name_column: Annotated[str | None, _says("Column of the .csv with the arms' names.")] = None,
+    intercept: Annotated[
+        bool | None, _says("Put a constant feature in front, or do not.", "--intercept/--no-intercept")
+    ] = None,
+    on_span: Annotated[bool, _says("Drop redundant features.", "--on-span")] = False,
+    out: Annotated[Path | None, _says("Write a plot to this file: .png, .svg or .pdf.")] = None,
+    output: Annotated[Format, _says("How to write the result.", "--format")] = Format.TABLE,
+) -> int:
+    """Say how many pulls it will take to find the best of your arms, before you measure any."""
+    from surepick.app.planning import Request, plan_experiment  # noqa: PLC0415 (`--help` stays quick)
+
+    settings = {
+        "gap": gap,
+        "delta": delta,
+        "epsilon": epsilon,
+        "reward_range": reward_range,
+        "rewards": "binary" if binary else None,
+        "m": m,
+        "seed": seed,
+    }
+    reading = {"name_column": name_column, "intercept": intercept, "on_span": on_span}
+    return plan_experiment(
+        Request(arms, reading, settings, theta, pilot, noise_std, costs, simulate=simulate, out=out, output=output)
+    )
+
+
+@app.command()
+def noise(
+    replicates: Annotated[Path, typer.Argument(help="A .csv with a column of options and one of values.")],
+    *,
+    option_column: Annotated[str | None, _says("Column of the options (default: option, arm, name or id).")] = None,
+    value_column: Annotated[str | None, _says("Column of the values (default: value, reward, result or y).")] = None,
+    confidence: Annotated[float, _says("Of the intervals.")] = 0.95,
+    output: Annotated[Format, _says("How to write the result.", "--format")] = Format.TABLE,
+) -> int:
+    """Say how noisy a measurement is, from options that were measured more than once."""
+    from surepick.app.planning import estimate_noise  # noqa: PLC0415 (`--help` stays quick)
+
+    return estimate_noise(
+        replicates, option_column=option_column, value_column=value_column, confidence=confidence, output=output
+    )
 
 
 _Full = Annotated[bool, _says("All runs the experiment asks for, not a quick look.", "--full")]

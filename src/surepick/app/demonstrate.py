@@ -2,6 +2,7 @@
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from surepick.app.many_arms import Record, plot_records, read_records, shown_col
 from surepick.app.reproduce import INTERRUPTED, fill
 from surepick.core.checks import check_count, check_delta
 from surepick.learning.learner import Learner
+from surepick.learning.standing import standing_of
+from surepick.learning.words import confidence_words
 from surepick.simulation.experiment import Cell
 from surepick.simulation.experiment_file import named_experiment
 from surepick.simulation.one_run import run_once, run_seeds
@@ -87,7 +90,7 @@ def _run_live(console: Console, cell: Cell, live: dict[str, Any]) -> None:
     def watch(learner: Learner, arm: Any) -> None:
         at_work[:] = [learner]
         if console.is_terminal:
-            show(learner.decision, arm=arm, remaining=learner.expected_remaining())
+            show(partial(standing_of, learner), arm=arm)
             if time.monotonic() - start < LIVE_SECONDS:
                 time.sleep(0.03)
 
@@ -98,7 +101,8 @@ def _run_live(console: Console, cell: Cell, live: dict[str, Any]) -> None:
     finally:
         for learner in at_work:
             live |= _live_result(learner, problem, seconds)
-            console.print(_live_line(live, problem), soft_wrap=True)
+            sure = confidence_words(standing_of(learner))
+            console.print(_live_line(live, problem, sure), soft_wrap=True)
 
 
 def _live_result(learner: Learner, problem: Problem, seconds: float) -> dict[str, Any]:
@@ -118,13 +122,13 @@ def _live_result(learner: Learner, problem: Problem, seconds: float) -> dict[str
     }
 
 
-def _live_line(live: dict[str, Any], problem: Problem) -> str:
+def _live_line(live: dict[str, Any], problem: Problem, sure: str) -> str:
     truth = "which is right" if live["is_right"] else f"the truth is {problem.best}"
     state = "stopped" if live["stopped"] else "not stopped yet"
     return (
         f"one run: {state} after {live['n_pulls']} pulls of {live['arms_pulled']} different arms, best arm "
-        f"{arm_label(live['best'])} ({truth}), evidence {live['evidence']:.2f} of {live['target']:.2f} by the "
-        f"{live['rule']} rule ({live['guarantee']}), {1e3 * live['seconds']:.0f} ms CPU"
+        f"{arm_label(live['best'])} ({truth}), confidence {sure} by the {live['rule']} rule "
+        f"({live['guarantee']}), {1e3 * live['seconds']:.0f} ms CPU"
     )
 
 

@@ -1,6 +1,5 @@
-"""A run as it happens: leader, evidence against its target, pulls so far and pulls to come."""
+"""A run as it happens: leader and rival, how sure that is, pulls so far and pulls to come."""
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -11,9 +10,19 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from surepick.learning.learner import Decision
+from surepick.learning.standing import Standing
+from surepick.learning.words import (
+    confidence_words,
+    counted,
+    lead_words,
+    left_to_do,
+    near_tie_words,
+    rival_words,
+    stopping_now,
+)
 
 BAR_WIDTH = 32
+OPTION = "--epsilon "
 
 
 @contextmanager
@@ -21,10 +30,10 @@ def live_view(console: Console, title: str, label: Callable[[Any], str] = str) -
     """Yield a function that refreshes the view after a pull; without a terminal it does nothing."""
     with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
 
-        def show(decision: Decision, *, arm: Any, remaining: float | None = None) -> None:
-            """Show where things stand after a pull of `arm`; `remaining` pulls are expected, None if nobody says."""
+        def show(look: Callable[[], Standing], *, arm: Any) -> None:
+            """Show where things stand after a pull of `arm`."""
             if live is not None:
-                live.update(_panel(decision, arm, remaining, title, label), refresh=True)
+                live.update(_panel(look(), arm, title, label), refresh=True)
 
         yield show
 
@@ -34,34 +43,36 @@ def arm_label(arm: Any, label: Callable[[Any], str] = str) -> str:
     return "none yet" if arm is None else label(arm)
 
 
-def state_line(decision: Decision, label: Callable[[Any], str]) -> str:
+def state_line(standing: Standing, label: Callable[[Any], str]) -> str:
     """Where things stand, in one line."""
-    pulls = "1 pull" if decision.n_pulls == 1 else f"{decision.n_pulls} pulls"
-    leader = arm_label(decision.best, label)
-    return f"{pulls}, leader {leader}, evidence {_evidence(decision):.2f} of {decision.target:.2f}"
+    pulls = counted(standing.n_pulls, "pull")
+    if standing.leader is None:
+        return f"{pulls}, no leader yet"
+    rival = rival_words(standing, label, before=", rival ")
+    near = near_tie_words(standing, label, epsilon_is=OPTION)
+    end = f"; near tie with {near}" if near else ""
+    return f"{pulls}, leader {label(standing.leader)}{rival}; confidence {confidence_words(standing)}{end}"
 
 
-def _evidence(decision: Decision) -> float:
-    return max(decision.evidence, 0.0) if math.isfinite(decision.evidence) else 0.0
-
-
-def _panel(
-    decision: Decision, arm: Any, remaining: float | None, title: str, label: Callable[[Any], str]
-) -> RenderableType:
-    evidence = _evidence(decision)
-    done = decision.target if decision.stopped else min(evidence, decision.target)
+def _panel(standing: Standing, arm: Any, title: str, label: Callable[[Any], str]) -> RenderableType:
     bar = Table.grid(padding=(0, 1))
-    filled = ProgressBar(total=max(decision.target, 1e-9), completed=done, width=BAR_WIDTH)
-    bar.add_row(filled, f"{evidence:.2f} of {decision.target:.2f}")
+    bar.add_row(ProgressBar(total=1.0, completed=standing.share, width=BAR_WIDTH), confidence_words(standing))
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim")
     rows.add_column(min_width=BAR_WIDTH + 16)
     rows.add_row("last pull", f"arm {arm_label(arm, label)}")
-    rows.add_row("leader", arm_label(decision.best, label), style="bold")
-    rows.add_row("evidence", bar)
-    rows.add_row("pulls", str(decision.n_pulls))
-    if decision.stopped:
+    rows.add_row("leader", arm_label(standing.leader, label), style="bold")
+    if standing.rival is not None:
+        rows.add_row("rival", label(standing.rival))
+        rows.add_row("ahead by", lead_words(standing))
+    rows.add_row("confidence", bar)
+    rows.add_row("pulls", f"{standing.n_pulls:,}")
+    if standing.stopped:
         rows.add_row("remaining", "none, it is decided")
-    elif remaining is not None:
-        rows.add_row("remaining", f"about {math.ceil(remaining)}" if math.isfinite(remaining) else "not known yet")
+    elif standing.leader is not None and standing.guarantee != "withdrawn":
+        if cost := stopping_now(standing, label(standing.leader)):
+            rows.add_row("stop now", cost)
+        rows.add_row("remaining", left_to_do(standing))
+    if near := near_tie_words(standing, label, epsilon_is=OPTION):
+        rows.add_row("near tie", near)
     return Panel(rows, title=title, title_align="left", expand=False, padding=(0, 1))

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from surepick.simulation.report_plots import COLORS, INK, frame, saved
+from surepick.showing.canvas import COLORS, INK, frame
+from surepick.simulation.report_plots import saved
 
 BLUE, ORANGE, GREEN, PURPLE = COLORS[:4]
 

@@ -2,11 +2,13 @@
 
 import hashlib
 import math
+import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -43,6 +45,7 @@ class Request:
     history: Path | None
     log: Path | None
     save: Path | None
+    report: Path | None
     output: Format
 
 
@@ -108,9 +111,9 @@ def _identified(
 
         def on_pull(progress: Progress) -> None:
             if request.pull is not None:
-                show(progress.decision, arm=progress.arm)
+                show(lambda: progress.standing, arm=progress.arm)
             elif not (isinstance(source, Logged) and source.is_repeating):
-                console.print(state_line(progress.decision, own.label), style="dim", soft_wrap=True)
+                console.print(state_line(progress.standing, own.label), style="dim", soft_wrap=True)
 
         def pull(arm: Any) -> float:
             value = source(arm)
@@ -125,33 +128,40 @@ def _identified(
 
 
 def _finish(request: Request, result: Result, failure: str | None) -> Code:
-    # Saved before it is printed, since a closed pipe ends the printing; a full disk is reported after it.
-    trouble = None
-    try:
-        if request.save is not None:
-            result.save(request.save)
-    except (OSError, SurepickError) as error:
-        trouble = reason(error)
+    # Written before it is printed, since a closed pipe ends the printing; a full disk is reported after it.
+    trouble = dict(_not_written(request, result))
     if request.output is Format.JSON:
         sys.stdout.write(to_json({**result.to_dict(), "explanation": result.explain()}) + "\n")
     elif request.output is Format.CSV:
         columns = result.to_columns()
         sys.stdout.write(to_csv([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]))
     else:
-        _print_table(results(), request, result, is_saved=request.save is not None and trouble is None)
+        _print_table(results(), request, result, written={request.save, request.report} - trouble.keys())
     sys.stdout.flush()
-    if trouble is not None:
-        print_error(f"the result above could not be saved to {request.save}: {trouble}")
+    for path, why in trouble.items():
+        print_error(f"the result above could not be saved to {path}: {why}")
     if failure is not None:
         print_error(f"{failure}; what was learnt from {result.n_pulls} pulls is above")
-    if failure is not None or trouble is not None:
+    if failure is not None or trouble:
         return Code.FAILURE
     if result.guarantee == "withdrawn":
         return Code.WITHDRAWN
     return Code.OK if result.stopped else Code.NOT_STOPPED
 
 
-def _print_table(console: Console, request: Request, result: Result, *, is_saved: bool) -> None:
+def _not_written(request: Request, result: Result) -> Iterator[tuple[Path, str]]:
+    """Write the files that were asked for; which could not be written, and why."""
+    command = shlex.join(["surepick", *sys.argv[1:]])
+    for path, write in ((request.save, result.save), (request.report, partial(result.report, command=command))):
+        try:
+            if path is not None:
+                write(path)
+        except (OSError, SurepickError) as error:
+            assert path is not None
+            yield path, reason(error)
+
+
+def _print_table(console: Console, request: Request, result: Result, *, written: Container[Path | None]) -> None:
     console.print()
     console.print(result.explain(), soft_wrap=not console.is_terminal, style="bold")
     if result.theta is not None:
@@ -176,7 +186,7 @@ def _print_table(console: Console, request: Request, result: Result, *, is_saved
                 str(pulls),
             )
         console.print(table)
-    for line in _next_steps(request, result, is_saved=is_saved):
+    for line in _next_steps(request, result, written):
         console.print(line, soft_wrap=True)
 
 
@@ -186,16 +196,18 @@ def _together(labels: list[str], n_arms: int) -> str:
     return " = ".join([*labels, *more])
 
 
-def _next_steps(request: Request, result: Result, *, is_saved: bool) -> Iterator[str]:
-    if is_saved:
+def _next_steps(request: Request, result: Result, written: Container[Path | None]) -> Iterator[str]:
+    if request.save is not None and request.save in written:
         yield f"Saved to {request.save}; surepick.Result.load reads it."
+    if request.report is not None and request.report in written:
+        yield f"Page: {request.report}; any browser shows and prints it."
     if result.guarantee == "withdrawn":
         yield "Next: look at what does not fit; the answer above must not be used."
     elif result.stopped:
         if result.model == "linear" and not result.n_checks and isinstance(request.arms, ArmFile):
             yield "Next: --audit auto tests the model by check pulls before you rely on the answer."
         if request.save is None:
-            yield "Next: --save result.json keeps this result, --format json or csv writes it for other programs."
+            yield "Next: --save result.json keeps this result, --report result.html makes a page of it."
     elif request.log is not None:
         yield f"Next: the same command with --log {request.log} goes on exactly here."
     else:

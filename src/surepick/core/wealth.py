@@ -192,6 +192,20 @@ class Accounts(ABC):
         remaining: BoolArray = self.log_wealth(leader) < self.log_price
         return remaining
 
+    def survivors(self, leader: int) -> BoolArray:
+        """Return the candidates (K,) that are not rejected, the leader and copies of survivors with them.
+
+        Without slack they hold the best with probability 1 - delta, at all times together; with slack one that loses at
+        most epsilon: the leader, if it does, else the best, which a leader that loses more has not rejected.
+        """
+        log_wealth = self.log_wealth(leader)
+        left: BoolArray = log_wealth < self.log_price
+        left[leader] = True
+        # Bets leave wealth finite: what is infinite is a copy of some leader, and fares as that one does.
+        for copy in np.flatnonzero(np.isinf(log_wealth)).tolist():
+            left[copy] = left[self._candidates.copies(copy)].any()
+        return left
+
     @one_blas_thread
     def n_hidden(self, theta: Array) -> int:
         """Return against how many candidates no block like the last one can decide, given an estimate.

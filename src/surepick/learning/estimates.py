@@ -5,7 +5,7 @@ Notation: x (d,) an arm; theta (d,) least squares; A (d, d) information; kappa_j
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -14,7 +14,7 @@ import numpy as np
 from surepick.arms.alike import Groups
 from surepick.arms.view import ArmView, as_rows
 from surepick.core.estimate import LeastSquares
-from surepick.core.evidence import Mixture
+from surepick.core.evidence import Mixture, loss_bound
 from surepick.core.linalg import Array, IntArray, one_blas_thread
 from surepick.core.noise import noise_to_assume
 from surepick.core.rows import square_norms
@@ -32,12 +32,16 @@ class Estimates:
     high: Array
     listed: tuple[Any, ...] | None = None
     """Which arms these are, row numbers or vectors as tuples; None: all rows, in order."""
+    margin: Array | None = None
+    """The true distance to the leader is that of the estimates give or take this (`margins_of`); 0 for the leader and
+    its copies, inf while nothing is known; None where the leader is not one of these."""
     alike: Groups = ()
     """Groups of rows with the same features; not known of arms on a cluster."""
 
     def __post_init__(self) -> None:
-        for array in (self.estimate, self.low, self.high):
-            array.flags.writeable = False
+        for array in (self.estimate, self.low, self.high, self.margin):
+            if array is not None:
+                array.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.estimate)
@@ -81,29 +85,86 @@ def estimates_of(
     Cost: one pass over the rows, O(K d^2).
     """
     names = view.names
-    if only is None:
-        rows = as_rows(view)
-        n_rows, listed, onto = rows.n_arms, None, rows.map
-        chunks: Iterable[tuple[int, Array]] = rows.arms.chunks()
-    else:
+    if only is not None:
         names = None if names is None else tuple(names[number] for number in only)
-        n_rows, listed = len(only), tuple(view.key_of(number) for number in only)
-        chunks, onto = [(0, view.gather(only))], np.eye(view.dim)
+    listed = None if only is None else tuple(view.key_of(number) for number in only)
+    n_rows, onto, chunks = _pieces(view, only)
     if not estimate.has_theta:
         return Estimates(names, np.full(n_rows, np.nan), np.full(n_rows, -np.inf), np.full(n_rows, np.inf), listed)
-    mixture = Mixture.default()
-    noise_std, delta = noise_to_assume(estimate, noise_std, delta)
-    betas = (math.log(1.0 / delta) - mixture.log_weights + 0.5 * mixture.logdets(estimate.A))[:, np.newaxis]
-    kappas = np.array(mixture.kappas)[:, np.newaxis]
-    theta, factor = onto @ estimate.theta, onto @ estimate.factor()
-    inverse = factor @ estimate.factor().T
+    theta = onto @ estimate.theta
+    half_widths = _half_widths(estimate, onto, delta=delta, noise_std=noise_std)
     means, widths = np.empty(n_rows), np.empty(n_rows)
     for start, chunk in chunks:
         here = slice(start, start + len(chunk))
         # Not BLAS, which may round equal rows differently: copies of an arm must have one estimate.
         means[here] = np.einsum("ij,j->i", chunk, theta)
-        q1, q2 = square_norms(chunk @ factor), square_norms(chunk @ inverse)
-        best = (betas * (q1 + kappas * q2)).min(axis=0)
-        widths[here] = noise_std * np.sqrt(2.0 * best)
+        widths[here] = half_widths(chunk)
     low = means - widths
     return Estimates(names, means, low, np.add(means, widths, out=widths), listed)
+
+
+@one_blas_thread
+def coefficient_margins(view: ArmView, estimate: LeastSquares, *, delta: float, noise_std: float | None) -> Array:
+    """Return how far each true coefficient (d,), in the user's features, can be from its estimate.
+
+    By the event of `estimates_of`, hence together with all intervals there: a coefficient is a linear form of theta.
+    """
+    return _half_widths(estimate, np.eye(view.dim), delta=delta, noise_std=noise_std)(view.map)
+
+
+@one_blas_thread
+def margins_of(
+    view: ArmView,
+    estimate: LeastSquares,
+    leader: int,
+    *,
+    delta: float,
+    noise_std: float | None,
+    only: Sequence[int] | None = None,
+) -> Array:
+    """Return by how much the estimated lead of a candidate over each other can be off, all at all times together.
+
+    From the whole mixture of `core.evidence`, so that the largest of margin - lead is `Learner.epsilon_bound`.
+    Arguments and cost as in `estimates_of`.
+    """
+    n_rows, onto, chunks = _pieces(view, only)
+    noise_std, delta = noise_to_assume(estimate, noise_std, delta)
+    factor = onto @ estimate.factor()
+    inverse = factor @ estimate.factor().T
+    own = as_rows(view).arms.gather([leader]) if only is None else view.gather([leader])
+    mixture, margins = Mixture.default(), np.full(n_rows, np.inf)
+    for start, chunk in chunks:
+        y, here = own - chunk, margins[start : start + len(chunk)]
+        if math.isfinite(noise_std):
+            q1, q2, logdets = square_norms(y @ factor), square_norms(y @ inverse), mixture.logdets(estimate.A)
+            no_gap = np.zeros(len(chunk))
+            here[:] = loss_bound(no_gap, q1, q2, logdets, mixture=mixture, noise_std=noise_std, delta=delta)
+        here[~y.any(axis=1)] = 0.0
+    return margins
+
+
+def _pieces(view: ArmView, only: Sequence[int] | None) -> tuple[int, Array, Iterable[tuple[int, Array]]]:
+    """Return how many rows there are, the map (d, d) into whitened coordinates, and the rows piece by piece."""
+    if only is not None:
+        return len(only), np.eye(view.dim), [(0, view.gather(only))]
+    rows = as_rows(view)
+    return rows.n_arms, rows.map, rows.arms.chunks()
+
+
+def _half_widths(
+    estimate: LeastSquares, onto: Array, *, delta: float, noise_std: float | None
+) -> Callable[[Array], Array]:
+    """Return the formula of `estimates_of` as a function of rows (n, d) that `onto` maps into whitened coordinates."""
+    mixture = Mixture.default()
+    noise_std, delta = noise_to_assume(estimate, noise_std, delta)
+    betas = (math.log(1.0 / delta) - mixture.log_weights + 0.5 * mixture.logdets(estimate.A))[:, np.newaxis]
+    kappas = np.array(mixture.kappas)[:, np.newaxis]
+    factor = onto @ estimate.factor()
+    inverse = factor @ estimate.factor().T
+
+    def half_widths(rows: Array) -> Array:
+        q1, q2 = square_norms(rows @ factor), square_norms(rows @ inverse)
+        widths: Array = noise_std * np.sqrt(2.0 * (betas * (q1 + kappas * q2)).min(axis=0))
+        return widths
+
+    return half_widths

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
 import numpy as np
@@ -19,6 +19,7 @@ from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, PullFailed
 from surepick.learning.history import History
 from surepick.learning.learner import Algorithm, Arm, Decision, Learner, create_learner
 from surepick.learning.result import Result, bare_result_of
+from surepick.learning.standing import Standing, standing_of
 
 # So many failures in a row are no accident; without an end somebody would wait for ever.
 SKIPPED_IN_A_ROW = 1000
@@ -36,6 +37,15 @@ class Progress:
     """Rewards known, those of `history` included."""
     decision: Decision
     """Who leads, with how much evidence of what the rule asks for, and whether it has stopped."""
+    _learner: Learner = field(repr=False, compare=False)
+
+    @property
+    def standing(self) -> Standing:
+        """The leader beside its closest rival, what stopping now would cost, what is left to do; two passes over all.
+
+        Of the learner as it is: to be asked for inside `on_pull`.
+        """
+        return standing_of(self._learner)
 
 
 def identify(  # noqa: PLR0913 - every argument is an option of its own
@@ -306,7 +316,7 @@ class _Session:
         """Tell the user about a pull; return whether to go on."""
         if self._on_pull is None:
             return True
-        progress = Progress(arm, reward, self._learner.estimate.n_pulls, self._learner.decision)
+        progress = Progress(arm, reward, self._learner.estimate.n_pulls, self._learner.decision, self._learner)
         self._is_outside = True
         try:
             answer = self._on_pull(progress)

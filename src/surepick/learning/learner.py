@@ -50,7 +50,7 @@ from surepick.learning.ledger import Interval, Ledger
 from surepick.learning.margin import Recorder
 from surepick.learning.model import Model, ModelCheck, Pulls, check_allowed, check_arms, enough_checks
 from surepick.learning.result import Result, result_of
-from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.protocol import Apportions, Sampler, Situation
 from surepick.sampling.sub_blocks import SubBlocks
 from surepick.stopping.protocol import Rule, Verdict
 
@@ -59,6 +59,9 @@ Arm = Any
 
 MOST_ASKS = 10_000_000
 """Arms in one batch; more do not fit into memory, and nobody measures so many before looking."""
+
+PATH_STEP = 1.05
+"""Evidence is noted when the pulls have grown by this factor: a result has its path in a few dozen steps."""
 
 
 class Algorithm(Protocol):
@@ -213,6 +216,8 @@ class Learner:
         self._rows: dict[int, Array] = {}
         self._drawn: deque[int] = deque()  # arms of the newest interval, if it had to be priced in advance
         self._spent, self._has_ended = 0.0, False  # what all asks so far cost, and whether the last is planned
+        # Pulls when the last two intervals opened, and how the designs before wanted them apportioned.
+        self._plans_so_far: deque[tuple[int, Mapping[int, float]]] = deque(maxlen=2)
         self._start()
 
     def _start(self) -> None:
@@ -232,6 +237,7 @@ class Learner:
         self._told: list[tuple[int, int, float]] = []  # number, arm and reward of results that count
         self._model = Model(self.white, self.noise_std, is_watched=self._levels is None)
         self._checks: deque[int] = deque()  # arms of check pulls, not yet asked for
+        self._path: list[tuple[int, float, float]] = []
 
     @cached_property
     def identity(self) -> str:
@@ -378,6 +384,8 @@ class Learner:
             leaders = self._state.leaders(estimate)
             alive = None if self.stopped else self._state.alive(leaders[0])
         outstanding = self._ledger.outstanding
+        if isinstance(self._sampler, Apportions):
+            self._plans_so_far.append((estimate.n_pulls, self._sampler.planned()))
         length = self._sampler.open(
             Situation(
                 n_pulls=estimate.n_pulls,
@@ -615,6 +623,39 @@ class Learner:
     def _decide(self, verdict: Verdict | None) -> None:
         if verdict is not None:
             self._verdict, self._looked = verdict, None
+            n, last = self.estimate.n_pulls, self._path[-1][0] if self._path else 0
+            if verdict.is_exact and verdict.leader is not None and (verdict.stopped or n >= PATH_STEP * last):
+                self._path.append((n, verdict.statistic, verdict.threshold))
+
+    @property
+    def path(self) -> tuple[tuple[int, float, float], ...]:
+        """How evidence grew: pulls, evidence and target when the rule looked, a few dozen times in all."""
+        return tuple(self._path)
+
+    @property
+    def planned(self) -> dict[Any, float]:
+        """Share of the pulls before the newest interval that the designs wanted for each arm, if there are any."""
+        # An interval of which nothing is told has not begun: a log ends with what was told.
+        begun = [wanted for n, wanted in self._plans_so_far if n < self.estimate.n_pulls]
+        wanted = begun[-1] if begun else {}
+        total = sum(wanted.values())
+        return {self.white.key_of(arm): n / total for arm, n in wanted.items() if n > 0.0}
+
+    def survivors(self) -> IntArray | None:
+        """Return the candidates not excluded, by row number: a 1 - delta confidence set for the best.
+
+        With slack it is one for a candidate that loses at most epsilon. Until they decide, rules other than betting
+        exclude nobody, and neither does a claim that is withdrawn. None where candidates cannot be listed.
+        """
+        if not self.candidates.keeps_numbers:
+            return None
+        rows, decision = as_rows(self.candidates), self.decision
+        if decision.best is None or decision.guarantee in ("withdrawn", "none"):
+            return np.arange(rows.n_arms)
+        if decision.stopped:
+            return rows.copies(decision.best)
+        left = self._state.survivors(decision.best)
+        return np.arange(rows.n_arms) if left is None else np.flatnonzero(left)
 
     @property
     def rule(self) -> Rule:

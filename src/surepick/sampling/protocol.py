@@ -8,7 +8,7 @@ that reacts to every result has intervals of one pull.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import Protocol, final, runtime_checkable
 
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray
@@ -56,3 +56,12 @@ class Sampler(Protocol):
     def pulls_per_nat(self) -> float:
         """Return how many pulls one unit of evidence costs by the current plan, for noise_std 1; inf if unknown."""
         return math.inf
+
+
+@runtime_checkable
+class Apportions(Protocol):
+    """A sampler that follows designs and can say what they ask for."""
+
+    def planned(self) -> Mapping[int, float]:
+        """Return how the pulls so far should be apportioned to arms; in any unit."""
+        ...

@@ -7,9 +7,10 @@ can be judged by how they differ among themselves (`core.student.log_sub_block_r
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from typing import final
 
-from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.protocol import Apportions, Sampler, Situation
 
 # Repetitions of an interval. The more, the better they say how large the noise is: with three, four and eight 15, 12
 # and 6 % of a small difference are lost. But each has to hold all arms that are needed, and short intervals have few
@@ -48,3 +49,7 @@ class SubBlocks(Sampler):
     def pulls_per_nat(self) -> float:
         """Return what the sampler says."""
         return self._sampler.pulls_per_nat()
+
+    def planned(self) -> Mapping[int, float]:
+        """Return what the sampler planned: one repetition of each interval, in the proportions of all."""
+        return self._sampler.planned() if isinstance(self._sampler, Apportions) else {}

@@ -64,6 +64,14 @@ class Tracker:
         else:
             self._behind = np.where(self._w > 0.0, self.N - self.n_asked * self._w, np.inf)
 
+    @property
+    def wanted(self) -> dict[int, float]:
+        """Pulls per arm that the designs so far add up to; by the design in force if that alone is followed."""
+        due = (
+            np.where(np.isinf(self._behind), 0.0, self.N - self._behind) if self.is_averaged else self.n_asked * self._w
+        )
+        return dict(zip(self.arms.tolist(), due.tolist(), strict=True))
+
     def note(self, arm: int) -> None:
         """Note a pull in the place of one that the design in force asked for, which stays due."""
         place = self._places(arm)

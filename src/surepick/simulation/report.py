@@ -4,7 +4,6 @@ Every number comes from the runs in the folders; `report_cells` computes, `repor
 the two templates lay out. What others have published comes first, with a tally of how ours stand to it.
 """
 
-import base64
 import html
 import math
 import re
@@ -12,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from surepick.errors import InvalidInput, SurepickError
+from surepick.errors import InvalidInput
+from surepick.showing.html import data_uri, template
 from surepick.simulation.report_cells import Compared, Section, Summary, grouped, read_section
 from surepick.simulation.report_plots import Figure, draw, sentence
 
@@ -78,8 +78,8 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
         raise InvalidInput("a report needs at least one folder of results, got none.")
     # Texts come from files of the user's, so both escape all of them.
     templates = {
-        "report.md": _template("report.md", finalize=_md),
-        "report.html": _template("report.html", autoescape=True),
+        "report.md": template("report.md", "surepick.simulation", finalize=_md),
+        "report.html": template("report.html", "surepick.simulation"),
     }
     sections = sorted((read_section(Path(folder)) for folder in folders), key=lambda s: not s.experiment.published)
     out.mkdir(parents=True, exist_ok=True)
@@ -88,10 +88,10 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
         "title": parts[0].title if len(parts) == 1 else f"Report on {len(parts)} experiments",
         "finding": tally([compared for section in sections for _, compared in section.compared]),
         "parts": parts,
-        "data_uri": _data_uri,
+        "data_uri": lambda path: data_uri(path.read_bytes()),
     }
-    for name, template in templates.items():
-        (out / name).write_text(template.render(context).rstrip() + "\n", "utf-8", newline="\n")
+    for name, layout in templates.items():
+        (out / name).write_text(layout.render(context).rstrip() + "\n", "utf-8", newline="\n")
     figures = [path for part in parts for figure in part.figures for path in figure.paths]
     return [*(out / name for name in templates), *figures]
 
@@ -265,18 +265,3 @@ def _md(value: object) -> str:
     """Text that Markdown shows as it is: no markup, no HTML, no end of a line or of a table's cell."""
     text = html.escape(str(value), quote=False).replace("\n", " ")
     return re.sub(r"([\\`*_\[\]|#])", r"\\\1", text)
-
-
-def _template(name: str, **options: Any) -> Any:
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (optional)
-    except ImportError as error:
-        raise SurepickError("a report needs Jinja2; install surepick[bench].") from error
-    options |= {"loader": PackageLoader("surepick.simulation"), "undefined": StrictUndefined}
-    environment = Environment(trim_blocks=True, lstrip_blocks=True, **options)  # noqa: S701 (see the caller)
-    return environment.get_template(name)
-
-
-def _data_uri(path: Path) -> str:
-    """A figure as part of the page; inside an image its identifiers cannot meet those of another figure."""
-    return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode("ascii")

@@ -1,8 +1,8 @@
 """Figures of a report: each is written as PNG and SVG.
 
-Same numbers, same bytes of SVG: no date and no random identifiers go into the files. Which figures an experiment gets
-follows from its grid: means against an argument that is a number, against the risk and against the schedule, the
-distribution of the pulls unless there are too many cells, and how evidence grew in one run.
+Same numbers, same bytes of SVG. Which figures an experiment gets follows from its grid: means against an argument that
+is a number, against the risk and against the schedule, the distribution of the pulls unless there are too many cells,
+and how evidence grew in one run.
 """
 
 import math
@@ -11,22 +11,18 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from surepick.errors import InvalidInput, SurepickError
+from surepick.errors import InvalidInput
+from surepick.showing.canvas import COLORS, GREY, INK, finish, frame, image, plain
 from surepick.simulation.paths import Look, evidence_path
 from surepick.simulation.report_cells import Section, Summary, grouped
 
-INK, GREY, LINE = "#1d2127", "#6b7380", "#d9dde3"
-COLORS = ("#0b5fa5", "#c8641e", "#3b7d3b", "#7a4fa0", "#b3263e", "#4a8f9c", "#8a6d1c", "#5b5f97")
 MARKERS = "os^Dv<>P"
 DASHES = ("--", "-.", (0, (1, 1.5)), (0, (6, 2)))
 WORDS = {"n_pulls": "pulls", "seconds": "CPU seconds", "support": "arms pulled", "ratio": "pulls / lower bound"}
 BESIDE = {"n_pulls": "lower_bound", "evidence": "target"}
 """What a quantity is held against."""
-WIDTH = 5.8
-"""Inches: on a phone a figure is shown at half its size and must still be read."""
 MOST_BOXES = 80
 """Cells whose distributions fit into one figure."""
-PNG_DPI = 150
 PATH_SECONDS = 3.0
 """A path is drawn by doing a run again; of slower algorithms none is."""
 
@@ -207,52 +203,14 @@ def _evidence_paths(place: str, paths: Sequence[tuple[str, list[Look]]]) -> tupl
 
 
 def _words(*texts: str) -> str:
-    # A dollar sign would start a formula.
-    return ", ".join(text for text in texts if text).replace("$", r"\$")
-
-
-def frame(heights: Sequence[float], *, grid: str = "y", width: float = WIDTH) -> tuple[Any, list[Any]]:
-    """A figure with axes below each other, of these heights in inches and with one x-axis for all."""
-    try:
-        from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (a second to import, and optional)
-    except ImportError as error:
-        raise SurepickError("a report needs matplotlib; install surepick[bench].") from error
-    canvas = Canvas(figsize=(width, sum(heights)), layout="constrained")
-    panels = list(canvas.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0])
-    for axes in panels:
-        axes.grid(axis=grid, color=LINE, linewidth=0.7)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.spines[["left", "bottom"]].set_color(GREY)
-    return canvas, panels
+    return plain(", ".join(text for text in texts if text))
 
 
 def saved(canvas: Any, path: Path, caption: str) -> Figure:
-    """Finish a figure: plain numbers, one legend below the axes, where a narrow page has room for it, and the files."""
-    import matplotlib as mpl  # noqa: PLC0415
-
-    entries: dict[str, Any] = {}
-    for axes in canvas.axes:
-        _plain_numbers(axes)
-        handles, labels = axes.get_legend_handles_labels()
-        entries = {**dict(zip(labels, handles, strict=True)), **entries}
-    if entries:
-        looks = {"loc": "outside lower center", "ncols": 2, "frameon": False, "fontsize": 8.5}
-        canvas.legend(list(entries.values()), list(entries), **looks)
+    """Finish a figure and write its files."""
+    finish(canvas)
     path.parent.mkdir(parents=True, exist_ok=True)
-    png, svg = (path.with_name(f"{path.name}.{ending}") for ending in ("png", "svg"))
-    with mpl.rc_context({"svg.hashsalt": "surepick"}):
-        canvas.savefig(png, dpi=PNG_DPI, metadata={"Software": None})
-        canvas.savefig(svg, metadata={"Date": None})
+    png, svg = (path.with_name(f"{path.name}.{kind}") for kind in ("png", "svg"))
+    for file in (png, svg):
+        file.write_bytes(image(canvas, file.suffix[1:]))
     return Figure(caption=caption, paths=(png, svg))
-
-
-def _plain_numbers(axes: Any) -> None:
-    """On logarithmic axes numbers as people write them, three to a decade if there are few decades."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: PLC0415
-
-    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        if axis.get_scale() == "log":
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300.0 * low else (1.0,)))
-            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}".replace(",", "\u202f")))
-            axis.set_minor_locator(NullLocator())

@@ -60,6 +60,10 @@ class Betting(Rule):
         """The cap is paid for by the exact law."""
         return "follows exactly a normal law" if self.sizes == "capped" else super().noise_law(is_known=is_known)
 
+    def has_p_value(self, *, is_noise_known: bool) -> bool:
+        """The smallest wealth is an e-value, see `core.wealth.Accounts.log_wealth`."""
+        return True
+
     @property
     def usual_ratio(self) -> float:
         """Smaller bets go with shorter blocks."""
@@ -112,6 +116,10 @@ class BettingState(RuleState):
     def alive(self, leader: int) -> BoolArray:
         """Return which candidates (K,) the leader has yet to be separated from."""
         return self._wealth.alternatives(leader)
+
+    def survivors(self, leader: int) -> BoolArray:
+        """Return the candidates (K,) that are not rejected."""
+        return self._wealth.survivors(leader)
 
     def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict:
         """Start the bets from what was told before."""

@@ -51,6 +51,10 @@ class Evidence(ScanRule):
     name: str = field(default="evidence", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
 
+    def has_p_value(self, *, is_noise_known: bool) -> bool:
+        """The statistic is a log e-value, unless it has a bound on unknown noise in it, which holds at delta alone."""
+        return is_noise_known
+
     def start(self, task: Task) -> RuleState:
         """Return a fresh state."""
         if task.given_noise_std is None and (self.regularizer is not None or self.mixture != Mixture.default()):

@@ -39,6 +39,10 @@ class Pairwise(Rule):
         needed = "a number of pulls above 0"
         check_number("kappa", self.kappa, needed=needed, allowed=lambda x: x > 0.0, advice="30 is usual")
 
+    def has_p_value(self, *, is_noise_known: bool) -> bool:
+        """The statistic is a log e-value with the union over rivals paid for."""
+        return True
+
     def start(self, task: Task) -> "PairwiseState":
         """Return a fresh state."""
         if task.candidates is not task.arms:

@@ -78,6 +78,10 @@ class RuleState(ABC):
         """Return which candidates (K,) the leader has yet to be separated from, not to be kept; None means all."""
         return None
 
+    def survivors(self, leader: int) -> BoolArray | None:
+        """Return a 1 - delta confidence set (K,) for the best candidate before the rule stops; None means all."""
+        return None
+
     def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict | None:
         """Take in what was told before the first interval, which opens now; None if this rule makes nothing of it.
 
@@ -135,6 +139,10 @@ class Rule(ABC):
     def noise_law(self, *, is_known: bool) -> str:
         """What it assumes of the noise beside its scale, as the end of a sentence "the noise ..."."""
         return "has no heavier tails than a normal law" if is_known else "follows a normal law"
+
+    def has_p_value(self, *, is_noise_known: bool) -> bool:
+        """Whether exp(-statistic) is a p-value against the leader, whenever one looks: P(leader wrong, <= p) <= p."""
+        return False
 
     @property
     def usual_ratio(self) -> float:

@@ -136,6 +136,10 @@ class Verification(Rule):
         """What is proved about it."""
         return "proved" if self.decider is None else self.decider.guarantee
 
+    def has_p_value(self, *, is_noise_known: bool) -> bool:
+        """What the other rule says; a verification at its own risk is none."""
+        return self.decider is not None and self.decider.has_p_value(is_noise_known=is_noise_known)
+
     def start(self, task: Task) -> RuleState:
         """Return the course, or the other rule's state beside it."""
         return self.course if self.decider is None else _Beside(self.course, self.decider.start(task))
@@ -157,6 +161,10 @@ class _Beside(RuleState):
     def alive(self, leader: int) -> BoolArray | None:
         """Return who is left by the other rule."""
         return self._decider.alive(leader)
+
+    def survivors(self, leader: int) -> BoolArray | None:
+        """Return what the other rule says."""
+        return self._decider.survivors(leader)
 
     def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict | None:
         """Let the other rule take in what was told before."""

@@ -35,6 +35,8 @@ class TableArms(FiniteArms):  # type: ignore[misc]  # these are such arms and an
     """What every column was taken for; print it before anything is measured."""
     noise_std: Array | None = None
     """The noise of each arm, if a column says so: `identify(arms, pull, noise_std=arms.noise_std)`."""
+    costs: Array | None = None
+    """What a pull of each arm costs, if a column says so: `identify(arms, pull, costs=arms.costs)`."""
 
 
 def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
@@ -49,6 +51,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     intercept: bool | None = None,
     on_span: bool = False,
     noise_column: str | None = None,
+    cost_column: str | None = None,
     sheet: str | None = None,
 ) -> TableArms:
     """Read arms from a table, one row for each, and say what was made of every column.
@@ -73,10 +76,11 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
             `.npy` is taken as it is.
         on_span: leave out features that others make up, instead of refusing them.
         noise_column: the column that says how noisy each arm is, as `noise_std`; it is no feature.
+        cost_column: the column that says what a pull of each arm costs, as `costs`; it is no feature.
         sheet: which sheet of an Excel file, if several have cells.
 
     Returns:
-        `FiniteArms` with names, feature names, `roles` and `noise_std`, for `identify` and `Learner`.
+        `FiniteArms` with names, feature names, `roles`, `noise_std` and `costs`, for `identify` and `Learner`.
 
     Raises:
         InvalidInput: the table cannot be used; the text names the cell.
@@ -96,10 +100,11 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     table = open_table(source, sheet=sheet)
     expands = {"interactions": interactions or None, "quadratic": quadratic or None}
     _check_options(formula, {"features": features, "drop": drop, **expands, "intercept": intercept})
-    choice = _choice(table, name_column, noise_column, _listed(features), _listed(drop) or [], formula)
+    aside = {"noise_column": noise_column, "cost_column": cost_column}
+    choice = _choice(table, name_column, aside, _listed(features), _listed(drop) or [], formula)
     columns = [read_column(table, title) for title in choice.features]
-    noise = [] if noise_column is None else [_noise(table, noise_column)]
-    check_points(table, [*columns, *noise])
+    numbers = {option: _numbers(table, title) for option, title in aside.items() if title is not None}
+    check_points(table, [*columns, *numbers.values()])
     for column in columns:
         check_describes(table, column, is_asked_for=features is not None or formula is not None)
     if formula is not None:
@@ -113,10 +118,11 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
             f"{table.title} has no feature columns; add one column of numbers or text for each property of an arm."
         )
     arms, redundant = _built(table, terms, choice, intercept=intercept, on_span=on_span)
-    arms.noise_std = noise[0].numbers if noise else None
+    for option, column in numbers.items():
+        setattr(arms, "noise_std" if option == "noise_column" else "costs", column.numbers)
     label = str if arms.names is None else arms.names.__getitem__
     alike = alike_rows(arms)
-    commas = ", ".join(column.title for column in [*columns, *noise] if column.has_commas)
+    commas = ", ".join(column.title for column in [*columns, *numbers.values()] if column.has_commas)
     arms.roles = Roles(
         source=table.title,
         notes=(*table.notes, f"decimal commas in {commas}") if commas else table.notes,
@@ -131,6 +137,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         left_out=(*terms.left_out, *redundant),
         names=choice.naming(table),
         noise=noise_column,
+        cost=cost_column,
         dropped=tuple(f"{title} ({why})" for title, why in (choice.dropped | terms.dropped).items()),
         attention=(*(text for column in columns for text in column.attention()), *_saturated(arms, alike)),
         alike=tuple(tuple(map(label, group)) for group in alike),
@@ -174,25 +181,25 @@ class _Choice:
 def _choice(
     table: Table,
     name_column: str | None,
-    noise_column: str | None,
+    aside: Mapping[str, str | None],
     features: list[str] | None,
     drop: list[str],
     formula: str | None,
 ) -> _Choice:
-    for option, title in (("name_column", name_column), ("noise_column", noise_column)):
+    for option, title in {"name_column": name_column, **aside}.items():
         _check_title(table, option, title)
     for title in features or drop:
         _check_title(table, "features" if features else "drop", title)
     if formula is not None:
         features = named_in(formula, list(table.cells))
-    spoken_for = {*(features or ()), *drop, noise_column}
+    spoken_for = {*(features or ()), *drop, *aside.values()}
     if name_column in spoken_for - {None}:
         raise InvalidInput(f"column {name_column!r} cannot name the arms and have another role; leave one of them out.")
     if name_column is None and table.names is None:
         free = [title for title in table.cells if title not in spoken_for]
         headed = [title for title in free if title.lower() in NAME_HEADERS]
         name_column = next(iter(headed), None) or next((title for title in free if seems_a_name(table, title)), None)
-    rest = [title for title in table.cells if title not in (name_column, noise_column)]
+    rest = [title for title in table.cells if title not in (name_column, *aside.values())]
     used = [title for title in rest if title not in drop and (features is None or title in features)]
     why = "not in the formula" if formula is not None else "not among the features"
     return _Choice(
@@ -266,7 +273,7 @@ def _built(
         ) from error
 
 
-def _noise(table: Table, title: str) -> Column:
+def _numbers(table: Table, title: str) -> Column:
     column = read_column(table, title)
     if column.numbers is None:
         raise table.refusal(0, f"column {title!r} must be a number in every row, got {table.cells[title][0]!r}.")

@@ -49,6 +49,8 @@ class Roles:
     """Where the arms' names come from."""
     noise: str | None = None
     """The column that says how noisy each arm is."""
+    cost: str | None = None
+    """The column that says what a pull of each arm costs."""
     dropped: tuple[str, ...] = ()
     """Columns that are not used, each with the reason."""
     attention: tuple[str, ...] = ()
@@ -71,6 +73,7 @@ class Roles:
             ("features", [", ".join(self.feature_names)] if self.formula else []),
             ("names", [self.names]),
             ("noise", [self.noise] if self.noise else []),
+            ("cost", [self.cost] if self.cost else []),
             ("dropped", self.dropped),
             ("attention", self.attention),
             ("alike", [f"{same_features(group)}." for group in self.alike]),

@@ -48,6 +48,14 @@ class Table:
     """Whether 1,500 is one and a half, as it is where columns are not separated by commas."""
 
     @property
+    def columns(self) -> list[str]:
+        """Names of the columns, as a data frame has them."""
+        return list(self.cells)
+
+    def __getitem__(self, title: str) -> Any:
+        return self.cells[title]
+
+    @property
     def n_rows(self) -> int:
         """Number of rows."""
         return len(next(iter(self.cells.values()), ()))

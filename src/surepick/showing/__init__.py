@@ -1,0 +1,1 @@
+"""Pages and figures from plain data: what a report looks like, whatever it is about."""
