@@ -83,6 +83,10 @@ class Team(Accounts):
         left[leader] = False
         return left
 
+    def survivors(self, leader: int) -> BoolArray:
+        """Return the candidates (K,) that are not rejected: they hold the m best with probability 1 - delta, always."""
+        return self._left()
+
     def _bet(self, theta: Array, leader: int, bets: Bets) -> int | None:
         self._change(self.members(theta))
         for u, V in self._accounts.items():

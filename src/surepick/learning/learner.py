@@ -653,8 +653,8 @@ class Learner:
         if decision.best is None or decision.guarantee in ("withdrawn", "none"):
             return np.arange(rows.n_arms)
         if decision.stopped:
-            return rows.copies(decision.best)
-        left = self._state.survivors(decision.best)
+            return np.sort(np.concatenate([rows.copies(leader) for leader in self.leaders()]))
+        left = self._state.survivors(self.leaders()[0])
         return np.arange(rows.n_arms) if left is None else np.flatnonzero(left)
 
     @property
