@@ -283,7 +283,7 @@ class TestExploreVerify:
         for gap, caution, g in ((4.0, 2.0, 3.0), (4.0, 6.0, 2.0), (0.1, 2.0, error), (-3.0, 0.0, error)):
             theta = view.theta_from_user(np.array([gap, 0.0]))
             known: dict[str, Any] = {"n_pulls": 16, "n_asked": 16, "theta": theta, "estimate": estimate}
-            situation = Situation(leader=0, alive=None, pending={}, **known)
+            situation = Situation(leaders=(0,), alive=None, pending={}, **known)
             rows = scaled_directions(task_of(view), 0, situation, None, caution)
             np.testing.assert_allclose(rows @ view.back, [np.array([1.0, -1.0]) / g], atol=1e-9)
 

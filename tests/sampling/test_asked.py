@@ -21,7 +21,7 @@ def situation(told: list[int], pending: Mapping[int, int]) -> Situation:
     theta = estimate.theta if estimate.has_theta else None
     n_asked = len(told) + sum(pending.values())
     known: dict[str, Any] = {"n_pulls": len(told), "n_asked": n_asked, "theta": theta, "estimate": estimate}
-    return Situation(leader=None, alive=None, pending=pending, **known)
+    return Situation(leaders=(), alive=None, pending=pending, **known)
 
 
 @pytest.mark.parametrize("pending", [{}, {1: 2, 5: 1}])

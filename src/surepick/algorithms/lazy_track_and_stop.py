@@ -13,6 +13,7 @@ which. Errata of the paper are noted in `sampling.tracking` and `core.thresholds
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import ClassVar, final
@@ -29,7 +30,7 @@ from surepick.core.bounded import variances_by
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.generation import Ground
-from surepick.core.design.solve import separating_design
+from surepick.core.design.solve import optimal_design, separating_design
 from surepick.core.linalg import Array, IntArray, one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.sampling.protocol import Sampler, Situation
@@ -96,6 +97,8 @@ class LazyTrackAndStop(Options):
     design: RoundsDesign | None = None
 
     takes_vectors: ClassVar[bool] = True
+    takes_several: ClassVar[bool] = True
+    takes_costs: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
@@ -109,7 +112,8 @@ class LazyTrackAndStop(Options):
         chosen = exploration_set(
             arms, self.exploration_set or ("random" if is_paper else "pivoted"), task.spanning, task.seed
         )
-        usual = "betting" if task.candidates.keeps_numbers else "evidence"
+        can_bet = task.candidates.keeps_numbers and not (task.m > 1 and task.epsilon > 0.0)
+        usual = "betting" if can_bet else "evidence"
         rule = as_rule(
             self.stopping or ("paper-appendix" if is_paper else usual),
             start_arms=chosen,
@@ -150,13 +154,14 @@ class LazyTrackAndStop(Options):
         return Rounds(variant=self.variant, stopping=self.stopping, design=self.design or "rounds")
 
 
-def _renumbered(numbers: IntArray, old: IntArray | None, new: IntArray | None) -> IntArray:
-    """Translate positions in `old` to positions in `new` (None: the candidates themselves); -1 for what is gone."""
-    rows = numbers if old is None else old[numbers]
+def _renumbered(numbers: IntArray, old: IntArray | None, new: IntArray | None, n_candidates: int) -> IntArray:
+    """Translate directions among the candidates `old` to those among `new` (None: all); -1 for what is gone."""
+    place, positions = np.divmod(numbers, n_candidates if old is None else len(old))
+    rows = positions if old is None else old[positions]
     if new is None:
-        return rows
+        return np.asarray(place * n_candidates + rows)
     positions = np.minimum(np.searchsorted(new, rows), len(new) - 1)
-    return np.where(new[positions] == rows, positions, -1)
+    return np.where(new[positions] == rows, place * len(new) + positions, -1)
 
 
 @final
@@ -182,16 +187,15 @@ class LazySampler:
         self._g_mix, self._is_mix_decaying = g_mix, is_mix_decaying
         self._least, self._lazy = least, lazy
         self._design: Design | None = None
-        self._solved_for: tuple[int | None, int] | None = None  # the leader and how many it had to be separated from
+        self._solved_for: tuple[tuple[int, ...], int] | None = None  # leaders, and from how many they had to be told
         self._solved_at = 0
         self._index: IntArray | None = None  # which candidates the design's directions are numbered by; None: all
 
     def open(self, situation: Situation) -> int:
         """Recompute the design from the results so far; the interval lasts until the next scheduled time."""
         t = situation.n_asked
-        if situation.theta is None or situation.leader is None:
-            g_optimal = self._arms.design
-            self._tracker.retarget(g_optimal.support, g_optimal.weights)
+        if situation.theta is None or not situation.leaders:
+            self._follow([(self._g_optimal, 1.0)])
             return max(self._schedule.next_after(t) - t, 2 * self._arms.dim - t, self._least)
         self._solve(situation)
         return max(self._schedule.next_after(t) - t, self._least)
@@ -200,7 +204,7 @@ class LazySampler:
         is_large = self._arms.n_arms * self._arms.dim > LARGE
         is_early = situation.n_pulls < FIRST_DESIGN * self._arms.dim
         n_rivals = 0 if is_large or situation.alive is None else int(np.count_nonzero(situation.alive))
-        solved_for, factor = (situation.leader, n_rivals), LAZIER if is_large else self._lazy
+        solved_for, factor = (situation.leaders, n_rivals), LAZIER if is_large else self._lazy
         is_fresh = solved_for == self._solved_for and situation.n_pulls < factor * self._solved_at
         if is_fresh or (is_large and is_early):
             return
@@ -213,26 +217,40 @@ class LazySampler:
             self._ground(situation), directions, tol=tol, warm_start=self._design, is_sparse=False
         )
         self._solved_for, self._solved_at = solved_for, situation.n_pulls
-        g_optimal, share = self._arms.design, self._share_now()
-        mixed = [(self._design, 1.0 - share)] + ([(g_optimal, share)] if share > 0.0 else [])
-        self._tracker.retarget(
-            np.concatenate([design.support for design, _ in mixed]),
-            np.concatenate([part * design.weights for design, part in mixed]),
+        share = self._share_now()
+        self._follow([(self._design, 1.0 - share)] + ([(self._g_optimal, share)] if share > 0.0 else []))
+
+    def _follow(self, mixed: Sequence[tuple[Design, float]]) -> None:
+        """Track a mixture of designs, whose weights are shares of the cost."""
+        support = np.concatenate([design.support for design, _ in mixed])
+        weights = np.concatenate([part * design.weights for design, part in mixed])
+        if self._task.costs is not None:
+            weights = weights / self._task.costs[support]
+            weights /= weights.sum()
+        self._tracker.retarget(support, weights)
+
+    @cached_property
+    def _g_optimal(self) -> Design:
+        return (
+            self._arms.design
+            if self._task.costs is None
+            else optimal_design(self._task.priced(self._arms), tol=LARGE_TOL)
         )
 
     def _ground(self, situation: Situation) -> Ground:
         """Return the arms, divided by how noisy they seem: near a bound rewards scatter less than `noise_std` says."""
         bounds, estimate = self._task.reward_range, situation.estimate
         if situation.stds is not None:
-            return Ground(divided(self._arms, situation.stds))
+            return Ground(self._task.priced(divided(self._arms, situation.stds)))
         if bounds is None:
             return self._plain_ground
         variances = variances_by(estimate.theta, estimate.A, self._arms.level, bounds)
-        return Ground(ScaledArms(self._arms, lambda _, rows: self._task.noise_std / np.sqrt(variances(rows))))
+        known = ScaledArms(self._arms, lambda _, rows: self._task.noise_std / np.sqrt(variances(rows)))
+        return Ground(self._task.priced(known))
 
     @cached_property
     def _plain_ground(self) -> Ground:
-        return Ground(self._arms)
+        return Ground(self._task.priced(self._arms))
 
     def _share_now(self) -> float:
         """Share of the G-optimal design in the design in force."""
@@ -240,22 +258,22 @@ class LazySampler:
         return self._g_mix * (math.sqrt(full / max(self._solved_at, full)) if self._is_mix_decaying else 1.0)
 
     def _directions(self, situation: Situation) -> GapDirections:
-        """Return what separates the leader from the candidates still alive; few of them are copied out first."""
+        """Return what separates the leaders from the candidates still alive; few of them are copied out first."""
         assert situation.theta is not None
-        assert situation.leader is not None
-        alive, candidates, leader = situation.alive, self._candidates, situation.leader
+        alive, candidates, leaders = situation.alive, self._candidates, np.array(situation.leaders)
         rows: ArmSet = candidates
         among, index = alive, None
         n_alive = candidates.n_arms if alive is None else np.count_nonzero(alive)
         if alive is not None and 2 * n_alive <= candidates.n_arms and n_alive * candidates.dim <= COPIED:
             kept = alive.copy()
-            kept[candidates.copies(leader)] = False
-            kept[leader] = True
+            for leader in situation.leaders:
+                kept[candidates.copies(leader)] = False
+            kept[leaders] = True
             index = np.flatnonzero(kept)
-            among, rows, leader = None, RowSubset(candidates.gather(index)), int(np.searchsorted(index, leader))
-        directions = GapDirections(rows, situation.theta, among=among, leader=leader, epsilon=self._epsilon)
+            among, rows, leaders = None, RowSubset(candidates.gather(index)), np.searchsorted(index, leaders)
+        directions = GapDirections(rows, situation.theta, among=among, leaders=leaders.tolist(), epsilon=self._epsilon)
         if self._design is not None:
-            hardest = _renumbered(self._design.hardest, self._index, index)
+            hardest = _renumbered(self._design.hardest, self._index, index, candidates.n_arms)
             is_left = hardest >= 0
             multipliers = self._design.multipliers[is_left]
             self._design = replace(self._design, hardest=hardest[is_left], multipliers=multipliers)

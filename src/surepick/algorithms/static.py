@@ -44,6 +44,7 @@ class Uniform(Options):
     """Every arm in turn."""
 
     takes_vector_candidates: ClassVar[bool] = True
+    takes_several: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[FixedSampler, Rule]:
         """Return the sampling rule and the stopping rule."""
@@ -75,6 +76,7 @@ class GStatic(_Static):
     """A fixed design that resolves every arm."""
 
     takes_vector_candidates: ClassVar[bool] = True
+    takes_several: ClassVar[bool] = True
 
     def source(self, task: Task) -> Source:
         """Return the sequence of arms after the start."""

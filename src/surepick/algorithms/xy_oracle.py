@@ -78,7 +78,7 @@ class XYOracle(Options):
                 'xy-oracle with variant="paper" tests one known answer and cannot use `elimination`; leave it out, '
                 'or name a rule such as stopping="evidence".'
             )
-        rule = OracleRule(answer=directions.leader) if self.is_own_rule else self.rule("betting")
+        rule = OracleRule(answer=int(directions.leaders[0])) if self.is_own_rule else self.rule("betting")
         source: Source = Tracker.of(design)
         start, schedule = task.spanning, self.schedule
         if self.is_paper:

@@ -1,5 +1,6 @@
 """The command line: thin commands that read options, call the layers below and return an exit code."""
 
+import ast
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,20 +16,12 @@ INTERRUPTED = 130
 """What typer makes of a Ctrl-C that no command has handled."""
 
 OF_FILES = (
-    *(
-        "--name-column",
-        "--features",
-        "--drop",
-        "--interactions",
-        "--quadratic",
-        "--formula",
-        "--intercept",
-        "--on-span",
-    ),
-    "--sheet",
+    *("--name-column", "--features", "--drop", "--interactions", "--quadratic", "--formula", "--intercept"),
+    *("--on-span", "--sheet", "--costs"),
 )
 OWN = (
     *("--pull", "--noise-std", "--noise", "--reward-range", "--binary", "--epsilon", "--misfit", "--model", "--audit"),
+    *("--m", "--budget", "--algorithm", "--stopping", "--option"),
     *OF_FILES,
     *("--history", "--log", "--save", "--report"),
 )
@@ -86,6 +79,24 @@ def _options(
     pass
 
 
+_NameColumn = Annotated[str | None, _says("Column with the arms' names.")]
+_Features = Annotated[str | None, _says("Columns to use as features, and no others: temp,time.")]
+_Drop = Annotated[str | None, _says("Columns not to use: remarks,date.")]
+_Interactions = Annotated[bool, _says("Add the product of any two columns.", "--interactions")]
+_Quadratic = Annotated[bool, _says("Add the square of every column of numbers.", "--quadratic")]
+_Formula = Annotated[str | None, _says('Features by a Wilkinson formula instead: "temp * catalyst + C(solvent)".')]
+_Intercept = Annotated[
+    bool | None,
+    _says(
+        "Put a constant feature in front, or do not. Default: in front of a table (all but .npy) without one.",
+        "--intercept/--no-intercept",
+        "--constant/--no-constant",
+    ),
+]
+_OnSpan = Annotated[bool, _says("Leave out features that others make up.", "--on-span")]
+_Sheet = Annotated[str | None, _says("Which sheet of an Excel file, if several have cells.")]
+
+
 @app.command()
 def run(  # noqa: PLR0913 (every argument is an option of its own)
     context: typer.Context,
@@ -135,24 +146,23 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     ] = None,
     seed: Annotated[int, _says("Seed of everything random.")] = 0,
     max_pulls: Annotated[int | None, _says("Stop measuring after this many pulls.")] = None,
-    name_column: Annotated[str | None, _says("Column with the arms' names.")] = None,
-    features: Annotated[str | None, _says("Columns to use as features, and no others: temp,time.")] = None,
-    drop: Annotated[str | None, _says("Columns not to use: remarks,date.")] = None,
-    interactions: Annotated[bool, _says("Add the product of any two columns.", "--interactions")] = False,
-    quadratic: Annotated[bool, _says("Add the square of every column of numbers.", "--quadratic")] = False,
-    formula: Annotated[
-        str | None, _says('Features by a Wilkinson formula instead: "temp * catalyst + C(solvent)".')
+    m: Annotated[int | None, _says("How many of the best to find (default 1).", "--m")] = None,
+    costs: Annotated[str | None, _says("Column of the arms' file that says what a pull of each costs.")] = None,
+    budget: Annotated[float | None, _says("Spend at most this: pulls, or cost beside --costs.")] = None,
+    algorithm: Annotated[str | None, _says("Which algorithm plans (default lazy-track-and-stop).")] = None,
+    stopping: Annotated[str | None, _says("Which rule decides (default: that of the algorithm).")] = None,
+    option: Annotated[
+        list[str] | None, _says("An option of the algorithm as NAME=VALUE, such as tracking=current.", "--option")
     ] = None,
-    intercept: Annotated[
-        bool | None,
-        _says(
-            "Put a constant feature in front, or do not. Default: in front of a table (all but .npy) without one.",
-            "--intercept/--no-intercept",
-            "--constant/--no-constant",
-        ),
-    ] = None,
-    on_span: Annotated[bool, _says("Leave out features that others make up.", "--on-span")] = False,
-    sheet: Annotated[str | None, _says("Which sheet of an Excel file, if several have cells.")] = None,
+    name_column: _NameColumn = None,
+    features: _Features = None,
+    drop: _Drop = None,
+    interactions: _Interactions = False,
+    quadratic: _Quadratic = False,
+    formula: _Formula = None,
+    intercept: _Intercept = None,
+    on_span: _OnSpan = False,
+    sheet: _Sheet = None,
     history: Annotated[Path | None, _says("Earlier measurements: a .csv with the columns arm, reward.")] = None,
     log: Annotated[
         Path | None, _says("Write each measurement there; the same command then goes on where it was.")
@@ -186,13 +196,13 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         from surepick.showing.html import check_ready  # noqa: PLC0415
 
         check_ready()
-    ((option, value),) = named.items()
+    ((source, value),) = named.items()
     if arms is None:
-        _refuse(context, OF_FILES, f"belongs to a file of arms, got {option}")
+        _refuse(context, OF_FILES, f"belongs to a file of arms, got {source}")
     level = None if noise_std is None else parse_number(noise_std)
     of_noise = noise_std if level is None else None
     own = chosen_arms(
-        option,
+        source,
         value,
         name_column=name_column,
         features=_columns(features),
@@ -203,6 +213,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         intercept=intercept,
         on_span=on_span,
         noise_column=of_noise,
+        cost_column=costs,
         sheet=sheet,
     )
     settings = {
@@ -217,6 +228,12 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         "audit": _checks(audit),
         "seed": seed,
         "max_pulls": max_pulls,
+        "m": 1 if m is None else m,
+        "costs": getattr(own, "costs", None),
+        "budget": budget,
+        "algorithm": algorithm or "lazy-track-and-stop",
+        **({} if stopping is None else {"stopping": stopping}),
+        **_options_of(option or []),
     }
     files = {"history": history, "log": log, "save": save, "report": report}
     return run_session(Request(own, settings, pull=pull, output=output, **files))
@@ -224,6 +241,20 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
 
 def _columns(listed: str | None) -> list[str] | None:
     return None if listed is None else [title.strip() for title in listed.split(",")]
+
+
+def _options_of(given: Sequence[str]) -> dict[str, Any]:
+    """Options of an algorithm; a value that reads like a Python number, True, False or None is one, else text."""
+    found = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not (sign and name.isidentifier()):
+            raise InvalidInput(f"--option must be NAME=VALUE, such as tracking=current, got {text!r}.")
+        try:
+            found[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[name] = value
+    return found
 
 
 def _checks(audit: str | None) -> int | str:
@@ -256,11 +287,15 @@ def plan_command(  # noqa: PLR0913 (every argument is an option of its own)
     m: Annotated[int, _says("How many of the best are sought.", "--m")] = 1,
     simulate: Annotated[int | None, _says("Also simulate this many runs.")] = None,
     seed: Annotated[int, _says("Seed of everything random.")] = 0,
-    name_column: Annotated[str | None, _says("Column of the .csv with the arms' names.")] = None,
-    intercept: Annotated[
-        bool | None, _says("Put a constant feature in front, or do not.", "--intercept/--no-intercept")
-    ] = None,
-    on_span: Annotated[bool, _says("Drop redundant features.", "--on-span")] = False,
+    name_column: _NameColumn = None,
+    features: _Features = None,
+    drop: _Drop = None,
+    interactions: _Interactions = False,
+    quadratic: _Quadratic = False,
+    formula: _Formula = None,
+    intercept: _Intercept = None,
+    on_span: _OnSpan = False,
+    sheet: _Sheet = None,
     out: Annotated[Path | None, _says("Write a plot to this file: .png, .svg or .pdf.")] = None,
     output: Annotated[Format, _says("How to write the result.", "--format")] = Format.TABLE,
 ) -> int:
@@ -276,7 +311,17 @@ def plan_command(  # noqa: PLR0913 (every argument is an option of its own)
         "m": m,
         "seed": seed,
     }
-    reading = {"name_column": name_column, "intercept": intercept, "on_span": on_span}
+    reading = {
+        "name_column": name_column,
+        "features": _columns(features),
+        "drop": _columns(drop),
+        "interactions": interactions,
+        "quadratic": quadratic,
+        "formula": formula,
+        "intercept": intercept,
+        "on_span": on_span,
+        "sheet": sheet,
+    }
     return plan_experiment(
         Request(arms, reading, settings, theta, pilot, noise_std, costs, simulate=simulate, out=out, output=output)
     )

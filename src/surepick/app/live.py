@@ -14,7 +14,9 @@ from surepick.learning.standing import Standing
 from surepick.learning.words import (
     confidence_words,
     counted,
+    joined,
     lead_words,
+    leaders_words,
     left_to_do,
     near_tie_words,
     rival_words,
@@ -51,7 +53,8 @@ def state_line(standing: Standing, label: Callable[[Any], str]) -> str:
     rival = rival_words(standing, label, before=", rival ")
     near = near_tie_words(standing, label, epsilon_is=OPTION)
     end = f"; near tie with {near}" if near else ""
-    return f"{pulls}, leader {label(standing.leader)}{rival}; confidence {confidence_words(standing)}{end}"
+    leads = leaders_words(standing, label).replace("Leader", "leader", 1)
+    return f"{pulls}, {leads}{rival}; confidence {confidence_words(standing)}{end}"
 
 
 def _panel(standing: Standing, arm: Any, title: str, label: Callable[[Any], str]) -> RenderableType:
@@ -61,7 +64,8 @@ def _panel(standing: Standing, arm: Any, title: str, label: Callable[[Any], str]
     rows.add_column(style="dim")
     rows.add_column(min_width=BAR_WIDTH + 16)
     rows.add_row("last pull", f"arm {arm_label(arm, label)}")
-    rows.add_row("leader", arm_label(standing.leader, label), style="bold")
+    named = arm_label(None) if standing.leader is None else joined([label(leader) for leader in standing.leaders])
+    rows.add_row("leaders" if standing.ahead else "leader", named, style="bold")
     if standing.rival is not None:
         rows.add_row("rival", label(standing.rival))
         rows.add_row("ahead by", lead_words(standing))

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
+import numpy as np
+
 from surepick.arms.numbered import NumberedVectors
+from surepick.arms.protocol import ArmSet
+from surepick.arms.scaled import divided
 from surepick.arms.whitening import WhitenedArms
 from surepick.core.design.generation import frame_of, spanning_arms
-from surepick.core.linalg import IntArray
+from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
 
 ArmView = WhitenedArms | NumberedVectors
@@ -36,6 +40,10 @@ class Task:
     """Smallest and largest possible reward, if rewards have bounds; then `noise_std` is half their distance."""
     misfit: float = 0.0
     """How far the mean of an arm may be off its linear fit."""
+    m: int = 1
+    """How many of the best are sought."""
+    costs: Array | None = None
+    """What a pull of each arm (K,) costs; None: all the same."""
 
     @property
     def noise_std(self) -> float:
@@ -61,10 +69,15 @@ class Task:
             raise InvalidInput(f"a set of vectors such as a sphere is needed, got {self.candidates.description}.")
         return self.candidates
 
+    def priced(self, arms: ArmSet) -> ArmSet:
+        """Return the arms as designs see them: what a unit of cost buys of each (docs/guarantee.md, Theorem 29)."""
+        return arms if self.costs is None else divided(arms, np.sqrt(self.costs))
+
     @cached_property
     def spanning(self) -> IntArray:
-        """D arms of large volume, in increasing order: what a practical variant pulls first."""
-        return spanning_arms(self.rows, frame_of(self.rows))
+        """D arms of large volume for their cost, in increasing order: what a practical variant pulls first."""
+        priced = self.priced(self.rows)
+        return spanning_arms(priced, frame_of(priced))
 
 
 def as_rows(view: ArmView) -> WhitenedArms:

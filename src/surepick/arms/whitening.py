@@ -149,9 +149,16 @@ class WhitenedArms(ArmSet):
         """Return the n arms other than `leader` with the smallest score, see `ArmSet.rivals`."""
         return self.arms.rivals(leader, self.map @ theta, [self.map @ F for F in factors], score, n, among)
 
-    def largest_loss(self, leader: int, estimate: LeastSquares, *, delta: float, noise_std: float) -> float:
-        """Return what the leader can be losing at most, with probability 1 - delta for all times together; one scan."""
-        _, bound = largest_loss_bound(self, leader, estimate.theta, estimate.A, delta=delta, noise_std=noise_std)
+    def largest_loss(
+        self, leader: int, estimate: LeastSquares, *, delta: float, noise_std: float, among: BoolArray | None = None
+    ) -> float:
+        """Return what the leader can be losing at most, with probability 1 - delta for all times together; one scan.
+
+        `among`: to these alone.
+        """
+        _, bound = largest_loss_bound(
+            self, leader, estimate.theta, estimate.A, delta=delta, noise_std=noise_std, among=among
+        )
         return max(0.0, bound)
 
     def pair_forms(

@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from surepick.arms.alike import alike_rows
 from surepick.arms.finite import FiniteArms, as_arms
 from surepick.arms.numbered import NumberedVectors
 from surepick.arms.protocol import ArmSet
@@ -13,10 +14,11 @@ from surepick.arms.vectors import VectorSet
 from surepick.arms.view import ArmView, Task
 from surepick.arms.whitening import whiten
 from surepick.core.block import LARGEST_REWARD
-from surepick.core.checks import check_noise_std, check_noise_stds, check_number, check_reward_range
+from surepick.core.checks import check_noise_std, check_noise_stds, check_number, check_reward_range, check_vector
 from surepick.core.design.solve import as_candidates
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
+from surepick.stopping.protocol import Rule
 
 # One mean per arm: a square matrix of that size, and pulls of every arm.
 MOST_MEANS = 2_000
@@ -148,6 +150,45 @@ def views(arms: ArmSet | VectorSet, candidates: Any, seed: int, stds: Array | No
     return Views(white, own, rows)
 
 
+def costs_given(costs: Any, arms: ArmSet | VectorSet) -> Array | None:
+    """Return what a pull of each arm costs (K,), checked; None if all cost the same."""
+    if costs is None:
+        return None
+    if isinstance(arms, VectorSet):
+        raise InvalidInput(f"`costs` go with a list of arms, got them with {arms.description}; leave them out.")
+    prices = check_vector("costs", costs, arms.n_arms)
+    if not (prices > 0.0).all():
+        raise InvalidInput(
+            f"`costs` must be positive, got {prices.min():g} for arm {int(np.argmin(prices))}; give an arm that costs "
+            "next to nothing a small cost."
+        )
+    return prices
+
+
+def check_several(task: Task, rule: Rule) -> None:
+    """Refuse to seek the m best where no proof covers it."""
+    if task.m == 1:
+        return
+    if not task.candidates.is_listed:
+        raise InvalidInput(f"m = {task.m} needs a list of arms, got {task.candidates.description}; leave `m` out.")
+    if task.m >= task.rivals.n_arms:
+        raise InvalidInput(
+            f"`m` must be below the number of arms that are compared, {task.rivals.n_arms}, got {task.m}."
+        )
+    if not rule.takes_several:
+        raise InvalidInput(f'stopping={rule.name!r} has no proof for m = {task.m}; use "betting" or "evidence".')
+    if rule.needs_fixed_intervals and (task.epsilon > 0.0 or task.misfit > 0.0):
+        raise InvalidInput(
+            f"stopping={rule.name!r} has no proof for m = {task.m} with `epsilon` or `misfit` above 0; use "
+            'stopping="evidence", which takes `epsilon`, or leave them out.'
+        )
+    if groups := alike_rows(task.rivals.arms):
+        raise InvalidInput(
+            f"m = {task.m} needs arms with different features, got {' and '.join(map(str, groups[0][:2]))} with equal "
+            "ones; leave one of them out."
+        )
+
+
 def check_suited(name: str, composition: object, task: Task) -> None:
     """Refuse a task that an algorithm cannot do."""
     if task.given_noise_std is None and getattr(composition, "plans_with_noise", False):
@@ -155,6 +196,9 @@ def check_suited(name: str, composition: object, task: Task) -> None:
             f"`noise_std` must be given: {name} plans with it. Or use another algorithm, such as "
             '"lazy-track-and-stop", which learns it.'
         )
+    for option, is_given, can in (("m", task.m > 1, "takes_several"), ("costs", task.costs is not None, "takes_costs")):
+        if is_given and not getattr(composition, can, False):
+            raise InvalidInput(f'`{option}` cannot be given to {name}, which plans without; use "lazy-track-and-stop".')
     arms, candidates = task.arms, task.candidates
     if not arms.is_listed and not getattr(composition, "takes_vectors", False):
         raise InvalidInput(f'{name} needs a list of arms, got {arms.description}; use "lazy-track-and-stop".')

@@ -59,6 +59,9 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     rewards: Literal["binary"] | None = None,
     epsilon: float = 0.0,
     misfit: float = 0.0,
+    m: int = 1,
+    costs: ArrayLike | None = None,
+    budget: float | None = None,
     candidates: Any = None,
     model: Literal["linear", "unstructured"] = "linear",
     audit: int | Literal["auto"] = 0,
@@ -95,6 +98,12 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
             arm with the best mean then, whatever the fit says. For the betting rule on a list of arms, of which those
             with equal features count as one. It costs pulls, and a misfit of the size of the lead is never overcome.
             Rewards that contradict exactly linear means are reported then and withdraw nothing.
+        m: how many of the best to find; above 1 `result.best` is their list, the best first. For the default algorithm
+            and static ones, with betting (without `epsilon`) or evidence.
+        costs: what a pull of each arm costs, in the order of the arms, if that differs: plans are then for the least
+            total cost, and `result.cost` says it.
+        budget: what may be spent, in pulls or in the unit of `costs`, history apart. The last interval is planned to
+            end on it. A result without a verdict says what is known: `survivors`, `p_value`, `epsilon_bound`.
         candidates: what is compared, if not the arms: rows with the same features, never measured.
         model: "linear", or "unstructured": one mean per arm, whatever the features say. Needs more pulls, and no model.
         audit: check pulls after the verdict, spread over all arms: a number, or "auto" for as many as show a misfit of
@@ -153,6 +162,9 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         rewards=rewards,
         epsilon=epsilon,
         misfit=misfit,
+        m=m,
+        costs=costs,
+        budget=budget,
         candidates=candidates,
         model=model,
         seed=seed,
@@ -243,12 +255,13 @@ class _Session:
         n_pulled = n_skipped = 0
         while (self._learner.n_planned if is_check else not self._learner.stopped) and n_pulled < limit:
             try:
-                arm = self._learner.next_arms()[0]
+                asked = self._learner.next_arms()
             except Exception as error:
                 raise self._blamed(error, "planning the next pull failed:") from error
-            # By what `history` had to say, once it was clear that no more of it comes.
-            if self._learner.stopped and not is_check:
+            # By what `history` had to say, once it was clear that no more of it comes; or the budget is spent.
+            if not asked or (self._learner.stopped and not is_check):
                 break
+            arm = asked[0]
             n_pulled += 1
             try:
                 reward = self._measure(arm)

@@ -33,17 +33,18 @@ from surepick.core.checks import (
     check_delta,
     check_epsilon,
     check_misfit,
+    check_number,
     check_seed,
 )
 from surepick.core.estimate import LeastSquares
 from surepick.core.identity import written
 from surepick.core.levels import ArmLevels
-from surepick.core.linalg import Array, IntArray, one_blas_thread
+from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
 from surepick.core.noise import is_contradicted, noise_estimate, noise_to_assume, residuals
 from surepick.core.rows import row_digest
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.learning.given import Rewards, arms_given, check_suited, views
+from surepick.learning.given import Rewards, arms_given, check_several, check_suited, costs_given, views
 from surepick.learning.history import Event, History
 from surepick.learning.ledger import Interval, Ledger
 from surepick.learning.margin import Recorder
@@ -68,7 +69,8 @@ class Algorithm(Protocol):
 
     One that can do without a list of arms says so by `takes_vectors = True`, one that can do without a list of
     candidates beside listed arms by `takes_vector_candidates = True`; one whose sampling needs `noise_std` by
-    `plans_with_noise = True`.
+    `plans_with_noise = True`; one that can plan for the m best by `takes_several = True`, for prices by
+    `takes_costs = True`.
     """
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
@@ -82,7 +84,8 @@ class Decision:
     """What a learner says now."""
 
     best: Arm | None
-    """The leading candidate, a row number or a vector; the answer once stopped. None before the pulled arms span."""
+    """The leading candidate, a row number or a vector; the answer once stopped. None before the pulled arms span. The
+    list of the m best, the best first, if more than one is sought."""
     stopped: bool
     evidence: float
     """What the rule has against the alternatives, to be compared with `target`; in the unit of `unit`."""
@@ -122,6 +125,9 @@ class Learner:
         rewards: "binary" for rewards that are 0 or 1, False or True: `reward_range` (0, 1).
         epsilon: slack.
         misfit: how far the mean of every arm may be off its linear fit; for the betting rule.
+        m: how many of the best are sought.
+        costs: what a pull of each arm costs (K,); None: all the same, 1.
+        budget: what may be spent in all on asks, in the unit of `costs`; then there are no further asks.
         candidates: what is compared, if not the arms.
         model: "linear" in the features, or "unstructured": one mean per arm.
         seed: of whatever the algorithm draws.
@@ -143,6 +149,9 @@ class Learner:
         rewards: Literal["binary"] | None = None,
         epsilon: float = 0.0,
         misfit: float = 0.0,
+        m: int = 1,
+        costs: ArrayLike | None = None,
+        budget: float | None = None,
         candidates: Any = None,
         model: Literal["linear", "unstructured"] = "linear",
         seed: int = 0,
@@ -155,6 +164,9 @@ class Learner:
         self.delta, self.epsilon, self.seed = check_delta(delta), check_epsilon(epsilon), check_seed(seed)
         self.misfit = check_misfit(misfit)
         self.arms, self.model = arms_given(arms, model, candidates), model
+        self.m, self.costs, self.budget = check_count("m", m, least=1), costs_given(costs, self.arms), budget
+        if budget is not None:
+            self.budget = check_number("budget", budget, needed="a positive number", allowed=lambda x: x > 0.0)
         seen = views(self.arms, candidates, self.seed, self._rewards.stds)
         self.white, self.unscaled, self.candidates = seen.measured, seen.arms, seen.candidates
         self.task = Task(
@@ -166,6 +178,8 @@ class Learner:
             seed=self.seed,
             reward_range=self.reward_range,
             misfit=self.misfit,
+            m=self.m,
+            costs=self.costs,
         )
         check_suited(self.algorithm, self._composition, self.task)
         self._begin()
@@ -183,6 +197,9 @@ class Learner:
                 '"betting" or "evidence", which learn it.'
             )
         check_allowed(self.task, self._rule, self.model, self.noise)
+        check_several(self.task, self._rule)
+        if self.budget is not None and self.noise == "per-arm":
+            raise InvalidInput('`budget` cannot end a plan that is repeated; leave it out beside noise="per-arm".')
         if self.noise == "per-arm":
             if not self._rule.takes_unequal_noise:
                 raise InvalidInput(
@@ -197,6 +214,8 @@ class Learner:
         self._plans: dict[int, tuple[int, int]] = {}
         self._corrected: dict[int, float | None] = {}
         self._rows: dict[int, Array] = {}
+        self._drawn: deque[int] = deque()  # arms of the newest interval, if it had to be priced in advance
+        self._spent, self._has_ended = 0.0, False  # what all asks so far cost, and whether the last is planned
         # Pulls when the last two intervals opened, and how the designs before wanted them apportioned.
         self._plans_so_far: deque[tuple[int, Mapping[int, float]]] = deque(maxlen=2)
         self._start()
@@ -229,6 +248,9 @@ class Learner:
         noise = repr(self.noise_std) if stds is None else f"sha256 {row_digest([stds]).hex()}"
         bounds = "" if self.reward_range is None else f"reward_range={self.reward_range!r}, "
         epsilon = f"{self.epsilon!r}, misfit={self.misfit!r}" if self.misfit > 0.0 else f"{self.epsilon!r}"
+        epsilon += f", m={self.m}" if self.m > 1 else ""
+        epsilon += "" if self.costs is None else f", costs=sha256 {row_digest([self.costs]).hex()}"
+        epsilon += "" if self.budget is None else f", budget={self.budget!r}"
         return (
             f"{self.algorithm} {written(self._composition)} on arms {self.unscaled.identity()}{own}, "
             f"delta={self.delta!r}, {bounds}{unequal}noise_std={noise}, epsilon={epsilon}, seed={self.seed}"
@@ -286,9 +308,10 @@ class Learner:
         return self.white.theta_to_user(self.estimate.theta)
 
     def next_arms(self, n: int = 1) -> list[Arm]:
-        """Return the next n arms to pull, in order: row numbers, or vectors (d,) of a set of vectors. Always n.
+        """Return the next n arms to pull, in order: row numbers, or vectors (d,) of a set of vectors.
 
-        Asks beyond the interval open the next one, planned from the results so far: many workers need not wait.
+        Always n, unless a `budget` ends: then fewer, and none once it is spent. Asks beyond the interval open the next
+        one, planned from the results so far: many workers need not wait.
         """
         return [self.white.arm_of(arm) for _, arm in self._ask(n)]
 
@@ -302,23 +325,64 @@ class Learner:
             n = check_count("n", n, least=1)
         if n > MOST_ASKS:
             raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further arms when needed.")
-        asks, ledger = [], self._ledger
-        for _ in range(n):
-            if ledger.needs_interval and not self.stopped:
+        asks: list[tuple[int, int]] = []
+        ledger = self._ledger
+        while len(asks) < n:
+            if ledger.needs_interval and not (self.stopped or self._has_ended):
                 self._open()
-            asks.append(ledger.ask(self._checks.popleft if self._checks else self._sampler.next))
+            if self.is_spent and not self._checks:
+                break
+            n_before = ledger.n_asked
+            asks.append(ledger.ask(self._draw))
+            if ledger.n_asked > n_before:
+                self._spent += self.cost_of(asks[-1][1])
+        if not asks:
+            return []
         self._log.append(("ask", tuple([self.white.key_of(arm) for _, arm in asks])))
         return asks
+
+    def _draw(self) -> int:
+        """Return the next arm: a check pull, one that was priced in advance, or what the sampler says."""
+        planned = self._checks or self._drawn
+        return planned.popleft() if planned else self._sampler.next()
+
+    def cost_of(self, number: int) -> float:
+        """Return what a pull of the arm with this number costs."""
+        return 1.0 if self.costs is None else float(self.costs[number])
+
+    @property
+    def cost(self) -> float:
+        """What all results so far have cost; their number, if no costs are given."""
+        return sum(n * self.cost_of(number) for number, n in self.estimate.counts.items())
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the budget allows no further ask; those planned and those that failed are still made."""
+        return self._has_ended and not self._ledger.n_planned
+
+    def _within_budget(self, length: int) -> int:
+        """Draw the arms of an interval, as many as the budget allows; to its end if little would be left after them."""
+        assert self.budget is not None
+        left, least, drawn = self.budget - self._spent, self._rule.min_block(self.task), self._drawn
+        while (price := self.cost_of(arm := self._sampler.next())) <= left:
+            drawn.append(arm)
+            left -= price
+            # What would be too little for an interval of its own is spent in this one: bets are on whole intervals.
+            if len(drawn) >= length and left >= least * (self.budget - self._spent - left) / len(drawn):
+                return len(drawn)
+        self._has_ended = True
+        return len(drawn)
 
     @one_blas_thread
     def _open(self) -> None:
         self._look_back()
         estimate = self.estimate
         theta = estimate.theta if estimate.has_theta else None
-        leader = alive = None
+        leaders: tuple[int, ...] = ()
+        alive = None
         if theta is not None and self.candidates.is_listed:  # a fixed design asks nobody who leads
-            leader = self._state.leader(estimate)
-            alive = None if self.stopped else self._state.alive(leader)
+            leaders = self._state.leaders(estimate)
+            alive = None if self.stopped else self._state.alive(leaders[0])
         outstanding = self._ledger.outstanding
         if isinstance(self._sampler, Apportions):
             self._plans_so_far.append((estimate.n_pulls, self._sampler.planned()))
@@ -327,7 +391,7 @@ class Learner:
                 n_pulls=estimate.n_pulls,
                 n_asked=estimate.n_pulls + outstanding.total(),
                 theta=theta,
-                leader=leader,
+                leaders=leaders,
                 alive=None if alive is None else alive.copy(),  # a plan must not see what is refuted later
                 estimate=estimate,
                 pending=outstanding,
@@ -335,6 +399,8 @@ class Learner:
             )
         )
         n_parts = self._sampler.n_parts if isinstance(self._sampler, SubBlocks) else 1
+        if self.budget is not None and not (length := self._within_budget(length)):
+            return
         self._plans[self._ledger.n_asked] = length, n_parts
         self._ledger.open(length, n_parts=n_parts)
 
@@ -587,8 +653,8 @@ class Learner:
         if decision.best is None or decision.guarantee in ("withdrawn", "none"):
             return np.arange(rows.n_arms)
         if decision.stopped:
-            return rows.copies(decision.best)
-        left = self._state.survivors(decision.best)
+            return np.sort(np.concatenate([rows.copies(leader) for leader in self.leaders()]))
+        left = self._state.survivors(self.leaders()[0])
         return np.arange(rows.n_arms) if left is None else np.flatnonzero(left)
 
     @property
@@ -615,11 +681,12 @@ class Learner:
             verdict = self._looked
         if verdict is None:
             verdict = Verdict(threshold=math.log(1.0 / self.delta))
-        leader = verdict.leader
-        if leader is None and self.estimate.has_theta:
-            leader = self._state.leader(self.estimate)
+        leaders = () if verdict.leader is None else (verdict.leader, *verdict.others)
+        if not leaders and self.estimate.has_theta:
+            leaders = self._state.leaders(self.estimate)
+        arms = [self.candidates.arm_of(leader) for leader in leaders]
         return Decision(
-            best=None if leader is None else self.candidates.arm_of(leader),
+            best=(arms if self.m > 1 else arms[0]) if arms else None,
             stopped=verdict.stopped,
             evidence=verdict.statistic if verdict.leader is not None else 0.0,
             target=verdict.threshold,
@@ -694,10 +761,24 @@ class Learner:
         self._checks.extend(check_arms(as_rows(self.white), n, self.seed))
         self._ledger.open(n, is_check=True)
 
+    def leaders(self) -> list[int]:
+        """Return the numbers of the candidates that would be the answer now, the best first; there is an estimate."""
+        best = self.decision.best
+        return [self.candidates.number_of(arm) for arm in (best if isinstance(best, list) else [best])]
+
+    def _outside(self) -> BoolArray | None:
+        """Return which candidates (K,) the leaders are compared with; None: all others."""
+        if self.m == 1:
+            return None
+        outside = np.ones(as_rows(self.candidates).n_arms, dtype=bool)
+        outside[self.leaders()] = False
+        return outside
+
     def lead(self) -> float:
         """Return by how much the answer is ahead of the next candidate, as it seems, and at least epsilon."""
-        rivals, leader = as_rows(self.candidates), self.candidates.number_of(self.decision.best)
-        return max(float(rivals.rivals(leader, self.estimate.theta, [], np.copy, 1).score[0]), self.epsilon)
+        last = self.leaders()[-1]
+        found = as_rows(self.candidates).rivals(last, self.estimate.theta, [], np.copy, 1, self._outside())
+        return max(float(found.score[0]), self.epsilon)
 
     def expected_remaining(self) -> float:
         """Estimate the pulls still needed: missing evidence times what a unit of it costs by the current plan.
@@ -726,14 +807,21 @@ class Learner:
     def epsilon_bound(self) -> float:
         """Return how much the leader can be losing at most, with probability 1 - delta for all times together.
 
+        Of several leaders: how much any of them can be losing to one that is not among them.
+
         From the evidence mixture with V the identity of whitened coordinates, whatever rule decides; one scan.
         inf before the pulled arms span, while nothing is known of the noise, and where a `misfit` is allowed for.
         """
         noise_std, delta = noise_to_assume(self.estimate, self.bounding_noise_std, self.delta)
         if not (self.estimate.has_theta and math.isfinite(noise_std)):
             return math.inf
-        leader = self.candidates.number_of(self.decision.best)
-        return self.candidates.largest_loss(leader, self.estimate, delta=delta, noise_std=noise_std)
+        if self.m == 1:
+            return self.candidates.largest_loss(self.leaders()[0], self.estimate, delta=delta, noise_std=noise_std)
+        rows, outside = as_rows(self.candidates), self._outside()
+        return max(
+            rows.largest_loss(leader, self.estimate, delta=delta, noise_std=noise_std, among=outside)
+            for leader in self.leaders()
+        )
 
     def result(self, *, interrupted: bool = False) -> Result:
         """Return what is known now, in the form that `identify` gives."""

@@ -63,11 +63,11 @@ class Recorder(RuleState):
 def margin_of(learner: "Learner") -> Margin:
     """Return the margin of a learner's answer as it is now, which may go on learning; costs nothing yet.
 
-    There is none without an answer by the betting rule on arms that follow features, nor with slack or levels of noise
-    that differ between arms.
+    There is none without an answer by the betting rule on arms that follow features, nor with slack, several
+    winners, or levels of noise that differ between arms.
     """
     task = learner.task
-    is_plain = task.candidates is task.arms and task.epsilon == 0.0 and learner.noise == "same"
+    is_plain = task.candidates is task.arms and task.epsilon == 0.0 and task.m == 1 and learner.noise == "same"
     is_sought = learner.stopped and learner.model == "linear" and is_plain
     if not (is_sought and isinstance(learner.rule, Betting)):
         return Margin()

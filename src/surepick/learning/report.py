@@ -68,7 +68,8 @@ def _state(result: "Result") -> tuple[str, str]:
 def _question(result: "Result") -> str:
     if result.arm_set or result.compared.listed is not None:
         return f"Which arm of {result.arm_set or 'all'} is the best?"
-    return f"Which of {counted(len(result.compared), 'arm' if result.candidates is None else 'candidate')} is the best?"
+    total = counted(len(result.compared), "arm" if result.candidates is None else "candidate")
+    return f"Which of {total} is the best?" if result.m == 1 else f"Which are the {result.m} best of {total}?"
 
 
 def _facts(result: "Result") -> list[tuple[str, str]]:
@@ -76,8 +77,10 @@ def _facts(result: "Result") -> list[tuple[str, str]]:
     measured = f"{len(result.counts):,}"
     if result.arms.listed is None:
         measured += f" of {len(result.arms):,}"
+    cost = [("Cost", f"{result.cost:,.6g}")] if result.has_costs else []
     facts = [
         ("Pulls", f"{result.n_pulls - result.n_checks:,}{checks}"),
+        *cost,
         ("Arms measured", measured),
         ("Confidence", _confidence(result)),
         ("Accepted risk (delta)", percent(result.delta)),
@@ -196,6 +199,7 @@ def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
         options.append("noise_std=...")  # one for each arm
     elif result.given_noise_std is not None:
         options.append(f"noise_std={result.given_noise_std!r}")
+    options += [f"m={result.m}"] if result.m > 1 else []
     options += [f"noise={result.noise!r}"] if result.noise != "same" else []
     options += [f"misfit={result.allowed_misfit!r}"] if result.allowed_misfit > 0.0 else []
     call = f"import surepick as sp\n\nresult = sp.identify(arms, measure, {', '.join(options)})"
@@ -241,7 +245,8 @@ def estimates_figure(result: "Result") -> Any:
     if result.survivors is not None:
         left = set(result.survivors.tolist())
         kinds = ["not excluded" if row in left else "excluded" for row in range(len(rows))]
-    kinds[_row_of_best(result)] = "leader"
+    for row in result.best if result.m > 1 else [_row_of_best(result)]:
+        kinds[row] = "leader"
     numbers = (values.tolist() for values in (rows.estimate, rows.low, rows.high))
     bars = [plots.Bar(*row) for row in zip(names, *numbers, kinds, strict=True)]
     return plots.estimates(bars, percent(1.0 - result.delta))
@@ -278,9 +283,10 @@ def pulls_figure(result: "Result") -> Any:
 
 
 def _row_of_best(result: "Result") -> int:
+    """Return where the leader is, of several the last."""
     rows = result.compared
     if rows.listed is None:
-        return int(result.best)
+        return int(result.best[-1] if result.m > 1 else result.best)
     best = tuple(result.best.tolist()) if isinstance(result.best, np.ndarray) else result.best
     return rows.listed.index(best)
 

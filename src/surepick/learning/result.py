@@ -36,7 +36,10 @@ class Result:
     Attributes:
         best: row number of the answer, among the candidates if there were any, else among the arms, or the vector (d,)
             where arms are vectors; the leader so far if `stopped` is False; None before the pulled arms span the space.
-        best_name: its name, if it has one.
+            The list of the m best, the best first, if more than one is sought.
+        best_name: its name, if it has one; the list of their names.
+        m: how many of the best were sought.
+        cost: what all pulls have cost; their number, if no costs were given.
         n_pulls: rewards known, those of `history` handed in included.
         counts: pulls per arm, by row number or vector (a tuple); arms never pulled are absent.
         stopped: whether the stopping rule has decided. If not, there is no guarantee yet.
@@ -88,7 +91,9 @@ class Result:
     """
 
     best: Any = None
-    best_name: str | None = None
+    best_name: Any = None
+    m: int = 1
+    cost: float = math.nan
     n_pulls: int
     counts: Mapping[Any, int] = field(repr=False)
     stopped: bool = False
@@ -148,6 +153,11 @@ class Result:
         """The table that has the answer: `candidates` if they were given, else `arms`."""
         return self.arms if self.candidates is None else self.candidates
 
+    @property
+    def has_costs(self) -> bool:
+        """Whether pulls had costs of their own."""
+        return math.isfinite(self.cost) and self.cost != self.n_pulls
+
     @cached_property
     def standing(self) -> Standing:
         """The leader beside its closest rival, what stopping now would cost, and what is still to do."""
@@ -177,10 +187,10 @@ class Result:
         Columns: `arm` (or `candidate`) row number; `name`, the row number as text where there are no names; `pulls`
         (arms only); `estimate` of the mean reward; `low` and `high`, which enclose all true means at all times with
         probability 1 - delta; `rank` by estimate, 1 for the largest; `measured`, the mean of the rewards, NaN if there
-        are none (arms only); `behind`, what the estimate is below that of the leader, with `behind_low` and
-        `behind_high` of the true distance (NaN in the table of arms if candidates are compared); `same_as`, if some
-        rows have the same features and so cannot be told apart: the lowest row number that has those of this one.
-        Without candidates both tables are the arms'.
+        are none (arms only); `behind`, what the estimate is below that of the leader (of several: the last), with
+        `behind_low` and `behind_high` of the true distance (NaN in the table of arms if candidates are compared);
+        `same_as`, if some rows have the same features and so cannot be told apart: the lowest row number that has those
+        of this one. Without candidates both tables are the arms'.
         """
         if of not in ("arms", "candidates"):
             raise InvalidInput(f'`of` must be "arms" or "candidates", got {of!r}; pass one of these.')
@@ -208,7 +218,8 @@ class Result:
         """What the rows of a table are behind the leader, and how much that can be off; NaN if it is not among them."""
         if rows.margin is None or self.best is None:
             return np.full(len(rows), math.nan), np.full(len(rows), math.nan)
-        place = self.best if rows.listed is None else rows.listed.index(_key(self.best))
+        last = self.best[-1] if self.m > 1 else self.best
+        place = last if rows.listed is None else rows.listed.index(_key(last))
         return rows.estimate[place] - rows.estimate, rows.margin
 
     def measured(self) -> dict[Any, float]:
@@ -324,7 +335,7 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
     theta = margin = None
     if decision.best is not None:
         theta, margin = learner.theta.copy(), coefficient_margins(learner.white, estimate, **at)
-        leader = learner.candidates.number_of(decision.best)
+        leader = learner.leaders()[-1]
         tables[-1] = replace(tables[-1], margin=margins_of(views[-1], estimate, leader, only=listed[-1], **at))
     names = tables[-1].names
     is_withdrawn = decision.guarantee == "withdrawn"
@@ -334,7 +345,7 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
     return replace(
         bare_result_of(learner),
         best=decision.best,
-        best_name=None if names is None or decision.best is None else names[decision.best],
+        best_name=None if names is None or decision.best is None else _named(names, decision.best),
         stopped=decision.stopped,
         interrupted=interrupted,
         evidence=decision.evidence,
@@ -370,6 +381,8 @@ def bare_result_of(learner: "Learner") -> Result:
     history = learner.history
     return Result(
         n_pulls=len(history),
+        m=learner.m,
+        cost=learner.cost,
         counts=dict(Counter(arm for arm, _ in history)),
         target=math.log(1.0 / learner.delta),
         stopping=learner.rule.name,
@@ -387,6 +400,10 @@ def bare_result_of(learner: "Learner") -> Result:
         history=history,
         arms=Estimates(None, np.empty(0), np.empty(0), np.empty(0), listed=()),
     )
+
+
+def _named(names: tuple[str, ...], best: Any) -> str | list[str]:
+    return [names[arm] for arm in best] if isinstance(best, list) else names[best]
 
 
 def _without_intervals(rows: Estimates) -> Estimates:
@@ -409,5 +426,5 @@ def _listed(view: ArmView, learner: "Learner", best: Any) -> list[int] | None:
     if view.keeps_numbers:
         return None
     pulled = learner.estimate.counts if view is learner.unscaled else ()
-    leading = [view.number_of(best)] if best is not None and view is learner.candidates else ()
+    leading = learner.leaders() if best is not None and view is learner.candidates else ()
     return sorted({*pulled, *leading})

@@ -26,7 +26,7 @@ FORMAT = "surepick result"
 FORMAT_VERSION = 4
 READABLE = (3, FORMAT_VERSION)
 # What files of version 3 lack, and results made without a learner may.
-NEWER = frozenset({"p_value", "survivors", "feature_names", "theta_margin", "path", "planned"})
+NEWER = frozenset({"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned"})
 
 
 def write(content: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -114,7 +114,7 @@ def read_fields(values: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
     read["_margin"] = Margin(None if margin is None else float(margin))
     read["noise_interval"] = tuple(map(float, read["noise_interval"]))
     read["reward_range"] = None if read["reward_range"] is None else tuple(map(float, read["reward_range"]))
-    if isinstance(read["best"], list):
+    if isinstance(read["best"], list) and read.get("m", 1) == 1:
         read["best"] = _floats(read["best"])
     if isinstance(read["given_noise_std"], list):
         read["given_noise_std"] = _floats(read["given_noise_std"])

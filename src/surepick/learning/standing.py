@@ -40,7 +40,9 @@ class Standing:
     n_pulls: int
     stopped: bool
     leader: Any = None
-    """Row number or vector; None before the pulled arms span."""
+    """Row number or vector; None before the pulled arms span. Of several that are sought, the last."""
+    ahead: tuple[Any, ...] = ()
+    """The better ones of several that are sought, the best first."""
     rival: Any = None
     """The candidate that may be furthest ahead of the leader; the runner-up once stopped. None if there is none, or
     candidates cannot be listed."""
@@ -63,6 +65,11 @@ class Standing:
     """Where `remaining` is more than ten times the pulls so far: what an epsilon would do."""
 
     @property
+    def leaders(self) -> tuple[Any, ...]:
+        """Who would be the answer now."""
+        return (*self.ahead, self.leader)
+
+    @property
     def confidence(self) -> float:
         """That the leader is right: 1 - `p_value`; NaN where the rule has none."""
         return 1.0 - self.p_value
@@ -74,7 +81,9 @@ def p_value_of(learner: "Learner") -> float:
     has_one = learner.rule.has_p_value(is_noise_known=learner.noise_std is not None)
     if not has_one or decision.guarantee in ("withdrawn", "none"):
         return math.nan
-    return math.exp(-max(decision.evidence, 0.0))
+    # A rule that stops at log(m/delta) bets against m true hypotheses, each of which has a share of the risk.
+    shared = decision.target + math.log(learner.delta)
+    return math.exp(min(0.0, shared - decision.evidence))
 
 
 def standing_of(learner: "Learner") -> Standing:
@@ -83,7 +92,7 @@ def standing_of(learner: "Learner") -> Standing:
     bare = Standing(
         n_pulls=decision.n_pulls,
         stopped=decision.stopped,
-        leader=decision.best,
+        **_leaders(decision.best),
         p_value=p_value_of(learner),
         share=_share(decision.evidence, decision.target, is_stopped=decision.stopped),
         rule=decision.rule,
@@ -98,7 +107,7 @@ def standing_of(learner: "Learner") -> Standing:
     if survivors is None:
         return known
     at: dict[str, Any] = {"delta": learner.delta, "noise_std": learner.bounding_noise_std}
-    rows = replace(estimates_of(view, estimate, **at), margin=margins_of(view, estimate, decision.best, **at))
+    rows = replace(estimates_of(view, estimate, **at), margin=margins_of(view, estimate, known.leader, **at))
     return _beside_rival(known, rows, survivors)
 
 
@@ -107,7 +116,7 @@ def standing_in(result: "Result") -> Standing:
     known = Standing(
         n_pulls=result.n_pulls - result.n_checks,  # check pulls came after the verdict
         stopped=result.stopped,
-        leader=result.best,
+        **_leaders(result.best),
         loss=result.epsilon_bound,
         remaining=result.expected_remaining,
         p_value=result.p_value,
@@ -123,6 +132,10 @@ def standing_in(result: "Result") -> Standing:
     return _beside_rival(known, rows, result.survivors)
 
 
+def _leaders(best: Any) -> dict[str, Any]:
+    return {"leader": best[-1], "ahead": tuple(best[:-1])} if isinstance(best, list) else {"leader": best}
+
+
 def _beside_rival(known: Standing, rows: Estimates, survivors: IntArray) -> Standing:
     """Add the rival: among those not excluded, or among all if the leader is the answer."""
     if rows.margin is None:
@@ -130,6 +143,7 @@ def _beside_rival(known: Standing, rows: Estimates, survivors: IntArray) -> Stan
     lead, margin = rows.estimate[known.leader] - rows.estimate, rows.margin
     # Copies of the leader are no rivals, nor is who was ahead when a rule excluded it.
     is_rival = margin > 0.0 if known.stopped else (margin > 0.0) & (lead >= 0.0)
+    is_rival[list(known.ahead)] = False
     others = np.flatnonzero(is_rival) if known.stopped else survivors[is_rival[survivors]]
     if not len(others):
         return known
@@ -145,7 +159,7 @@ def _beside_rival(known: Standing, rows: Estimates, survivors: IntArray) -> Stan
         interval=(float(lead[rival]) - half, float(lead[rival]) + half),
     )
     is_far = FAR * known.n_pulls < known.remaining < math.inf
-    if known.stopped or not is_far or not is_bounded:
+    if known.stopped or not is_far or not is_bounded or known.ahead:
         return beside
     # To lose as much as there is to lose would be no help.
     most = min(known.loss, float(lead.max()))

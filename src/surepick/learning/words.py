@@ -6,7 +6,7 @@ no two sentences contradict each other. Evidence, which is in nats, is for progr
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -63,7 +63,7 @@ def explain(result: "Result") -> str:
 def _alike(result: "Result") -> str:
     """Say which arms the answer stands for, and that there are others of which that can be said."""
     rows = result.compared
-    own = () if result.arm_set else rows.group_of(result.best)
+    own = () if result.arm_set or result.m > 1 else rows.group_of(result.best)
     n_others = len(rows.alike) - (len(own) > 1)
     said = []
     if len(own) > 1:
@@ -79,6 +79,8 @@ def _alike(result: "Result") -> str:
 def verdict(result: "Result") -> str:
     """Say in one sentence, or two if the claim is withdrawn, what became of it."""
     pulls = counted(result.n_pulls - result.n_checks, "pull")
+    if result.has_costs:
+        pulls += f" at a cost of {result.cost:,.4g}"
     if result.best is None:
         return (
             f"No leader yet: {pulls} of {counted(len(result.counts), 'different arm')} cannot show the effect of every "
@@ -89,7 +91,7 @@ def verdict(result: "Result") -> str:
     if not result.stopped:
         return "Not decided." if result.interrupted else f"Not decided ({pulls})."
     # A name keeps its spelling also where it opens the sentence.
-    leader = _leader(result) if result.best_name is not None else _leader(result).capitalize()
+    leader = _leader(result) if result.best_name is not None else _leader(result)[0].upper() + _leader(result)[1:]
     risk = _RISKS[result.guarantee].format(delta=percent(result.delta), rule=result.stopping)
     return f"{leader} {_is_best(result)}, after {pulls}: {risk}."
 
@@ -107,13 +109,25 @@ def standing_sentences(standing: Standing, label: Callable[[Any], str], *, epsil
     leader = label(standing.leader)
     if standing.stopped:
         return [] if standing.rival is None else [_after_the_end(standing, label(standing.rival))]
-    said = [f"Leader {leader}{rival_words(standing, label, before=', rival ')}."]
+    said = [f"{leaders_words(standing, label)}{rival_words(standing, label, before=', rival ')}."]
     if (cost := stopping_now(standing, leader)) != "":
         said.append(f"Stop now: {cost}.")
     said.append(f"To be sure: {left_to_do(standing)}.")
     if near := near_tie_words(standing, label, epsilon_is=epsilon_is):
         said.append(f"Near tie with {near}.")
     return said
+
+
+def leaders_words(standing: Standing, label: Callable[[Any], str]) -> str:
+    """Name who leads."""
+    names = [label(arm) for arm in standing.leaders]
+    return f"Leader {names[0]}" if len(names) == 1 else f"Leaders {joined(names)}"
+
+
+def joined(names: Sequence[str]) -> str:
+    """Names in a sentence, such as "A, B and C"."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def near_tie_words(standing: Standing, label: Callable[[Any], str], *, epsilon_is: str) -> str:
@@ -128,7 +142,8 @@ def rival_words(standing: Standing, label: Callable[[Any], str], *, before: str 
     """Name the rival and the lead over it, with interval; "" if there is none."""
     if standing.rival is None:
         return ""
-    return f"{before}{label(standing.rival)}: ahead by {lead_words(standing)}"
+    last = f"{label(standing.leader)} is " if standing.ahead else ""
+    return f"{before}{label(standing.rival)}: {last}ahead by {lead_words(standing)}"
 
 
 def lead_words(standing: Standing) -> str:
@@ -145,12 +160,17 @@ def stopping_now(standing: Standing, leader: str) -> str:
     """Say what is known if measuring ends now; "" if nothing is."""
     if not math.isfinite(standing.loss):
         return ""
+    if standing.loss == 0.0 and standing.ahead:
+        return f"they are the best by their intervals, though the {standing.rule} rule has not decided"
     if standing.loss == 0.0:
         return f"{leader} is the best by its intervals, though the {standing.rule} rule has not decided"
     half = standing.interval[1] - standing.lead
     places = places_of(standing.lead, half) if math.isfinite(half) else places_of(standing.loss, standing.loss)
     within = f", which epsilon = {standing.epsilon:g} allows" if standing.loss <= standing.epsilon else ""
-    return f"{leader} is at most {_up(standing.loss, places)} below the best{within}"
+    most = _up(standing.loss, places)
+    if standing.ahead:
+        return f"none of them is more than {most} below one that is left out{within}"
+    return f"{leader} is at most {most} below the best{within}"
 
 
 def left_to_do(standing: Standing) -> str:
@@ -198,10 +218,11 @@ def _after_the_end(standing: Standing, rival: str) -> str:
         if standing.epsilon > 0.0:
             return f"By their estimates {rival} {behind}, which epsilon = {standing.epsilon:g} allows."
         return f"By their estimates {rival}, which was excluded on the way, {behind}."
+    it = "The last of them" if standing.ahead else "It"
     if low >= -standing.epsilon or not math.isfinite(high):
-        return f"It is ahead of {rival} by {lead_words(standing)}."
+        return f"{it} is ahead of {rival} by {lead_words(standing)}."
     most, sure = _up(high, places), percent(1.0 - standing.delta)
-    return f"It is ahead of {rival} by about {fixed(standing.lead, places)}, at most by {most} ({sure})."
+    return f"{it} is ahead of {rival} by about {fixed(standing.lead, places)}, at most by {most} ({sure})."
 
 
 def _hidden(result: "Result") -> str:
@@ -225,6 +246,8 @@ def _bears(result: "Result") -> str:
 
 def _withdrawn(result: "Result", pulls: str) -> str:
     was = f"was to be the answer after {pulls}" if result.stopped else f"leads after {pulls}"
+    if result.m > 1:
+        was = f"were to be the answer after {pulls}" if result.stopped else f"lead after {pulls}"
     if not result.noise_contradicted:
         why = f"the rewards contradict a mean that is linear in the features. {result.misfit}"
         advice = "Repeat with features that describe the rewards better"
@@ -244,6 +267,8 @@ def _leader(result: "Result") -> str:
     if result.arm_set:
         return f"arm {_vector(result.best)}"
     kind = "arm" if result.candidates is None else "candidate"
+    if result.m > 1:
+        return joined([label_of(result)(arm) for arm in result.best])
     return f"{kind} {result.best}" if result.best_name is None else f"{result.best_name} ({kind} {result.best})"
 
 
@@ -259,6 +284,9 @@ def _is_best(result: "Result") -> str:
         total = "all arms"
     else:
         total = f"{len(result.arms)} arms" if result.candidates is None else f"{len(result.candidates)} candidates"
+    if result.m > 1:
+        slack = f", or lose at most {result.epsilon:g} to those" if result.epsilon > 0.0 else ""
+        return f"are the {result.m} best of {total}{slack}"
     slack = f" or loses at most {result.epsilon:g} to it" if result.epsilon > 0.0 else ""
     return f"is the best of {total}{slack}"
 

@@ -25,15 +25,21 @@ class Situation:
     """The same, and those still to come."""
     theta: Array | None
     """Estimate in whitened coordinates; None before the pulled arms span."""
-    leader: int | None
+    leaders: tuple[int, ...]
+    """The candidates that would be the answer now, the best first; none before the pulled arms span."""
     alive: BoolArray | None
-    """Candidates the leader has yet to be separated from; None means all."""
+    """Candidates the leaders have yet to be separated from; None means all."""
     estimate: LeastSquares
     """All results so far, in whitened coordinates; to be read in `open` alone, never changed: it goes on growing."""
     pending: Mapping[int, int]
     """Asks per arm that are not told: pending, or failed and to be made again."""
     stds: Array | None = None
     """How noisy each arm (K,) seems beside the others, if they may differ."""
+
+    @property
+    def leader(self) -> int | None:
+        """The first of the leaders."""
+        return self.leaders[0] if self.leaders else None
 
 
 class Sampler(Protocol):

@@ -15,6 +15,7 @@ from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, BoolArray
 from surepick.core.misfit.replay import Replay
+from surepick.core.team import Team
 from surepick.core.thresholds import Guarantee
 from surepick.core.wealth import Seats, Wealth
 from surepick.errors import InvalidInput
@@ -42,6 +43,7 @@ class Betting(Rule):
     takes_unknown_noise: ClassVar[bool] = True
     takes_misfit: ClassVar[bool] = True
     takes_unequal_noise: ClassVar[bool] = True
+    takes_several: ClassVar[bool] = True
     pays_for_determinants: ClassVar[bool] = False
     always_eliminates: ClassVar[bool] = True
     pays_real_variances: ClassVar[bool] = True
@@ -96,12 +98,20 @@ class BettingState(RuleState):
             "sizes": sizes,
             "level": task.rows.level,
         }
-        accounts = Seats if task.epsilon > 0.0 else Wealth
-        self._wealth = accounts(task.rivals, **self._options)
+        self._wealth: Team | Seats | Wealth
+        if task.m > 1:
+            self._wealth = Team(task.rivals, m=task.m, **self._options)
+        else:
+            self._wealth = (Seats if task.epsilon > 0.0 else Wealth)(task.rivals, **self._options)
 
     def leader(self, estimate: LeastSquares) -> int:
         """Return the candidate that leads now: the best estimate among those not rejected."""
         return self._wealth.leading(estimate.theta)
+
+    def leaders(self, estimate: LeastSquares) -> tuple[int, ...]:
+        """Return the leader, or the m best estimates among those not rejected."""
+        wealth = self._wealth
+        return tuple(wealth.members(estimate.theta)) if isinstance(wealth, Team) else (self.leader(estimate),)
 
     def alive(self, leader: int) -> BoolArray:
         """Return which candidates (K,) the leader has yet to be separated from."""
@@ -127,8 +137,8 @@ class BettingState(RuleState):
 
     def replay(self, blocks: Iterable[Block]) -> Replay:
         """Return the bets of a learner with these blocks, to be paid for any misfit; without slack alone."""
-        if self.task.epsilon > 0.0:
-            raise InvalidInput("a replay needs epsilon = 0; no proof says what accounts with slack bear together.")
+        if self.task.epsilon > 0.0 or self.task.m > 1:
+            raise InvalidInput("a replay needs epsilon = 0 and m = 1; no proof says what other accounts bear together.")
         return Replay(Wealth(self.task.rivals, weighs_arms=True, **self._options), blocks)
 
     def exact(self, estimate: LeastSquares) -> Verdict:
@@ -136,13 +146,14 @@ class BettingState(RuleState):
         wealth = self._wealth
         if not estimate.has_theta:
             return Verdict(threshold=wealth.log_price)
-        leader = self.leader(estimate)
+        leader, *next_best = self.leaders(estimate)
         # The answer has rejected everyone else; a wealth that was never touched is 0.
         others = wealth.log_wealth(leader)
         rival = int(np.argmin(others))
         return Verdict(
             stopped=wealth.answer is not None,
             leader=leader,
+            others=tuple(next_best),
             rival=rival,
             statistic=float(others[rival]),
             threshold=wealth.log_price,

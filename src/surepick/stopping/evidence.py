@@ -47,6 +47,7 @@ class Evidence(ScanRule):
     regularizer: Array | None = None
     takes_vectors: ClassVar[bool] = True
     takes_unknown_noise: ClassVar[bool] = True
+    takes_several: ClassVar[bool] = True
     name: str = field(default="evidence", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
 

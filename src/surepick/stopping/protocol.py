@@ -39,6 +39,8 @@ class Verdict:
     stopped: bool = False
     leader: int | None = None
     """The candidate that leads, the answer once stopped; None before the pulled arms span."""
+    others: tuple[int, ...] = ()
+    """The next best, if more than one is sought, in the order of their estimates."""
     rival: int | None = None
     """The candidate that is hardest to tell from the leader, where the rule knows it."""
     statistic: float = 0.0
@@ -67,6 +69,10 @@ class RuleState(ABC):
     def leader(self, estimate: LeastSquares) -> int:
         """Return the candidate that leads; there is an estimate."""
         return self.task.candidates.best(estimate.theta)
+
+    def leaders(self, estimate: LeastSquares) -> tuple[int, ...]:
+        """Return the candidates that would be the answer now, the best first."""
+        return (self.leader(estimate),)
 
     def alive(self, leader: int) -> BoolArray | None:
         """Return which candidates (K,) the leader has yet to be separated from, not to be kept; None means all."""
@@ -121,6 +127,8 @@ class Rule(ABC):
     """Whether it can allow for means that are off their linear fit by a known distance."""
     takes_unequal_noise: ClassVar[bool] = False
     """Whether it can do without it where arms differ in noise, if intervals are repetitions of one plan."""
+    takes_several: ClassVar[bool] = False
+    """Whether it can tell the m best from the rest."""
     pays_real_variances: ClassVar[bool] = False
     """Whether it profits from bounded rewards that scatter less than their bounds allow."""
     takes_corrections: ClassVar[bool] = True

@@ -40,7 +40,7 @@ Reference: Tirinzoni and Degenne (2022), selective elimination.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -360,6 +360,48 @@ class EliminatingScan(ScanState):
         return np.concatenate(index), np.concatenate(scores)
 
 
+@final
+class TeamScan(ScanState):
+    """Compares each of the m best with every candidate outside, in passes that are spaced like those of elimination.
+
+    Why it is valid: if the answer is wrong, one of its members loses more than epsilon to one outside. Their pair has
+    reached the threshold, which the confidence set of the rule for the best alone excludes as well: no union.
+    """
+
+    def __init__(self, task: Task, test: PairTest, *, full_scan: bool) -> None:
+        super().__init__(task, test)
+        self._full_scan = full_scan
+
+    def leaders(self, estimate: LeastSquares) -> tuple[int, ...]:
+        """Return the candidates with the m best estimates."""
+        return self._team(self._test.read(estimate).theta)
+
+    def _team(self, theta: Array) -> tuple[int, ...]:
+        first = self._arms.best(theta)
+        return first, *self._arms.rivals(first, theta, [], np.copy, self.task.m - 1).index.tolist()
+
+    def _check(self, estimate: LeastSquares) -> Verdict:
+        if estimate.n_pulls < self._next_pass and not self._full_scan:
+            return replace(self._not_yet(-1, math.inf, self._test.threshold(estimate)), leader=None, rival=None)
+        self._next_pass = estimate.n_pulls + max(SPACING * estimate.n_pulls, self._arms.dim)
+        verdict = self._look(estimate)
+        self._remember(verdict)
+        return verdict
+
+    def _look(self, estimate: LeastSquares) -> Verdict:
+        test, team, threshold = self._test, self._team(estimate.theta), self._test.threshold(estimate)
+        outside = np.ones(self._arms.n_arms, dtype=bool)
+        outside[list(team)] = False
+        factors, score = test.factors(estimate), test.score(estimate)
+        found = [self._arms.rivals(leader, estimate.theta, factors, score, 1, outside) for leader in team]
+        value, rival = min((float(rivals.score[0]), int(rivals.index[0])) for rivals in found)
+        is_reached = bool(test.refuted(estimate, np.array(value), threshold))
+        first, *others = team
+        return Verdict(
+            stopped=is_reached, leader=first, others=tuple(others), rival=rival, statistic=value, threshold=threshold
+        )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScanRule(Rule):
     """Options of every rule that is checked by scans.
@@ -380,6 +422,10 @@ class ScanRule(Rule):
         """Return a fresh state that checks this test."""
         needed, advice = "a growth of at least 0", "0.01 means 1 %"
         check_number("spacing", self.spacing, needed=needed, allowed=lambda x: x >= 0.0, advice=advice)
+        if task.m > 1:
+            if self.elimination or self.spacing > 0.0:
+                raise InvalidInput("`elimination` and `spacing` have no meaning beside m > 1; leave them out.")
+            return TeamScan(task, test, full_scan=self.full_scan)
         is_plain = self.full_scan or self.spacing > 0.0
         if self.elimination and is_plain:
             raise InvalidInput("with `elimination` passes have a spacing of their own; drop `full_scan` and `spacing`.")

@@ -2,9 +2,10 @@
 
 Notation: y (d,) a direction; phi_y = y'A^-1 y. Identifying the best of the candidates under theta needs
 y_b = (x_best - x_b) / (theta'(x_best - x_b) + epsilon) for every other candidate b, epsilon what the answer may lose;
-nobody needs all of them in memory.
+the m best need that for each of them. Nobody needs all of them in memory.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol, final
 
@@ -65,17 +66,19 @@ class RowDirections:
 
 @final
 class GapDirections:
-    """Differences between the leader and every other candidate, each divided by its gap under theta and the slack.
+    """Differences between the leaders and every other candidate, each divided by its gap under theta and the slack.
+
+    The one of leader number i (in their order) and candidate b has the number i K + b.
 
     Args:
         candidates: what is compared.
         theta: the parameter.
         among: which candidates still count; None means all.
-        leader: the candidate that leads; None means the best under theta. It must be ahead of all that count.
+        leaders: the candidates that lead; None means the best under theta. They must be ahead of all others that count.
         epsilon: slack.
 
     Raises:
-        TiedArms: another candidate is as good as the best to rounding, so T* is infinite.
+        TiedArms: another candidate is as good as a leader to rounding, so T* is infinite.
     """
 
     def __init__(
@@ -84,22 +87,31 @@ class GapDirections:
         theta: Array,
         *,
         among: BoolArray | None = None,
-        leader: int | None = None,
+        leaders: Sequence[int] | None = None,
         epsilon: float = 0.0,
     ) -> None:
-        self.candidates, self.theta, self.among, self.epsilon = candidates, theta, among, epsilon
-        self.n_directions = candidates.n_arms
-        self.leader = candidates.best(theta) if leader is None else leader
-        closest = candidates.rivals(self.leader, theta, (), lambda gap: gap, 1, among)
+        self.candidates, self.theta, self.epsilon = candidates, theta, epsilon
+        self.leaders = np.array([candidates.best(theta)] if leaders is None else leaders)
+        self.n_directions = len(self.leaders) * candidates.n_arms
+        self.among = among
+        if len(self.leaders) > 1:  # else the leader is passed over anyway
+            self.among = self._is_rival
+        for leader in self.leaders.tolist():
+            self._check_ahead(leader)
+
+    def _check_ahead(self, leader: int) -> None:
+        """Refuse a leader that is ahead of nobody, or not by a number."""
+        candidates, theta, epsilon = self.candidates, self.theta, self.epsilon
+        closest = candidates.rivals(leader, theta, (), lambda gap: gap, 1, self.among)
         if not len(closest.index):
             raise InvalidInput("at least two different candidates are needed; there is nothing to separate.")
-        x, rival = candidates.gather([self.leader])[0], int(closest.index[0])
+        x, rival = candidates.gather([leader])[0], int(closest.index[0])
         # Rounding of theta'(x - b): below it a gap has no digits left.
         rounding = 1e-14 * np.abs(theta) @ np.maximum(np.abs(x), np.abs(candidates.gather([rival])[0]))
         smallest = closest.smallest_gap + epsilon
         if smallest <= rounding:
             raise TiedArms(
-                f"arms {self.leader} and {rival} are tied at the top under theta (gap {closest.smallest_gap:.3g}), so "
+                f"arms {leader} and {rival} are tied at the top under theta (gap {closest.smallest_gap:.3g}), so "
                 "no number of pulls separates them and T* is infinite; ask for an answer within epsilon > 0 of "
                 "the best instead, or drop one of the two."
             )
@@ -111,15 +123,16 @@ class GapDirections:
 
     @cached_property
     def _is_rival(self) -> BoolArray:
-        found = np.ones(self.n_directions, dtype=bool) if self.among is None else self.among.copy()
+        found = np.ones(self.candidates.n_arms, dtype=bool) if self.among is None else self.among.copy()
         # By number: in mapped coordinates rounding can give the leader a tiny gap to itself.
-        found[self.candidates.copies(self.leader)] = False
+        for leader in self.leaders.tolist():
+            found[self.candidates.copies(leader)] = False
         return found
 
     def existing(self, index: IntArray) -> tuple[IntArray, Array]:
-        """Return the rows that are rivals of the leader: not itself, not its copies, not excluded."""
+        """Return those of rivals of the leaders: not themselves, not their copies, not excluded."""
         index = index[index < self.n_directions]
-        index = index[self._is_rival[index]]
+        index = index[self._is_rival[index % self.candidates.n_arms]]
         y, gaps = self._gaps(index)
         if (is_ahead := gaps > 0).all():
             return index, y / gaps[:, None]
@@ -127,19 +140,27 @@ class GapDirections:
 
     def _gaps(self, index: IntArray) -> tuple[Array, Array]:
         """Return differences (n, d) and gaps (n,), slack included."""
-        y = self.candidates.gather([self.leader]) - self.candidates.gather(index)
+        place, rival = np.divmod(index, self.candidates.n_arms)
+        leaders = self.candidates.gather(self.leaders)
+        y = (leaders if len(leaders) == 1 else leaders[place]) - self.candidates.gather(rival)
         return y, y @ self.theta + self.epsilon
 
     def top(self, F: Array, n: int) -> tuple[IntArray, Array]:
-        """Return the n rivals whose directions have the largest |F'y|^2 and these values, largest first."""
-        epsilon = self.epsilon
-        found = self.candidates.rivals(
-            self.leader, self.theta, (F,), lambda gap, square: -square / (gap + epsilon) ** 2, n, self.among
-        )
-        return found.index, -found.score
+        """Return the n directions with the largest |F'y|^2 and these values, largest first."""
+        epsilon, K = self.epsilon, self.candidates.n_arms
+        found = [
+            self.candidates.rivals(
+                leader, self.theta, (F,), lambda gap, square: -square / (gap + epsilon) ** 2, n, self.among
+            )
+            for leader in self.leaders.tolist()
+        ]
+        score = np.concatenate([rivals.score for rivals in found])
+        index = np.concatenate([place * K + rivals.index for place, rivals in enumerate(found)])
+        order = np.argsort(score, kind="stable")[:n]
+        return index[order], -score[order]
 
     def vectors(self, index: IntArray) -> Array:
-        """Return the directions of these rivals (n, d)."""
+        """Return these directions (n, d)."""
         y, gaps = self._gaps(index)
         scaled: Array = y / gaps[:, None]
         return scaled
