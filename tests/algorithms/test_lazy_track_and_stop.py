@@ -143,7 +143,10 @@ def test_lazier_planning_on_large_tables_changes_plans_not_validity(monkeypatch:
 def test_rows_are_renumbered_between_subsets() -> None:
     """Positions in one subset become positions in another; rows that are gone become -1."""
     old, new = np.array([2, 5, 7, 9]), np.array([5, 8, 9, 11])
-    np.testing.assert_array_equal(_renumbered(np.array([0, 1, 3]), old, new), [-1, 0, 2])
-    np.testing.assert_array_equal(_renumbered(np.array([1, 3]), old, None), [5, 9])
-    np.testing.assert_array_equal(_renumbered(np.array([5, 6, 11]), None, new), [0, -1, 3])
-    np.testing.assert_array_equal(_renumbered(np.array([50]), None, new), [-1])
+    np.testing.assert_array_equal(_renumbered(np.array([0, 1, 3]), old, new, 60), [-1, 0, 2])
+    np.testing.assert_array_equal(_renumbered(np.array([1, 3]), old, None, 60), [5, 9])
+    np.testing.assert_array_equal(_renumbered(np.array([5, 6, 11]), None, new, 60), [0, -1, 3])
+    np.testing.assert_array_equal(_renumbered(np.array([50]), None, new, 60), [-1])
+    second = np.array([4 + 1, 4 + 3])  # of the second of several leaders
+    np.testing.assert_array_equal(_renumbered(second, old, new, 60), [4 + 0, 4 + 2])
+    np.testing.assert_array_equal(_renumbered(second, old, None, 60), [60 + 5, 60 + 9])

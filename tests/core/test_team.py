@@ -120,9 +120,7 @@ def _n_wrong(n_runs: int, seed: int) -> int:
     n_wrong, means = 0, np.array([0.5, 1e-9, 0.0, 0.0, 0.0, 0.0])
     for run in range(n_runs):
         team = _team(6, 2, delta=0.3)
-        for _, block in _blocks(
-            np.array([0.5, 1e-9, 0.0, 0.0, 0.0, 0.0]), 20, np.random.default_rng([seed, run]), pulls=6.0
-        ):
+        for _, block in _blocks(means, 20, np.random.default_rng([seed, run]), pulls=6.0):
             team.settle(block)
             if not team._left()[:2].all():
                 n_wrong += 1

@@ -303,9 +303,11 @@ class LazySampler:
 
     def pulls_per_nat(self) -> float:
         """Return T* at the estimate, over the share of pulls that follows its design."""
-        if self._design is None or self._g_mix >= 1.0:
+        design, costs = self._design, self._task.costs
+        if design is None or self._g_mix >= 1.0:
             return np.inf
-        return self._design.value / (1.0 - self._share_now())
+        per_cost = 1.0 if costs is None else float((design.weights / costs[design.support]).sum())
+        return per_cost * design.value / (1.0 - self._share_now())
 
     def planned(self) -> dict[int, float]:
         """Return what the designs so far add up to."""

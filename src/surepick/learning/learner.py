@@ -179,7 +179,7 @@ class Learner:
             reward_range=self.reward_range,
             misfit=self.misfit,
             m=self.m,
-            costs=self.costs,
+            costs=None if self.costs is None or np.ptp(self.costs) == 0.0 else self.costs,
         )
         check_suited(self.algorithm, self._composition, self.task)
         self._begin()
