@@ -145,7 +145,7 @@ def test_tied_scenarios_are_counted_as_endless() -> None:
     most = sp.plan(np.eye(2), scenarios=[[1.0, 0.0], [1.0, 1.0], [2.0, 2.0]], noise_std=1.0)
     assert not most.is_possible
     assert "no number of pulls suffices" in most.explain()
-    with pytest.raises(sp.TiedArms, match="number 2 and 3"):
+    with pytest.raises(sp.TiedArms, match="arms 1 and 2 are tied"):
         sp.plan(np.eye(3), theta=[1.0, 0.5, 0.5], noise_std=1.0, m=2)
 
 
@@ -217,8 +217,8 @@ def test_sets_of_vectors_are_refused() -> None:
         sp.plan(sp.Sphere(3), theta=THETA, noise_std=1.0)
 
 
-def test_simulation_is_repeatable_and_refuses_what_cannot_run() -> None:
-    """The first runs of a longer rehearsal are those of a shorter one."""
+def test_simulation_is_repeatable_and_knows_several_and_costs() -> None:
+    """The first runs of a longer rehearsal are those of a shorter one; the m best and costs are run as planned."""
     found = sp.plan(X, theta=THETA, noise_std=0.3)
     few, more = found.simulate(2, seed=3), found.simulate(4, seed=3)
     assert np.array_equal(few.pulls, more.pulls[:2])
@@ -229,9 +229,13 @@ def test_simulation_is_repeatable_and_refuses_what_cannot_run() -> None:
     assert not cut.correct.any()
     assert (cut.pulls == 5).all()
     assert math.isnan(found.simulate(1, seed=3).standard_error)
-    for options in ({"m": 2}, {"costs": np.ones(12)}):
-        with pytest.raises(sp.InvalidInput, match="without costs"):
-            sp.plan(X, theta=THETA, noise_std=0.3, **options).simulate(1)
+    assert np.array_equal(more.costs, more.pulls)
+    several = sp.plan(X, theta=THETA, noise_std=0.3, m=2, costs=np.linspace(1.0, 5.0, len(X)))
+    runs = several.simulate(6, seed=3)
+    assert runs.correct.all()
+    assert (runs.costs > runs.pulls).all()
+    assert several.cost is not None
+    assert 0.4 < runs.costs.mean() / several.cost < 2.5, "six runs, each with a spread of about a third"
 
 
 def test_clicks_are_simulated_as_clicks() -> None:

@@ -13,22 +13,18 @@ from typing import final
 
 import numpy as np
 
-from surepick.arms.finite import FiniteArms
 from surepick.arms.protocol import ArmSet
 from surepick.arms.scaled import divided
-from surepick.core.design import Design, optimal_design
-from surepick.core.design.directions import GapDirections, RowDirections
+from surepick.core.design import Design
+from surepick.core.design.directions import GapDirections
 from surepick.core.design.generation import Ground
 from surepick.core.design.solve import separating_design
 from surepick.core.linalg import Array
-from surepick.errors import InvalidInput, TiedArms
 from surepick.planner.blocks import evidence_curve
 from surepick.planner.forecast import STRAIGHT, Curve
 
 TOL = 1e-6
 """Relative gap of the designs; the formula is far less precise."""
-MOST_PAIRS = 1_000_000
-"""Rows of differences between the m best and the others, if m > 1."""
 
 
 @final
@@ -77,21 +73,20 @@ def difficulty(
     Raises:
         TiedArms: the m-th best arm and the next are equally good.
     """
-    directions = GapDirections(arms, theta, epsilon=epsilon) if m == 1 else _pairs(arms, theta, m)
+    directions = GapDirections(arms, theta, leaders=leaders_of(arms, theta, m), epsilon=epsilon)
     measured = divided(arms, stds)
-    plain = design = _design(measured, directions)
+    plain = design = separating_design(Ground(measured), directions, tol=TOL)
     price, support = 1.0, plain.support
     if costs is not None:
-        design = _design(divided(arms, stds * np.sqrt(costs)), directions)
+        design = separating_design(Ground(divided(arms, stds * np.sqrt(costs))), directions, tol=TOL)
         support = design.support
         price = 1.0 / float((design.weights / costs[support]).sum())
     pulled = design.weights if costs is None else price * design.weights / costs[support]
     shares = design.multipliers / design.multipliers.sum()
     curve = STRAIGHT
     if start is not None:
-        hardest = directions.vectors(design.hardest)
-        if m == 1:
-            hardest = math.sqrt(2.0) * hardest
+        # T is twice the largest y'A^-1 y.
+        hardest = math.sqrt(2.0) * directions.vectors(design.hardest)
         curve = evidence_curve(measured, start, (support, pulled), hardest, shares)
     return Difficulty(
         time=design.value / price,
@@ -104,43 +99,15 @@ def difficulty(
     )
 
 
+def leaders_of(arms: ArmSet, theta: Array, m: int) -> list[int]:
+    """Return the m best arms, the best first."""
+    best = arms.best(theta)
+    return [best, *arms.rivals(best, theta, (), np.copy, m).index[: m - 1].tolist()]
+
+
 def smallest_gap(arms: ArmSet, theta: Array, m: int = 1) -> float:
     """Return how far the m-th best arm is ahead of the next; copies of the best are no rivals."""
-    if m == 1:
-        return arms.rivals(arms.best(theta), theta, (), lambda gap: gap, 1).smallest_gap
-    values = np.sort(_rows(arms) @ theta)[::-1]
-    return float(values[m - 1] - values[m])
-
-
-def _design(arms: ArmSet, directions: GapDirections | RowDirections) -> Design:
-    """Return the design whose value is T."""
-    if isinstance(directions, GapDirections):
-        return separating_design(Ground(arms), directions, tol=TOL)
-    return optimal_design(arms, directions.rows, tol=TOL)
-
-
-def _pairs(arms: ArmSet, theta: Array, m: int) -> RowDirections:
-    """Return the differences between each of the m best and every other arm, divided by their gaps, times sqrt(2).
-
-    With that factor the largest y'A^-1 y is T itself.
-    """
-    if m * (arms.n_arms - m) > MOST_PAIRS:
-        raise InvalidInput(
-            f"`m` must leave at most {MOST_PAIRS:,} pairs of one of the best and another arm, got {m} of {arms.n_arms}."
-        )
-    X = _rows(arms)
-    order = np.argsort(-(X @ theta), kind="stable")
-    best, others = X[order[:m]], X[order[m:]]
-    Y = (best[:, None, :] - others[None, :, :]).reshape(-1, arms.dim)
-    gaps = Y @ theta
-    rounding = 1e-14 * float(np.abs(theta) @ np.abs(X).max(axis=0))
-    if gaps.min() <= rounding:
-        raise TiedArms(
-            f"the arms number {m} and {m + 1} in order of theta'x are tied (gap {gaps.min():.3g}), so no number of "
-            "pulls says which belongs to the best; ask for more or fewer of them."
-        )
-    return RowDirections(FiniteArms.rows_only(math.sqrt(2.0) * Y / gaps[:, None], least=1))
-
-
-def _rows(arms: ArmSet) -> Array:
-    return arms.gather(np.arange(arms.n_arms))
+    leaders = leaders_of(arms, theta, m)
+    others = np.ones(arms.n_arms, dtype=bool)
+    others[leaders] = False
+    return arms.rivals(leaders[-1], theta, (), lambda gap: gap, 1, others).smallest_gap

@@ -130,13 +130,9 @@ class Plan:
         Noise is normal and its level learnt, unless it was given arm by arm; rewards with bounds are lo or hi.
         """
         setting = self._setting
-        if setting.m > 1 or setting.costs is not None:
-            raise InvalidInput(
-                "only the search for one best arm can be simulated, without costs; leave out m and costs."
-            )
         n_runs, seed = check_count("n_runs", n_runs, least=1), check_seed(seed)
         most = check_count("max_pulls", max_pulls, least=1)
-        lab = Lab(setting.arms, setting.rewards, self.delta, self.epsilon, most)
+        lab = Lab(setting.arms, setting.rewards, self.delta, self.epsilon, most, setting.m, setting.costs)
         return rehearse(lab, setting.scenarios, n_runs, seed)
 
     def explain(self) -> str:

@@ -28,6 +28,8 @@ class Rehearsal:
     """Whether a run came to an answer (n,)."""
     correct: BoolArray
     """Whether that was right (n,)."""
+    costs: Array
+    """What every run cost (n,); its pulls, if they all cost the same."""
 
     @property
     def mean(self) -> float:
@@ -59,17 +61,19 @@ class Lab(NamedTuple):
     delta: float
     epsilon: float
     max_pulls: int
+    m: int = 1
+    costs: Array | None = None
 
 
 @one_blas_thread
 def rehearse(lab: Lab, scenarios: Sequence[Scenario], n_runs: int, seed: int) -> Rehearsal:
     """Do `n_runs` runs, the scenarios in turn."""
     outcomes = [_run(lab, scenarios[i % len(scenarios)], seed, i) for i in range(n_runs)]
-    pulls, stopped, correct = zip(*outcomes, strict=True)
-    return Rehearsal(pulls=np.array(pulls, dtype=np.int64), stopped=np.array(stopped), correct=np.array(correct))
+    pulls, stopped, correct, costs = (np.array(column) for column in zip(*outcomes, strict=True))
+    return Rehearsal(pulls=pulls, stopped=stopped, correct=correct, costs=costs)
 
 
-def _run(lab: Lab, scenario: Scenario, seed: int, run: int) -> tuple[int, bool, bool]:
+def _run(lab: Lab, scenario: Scenario, seed: int, run: int) -> tuple[int, bool, bool, float]:
     noise, own = np.random.SeedSequence(seed, spawn_key=(run,)).spawn(2)
     means = np.concatenate([rows @ scenario.theta for _, rows in lab.arms.chunks()])
     measure = _measurement(means, scenario.stds, lab.rewards, np.random.default_rng(noise))
@@ -79,6 +83,8 @@ def _run(lab: Lab, scenario: Scenario, seed: int, run: int) -> tuple[int, bool, 
         lab.arms,
         delta=lab.delta,
         epsilon=lab.epsilon,
+        m=lab.m,
+        costs=lab.costs,
         seed=int(own.generate_state(1)[0]),
         **options,
     )
@@ -87,9 +93,10 @@ def _run(lab: Lab, scenario: Scenario, seed: int, run: int) -> tuple[int, bool, 
         for arm in learner.next_arms():
             learner.tell(arm, measure(arm))
             n_pulls += 1
-    best = learner.decision.best
-    is_right = learner.stopped and best is not None and means.max() - means[best] <= lab.epsilon
-    return n_pulls, learner.stopped, bool(is_right)
+    is_right = learner.stopped and bool(
+        means[learner.leaders()].min() >= np.sort(means)[-lab.m] - lab.epsilon
+    )  # none of them is worse than the m-th best
+    return n_pulls, learner.stopped, is_right, learner.cost
 
 
 def _measurement(means: Array, stds: Array, rewards: Rewards, rng: np.random.Generator) -> Callable[[int], float]:
