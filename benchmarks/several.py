@@ -7,6 +7,7 @@ import math
 import statistics
 import sys
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -19,7 +20,7 @@ Row = tuple[bool, bool, int]
 """Stopped, wrong, pulls."""
 
 
-def _run(X: Array, theta: Array, noise_std: float, m: int, seed: list[int], **options: float) -> Row:
+def _run(X: Array, theta: Array, noise_std: float, m: int, seed: list[int], **options: Any) -> Row:
     rng, means = np.random.default_rng(seed), X @ theta
     result = sp.identify(
         X, lambda arm: float(means[arm] + noise_std * rng.standard_normal()), m=m, noise_std=noise_std, **options
@@ -51,12 +52,15 @@ CLASSIC = ((math.pi / 3, 4, 2, "85 +- 8"), (math.pi / 6, 4, 2, "853 +- 79"), (0.
 
 def classic(n_runs: str = "60") -> None:
     """Print pulls on the instances on which m-LinGapE was published, sigma = .5."""
-    print(f"basis and one arm at an angle to e1, theta = e1, sigma = .5, delta = .05; {n_runs} runs, seed 6500")
+    print(
+        f"basis and one arm at an angle to e1, theta = e1 + .. + em, sigma = .5, delta = .05; {n_runs} runs, seed 6500"
+    )
     for angle, n_arms, m, reference in CLASSIC:
         X = np.vstack([np.eye(n_arms - 1), np.zeros(n_arms - 1)])
         X[-1, :2] = math.cos(angle), math.sin(angle)
         runs = Parallel(n_jobs=-1)(
-            delayed(_run)(X, np.eye(n_arms - 1)[0], 0.5, m, [6500, n_arms, m, run]) for run in range(int(n_runs))
+            delayed(_run)(X, (np.arange(n_arms - 1) < m).astype(float), 0.5, m, [6500, n_arms, m, run])
+            for run in range(int(n_runs))
         )
         _, wrong, pulls = zip(*runs, strict=True)
         error = statistics.stdev(pulls) / math.sqrt(len(pulls))
