@@ -18,9 +18,9 @@ def _pull(X: Array, theta: Array, noise_std: float, seed: int) -> Any:
 
 
 def _classic(angle: float, n_arms: int) -> tuple[Array, Array]:
-    """Arms of "classic" top-m instances: e1, .., and one at an angle to e1; theta = e1."""
+    """The basis and an arm between its first and last vectors, at an angle to the first; theta = e1."""
     X = np.vstack([np.eye(n_arms - 1), np.zeros(n_arms - 1)])
-    X[-1, :2] = math.cos(angle), math.sin(angle)
+    X[-1, [0, -1]] = math.cos(angle), math.sin(angle)
     return X, np.eye(n_arms - 1)[0]
 
 
