@@ -52,16 +52,13 @@ CLASSIC = ((math.pi / 3, 4, 2, "85 +- 8"), (math.pi / 6, 4, 2, "853 +- 79"), (0.
 
 def classic(n_runs: str = "60") -> None:
     """Print pulls on the instances on which m-LinGapE was published, sigma = .5."""
-    print(
-        f"basis and one arm at an angle to e1, theta = e1 + .. + em, sigma = .5, delta = .05; {n_runs} runs, seed 6500"
-    )
+    print(f"the basis and an arm at an angle to e1, theta = e1 + .. + em, sigma = .5; {n_runs} runs, seed 6500")
     for angle, n_arms, m, reference in CLASSIC:
         X = np.vstack([np.eye(n_arms - 1), np.zeros(n_arms - 1)])
-        X[-1, :2] = math.cos(angle), math.sin(angle)
-        runs = Parallel(n_jobs=-1)(
-            delayed(_run)(X, (np.arange(n_arms - 1) < m).astype(float), 0.5, m, [6500, n_arms, m, run])
-            for run in range(int(n_runs))
-        )
+        X[-1, [0, -1]] = math.cos(angle), math.sin(angle)
+        theta = (np.arange(n_arms - 1) < m).astype(float)
+        seeds = [[6500, n_arms, m, run] for run in range(int(n_runs))]
+        runs = Parallel(n_jobs=-1)(delayed(_run)(X, theta, 0.5, m, seed) for seed in seeds)
         _, wrong, pulls = zip(*runs, strict=True)
         error = statistics.stdev(pulls) / math.sqrt(len(pulls))
         said = f"{statistics.mean(pulls):.0f} +- {error:.0f} pulls, {sum(wrong)} wrong; before {reference}"
