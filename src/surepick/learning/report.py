@@ -160,7 +160,8 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
             mean = fixed(measured[arm], places) if arm in measured else "predicted"
             cells += [Cell(mean), Cell(f"{result.counts.get(arm, 0):,}")]
         body.append(cells)
-    headers = ["Rank", "Arm" if is_arms else "Candidate", "Estimate", *["Behind the leader"] * has_leader]
+    behind_whom = "Behind the leader" if result.m == 1 else "Behind the last of the best"
+    headers = ["Rank", "Arm" if is_arms else "Candidate", "Estimate", *[behind_whom] * has_leader]
     headers += ["Measured mean", "Pulls"] * is_arms
     title = ("All arms" if rows.listed is None else "Arms measured") if is_arms else "All candidates"
     note = "Small: intervals." if np.isfinite(rows.high).any() else ""
@@ -200,6 +201,7 @@ def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
     elif result.given_noise_std is not None:
         options.append(f"noise_std={result.given_noise_std!r}")
     options += [f"m={result.m}"] if result.m > 1 else []
+    options += ["costs=..."] if result.has_costs else []
     options += [f"noise={result.noise!r}"] if result.noise != "same" else []
     options += [f"misfit={result.allowed_misfit!r}"] if result.allowed_misfit > 0.0 else []
     call = f"import surepick as sp\n\nresult = sp.identify(arms, measure, {', '.join(options)})"
