@@ -15,7 +15,7 @@ THETA = np.array([0.9, 0.2, 0.1])
 CHOICES: dict[str, dict[str, dict[str, Any]]] = {
     "m": {"m=2": {"m": 2}},
     "costs": {"costs": {"costs": [1.0, 2.0, 3.0, 4.0, 5.0]}},
-    "budget": {"budget": {"budget": 30}},
+    "budget": {"budget": {"budget": 12}},
     "epsilon": {"epsilon": {"epsilon": 0.2}},
     "candidates": {"candidates": {"candidates": ROWS[:4] + 0.01}},
     "rewards": {
@@ -45,7 +45,7 @@ PAIRS = [(one, other) for one, other in itertools.combinations(EACH, 2) if one[0
 def _tried(options: dict[str, Any]) -> str:
     """What became of it: refused, or a result that knows its options."""
     rng = np.random.default_rng(3)
-    given = {"arms": ROWS, "max_pulls": 24, **options}
+    given = {"arms": ROWS, "max_pulls": 16, **options}
     arms = given.pop("arms")
     is_binary = given.get("rewards") == "binary"
 
@@ -64,7 +64,7 @@ def _tried(options: dict[str, Any]) -> str:
         assert 20 < len(text) < 400, text
         return "refused"
     # Not after a failure in the midst of measuring: `PullFailed` is no refusal.
-    assert result.n_pulls <= 24 + result.n_checks
+    assert result.n_pulls <= 16 + result.n_checks
     assert result.m == options.get("m", 1)
     assert result.best is None or len(np.shape(result.best)) == (0 if result.m == 1 and not result.arm_set else 1)
     assert result.explain()
