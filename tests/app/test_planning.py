@@ -71,7 +71,7 @@ def test_plan_by_guess(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("folder")
 def test_plan_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     """What cannot be planned ends with code 2 and one line."""
-    assert "exactly one of" in said(capsys, "plan", "arms.csv", code=2)
+    assert "one guess is needed, got none: --gap" in said(capsys, "plan", "arms.csv", code=2)
     assert "--theta must be numbers" in said(capsys, "plan", "arms.csv", "--theta", "a,b", code=2)
     two = ("plan", "arms.csv", "--gap", "1", "--noise-std", "price", "--costs", "cost")
     assert "no column 'cost'" in said(capsys, *two, code=2)

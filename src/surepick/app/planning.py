@@ -43,6 +43,13 @@ class Request(NamedTuple):
 
 def plan_experiment(request: Request) -> int:
     """Say what an experiment with the arms of a file will take."""
+    guesses = {"--gap": request.settings["gap"], "--theta": request.theta, "--pilot": request.pilot}
+    named = [option for option, value in guesses.items() if value is not None]
+    if len(named) != 1:
+        raise InvalidInput(
+            f"one guess is needed, got {' and '.join(named) or 'none'}: --gap 0.3 (how far the best is ahead of the "
+            "next), --pilot results.csv, or --theta with the effect of every feature."
+        )
     level = None if request.noise_std is None else parse_number(request.noise_std)
     of_noise = request.noise_std if level is None else None
     own = arm_file(request.path, **request.reading, noise_column=of_noise, cost_column=request.costs)
