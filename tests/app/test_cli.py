@@ -480,13 +480,22 @@ def test_ctrl_c_while_the_packages_load_is_quiet(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (3, "", "surepick: interrupted\n")
 
 
-def test_a_value_that_cannot_be_a_reward_leaves_what_was_learnt(folder: Path) -> None:
-    """The table is shown and saved, the reason said; nothing that was measured before is lost."""
-    done = surepick_in(folder, *OWN, "--save", "result.json", keys="1.0\n2.0\n1.5\n1e308\n")
+@pytest.mark.parametrize(("noise", "most"), [(OWN[3:], "1e+09 times --noise-std"), ((), "1e+120")])
+def test_a_value_that_is_too_large_is_asked_for_again(folder: Path, noise: tuple[str, ...], most: str) -> None:
+    """It reaches no log; a command that prints one has failed, and nothing that was measured before is lost."""
+    done = surepick_in(folder, *OWN[:3], *noise, "--log", "log.csv", keys="1.0\n1e308\n2.0\n1.5\nq\n")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert f"'1e308' is no number of at most {most} in size; enter one" in done.stdout
+    assert [row.split(",")[1] for row in (folder / "log.csv").read_text().splitlines()[2:]] == ["1.0", "2.0", "1.5"]
+    (folder / "measure.py").write_text(MEASURE.replace("print(", "print('1e308') if n == 3 else print("))
+    run = (*OWN[:3], *noise, "--pull", COMMAND, "--save", "result.json", "--log", "other.csv")
+    done = surepick_in(folder, *run)
     assert done.returncode == 1
-    assert "`reward` must be at most" in done.stderr
+    assert f"must print one number of at most {most} in size for " in done.stderr
     assert "what was learnt from 3 pulls is above" in done.stderr
-    assert [reward for _, reward in Result.load(folder / "result.json").history] == [1.0, 2.0, 1.5]
+    assert len(Result.load(folder / "result.json").history) == 3
+    assert len((folder / "other.csv").read_text().splitlines()) == 5
+    assert "Next: the same command with --log other.csv goes on exactly here." in done.stdout
 
 
 @pytest.mark.parametrize("is_new", [True, False])

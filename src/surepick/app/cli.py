@@ -419,5 +419,5 @@ def _refuse(context: typer.Context, options: Sequence[str], why: str) -> None:
     """Refuse options that do not go with the others."""
     for option in options:
         value = context.params[option[2:].replace("-", "_")]
-        if value not in (None, False, []):
+        if value not in (None, False, ()):
             raise InvalidInput(f"{option} {why}.")
