@@ -104,19 +104,31 @@ def test_log_keeps_corrections(tmp_path: Path) -> None:
     """Each is a line of its own, repeated where it happened; logs of before have no column for it."""
     path = tmp_path / "log.csv"
     path.write_text("# this\narm,reward\nred,10.0\nred,\n")
-    answers: Iterator[Answer] = iter([2.0, Correction(1, 0.2), Correction(0, 1.0), None, Correction(1, 0.25)])
+    answers: Iterator[Answer] = iter(
+        [2.0, Correction(1, 0.2), Correction(0, 1.0), None, Correction(1, 0.25, at_verdict=True)]
+    )
     first = Logged(lambda _: next(answers), path, LABELS.__getitem__, "this")
     told = [first(0) for _ in range(6)]
     assert told == [10.0, None, 2.0, Correction(1, 0.2), Correction(0, 1.0), None]
-    assert first(None) == Correction(1, 0.25)
+    assert first(None) == Correction(1, 0.25, at_verdict=True)
     first.close()
     assert path.read_text().splitlines()[2:] == [
-        *("red,10.0", "red,", "red,2.0,", "red,0.2,value 2", "red,1.0,value 1", "red,,", "red,0.25,value 2")
+        *(
+            "red,10.0",
+            "red,",
+            "red,2.0,",
+            "red,0.2,value 2",
+            "red,1.0,value 1",
+            "red,,",
+            "red,0.25,value 2 at the verdict",
+        )
     ]
     second = Logged(lambda _: 7.0, path, LABELS.__getitem__, "this")
     assert second.n_known == 4
-    assert [second(0) for _ in range(6)] == told
-    assert [second(None), second(None)] == [Correction(1, 0.25), None]
+    assert [second(0) for _ in range(3)] == told[:3]
+    assert second(None) is None  # this value decided nothing
+    assert [second(0) for _ in range(3)] == told[3:]
+    assert [second(None), second(None)] == [Correction(1, 0.25, at_verdict=True), None]
     assert second(0) == 7.0
     second.close()
 

@@ -30,6 +30,7 @@ Label = Callable[[Any], str]
 """What an arm is called; in commands, prompts and logs."""
 LOG_HEADERS = (("arm", "reward", "corrects"), ("arm", "reward"))
 """As logs have it, and as they had it before there were corrections."""
+AT_VERDICT = " at the verdict"
 TRY_LATER = 75
 """Exit code of a command that has no value this time: EX_TEMPFAIL of sysexits.h."""
 
@@ -50,18 +51,20 @@ class Correction:
     """Which: 0 for the first, those left out not counted."""
     value: float
     """What it should have been."""
+    at_verdict: bool = False
+    """Whether it came right after a value that had decided, before anything else was asked for."""
 
     @property
     def mark(self) -> str:
         """How tables name the value, from 1 on."""
-        return f"value {self.n + 1}"
+        return f"value {self.n + 1}{AT_VERDICT if self.at_verdict else ''}"
 
     @classmethod
     def read(cls, mark: str, value: float | None, n_values: int) -> "Correction | None":
         """Return what a line of a table says of one of the values above it, None if that is nothing."""
-        word, _, number = mark.partition(" ")
+        word, _, number = mark.removesuffix(AT_VERDICT).partition(" ")
         is_one = word == "value" and number.isdecimal() and 1 <= int(number) <= n_values
-        return cls(int(number) - 1, value) if is_one and value is not None else None
+        return cls(int(number) - 1, value, mark.endswith(AT_VERDICT)) if is_one and value is not None else None
 
 
 Answer = float | Correction | None
@@ -176,7 +179,7 @@ def by_prompt(console: Console, label: Label, told: Sequence[tuple[Any, float]],
                 if "," in answer and not is_comma_explained:
                     console.print(f"{answer} is read as {value:.12g}.")
                     is_comma_explained = True
-                return value if is_new else Correction(place, value)
+                return value if is_new else Correction(place, value, at_verdict=arm is None)
             else:
                 otherwise = "nothing to leave it out, undo to correct the last one" if is_new else "nothing to keep it"
                 console.print(f"{answer!r} {_wrong(answer, values)}; enter one, {otherwise}, or q to stop.")
@@ -252,9 +255,9 @@ class Logged:
 
     def __call__(self, arm: Any) -> Answer:
         """Measure once, from the file if it is there."""
-        if arm is None and (self._is_repeated or self._known):
-            has_more = bool(self._known) and isinstance(self._known[0][1], Correction)
-            return self._known.popleft()[1] if has_more else None
+        if arm is None and self._is_repeated:
+            known = self._known[0][1] if self._known else None
+            return self._known.popleft()[1] if isinstance(known, Correction) and known.at_verdict else None
         self._is_repeated = bool(self._known)
         answer = self._repeated(self._label(arm)) if self._known else self._new(arm)
         if isinstance(answer, float):

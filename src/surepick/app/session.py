@@ -157,8 +157,10 @@ class _Talk:
     def ask(self, arm: Any) -> float:
         """Return the reward of an arm; before it, corrections of earlier ones."""
         while isinstance(answer := self._source(arm), Correction):
-            if self._has_decided(answer):
-                raise Skipped
+            was_decided = self._is_decided
+            self._correct(answer)
+            if self._is_decided and not was_decided:
+                raise Skipped  # there is nothing more to be measured
         if answer is None:
             raise Skipped
         self._told.append((arm, answer))
@@ -167,9 +169,11 @@ class _Talk:
     def hear(self, progress: Progress) -> None:
         """Say where things stand after a pull, unless that was said before; let the value that decides be corrected."""
         self._progress = progress
-        if progress.decision.stopped and not self._is_decided and (self._is_repeating or self._can_confirm):
+        was_decided, self._is_decided = self._is_decided, progress.decision.stopped
+        if self._is_decided and not was_decided and (self._is_repeating or self._can_confirm):
             answer = self._source(None)
-            self._is_decided = not isinstance(answer, Correction) or self._has_decided(answer)
+            if isinstance(answer, Correction):
+                self._correct(answer)
             return
         self._say_standing()
 
@@ -182,20 +186,20 @@ class _Talk:
         """A script that runs out of values is not asked whether it means the last."""
         return self._is_asked and self.console.is_terminal
 
-    def _has_decided(self, correction: Correction) -> bool:
-        """Correct a value; whether the rule has stopped then."""
+    def _correct(self, correction: Correction) -> None:
+        """Correct a value, and say what follows."""
         assert self._progress is not None  # there is no value before the first
         arm, before = self._told[correction.n]
         try:
             decision = self._progress.correct(self._n_earlier + correction.n, correction.value, reason="undo")
         except InvalidInput as error:
             self.console.print(f"not corrected: {error}", soft_wrap=True)
-            return self._progress.decision.stopped
+            return
+        self._is_decided = decision.stopped
         self._told[correction.n] = arm, correction.value
         if not self._is_repeating:
             self.console.print(f"corrected: {self._label(arm)} is {correction.value:.12g}, not {before:.12g}")
         self._say_standing()
-        return decision.stopped
 
     def _say_standing(self) -> None:
         progress = self._progress
