@@ -104,31 +104,23 @@ def test_log_keeps_corrections(tmp_path: Path) -> None:
     """Each is a line of its own, repeated where it happened; logs of before have no column for it."""
     path = tmp_path / "log.csv"
     path.write_text("# this\narm,reward\nred,10.0\nred,\n")
-    answers: Iterator[Answer] = iter(
-        [2.0, Correction(1, 0.2), Correction(0, 1.0), None, Correction(1, 0.25, at_verdict=True)]
-    )
+    last = Correction(1, 0.25, at_verdict=True)
+    answers: Iterator[Answer] = iter([2.0, Correction(1, 0.2), Correction(0, 1.0), None, last])
     first = Logged(lambda _: next(answers), path, LABELS.__getitem__, "this")
     told = [first(0) for _ in range(6)]
     assert told == [10.0, None, 2.0, Correction(1, 0.2), Correction(0, 1.0), None]
-    assert first(None) == Correction(1, 0.25, at_verdict=True)
+    assert first(None) == last
     first.close()
     assert path.read_text().splitlines()[2:] == [
-        *(
-            "red,10.0",
-            "red,",
-            "red,2.0,",
-            "red,0.2,value 2",
-            "red,1.0,value 1",
-            "red,,",
-            "red,0.25,value 2 at the verdict",
-        )
+        *("red,10.0", "red,", "red,2.0,", "red,0.2,value 2", "red,1.0,value 1", "red,,"),
+        "red,0.25,value 2 at the verdict",
     ]
     second = Logged(lambda _: 7.0, path, LABELS.__getitem__, "this")
     assert second.n_known == 4
     assert [second(0) for _ in range(3)] == told[:3]
     assert second(None) is None  # this value decided nothing
     assert [second(0) for _ in range(3)] == told[3:]
-    assert [second(None), second(None)] == [Correction(1, 0.25, at_verdict=True), None]
+    assert [second(None), second(None)] == [last, None]
     assert second(0) == 7.0
     second.close()
 
@@ -193,6 +185,13 @@ def test_foreign_file_is_not_cut(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput):
             Logged(lambda _: 0.0, path, LABELS.__getitem__, "this")
         assert path.read_text() == text
+
+
+def test_log_without_measurements_belongs_to_nobody(tmp_path: Path) -> None:
+    """A command that was refused leaves such a one, and the right command takes it."""
+    path = tmp_path / "log.csv"
+    path.write_text("# that\narm,reward,corrects\n")
+    assert resumed(path, 0.5) == ([0.5], "# this\narm,reward,corrects\nred,0.5,\n", None)
 
 
 def test_log_that_cannot_be_cut_is_refused(tmp_path: Path) -> None:

@@ -241,6 +241,9 @@ class Logged:
             content = self._path.read_bytes()
             end = _end_of_whole_lines(content)
             whole, rest = content[:end].decode("utf-8-sig"), content[end:].decode(errors="replace")
+            if not whole.startswith(first) and _is_unused(whole):  # such as by a command that was refused
+                self._file.truncate(0)
+                whole = rest = ""
         rows = [] if first.startswith(whole + rest) else _rows(whole or rest, self._path, first)
         known = deque(_entries(rows[1:], self._path))
         # Only now it is certain that this is a log, and may be changed.
@@ -332,6 +335,12 @@ def _end_of_whole_lines(content: bytes) -> int:
     while content[:end].count(b'"') % 2:
         end = content.rfind(b"\n", 0, end - 1) + 1
     return end
+
+
+def _is_unused(text: str) -> bool:
+    """Whether this is a log without any line but its first two."""
+    head, _, header = text.rstrip().partition("\n")
+    return head.startswith("# ") and tuple(header.split(",")) in LOG_HEADERS
 
 
 def _cut(file: TextIOWrapper, path: Path, end: int, rest: str) -> None:
