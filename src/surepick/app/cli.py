@@ -116,8 +116,8 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     pull: Annotated[
         str | None,
         _says(
-            'Command that measures: "cmd {arm}" or "cmd {index}", prints one number; nothing, or exit code 75, if it has '
-            "none this time. Default: you are asked."
+            'Command that measures: "cmd {arm}" or "cmd {index}", prints one number; nothing, or exit code 75, if it '
+            "has none this time. Default: you are asked."
         ),
     ] = None,
     delta: Annotated[float, _says("Accepted probability of a wrong answer.")] = 0.05,
@@ -166,9 +166,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     intercept: _Intercept = None,
     on_span: _OnSpan = False,
     sheet: _Sheet = None,
-    history: Annotated[
-        Path | None, _says("Earlier measurements: a .csv with the columns arm, reward, or a log.")
-    ] = None,
+    history: Annotated[Path | None, _says("Earlier measurements: a .csv with columns arm, reward, or a log.")] = None,
     log: Annotated[
         Path | None, _says("Write each measurement there; the same command then goes on where it was.")
     ] = None,
