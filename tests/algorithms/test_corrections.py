@@ -387,3 +387,67 @@ def test_voids_that_ignore_values_keep_delta_and_the_gate_sees_those_that_do_not
     """At delta = .3; the limit is exceeded once in a million by a rule that errs with probability delta."""
     assert 0 < n_rejected(at_random) <= error_limit()
     assert n_rejected(lowest_of_the_leader) > error_limit()
+
+
+@pytest.mark.parametrize("rule", ["betting", "evidence"])
+def test_identify_corrects_inside_pull(rule: str) -> None:
+    """A slip that is noticed at the next measurement: the end is that of the same learner, corrected by hand."""
+    lab = Lab()
+    seen: list[sp.Progress] = []
+
+    def measure(arm: int) -> float:
+        if len(seen) == 6:
+            seen[-1].correct(5, seen[5].reward / 10, reason="decimal point")
+        reward = lab(arm)
+        return 10 * reward if len(seen) == 5 else reward
+
+    result = sp.identify(X, measure, noise_std=0.5, stopping=rule, on_pull=seen.append)
+    assert result.stopped
+    assert result.history[5][1] == seen[5].reward / 10
+    twin = create_learner("lazy-track-and-stop", X, noise_std=0.5, stopping=rule)
+    twin.replay(result.history.log)
+    assert twin.decision.evidence == result.evidence
+
+
+def test_identify_goes_on_after_a_verdict_that_a_correction_withdraws() -> None:
+    """Inside `on_pull`; check pulls come after the verdict that stands."""
+    lab = Lab()
+    n_verdicts: list[int] = []
+
+    def hear(progress: sp.Progress) -> None:
+        if progress.decision.stopped and not n_verdicts:
+            n_verdicts.append(progress.n_pulls)
+            decisions = [progress.correct(n, 0.5) for n in range(progress.n_pulls)]
+            assert not decisions[-1].stopped
+
+    result = sp.identify(X, lab, noise_std=0.5, on_pull=hear, audit=4)
+    assert result.n_pulls > n_verdicts[0] + 4
+    assert result.stopped
+    assert result.n_checks == 4
+
+
+def test_check_pulls_follow_a_verdict_in_the_middle_of_an_interval() -> None:
+    """The rest of it is measured first."""
+    results = [sp.identify(X, Lab(seed=seed), noise_std=0.5, stopping="evidence", audit=4) for seed in range(4)]
+    assert [result.n_checks for result in results] == [4] * 4
+
+
+def test_an_interrupted_correction_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it or none: the learner goes on as if it had not been tried."""
+    problem = problems.soare(3, 0.3)
+    learner, twin = started(problem), started(problem)
+    told(learner, problem, 30)
+    told(twin, problem, 30)
+
+    def interrupted(_learner: Learner) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "_relive", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            learner.correct(3, 9.0)
+    assert learner.log == twin.log
+    assert learner.decision == twin.decision
+    told(learner, problem, 30, seed=1)
+    told(twin, problem, 30, seed=1)
+    assert learner.log == twin.log

@@ -480,13 +480,22 @@ def test_ctrl_c_while_the_packages_load_is_quiet(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (3, "", "surepick: interrupted\n")
 
 
-def test_a_value_that_cannot_be_a_reward_leaves_what_was_learnt(folder: Path) -> None:
-    """The table is shown and saved, the reason said; nothing that was measured before is lost."""
-    done = surepick_in(folder, *OWN, "--save", "result.json", keys="1.0\n2.0\n1.5\n1e308\n")
+@pytest.mark.parametrize(("noise", "most"), [(OWN[3:], "1e+09 times --noise-std"), ((), "1e+120")])
+def test_a_value_that_is_too_large_is_asked_for_again(folder: Path, noise: tuple[str, ...], most: str) -> None:
+    """It reaches no log; a command that prints one has failed, and nothing that was measured before is lost."""
+    done = surepick_in(folder, *OWN[:3], *noise, "--log", "log.csv", keys="1.0\n1e308\n2.0\n1.5\nq\n")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert f"'1e308' is no number of at most {most} in size; enter one" in done.stdout
+    assert [row.split(",")[1] for row in (folder / "log.csv").read_text().splitlines()[2:]] == ["1.0", "2.0", "1.5"]
+    (folder / "measure.py").write_text(MEASURE.replace("print(", "print('1e308') if n == 3 else print("))
+    run = (*OWN[:3], *noise, "--pull", COMMAND, "--save", "result.json", "--log", "other.csv")
+    done = surepick_in(folder, *run)
     assert done.returncode == 1
-    assert "`reward` must be at most" in done.stderr
+    assert f"must print one number of at most {most} in size for " in done.stderr
     assert "what was learnt from 3 pulls is above" in done.stderr
-    assert [reward for _, reward in Result.load(folder / "result.json").history] == [1.0, 2.0, 1.5]
+    assert len(Result.load(folder / "result.json").history) == 3
+    assert len((folder / "other.csv").read_text().splitlines()) == 5
+    assert "Next: the same command with --log other.csv goes on exactly here." in done.stdout
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -533,3 +542,137 @@ def test_bounds_of_rewards_are_asked_for_and_kept(folder: Path) -> None:
     assert "must print one number between -1 and 0.3" in done.stderr
     done = surepick_in(folder, *own, "--reward-range", "0", "1", "--pull", COMMAND, "--max-pulls", "40")
     assert "rewards lie between 0 and 1" in done.stdout
+
+
+def in_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str, keys: str = ""
+) -> tuple[int, str, str]:
+    """Run the command line here, which is quicker: exit code, output and errors."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(keys))
+    code = cli.main(arguments)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_undo_asks_for_the_last_value_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also for the one before it; nothing entered keeps it. The log has both, and the same command goes on from it."""
+    run = (*OWN, "--log", "log.csv", "--save", "result.json")
+    keys = "undo\n6\n0.55\nundo\nundo\nx\n0,6\nundo\n\n0.9\nq\n"
+    code, out, _ = in_process(monkeypatch, capsys, folder, *run, keys=keys)
+    assert code == 3
+    assert "There is no value to take back." in out
+    assert "B again, instead of 0.55 -> A again, instead of 6 -> 'x' is no number; enter one, nothing to keep" in out
+    assert "corrected: A is 0.6, not 6\n2 pulls, no leader yet\n" in out
+    lines = (folder / "log.csv").read_text().splitlines()[1:]
+    assert lines == ["arm,reward,corrects", "A,6.0,", "B,0.55,", "A,0.6,value 1", "E,0.9,"]
+    first = Result.load(folder / "result.json")
+    assert [reward for _, reward in first.history] == [0.6, 0.55, 0.9]
+    code, out, _ = in_process(monkeypatch, capsys, folder, *run, keys="undo\n0.95\nq\n")
+    assert "log: 3 measurements of log.csv are taken over" in out
+    assert "E again, instead of 0.9 -> corrected: E is 0.95, not 0.9" in out
+    again = Result.load(folder / "result.json")
+    assert again.history.log[:-2] == first.history.log
+    assert again.history.log[-1] == ("correct", 2, 0.95, "undo")
+    used = in_process(monkeypatch, capsys, folder, *OWN, "--history", "log.csv", "--format", "json", keys="q\n")[1]
+    assert [reward for _, reward in json.loads(used)["history"]] == [0.6, 0.55, 0.95]
+    with (folder / "log.csv").open("a") as log:
+        log.write("A,0.6,value 9\n")
+    code, _, err = in_process(monkeypatch, capsys, folder, *OWN, "--history", "log.csv")
+    assert code == 2
+    assert "log.csv line 8: 'value 3' would correct the third value above, got 'value 9'" in err
+
+
+def test_undo_where_a_rule_takes_no_corrections(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That is said, now and when the log is repeated, and the session goes on."""
+    run = (*OWN, "--algorithm", "explore-verify", "--option", "variant=paper", "--log", "log.csv")
+    for keys in ("6\nundo\n0.6\nq\n", "q\n"):
+        code, out, _ = in_process(monkeypatch, capsys, folder, *run, keys=keys)
+        assert code == 3
+        assert "not corrected: stopping=" in out
+
+
+def test_the_value_that_decides_can_be_taken_back_on_a_terminal(folder: Path) -> None:
+    """Before anybody sees the verdict; the log repeats that where it happened."""
+    run = (*OWN, "--log", "log.csv", "--save", "result.json")
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(folder)
+        os.environ["TERM"] = "xterm-256color"
+        os.execv(sys.executable, [sys.executable, "-m", "surepick", *run])
+    shown = ""
+    while "Next: --audit" not in shown and "Traceback" not in shown:
+        shown += os.read(terminal, 65536).decode("utf-8", errors="replace")
+        if shown.endswith("-> "):
+            prompt = shown.splitlines()[-1]
+            if "decides" in prompt:
+                answer = "undo" if shown.count("decides") == 1 else ""
+            else:
+                answer = "0.62" if "instead of" in prompt else str(MEANS[prompt[-5]])
+            os.write(terminal, f"{answer}\n".encode())
+    os.close(terminal)
+    os.waitpid(child, 0)
+    assert "The last value decides. Enter accepts it, undo corrects it -> " in shown
+    assert " is 0.62, not " in shown
+    assert sum(line.endswith(" at the verdict") for line in (folder / "log.csv").read_text().splitlines()) == 1
+    first = Result.load(folder / "result.json").history.log
+    assert surepick_in(folder, *run).returncode == 0
+    assert Result.load(folder / "result.json").history.log == first
+
+
+def test_a_command_that_has_no_value_this_time_is_asked_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 75 and no output are said in one line each, and end in the same answer."""
+    busy = "count.write_text('x' * (n + 1))\nif n == 1: sys.exit(75)\nif n == 3: sys.exit()\nprint"
+    (folder / "measure.py").write_text(MEASURE.replace('count.write_text("x" * (n + 1))\nprint', busy))
+    run = (*OWN, "--pull", COMMAND, "--log", "log.csv", "--report", "page.html")
+    code, out, err = in_process(monkeypatch, capsys, folder, *run)
+    assert (code, err) == (0, "")
+    assert out.count("skipped: ") == 2
+    assert "skipped: B, asked for again later (exit code 75: it printed no reason)" in out
+    assert "E (arm 4) is the best of 5 arms" in out
+    assert "Next: --save result.json keeps this result.\n" in out
+    assert sum(line.endswith(",,") for line in (folder / "log.csv").read_text().splitlines()) == 2
+
+
+def test_a_near_tie_is_announced_now_and_then(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not after every pull: when it comes up, and when the pulls have doubled."""
+    run = ("run", "--arms", "arms.csv", "--model", "unstructured", "--noise-std", "0.2", "--log", "log.csv")
+    keys = "".join(f"{0.5 + 0.01 * (n % 7)}\n" for n in range(90))
+    code, out, _ = in_process(monkeypatch, capsys, folder, *run, "--max-pulls", "90", keys=keys)
+    assert code == 3
+    said = [line for line in out.splitlines() if line.startswith("Near tie with ")]
+    assert 1 <= len(said) <= 5
+    assert all("with --epsilon " in line for line in said)
+    assert "Next: the same command with --log log.csv and a larger --max-pulls, or none, goes on exactly here." in out
+    (folder / "log.csv").unlink()  # and of a command that nobody watches
+    (folder / "measure.py").write_text(MEASURE.replace(str(MEANS), str(dict.fromkeys(MEANS, 0.5))))
+    out = in_process(monkeypatch, capsys, folder, *run, "--pull", COMMAND, "--max-pulls", "12")[1]
+    assert "\nNear tie with " in out
+
+
+def test_a_budget_that_is_spent_says_how_to_go_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The log belongs to budget, m and algorithm; what differs is named, and its values serve as history."""
+    run = ("run", "--arms", "arms.csv", "--pull", COMMAND, "--log", "log.csv", "--m", "2")
+    code, out, _ = in_process(monkeypatch, capsys, folder, *run, "--budget", "9")
+    assert code == 3
+    assert "Next: the budget is spent. To go on, pass log.csv as --history, with a new --budget and a new --log" in out
+    code, _, err = in_process(monkeypatch, capsys, folder, *run, "--budget", "90")
+    assert code == 2
+    assert "('budget=9.0' instead of 'budget=90.0'); use another file, or pass this one as --history" in err
+    code, _, err = in_process(monkeypatch, capsys, folder, *run[:-2], "--budget", "9", "--stopping", "evidence")
+    assert code == 2
+    assert "('m=2' instead of \"stopping='evidence'\")" in err
+    own = ("--history", "log.csv", "--log", "new.csv", "--budget", "400", "--format", "json")
+    code, out, _ = in_process(monkeypatch, capsys, folder, *run[:5], "--m", "2", *own)
+    assert code == 0
+    assert set(json.loads(out)["best"]) == {2, 4}

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
+from surepick.app.measure import Correction
 from surepick.app.vectorset import ChosenSet, chosen_set
 from surepick.arms.files import MappedArms
 from surepick.arms.tables.read import TableArms, read_arms
@@ -88,20 +89,31 @@ def arm_file(path: Path, **reading: Any) -> ArmFile:
 
 
 def read_history(path: Path, arms: ArmFile | ChosenSet) -> list[tuple[Any, float]]:
-    """Read earlier measurements: columns `arm` and `reward`, one line each. No reward: the measurement failed."""
+    """Read earlier measurements: columns `arm` and `reward`, one line each. No reward: the measurement failed.
+
+    In a log the column `corrects` says which values were entered wrong.
+    """
     table = read_csv(path)
     cells = {title.lower(): cells for title, cells in table.cells.items()}
     if "arm" not in cells or "reward" not in cells:
         raise InvalidInput(f"{path} must have the columns arm and reward, got {', '.join(table.cells)}.")
-    history = []
-    for row, (label, reward) in enumerate(zip(cells["arm"], cells["reward"], strict=True)):
+    history: list[tuple[Any, float]] = []
+    marks = cells.get("corrects", [""] * table.n_rows)
+    for row, (label, reward, mark) in enumerate(zip(cells["arm"], cells["reward"], marks, strict=True)):
         if not reward:
             continue
         value = parse_number(reward)
         if value is None:
             raise table.refusal(row, f"the reward must be a number, got {reward!r}.")
         try:
-            history.append((arms.index(label), value))
+            arm = arms.index(label)
         except InvalidInput as error:
             raise table.refusal(row, str(error)) from error
+        correction = Correction.read(mark, value, len(history))
+        if correction is not None:
+            history[correction.n] = arm, value
+        elif mark:
+            raise table.refusal(row, f"'value 3' would correct the third value above, got {mark!r}; write it so.")
+        else:
+            history.append((arm, value))
     return history

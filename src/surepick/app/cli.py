@@ -115,7 +115,10 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     top_k: Annotated[str | None, _says("Arms: all choices of k out of d, as d,k such as 10,3.")] = None,
     pull: Annotated[
         str | None,
-        _says('Command that measures: "cmd {arm}" or "cmd {index}", prints one number. Default: you are asked.'),
+        _says(
+            'Command that measures: "cmd {arm}" or "cmd {index}", prints one number; nothing, or exit code 75, if it '
+            "has none this time. Default: you are asked."
+        ),
     ] = None,
     delta: Annotated[float, _says("Accepted probability of a wrong answer.")] = 0.05,
     noise_std: Annotated[
@@ -145,7 +148,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         float | None, _says("How far the mean of every arm may be off its linear fit (default 0).")
     ] = None,
     seed: Annotated[int, _says("Seed of everything random.")] = 0,
-    max_pulls: Annotated[int | None, _says("Stop measuring after this many pulls.")] = None,
+    max_pulls: Annotated[int | None, _says("Stop measuring after this many pulls (default: never).")] = None,
     m: Annotated[int | None, _says("How many of the best to find (default 1).", "--m")] = None,
     costs: Annotated[str | None, _says("Column of the arms' file that says what a pull of each costs.")] = None,
     budget: Annotated[float | None, _says("Spend at most this: pulls, or cost beside --costs.")] = None,
@@ -163,7 +166,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     intercept: _Intercept = None,
     on_span: _OnSpan = False,
     sheet: _Sheet = None,
-    history: Annotated[Path | None, _says("Earlier measurements: a .csv with the columns arm, reward.")] = None,
+    history: Annotated[Path | None, _says("Earlier measurements: a .csv with columns arm, reward, or a log.")] = None,
     log: Annotated[
         Path | None, _says("Write each measurement there; the same command then goes on where it was.")
     ] = None,
@@ -419,5 +422,5 @@ def _refuse(context: typer.Context, options: Sequence[str], why: str) -> None:
     """Refuse options that do not go with the others."""
     for option in options:
         value = context.params[option[2:].replace("-", "_")]
-        if value not in (None, False, []):
+        if value not in (None, False, ()):
             raise InvalidInput(f"{option} {why}.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, final
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from surepick.learning.identify import Progress
 from surepick.learning.standing import Standing
 from surepick.learning.words import (
     confidence_words,
@@ -51,10 +52,31 @@ def state_line(standing: Standing, label: Callable[[Any], str]) -> str:
     if standing.leader is None:
         return f"{pulls}, no leader yet"
     rival = rival_words(standing, label, before=", rival ")
-    near = near_tie_words(standing, label, epsilon_is=OPTION)
-    end = f"; near tie with {near}" if near else ""
     leads = leaders_words(standing, label).replace("Leader", "leader", 1)
-    return f"{pulls}, {leads}{rival}; confidence {confidence_words(standing)}{end}"
+    return f"{pulls}, {leads}{rival}; confidence {confidence_words(standing)}"
+
+
+@final
+class NearTies:
+    """Announces a near tie when it shows, and again when the pulls have doubled.
+
+    Args:
+        label: what arms are called.
+    """
+
+    def __init__(self, label: Callable[[Any], str]) -> None:
+        self._label = label
+        self._due = 0
+        """From so many pulls on it is looked at again: that takes two passes over all arms."""
+
+    def news(self, progress: Progress) -> str:
+        """Return what is to be announced after a pull, mostly nothing."""
+        n = progress.n_pulls
+        if n < self._due:
+            return ""
+        near = near_tie_words(progress.standing, self._label, epsilon_is=OPTION)
+        self._due = 2 * n if near else n + n // 8 + 1
+        return f"Near tie with {near}." if near else ""
 
 
 def _panel(standing: Standing, arm: Any, title: str, label: Callable[[Any], str]) -> RenderableType:

@@ -20,17 +20,27 @@ from rich.table import Table
 from surepick.app.armfile import ArmFile, read_history
 from surepick.app.console import Code, Format, print_error, results, stages
 from surepick.app.formats import to_csv, to_json
-from surepick.app.live import live_view, state_line
-from surepick.app.measure import Logged, Source, Values, by_command, by_prompt
+from surepick.app.live import NearTies, live_view, state_line
+from surepick.app.measure import Correction, Logged, Source, Values, by_command, by_prompt
 from surepick.app.vectorset import ChosenSet
 from surepick.arms.tables.sources import reason
-from surepick.core.checks import check_reward_range
+from surepick.core.block import LARGEST_REWARD
+from surepick.core.sizes import LARGEST
 from surepick.errors import InvalidInput, PullFailed, Skipped, SurepickError
+from surepick.learning.given import Rewards
 from surepick.learning.identify import Progress, identify
 from surepick.learning.result import Result
 
 N_SHOWN = 10
 """Arms in the table of a result."""
+UNSAID: Mapping[str, Any] = {
+    "noise": "same",
+    "misfit": 0.0,
+    "m": 1,
+    "algorithm": "lazy-track-and-stop",
+    **dict.fromkeys(("reward_range", "rewards", "costs", "budget")),
+}
+"""Settings that the first line of a log leaves out."""
 
 
 @final
@@ -75,10 +85,11 @@ def run_session(request: Request) -> Code:
     earlier = [] if request.history is None else read_history(request.history, own)
     console = stages(request.output)
     values = _values(request.settings)
+    told: list[tuple[Any, float]] = []
     if request.pull is None:
-        source = by_prompt(console, own.label, values)
+        source = by_prompt(console, own.label, told, values)
     else:
-        source = by_command(request.pull, own.label, values)
+        source = by_command(request.pull, own.label, values, say=partial(console.print, soft_wrap=True))
     log = None if request.log is None else Logged(source, request.log, own.label, _belongs_to(request, earlier))
     with nullcontext() if log is None else closing(log):
         console.print(f"arms: {own.describe(request.settings['model'])}", soft_wrap=True)
@@ -87,44 +98,118 @@ def run_session(request: Request) -> Code:
         for line in [] if log is None else log.notes():
             console.print(f"log: {line}", soft_wrap=True)
         if request.pull is None:
-            console.print("Enter each measured value; nothing to leave one out, q to stop.")
-        result, failure = _identified(request, earlier, log or source, console)
+            console.print(
+                "Enter each measured value; nothing to leave one out, undo to correct the last one, q to stop."
+            )
+        result, failure = _identified(request, _Talk(request, log or source, told, len(earlier), console), earlier)
     return _finish(request, result, failure)
 
 
 def _values(settings: Mapping[str, Any]) -> Values:
-    """Return which numbers may be measured; bounds that are none are refused where they are used."""
-    if settings.get("rewards") is not None:
-        return Values("0 or 1", lambda value: value in (0.0, 1.0))
-    if settings.get("reward_range") is None:
-        return Values()
-    lo, hi = check_reward_range(settings["reward_range"])
-    return Values(f"number between {lo:g} and {hi:g}", lambda value: lo <= value <= hi)
+    """Return which numbers may be measured."""
+    rewards = Rewards.of(*(settings[name] for name in ("noise_std", "reward_range", "rewards", "noise")))
+
+    def allowed(arm: Any, value: float) -> bool:
+        try:
+            rewards.checked("value", value, arm)
+        except InvalidInput:
+            return False
+        return True
+
+    if rewards.is_binary:
+        return Values("0 or 1", allowed=allowed)
+    if rewards.reward_range is not None:
+        lo, hi = rewards.reward_range
+        return Values(f"number between {lo:g} and {hi:g}", allowed=allowed)
+    most = f"{LARGEST:g}" if rewards.noise_std is None else f"{LARGEST_REWARD:g} times --noise-std"
+    return Values("number", f"of at most {most} in size", allowed)
 
 
-def _identified(
-    request: Request, history: list[tuple[Any, float]], source: Source, console: Console
-) -> tuple[Result, str | None]:
+def _identified(request: Request, talk: "_Talk", history: list[tuple[Any, float]]) -> tuple[Result, str | None]:
     """The result, and why it is not complete if a measurement failed."""
     own = request.arms
-    with _one_line_warnings(), live_view(console, own.title, own.label) as show:
+    with _one_line_warnings(), live_view(talk.console, own.title, own.label) as show:
 
         def on_pull(progress: Progress) -> None:
+            talk.hear(progress)
             if request.pull is not None:
                 show(lambda: progress.standing, arm=progress.arm)
-            elif not (isinstance(source, Logged) and source.is_repeating):
-                console.print(state_line(progress.standing, own.label), style="dim", soft_wrap=True)
-
-        def pull(arm: Any) -> float:
-            value = source(arm)
-            if value is None:
-                raise Skipped
-            return value
 
         try:
-            return identify(own.arms, pull, history=history, on_pull=on_pull, **request.settings), None
+            return identify(own.arms, talk.ask, history=history, on_pull=on_pull, **request.settings), None
         except PullFailed as error:
             return error.result, str(error.__cause__ or error).rstrip(".")
+
+
+@final
+class _Talk:
+    """What is said between the source of values and `identify`."""
+
+    def __init__(
+        self, request: Request, source: Source, told: list[tuple[Any, float]], n_earlier: int, console: Console
+    ) -> None:
+        self._is_asked, self._label = request.pull is None, request.arms.label
+        self._source, self._told, self._n_earlier, self.console = source, told, n_earlier, console
+        self._progress: Progress | None = None
+        self._is_decided = False
+        self._near_ties = NearTies(self._label)
+
+    def ask(self, arm: Any) -> float:
+        """Return the reward of an arm; before it, corrections of earlier ones."""
+        while isinstance(answer := self._source(arm), Correction):
+            was_decided = self._is_decided
+            self._correct(answer)
+            if self._is_decided and not was_decided:
+                raise Skipped  # there is nothing more to be measured
+        if answer is None:
+            raise Skipped
+        self._told.append((arm, answer))
+        return answer
+
+    def hear(self, progress: Progress) -> None:
+        """Say where things stand after a pull, unless that was said before; let the value that decides be corrected."""
+        self._progress = progress
+        was_decided, self._is_decided = self._is_decided, progress.decision.stopped
+        if self._is_decided and not was_decided and (self._is_repeating or self._can_confirm):
+            answer = self._source(None)
+            if isinstance(answer, Correction):
+                self._correct(answer)
+            return
+        self._say_standing()
+
+    @property
+    def _is_repeating(self) -> bool:
+        return isinstance(self._source, Logged) and self._source.is_repeating
+
+    @property
+    def _can_confirm(self) -> bool:
+        """A script that runs out of values is not asked whether it means the last."""
+        return self._is_asked and self.console.is_terminal
+
+    def _correct(self, correction: Correction) -> None:
+        """Correct a value, and say what follows."""
+        assert self._progress is not None  # there is no value before the first
+        arm, before = self._told[correction.n]
+        try:
+            decision = self._progress.correct(self._n_earlier + correction.n, correction.value, reason="undo")
+        except InvalidInput as error:
+            self.console.print(f"not corrected: {error}", soft_wrap=True)
+            return
+        self._is_decided = decision.stopped
+        self._told[correction.n] = arm, correction.value
+        if not self._is_repeating:
+            self.console.print(f"corrected: {self._label(arm)} is {correction.value:.12g}, not {before:.12g}")
+        self._say_standing()
+
+    def _say_standing(self) -> None:
+        progress = self._progress
+        assert progress is not None
+        if self._is_repeating:
+            return
+        if self._is_asked:
+            self.console.print(state_line(progress.standing, self._label), style="dim", soft_wrap=True)
+        if (self._is_asked or not self.console.is_terminal) and (near := self._near_ties.news(progress)):
+            self.console.print(near, soft_wrap=True)
 
 
 def _finish(request: Request, result: Result, failure: str | None) -> Code:
@@ -136,7 +221,10 @@ def _finish(request: Request, result: Result, failure: str | None) -> Code:
         columns = result.to_columns()
         sys.stdout.write(to_csv([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]))
     else:
-        _print_table(results(), request, result, written={request.save, request.report} - trouble.keys())
+        _print_table(results(), request, result)
+        written, is_cut_off = {request.save, request.report} - trouble.keys(), result.interrupted or failure is not None
+        for line in _next_steps(request, result, written, is_cut_off=is_cut_off):
+            results().print(line, soft_wrap=True)
     sys.stdout.flush()
     for path, why in trouble.items():
         print_error(f"the result above could not be saved to {path}: {why}")
@@ -161,7 +249,7 @@ def _not_written(request: Request, result: Result) -> Iterator[tuple[Path, str]]
             yield path, reason(error)
 
 
-def _print_table(console: Console, request: Request, result: Result, *, written: Container[Path | None]) -> None:
+def _print_table(console: Console, request: Request, result: Result) -> None:
     console.print()
     console.print(result.explain(), soft_wrap=not console.is_terminal, style="bold")
     if result.theta is not None:
@@ -171,23 +259,18 @@ def _print_table(console: Console, request: Request, result: Result, *, written:
         order = [row for row in np.argsort(-rows.estimate, kind="stable").tolist() if row not in hidden]
         title = f"{N_SHOWN} of {len(rows)} arms" if len(order) > N_SHOWN else None
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-        for header in ("rank", "arm", "estimate", f"{100 * (1 - result.delta):g} % interval", "pulls"):
+        has_intervals = bool(np.isfinite(rows.high).any())  # not while a noise that is learnt may be of any size
+        interval = [f"{100 * (1 - result.delta):g} % interval"] if has_intervals else []
+        for header in ("rank", "arm", "estimate", *interval, "pulls"):
             table.add_column(header, justify="left" if header == "arm" else "right", overflow="fold")
         for rank, row in enumerate(order[:N_SHOWN], start=1):
             mean, low, high = rows.estimate[row], rows.low[row], rows.high[row]
             arms = [rows.keys[one] for one in rows.group_of(row)]
             pulls = sum(result.counts.get(arm, 0) for arm in arms)
-            interval = f"{low:.4g} to {high:.4g}" if math.isfinite(high) else "-"
-            table.add_row(
-                str(rank),
-                _together([request.arms.label(arm) for arm in arms[:N_SHOWN]], len(arms)),
-                f"{mean:.4g}",
-                interval,
-                str(pulls),
-            )
+            bounds = f"{low:.4g} to {high:.4g}" if math.isfinite(high) else "-"
+            named = _together([request.arms.label(arm) for arm in arms[:N_SHOWN]], len(arms))
+            table.add_row(str(rank), named, f"{mean:.4g}", *([bounds] if has_intervals else []), str(pulls))
         console.print(table)
-    for line in _next_steps(request, result, written):
-        console.print(line, soft_wrap=True)
 
 
 def _together(labels: list[str], n_arms: int) -> str:
@@ -196,7 +279,9 @@ def _together(labels: list[str], n_arms: int) -> str:
     return " = ".join([*labels, *more])
 
 
-def _next_steps(request: Request, result: Result, written: Container[Path | None]) -> Iterator[str]:
+def _next_steps(
+    request: Request, result: Result, written: Container[Path | None], *, is_cut_off: bool
+) -> Iterator[str]:
     if request.save is not None and request.save in written:
         yield f"Saved to {request.save}; surepick.Result.load reads it."
     if request.report is not None and request.report in written:
@@ -206,26 +291,38 @@ def _next_steps(request: Request, result: Result, written: Container[Path | None
     elif result.stopped:
         if result.model == "linear" and not result.n_checks and isinstance(request.arms, ArmFile):
             yield "Next: --audit auto tests the model by check pulls before you rely on the answer."
-        if request.save is None:
-            yield "Next: --save result.json keeps this result, --report result.html makes a page of it."
-    elif request.log is not None:
-        yield f"Next: the same command with --log {request.log} goes on exactly here."
+        keeps = ["--save result.json keeps this result"] if request.save is None else []
+        keeps += ["--report result.html makes a page of it"] if request.report is None else []
+        if keeps:
+            yield f"Next: {', '.join(keeps)}."
     else:
-        yield "Next: with --log pulls.csv every measurement is kept, and the same command goes on where it was."
+        yield f"Next: {_how_to_go_on(request, is_cut_off=is_cut_off)}"
+
+
+def _how_to_go_on(request: Request, *, is_cut_off: bool) -> str:
+    """Say what leads from an experiment without a verdict to one with."""
+    log, max_pulls = request.log, request.settings["max_pulls"]
+    if not is_cut_off and max_pulls is None:  # then it was the budget that ended it
+        kept = "what --log FILE kept" if log is None else str(log)
+        return (
+            f"the budget is spent. To go on, pass {kept} as --history, with a new --budget and a new --log: what was "
+            "measured counts, and the new run has a risk of its own."
+        )
+    if log is None:
+        return "with --log pulls.csv every measurement is kept, and the same command goes on where it was."
+    limit = "" if is_cut_off else " and a larger --max-pulls, or none,"
+    return f"the same command with --log {log}{limit} goes on exactly here."
 
 
 def _belongs_to(request: Request, history: list[tuple[Any, float]]) -> str:
     """Everything that the order of the asks and the validity of the answer depend on."""
     content = hashlib.sha256(request.arms.fingerprint() + repr(history).encode())
-    told = dict(request.settings)
-    if isinstance(told["noise_std"], np.ndarray):
-        content.update(told["noise_std"].tobytes())
-        told["noise_std"] = "of each arm"
-    others = [name for name in ("reward_range", "rewards") if told.get(name) is not None]
-    others += ["noise"] if told.get("noise", "same") != "same" else []
-    off = ["misfit"] if told.get("misfit") else []
-    names = ("delta", "noise_std", *others, "epsilon", *off, "model", "seed")
-    settings = " ".join(f"{name}={told[name]!r}" for name in names)
+    told = {name: value for name, value in request.settings.items() if name not in ("audit", "max_pulls")}
+    for name in ("noise_std", "costs"):
+        if isinstance(told[name], np.ndarray):
+            content.update(told[name].tobytes())
+            told[name] = "of each arm"
+    settings = " ".join(f"{name}={value!r}" for name, value in told.items() if value != UNSAID.get(name, math.nan))
     return f"surepick run arms={content.hexdigest()[:12]} {settings}"
 
 

@@ -17,6 +17,7 @@ from surepick.core.block import LARGEST_REWARD
 from surepick.core.checks import check_noise_std, check_noise_stds, check_number, check_reward_range, check_vector
 from surepick.core.design.solve import as_candidates
 from surepick.core.linalg import Array
+from surepick.core.sizes import LARGEST
 from surepick.errors import InvalidInput
 from surepick.stopping.protocol import Rule
 
@@ -86,6 +87,10 @@ class Rewards:
                     f"`{name}` must be at most {LARGEST_REWARD:g} times noise_std = {noise_std:g} in size, got "
                     f"{reward:g}; beyond that the noise is lost in rounding. {_otherwise(name)}"
                 )
+        elif abs(reward) > LARGEST:
+            raise InvalidInput(
+                f"`{name}` must be at most {LARGEST:g} in size, got {reward:g}; use another unit. {_otherwise(name)}"
+            )
         return reward
 
 

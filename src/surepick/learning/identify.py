@@ -47,6 +47,14 @@ class Progress:
         """
         return standing_of(self._learner)
 
+    def correct(self, n: int, value: float, *, reason: str = "") -> Decision:
+        """Correct an earlier result as `Learner.correct` does, on the same condition; also later, inside `pull`.
+
+        Return the decision then. If it has stopped, `pull` may raise `Skipped`, and nothing more is measured.
+        """
+        self._learner.correct(n, value, reason=reason)
+        return self._learner.decision
+
 
 def identify(  # noqa: PLR0913 - every argument is an option of its own
     arms: Any,
@@ -208,6 +216,8 @@ class _Session:
         self._pull, self._on_pull, self._audit = pull, on_pull, audit
         self._untold: tuple[Arm, float] | None = None
         """A reward on its way to the learner."""
+        self._n_pulled = 0
+        """Measurements of this call, check pulls apart."""
         self._is_outside = False
         """Whether the user's code is running, so that the learner is in a sound state."""
         self._warned: set[type[Warning]] = set()
@@ -245,15 +255,18 @@ class _Session:
         for arm, reward in earlier:
             self._tell(arm, reward)
         self._watch()
-        if self._goes_on(limit) and self._learner.stopped and self._audit and not self._learner.n_checks:
+        # Again and again: a verdict may come in the middle of an interval, whose rest is measured before check pulls,
+        # and a correction may withdraw it.
+        while self._goes_on(limit) and self._learner.stopped and self._audit and not self._learner.n_checks:
             if not self._learner.n_planned:
                 self._learner.audit(self._audit)
-            self._goes_on(math.inf, is_check=True)
+            if not self._goes_on(math.inf, is_check=True):
+                break
 
     def _goes_on(self, limit: float, *, is_check: bool = False) -> bool:
         """Pull until the rule stops, or check pulls are made, or the limit is reached; whether the user goes on."""
-        n_pulled = n_skipped = 0
-        while (self._learner.n_planned if is_check else not self._learner.stopped) and n_pulled < limit:
+        n_skipped = 0
+        while (self._learner.n_planned if is_check else not self._learner.stopped) and self._n_pulled < limit:
             try:
                 asked = self._learner.next_arms()
             except Exception as error:
@@ -262,7 +275,7 @@ class _Session:
             if not asked or (self._learner.stopped and not is_check):
                 break
             arm = asked[0]
-            n_pulled += 1
+            self._n_pulled += not is_check
             try:
                 reward = self._measure(arm)
             except Skipped:

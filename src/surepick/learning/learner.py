@@ -535,10 +535,15 @@ class Learner:
                 f"stopping={self._rule.name!r} judges every result by the plan it was asked for, all of them together, "
                 'and has no proof after a correction; use another rule, such as "evidence", with list(history).'
             )
-        self._corrected[n] = value
-        self._log.append((kind, n, *said, *([reason] if reason else ())))
-        self._start()
-        self._relive()
+        before = dict(self.__dict__)
+        self._corrected = {**self._corrected, n: value}
+        self._log = [*self._log, (kind, n, *said, *([reason] if reason else ()))]
+        try:
+            self._start()
+            self._relive()
+        except BaseException:  # interrupted: all of it or nothing
+            self.__dict__.update(before)
+            raise
 
     def _relive(self) -> None:
         """Go through the own log, from the start."""
