@@ -29,6 +29,7 @@ def draw(plan: "Plan") -> "Figure":
     for axes in by_slack:
         _curve(axes, [(each.epsilon, each) for each in plan.by_slack], (plan.epsilon, plan.pulls))
         axes.set(xlabel="what the answer may lose, epsilon")
+        axes.locator_params(axis="x", nbins=4)  # rates of clicks differ by numbers with many digits
     return figure
 
 
