@@ -3,8 +3,9 @@
 Run it: `python examples/svm_settings.py [folder]`; the report is written into the folder, else into a temporary one.
 
 A measurement fits a machine to 100 of scikit-learn's handwritten digits and returns its accuracy on 100 others. The
-features are a constant, log10 C and log10 gamma. Accuracy rises with both and then stays where it is, so no plane fits:
-check pulls withdraw the answer. Without a model the same question has one.
+features are a constant, log10 C and log10 gamma. Accuracy rises with gamma and then falls steeply, so no plane fits it,
+and the answer of the plane, the largest C and gamma, is a poor one: check pulls withdraw it. Without a model the same
+question has an answer.
 """
 
 import itertools
@@ -21,7 +22,7 @@ import surepick as sp
 
 N_TRAIN, N_TEST = 100, 100
 
-settings = np.array(list(itertools.product([0, 1, 2], [-4, -3, -2, -1])))  # log10 C, log10 gamma
+settings = np.array(list(itertools.product([0, 1, 2], [-4, -3, -2, -1, 0])))  # log10 C, log10 gamma
 arms = sp.FiniteArms(
     np.column_stack([np.ones(len(settings)), settings]), names=[f"C=1e{c} gamma=1e{gamma}" for c, gamma in settings]
 )
