@@ -15,6 +15,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
@@ -22,10 +23,9 @@ import surepick as sp
 
 N_TRAIN, N_TEST = 100, 100
 
-settings = np.array(list(itertools.product([0, 1, 2], [-4, -3, -2, -1, 0])))  # log10 C, log10 gamma
-arms = sp.FiniteArms(
-    np.column_stack([np.ones(len(settings)), settings]), names=[f"C=1e{c} gamma=1e{gamma}" for c, gamma in settings]
-)
+settings = np.array(list(itertools.product([0, 1, 2], [-4, -3, -2, -1, 0])))
+names = [f"C=1e{c} gamma=1e{gamma}" for c, gamma in settings]
+arms = sp.FiniteArms(pd.DataFrame(settings, index=names, columns=["log10 C", "log10 gamma"]))  # a constant is added
 images, digits = load_digits(return_X_y=True)
 images /= images.max()
 
