@@ -19,7 +19,7 @@ def draw(plan: "Plan") -> "Figure":
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (a second to import, and optional)
     except ImportError as error:
-        raise SurepickError("a plot needs matplotlib; install surepick[bench].") from error
+        raise SurepickError("a plot needs matplotlib; install surepick[report].") from error
     n_panels = 2 if plan.m == 1 else 1
     figure = Figure(figsize=(4.2 * n_panels, 3.9), layout="constrained")
     by_risk, *by_slack = figure.subplots(1, n_panels, sharey=True, squeeze=False)[0]
@@ -29,6 +29,7 @@ def draw(plan: "Plan") -> "Figure":
     for axes in by_slack:
         _curve(axes, [(each.epsilon, each) for each in plan.by_slack], (plan.epsilon, plan.pulls))
         axes.set(xlabel="what the answer may lose, epsilon")
+        axes.locator_params(axis="x", nbins=4)  # rates of clicks differ by numbers with many digits
     return figure
 
 
