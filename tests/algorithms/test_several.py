@@ -69,6 +69,9 @@ def test_undecided_words_name_the_leaders_and_the_rival() -> None:
     result = sp.identify(X, _pull(X, theta, 1.0, 3), m=2, noise_std=1.0, max_pulls=60)
     said = result.explain()
     assert said.startswith("Not decided (60 pulls). Leaders arm ")
+    assert result.survivors is not None
+    if len(result.survivors) < 5:
+        assert "the 2 best are among them at 95 % confidence" in said
     assert "none of them is more than" in said
     assert "ahead by" in said
     standing = result.standing
@@ -148,6 +151,7 @@ def test_a_budget_ends_a_block_on_itself(costs: tuple[float, float] | None, budg
     assert result.path[-1][0] == result.n_pulls, "the last block was settled"
     assert result.survivors is not None
     assert problem.best in result.survivors
+    assert ("Not excluded: " in result.explain()) == (len(result.survivors) < 20)
     assert 0.0 < result.p_value <= 1.0
     assert math.isfinite(result.epsilon_bound)
 

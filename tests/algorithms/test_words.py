@@ -11,9 +11,16 @@ import pytest
 from rich.console import Console
 
 import surepick as sp
-from surepick.app.live import _panel, state_line
+from surepick.app.live import OPTION, _panel, state_line
 from surepick.learning.standing import NearTie, Standing
-from surepick.learning.words import confidence_words, label_of, lead_words, standing_sentences, stopping_now
+from surepick.learning.words import (
+    confidence_words,
+    label_of,
+    lead_words,
+    near_tie_words,
+    standing_sentences,
+    stopping_now,
+)
 
 X = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.4, 0.4, 0.1], [0.5, 0.2, 0.6]])
 NAMES = ["F-18", "F-04", "F-07", "F-11", "F-23"]
@@ -136,10 +143,10 @@ def test_stopping_now_within_epsilon_or_with_nothing_to_lose() -> None:
 
 
 def test_near_tie_on_the_command_line_names_the_option() -> None:
-    """A line that can be typed."""
+    """An option that can be typed; the line after every value does not repeat it."""
     standing = Standing(
         n_pulls=9, stopped=False, leader=0, rival=1, lead=0.01, delta=0.05, p_value=1.0, near_tie=NearTie(1, 0.1, 40)
     )
-    assert state_line(standing, lambda arm: NAMES[arm]).endswith(
-        "near tie with F-04: with --epsilon 0.1 about 40 more pulls"
-    )
+    near = near_tie_words(standing, lambda arm: NAMES[arm], epsilon_is=OPTION)
+    assert near == "F-04: with --epsilon 0.1 about 40 more pulls"
+    assert "near tie" not in state_line(standing, lambda arm: NAMES[arm])

@@ -7,6 +7,11 @@ import pytest
 from scipy.optimize import linprog
 
 import surepick as sp
+from surepick.arms.finite import FiniteArms
+from surepick.core.design import optimal_design
+from surepick.core.design.directions import GapDirections
+from surepick.core.design.generation import Ground
+from surepick.core.design.solve import separating_design
 from surepick.simulation import problems
 
 RELATIVE = 1e-6
@@ -118,3 +123,36 @@ def test_rounding_keeps_the_total_and_loses_little() -> None:
     )
     value, _ = rounded._recomputed(sp.FiniteArms(problem.X))
     assert design.value * (1 - 1e-3) <= value <= design.value / (1.0 - len(design.support) / n)
+
+
+@pytest.mark.parametrize(
+    ("angle", "n_arms", "m", "bound"), [(math.pi / 3, 4, 2, 26.0), (math.pi / 6, 4, 2, 314.0), (0.1, 3, 1, 583.0)]
+)
+def test_several_leaders_have_the_design_of_all_their_directions(
+    angle: float, n_arms: int, m: int, bound: float
+) -> None:
+    """The m best against the rest: the value of the explicit list of m (K - m) directions, to 1e-5.
+
+    The lower bound 2 sigma^2 value kl(.05, .95) with sigma = .5 is that of the published instances.
+    """
+    X = np.vstack([np.eye(n_arms - 1), np.zeros(n_arms - 1)])
+    X[-1, [0, -1]] = math.cos(angle), math.sin(angle)
+    theta = (np.arange(n_arms - 1) < m).astype(float)
+    arms = FiniteArms(X)
+    design = separating_design(Ground(arms), GapDirections(arms, theta, leaders=list(range(m))), tol=1e-7)
+    Y = np.array([(X[u] - X[j]) / ((X[u] - X[j]) @ theta) for u in range(m) for j in range(m, n_arms)])
+    listed = optimal_design(X, Y, tol=1e-7)
+    assert design.value == pytest.approx(2.0 * listed.value, rel=1e-5)
+    assert design.gap <= 1e-7
+    assert 0.25 * design.value * 0.9 * math.log(19.0) == pytest.approx(bound, abs=0.5)
+
+
+def test_several_leaders_with_a_pool_agree_with_the_full_list() -> None:
+    """Many candidates, so that directions are priced by passes: the same value as with all of them at hand."""
+    X = np.random.default_rng(5).standard_normal((3000, 4))
+    theta = np.array([1.0, 0.5, -0.2, 0.1])
+    order = np.argsort(-(X @ theta))
+    arms = FiniteArms(X)
+    design = separating_design(Ground(arms), GapDirections(arms, theta, leaders=order[:3].tolist()), tol=1e-6)
+    Y = np.vstack([(X[u] - X[order[3:]]) / ((X[u] - X[order[3:]]) @ theta)[:, None] for u in order[:3]])
+    assert design.value == pytest.approx(2.0 * optimal_design(X, Y, tol=1e-6).value, rel=1e-5)

@@ -202,6 +202,7 @@ def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
         options.append(f"noise_std={result.given_noise_std!r}")
     options += [f"m={result.m}"] if result.m > 1 else []
     options += ["costs=..."] if result.has_costs else []
+    options += [f"audit={result.n_checks}"] if result.n_checks else []
     options += [f"noise={result.noise!r}"] if result.noise != "same" else []
     options += [f"misfit={result.allowed_misfit!r}"] if result.allowed_misfit > 0.0 else []
     call = f"import surepick as sp\n\nresult = sp.identify(arms, measure, {', '.join(options)})"

@@ -55,7 +55,8 @@ def explain(result: "Result") -> str:
     start = f"Interrupted after {pulls}. " if result.interrupted else ""
     if result.best is None or result.guarantee == "withdrawn":
         return f"{start}{verdict(result)}"
-    said = [verdict(result), _alike(result), *standing_sentences(result.standing, label_of(result)), _hidden(result)]
+    said = [verdict(result), _alike(result), *standing_sentences(result.standing, label_of(result))]
+    said += [_survivors(result), _hidden(result)]
     said += [_assumptions(result), _bears(result), _of_vectors(result)]
     return start + " ".join(filter(None, said))
 
@@ -74,6 +75,18 @@ def _alike(result: "Result") -> str:
         has = "has" if n_others == 1 else "have"
         said.append(f"{counted(n_others, 'other group')} of arms {has} the same features too.")
     return " ".join(said)
+
+
+def _survivors(result: "Result") -> str:
+    """Name who is left of those that are compared, if some are excluded and nothing is decided."""
+    left, n_compared = result.survivors, len(result.compared)
+    if result.stopped or left is None or len(left) == n_compared:
+        return ""
+    names = [label_of(result)(int(arm)) for arm in left[:MOST_NAMED]]
+    names += [f"{len(left) - MOST_NAMED:,} more"] if len(left) > MOST_NAMED else []
+    who = "the best is" if result.m == 1 else f"the {result.m} best are"
+    among = f"{who} among them at {percent(1.0 - result.delta)} confidence"
+    return f"Not excluded: {joined(names)}, {len(left):,} of {n_compared:,}; {among}."
 
 
 def verdict(result: "Result") -> str:
