@@ -51,8 +51,6 @@ def _normal(means: np.ndarray, arms: np.ndarray, rng: np.random.Generator) -> np
 
 def test_methods_with_a_number_of_pulls_keep_to_it() -> None:
     """Halving and the two tools draw no more than they are given, and find a best that is far ahead."""
-    pytest.importorskip("optuna")
-    pytest.importorskip("mabwiser")
     means, drawn = np.array([0.0, 9.0, 0.0, 0.0]), [0]
 
     def draw(arms: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -40,8 +40,7 @@ def test_questionnaire_names_the_best_offer(tmp_path: Path) -> None:
 
 def test_the_answer_about_svm_settings_is_withdrawn(tmp_path: Path) -> None:
     """A plane does not fit the accuracy: no claim is left. Without a model a setting from the plateau is named."""
-    pytest.importorskip("sklearn")
-    from examples import svm_settings  # noqa: PLC0415 (it needs scikit-learn)
+    from examples import svm_settings  # noqa: PLC0415 (scikit-learn is slow to import)
 
     linear, free = svm_settings.main(tmp_path)
     assert (linear.guarantee, linear.model_check) == ("withdrawn", "contradicted")

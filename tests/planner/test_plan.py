@@ -187,7 +187,7 @@ def test_plot_has_a_panel_for_risk_and_one_for_slack(tmp_path: Path) -> None:
         ({"theta": THETA, "rewards": "binary"}, "within the bounds"),
         ({"theta": THETA, "noise_std": [1.0, 2.0]}, "each of 12 arms"),
         ({"theta": THETA, "noise_std": 1.0, "costs": [1.0]}, "vector of 12"),
-        ({"theta": THETA, "noise_std": 1.0, "costs": np.zeros(12)}, "above 0"),
+        ({"theta": THETA, "noise_std": 1.0, "costs": np.zeros(12)}, "must be positive"),
         ({"theta": THETA, "noise_std": 1.0, "m": 12}, "below the number"),
         ({"theta": THETA, "noise_std": 1.0, "m": 2, "epsilon": 0.1}, "no proof"),
         ({"theta": THETA, "noise_std": 1.0, "seed": -1}, "seed"),

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from surepick.arms.finite import as_arms
 from surepick.arms.protocol import ArmSet
 from surepick.arms.scaled import divided
-from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed, check_vector
+from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import Design, optimal_design
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput, TiedArms
-from surepick.learning.given import Rewards
+from surepick.learning.given import Rewards, costs_given
 from surepick.planner.difficulty import TIED, Difficulty, difficulty, smallest_gap
 from surepick.planner.forecast import LEARNING, Law, expected_pulls, quantile
 from surepick.planner.rehearsal import Lab, Rehearsal, rehearse
@@ -254,7 +254,7 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
     else:
         found = from_thetas([theta] if scenarios is None else scenarios, rows, known)
     start = optimal_design(rows if known.stds is None else divided(rows, known.stds), tol=START_TOL)
-    setting = _Setting(rows, known, tuple(found), _checked_costs(costs, rows), m, start)
+    setting = _Setting(rows, known, tuple(found), costs_given(costs, rows), m, start)
     return _forecast(setting, setting.difficulties(epsilon), delta, epsilon)
 
 
@@ -324,14 +324,3 @@ def _checked_m(m: object, arms: ArmSet) -> int:
     if count >= arms.n_arms:
         raise InvalidInput(f"`m` must be below the number of arms, {arms.n_arms}, got {count}; all are no choice.")
     return count
-
-
-def _checked_costs(costs: Any, arms: ArmSet) -> Array | None:
-    if costs is None:
-        return None
-    found = check_vector("costs", costs, arms.n_arms)
-    if not (found > 0.0).all():
-        raise InvalidInput(
-            f"`costs` must be above 0 for every arm, got {found.min():g}; give what a pull costs at least."
-        )
-    return found
