@@ -40,6 +40,7 @@ def test_the_m_best_are_found_in_order(options: dict[str, Any]) -> None:
     assert "a, e and d are the 3 best of 5 arms" in result.explain()
     assert result.survivors is not None
     assert result.survivors.tolist() == [0, 3, 4]
+    assert result.standing.rival not in result.best
     columns = result.to_columns()
     assert columns["behind"][3] == 0.0, "distances are to the last of them"
     assert columns["behind"][0] < 0.0 < columns["behind"][1]
@@ -149,6 +150,7 @@ def test_a_budget_ends_a_block_on_itself(costs: tuple[float, float] | None, budg
     assert learner.next_arms(2) == []
     result = learner.result()
     assert result.path[-1][0] == result.n_pulls, "the last block was settled"
+    assert result.path[-1][0] - result.path[-2][0] >= 4, "and was not the crumb that was left"
     assert result.survivors is not None
     assert problem.best in result.survivors
     assert ("Not excluded: " in result.explain()) == (len(result.survivors) < 20)
