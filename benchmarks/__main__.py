@@ -1,4 +1,7 @@
-"""Run benchmarks by name, or all of them: `python -m benchmarks [name ...]`."""
+"""Run benchmarks by name, or all of them: `python -m benchmarks [name ...]`.
+
+After the name of a benchmark that has parts, some of them may be named: `python -m benchmarks study load kill`.
+"""
 
 import importlib
 import os
@@ -17,13 +20,13 @@ from surepick.app.bench import run_files
 from surepick.app.reproduce import How
 
 
-def discover() -> dict[str, list[Callable[[], object]]]:
+def discover() -> dict[str, list[Callable[..., object]]]:
     """By name: the experiments `<name>-*.toml`, then `main` of the module if it has one; in alphabetical order."""
     files: dict[str, list[Path]] = {}
     for file in sorted(Path(__file__).parent.glob("*.toml")):
         files.setdefault(file.stem.partition("-")[0], []).append(file)
     # First the sweeps: a module may print what they found.
-    found: dict[str, list[Callable[[], object]]] = {name: [partial(sweep, own, name)] for name, own in files.items()}
+    found: dict[str, list[Callable[..., object]]] = {name: [partial(sweep, own, name)] for name, own in files.items()}
     for info in pkgutil.iter_modules(benchmarks.__path__):
         main = None if info.name.startswith("_") else importlib.import_module(f"benchmarks.{info.name}")
         if callable(getattr(main, "main", None)):
@@ -36,9 +39,23 @@ def sweep(files: Sequence[Path], name: str) -> None:
     run_files(files, How(full=True, runs=None, jobs=None, dask=None, out=Path("out") / name))
 
 
+def parts_chosen(names: list[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Tell benchmarks from parts of the one named before them, which its module lists in `PARTS`."""
+    found: list[str] = []
+    chosen: dict[str, list[str]] = {}
+    for name in names:
+        module = sys.modules.get(f"benchmarks.{found[-1]}") if found else None
+        if name in getattr(module, "PARTS", ()):
+            chosen.setdefault(found[-1], []).append(name)
+        else:
+            found.append(name)
+    return found, chosen
+
+
 def run(names: list[str]) -> int:
     """Run the named benchmarks (all if none is named); returns the exit code."""
     available = discover()
+    names, chosen = parts_chosen(names)
     unknown = [name for name in names if name not in available]
     if unknown:
         print(f"no benchmark named {', '.join(unknown)}; there are: {', '.join(available)}", file=sys.stderr)
@@ -50,7 +67,7 @@ def run(names: list[str]) -> int:
         print(f"\n== {name} ==", flush=True)
         start = time.perf_counter()
         for part in available[name]:
-            part()
+            part(*chosen.get(name, ()))
         print(f"({time.perf_counter() - start:.1f} s)", flush=True)
     return 0
 

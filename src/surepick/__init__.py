@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Any
 from surepick._version import __version__
 from surepick.errors import (
     ArmsDoNotSpan,
+    Conflict,
+    CorruptLog,
     InvalidInput,
     ModelWarning,
     NoiseWarning,
+    NoSuchStudy,
     NotCertified,
     NotEnoughData,
     PullFailed,
     Skipped,
+    StorageError,
+    StudyExists,
     SurepickError,
     TiedArms,
 )
@@ -33,11 +38,11 @@ if TYPE_CHECKING:
     from surepick.core.design import characteristic_time as characteristic_time
     from surepick.core.design import lower_bound as lower_bound
     from surepick.core.design import optimal_design as optimal_design
+    from surepick.learning.decision import Ask as Ask
+    from surepick.learning.decision import Decision as Decision
     from surepick.learning.history import History as History
     from surepick.learning.identify import Progress as Progress
     from surepick.learning.identify import identify as identify
-    from surepick.learning.learner import Ask as Ask
-    from surepick.learning.learner import Decision as Decision
     from surepick.learning.learner import Learner as Learner
     from surepick.learning.learner import create_learner as create_learner
     from surepick.learning.result import Result as Result
@@ -47,6 +52,13 @@ if TYPE_CHECKING:
     from surepick.simulation import problems as problems
     from surepick.simulation.runner import simulate as simulate
     from surepick.simulation.runs import Runs as Runs
+    from surepick.study.library import copy_study as copy_study
+    from surepick.study.library import create_study as create_study
+    from surepick.study.library import delete_study as delete_study
+    from surepick.study.library import list_studies as list_studies
+    from surepick.study.library import load_study as load_study
+    from surepick.study.study import Study as Study
+    from surepick.study.study import StudyAsk as StudyAsk
 
 # Loaded on first use, numpy and scipy with them: a command that prints its help should not wait for them.
 _HOMES = {
@@ -60,9 +72,10 @@ _HOMES = {
     "arms.tables.read": ("TableArms", "read_arms"),
     "arms.top_k": ("TopK",),
     "core.design": ("Design", "characteristic_time", "lower_bound", "optimal_design"),
+    "learning.decision": ("Ask", "Decision"),
     "learning.history": ("History",),
     "learning.identify": ("Progress", "identify"),
-    "learning.learner": ("Ask", "Decision", "Learner", "create_learner"),
+    "learning.learner": ("Learner", "create_learner"),
     "learning.result": ("Result",),
     "planner.plan": ("Plan", "plan"),
     "planner.replicates": ("noise_from_replicates",),
@@ -70,6 +83,8 @@ _HOMES = {
     "simulation.runner": ("simulate",),
     "simulation.runs": ("Runs",),
     "stopping": (),
+    "study.library": ("create_study", "load_study", "list_studies", "copy_study", "delete_study"),
+    "study.study": ("Study", "StudyAsk"),
 }
 """A file, and what the package offers of it; the file itself where no names are given."""
 _HOME = {name: home for home, names in _HOMES.items() for name in names or (home.rpartition(".")[2],)}
@@ -80,6 +95,8 @@ __all__ = [
     "identify", "Progress", "Result", "History", "create_learner", "Learner", "Ask", "Decision",
     "algorithms", "stopping", "SurepickError", "InvalidInput", "ArmsDoNotSpan", "TiedArms", "Skipped",
     "NotCertified", "NotEnoughData", "PullFailed", "NoiseWarning", "ModelWarning",
+    "create_study", "load_study", "list_studies", "copy_study", "delete_study", "Study", "StudyAsk",
+    "Conflict", "StudyExists", "NoSuchStudy", "StorageError", "CorruptLog",
     "plan", "Plan", "noise_from_replicates", "problems", "simulate", "Runs", "__version__",
 ]  # fmt: skip
 

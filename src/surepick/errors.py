@@ -22,12 +22,42 @@ class TiedArms(InvalidInput):
     """Two different arms are equally good, so no number of pulls can tell which one is best."""
 
 
+class StudyExists(InvalidInput):
+    """A study of that name is there already."""
+
+
+class NoSuchStudy(InvalidInput):
+    """There is no study of that name."""
+
+
+class StorageError(SurepickError):
+    """The database cannot be used now: locked for too long, full, read-only, gone, or not what its address says.
+
+    Nothing is ever half written: what was being done is either on record as a whole, or not at all.
+    """
+
+
+class OutcomeUnknown(StorageError):
+    """The connection was lost while events were being committed: they are on record all together, or none of them is.
+
+    Reading the log again tells which.
+    """
+
+
+class CorruptLog(StorageError):
+    """Events are not what was once written: a number or a hash does not follow from the event before."""
+
+
 class Skipped(SurepickError):
     """Raised by a `pull` function when a measurement was lost: the arm will be asked for again.
 
     A dropped plate is a reason, and so is anything that other measurements said; the value of this one is not: a value
     that was seen, however implausible, must be returned.
     """
+
+
+class Conflict(InvalidInput):
+    """Two things were said of the same: another value for an ask that has its result, or another use of a key."""
 
 
 class NotCertified(SurepickError):

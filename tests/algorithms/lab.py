@@ -47,8 +47,8 @@ def run(
 def chooser_of(learner: Learner, *, looks: bool = True) -> Any:
     """Return the chooser inside, which has just looked at the results unless told not to."""
     if looks:
-        learner._open()
-    return learner._sampler._chooser  # type: ignore[attr-defined]
+        learner._plans.sampler.open(learner._situation())
+    return learner._plans.sampler._chooser  # type: ignore[attr-defined]
 
 
 def after(n: int, then: Callable[[], object], lab: Lab) -> Callable[[int], float]:

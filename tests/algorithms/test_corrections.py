@@ -16,6 +16,7 @@ from surepick.core.noise import residuals
 from surepick.core.wealth import Wealth
 from surepick.errors import InvalidInput
 from surepick.learning.history import Event, History
+from surepick.learning.knowledge import Knowledge
 from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
@@ -77,17 +78,17 @@ class TestBooks:
         learner = started(problem, noise_std=noise_std, delta=1e-9)
         told(learner, problem, 120)
         arms = [event for event in learner.log if event[0] == "ask"]
-        lengths = [length for length, _ in learner._plans.values()]
+        lengths = [plan.length for plan in learner._plans.made]
         third = sum(lengths[:2])
         values: dict[int, float | None] = {1: None, 4: 7.0, 17: -1.5, 60: None, 110: 0.25}
         values |= dict.fromkeys(range(third, third + lengths[2]))
         learner.correct(17, 99.0)
         for n, value in values.items():
             learner.void(n) if value is None else learner.correct(n, value)
-        found = learner._state._wealth.log_wealth(learner.decision.best)  # type: ignore[attr-defined]
+        found = learner._known.state._wealth.log_wealth(learner.decision.best)  # type: ignore[attr-defined]
         np.testing.assert_allclose(found, books(learner, values, lengths), rtol=1e-12)
         assert [event for event in learner.log if event[0] == "ask"] == arms
-        assert [length for length, _ in learner._plans.values()] == lengths
+        assert [plan.length for plan in learner._plans.made] == lengths
         n_void = sum(value is None for value in values.values())
         assert learner.decision.n_pulls == len(learner.history) == 120 - n_void
         assert sum(learner.counts.values()) == 120 - n_void
@@ -159,7 +160,7 @@ class TestBooks:
         """Asks failed, made again, named and told out of order keep their places; a correction back changes nothing."""
         problem, rng = problems.sphere(4, 30, seed=5), np.random.default_rng(8)
         learner = started(problem, delta=1e-6)
-        open_asks: list[sp.learning.learner.Ask] = []
+        open_asks: list[sp.Ask] = []
         for _ in range(60):
             open_asks += learner.next_asks(int(rng.integers(1, 5)))
             rng.shuffle(open_asks)
@@ -169,15 +170,15 @@ class TestBooks:
             else:
                 learner.tell(ask.arm, float(rng.standard_normal()), ask=ask.number)
             arm = int(rng.integers(30))
-            if arm not in learner._ledger.outstanding:
+            if arm not in learner._known.ledger.outstanding:
                 learner.tell(arm, float(rng.standard_normal()))
         before, pairs = learner.decision, list(learner.history)
-        planned, pending, wealth = learner.n_planned, learner.pending, learner._state._wealth  # type: ignore[attr-defined]
+        planned, pending, wealth = learner.n_planned, learner.pending, learner._known.state._wealth  # type: ignore[attr-defined]
         for n, value in ((9, 50.0), (30, -50.0), (9, pairs[9][1]), (30, pairs[30][1])):
             learner.correct(n, value)
         assert (learner.decision, learner.n_planned, learner.pending) == (before, planned, pending)
         assert list(learner.history) == pairs
-        again = learner._state._wealth  # type: ignore[attr-defined]
+        again = learner._known.state._wealth  # type: ignore[attr-defined]
         assert again is not wealth
         np.testing.assert_array_equal(again.log_wealth(0), wealth.log_wealth(0))
 
@@ -227,9 +228,9 @@ class TestVerdicts:
         for n, value in measured[:3] + measured[4:]:
             learner.correct(n, value)
         assert not learner.stopped
-        n_opened = learner._ledger.n_opened
+        n_opened = learner._known.ledger.n_opened
         told(learner, problem, 30, seed=4)
-        assert learner._ledger.n_opened > n_opened
+        assert learner._known.ledger.n_opened > n_opened
         assert learner.estimate.n_pulls == 59
 
     def test_results_told_after_the_stop_and_unsolicited_ones_can_be_void(self) -> None:
@@ -439,11 +440,11 @@ def test_an_interrupted_correction_changes_nothing(monkeypatch: pytest.MonkeyPat
     told(learner, problem, 30)
     told(twin, problem, 30)
 
-    def interrupted(_learner: Learner) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Learner, "_relive", interrupted)
+        patch.setattr(Knowledge, "relive", interrupted)
         with pytest.raises(KeyboardInterrupt):
             learner.correct(3, 9.0)
     assert learner.log == twin.log

@@ -432,3 +432,21 @@ def test_a_batch_that_no_memory_holds_is_refused_at_once() -> None:
     with pytest.raises(InvalidInput, match="at most 10,000,000"):
         learner.next_arms(10**12)
     assert learner.n_pending == 0
+
+
+@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("rule", ["betting", "evidence"])
+def test_who_leads_and_who_rivals_is_the_same_with_and_without_all_checks(rule: str, m: int) -> None:
+    """`rivalry` says after every result what `decision` says, from before there is an estimate to after the stop."""
+    problem = problems.unit_basis((1.0, 0.7, 0.0, -1.0))
+    learner, noise = started(problem, stopping=rule, m=m, delta=0.2), rewards(problem, 7)
+    n = 0
+    while not learner.stopped:
+        best, rival = learner.decision.best, learner.decision.rival
+        leaders = [] if best is None else best if isinstance(best, list) else [best]
+        assert learner.rivalry() == (leaders, rival)
+        (arm,) = learner.next_arms()
+        learner.tell(arm, noise(arm, n))
+        n += 1
+    assert learner.rivalry()[1] is None
+    assert learner.rivalry()[0] == (learner.decision.best if m > 1 else [learner.decision.best])

@@ -11,6 +11,7 @@ import surepick as sp
 from surepick.arms.finite import FiniteArms
 from surepick.core.block import Block
 from surepick.core.wealth import Wealth
+from tests.statistical.paths import is_settled
 
 X = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.4, 0.4, 0.1], [0.3, 0.2, 0.4]])
 THETA, TIE = np.array([1.0, 0.6, 0.2]), np.array([1.0, 0.999, 0.2])
@@ -100,9 +101,11 @@ def test_survivors_hold_the_best_and_small_p_values_are_rare() -> None:
     """Two arms that nearly tie, ten blocks, 300 runs: the best is excluded, or doubted with p <= 0.2, seldom enough.
 
     The limit is a binomial quantile: if the claims hold the test fails with probability below 2e-6. Bets that take the
-    noise for a tenth of what it is lose the best far more often, and the same limit catches them.
+    noise for a tenth of what it is lose the best far more often, and the same limit catches them. Runs that could no
+    longer change the verdict are not made.
     """
     n_runs, n_each, delta = 300, 5, 0.2
+    limit = stats.binom.ppf(1 - 1e-6, n_runs, delta)
     rows, arms, both = np.repeat(np.eye(2), n_each, axis=0), np.repeat([0, 1], n_each), FiniteArms(np.eye(2))
 
     def lost(noise_std: float) -> tuple[int, int]:
@@ -117,9 +120,10 @@ def test_survivors_hold_the_best_and_small_p_values_are_rare() -> None:
                 is_doubted |= leader == 1 and math.exp(-wealth.log_wealth(1).min()) <= delta
             n_excluded += not wealth.survivors(leader)[0]
             n_doubted += is_doubted
+            if all(is_settled(n, seed + 1, n_runs, limit) for n in (n_excluded, n_doubted)):
+                break
         return n_excluded, n_doubted
 
-    limit = stats.binom.ppf(1 - 1e-6, n_runs, delta)
     assert max(lost(1.0)) <= limit < min(lost(0.1))
 
 

@@ -131,12 +131,12 @@ def test_c_tracking_follows_the_sum_of_plans() -> None:
     """Counts end near the optimal proportions raised to the floor, and exploration is at least its sum."""
     problem = problems.unit_basis([1.0, 0.5, 0.0, -5.0])
     learner = create_learner("track-and-stop", problem.X, delta=1e-300, noise_std=1.0)
-    pulled = run(learner, problem, seed=1, most=3000)
+    pulled = run(learner, problem, seed=1, most=1500)
     counts = np.bincount(pulled, minlength=4)
-    floors = sum(0.5 / math.sqrt(16 + s) for s in range(4, 3000))
+    floors = sum(0.5 / math.sqrt(16 + s) for s in range(4, 1500))
     assert counts.min() >= floors - 4
     best = optimal_proportions(1.0 - problem.theta, 0)
-    assert np.abs(counts / 3000 - best).max() <= 0.06
+    assert np.abs(counts / 1500 - best).max() <= 0.06
 
 
 @pytest.mark.parametrize(

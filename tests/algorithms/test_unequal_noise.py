@@ -227,7 +227,7 @@ class TestLearnt:
         learner = sp.create_learner("lazy-track-and-stop", X, noise="per-arm", delta=1e-9)
         told(learner, 200)
         arms = list(itertools.chain.from_iterable(event[1] for event in learner.log if event[0] == "ask"))
-        plans = [(start, *plan) for start, plan in learner._plans.items()]
+        plans = [(plan.first, plan.length, plan.n_parts) for plan in learner._plans.made]
         assert len(plans) > 5
         for start, length, n_parts in plans[:-1]:
             n = length // n_parts
@@ -240,11 +240,11 @@ class TestLearnt:
         calm, wild = (sp.create_learner("uniform", X, noise="per-arm", delta=1e-12) for _ in range(2))
         told(wild, 240, batch=7, shuffled=True)
         assert any(event[0] == "fail" for event in wild.log)
-        accounts = wild._state._wealth  # type: ignore[attr-defined]
+        accounts = wild._known.state._wealth  # type: ignore[attr-defined]
         assert accounts.n_blocks > 4
-        while calm._state._wealth.n_blocks < accounts.n_blocks:  # type: ignore[attr-defined]
+        while calm._known.state._wealth.n_blocks < accounts.n_blocks:  # type: ignore[attr-defined]
             told(calm, 1)
-        found = calm._state._wealth.log_wealth(BEST)  # type: ignore[attr-defined]
+        found = calm._known.state._wealth.log_wealth(BEST)  # type: ignore[attr-defined]
         assert np.ptp(np.delete(found, BEST)) > 0.1
         np.testing.assert_allclose(found, accounts.log_wealth(BEST), rtol=1e-9)
 
@@ -252,12 +252,12 @@ class TestLearnt:
         """The others still have the same arms; all results but the void one go on informing later bets."""
         learner = sp.create_learner("uniform", X, noise="per-arm", delta=1e-9)
         told(learner, 150)
-        before = learner._state._wealth.log_wealth(BEST).copy()  # type: ignore[attr-defined]
+        before = learner._known.state._wealth.log_wealth(BEST).copy()  # type: ignore[attr-defined]
         learner.correct(40, 3.0)
         learner.correct(40, learner.log[1 + 2 * 40 + 1][2])
-        np.testing.assert_array_equal(learner._state._wealth.log_wealth(BEST), before)  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(learner._known.state._wealth.log_wealth(BEST), before)  # type: ignore[attr-defined]
         learner.void(40)
-        assert not np.array_equal(learner._state._wealth.log_wealth(BEST), before)  # type: ignore[attr-defined]
+        assert not np.array_equal(learner._known.state._wealth.log_wealth(BEST), before)  # type: ignore[attr-defined]
         assert learner.decision.n_pulls == 149
         told(learner, 30, seed=3)
 
@@ -269,8 +269,8 @@ class TestLearnt:
             for _ in range(10):
                 learner.tell(arm, pull(arm))
         told(learner, 60)
-        assert learner._levels is not None
-        known = learner._levels.now
+        assert learner._known.levels is not None
+        known = learner._known.levels.now
         assert known is not None
         np.testing.assert_allclose(known.of(np.arange(12)), STDS, rtol=0.6)
 

@@ -1,19 +1,16 @@
-"""The command line as a user meets it: real processes, pipes and a terminal."""
+"""The command line as a user meets it: pipes and a terminal.
+
+Processes of their own where streams, exit codes, signals or a terminal are what is tested; `here` elsewhere.
+"""
 
 import csv
-import fcntl
 import io
 import json
 import os
 import pty
-import select
 import shlex
-import signal
-import struct
 import subprocess
 import sys
-import termios
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +19,8 @@ import pytest
 import surepick
 from surepick.app import cli
 from surepick.learning.result import Result
+from tests.app.conftest import Here
+from tests.app.terminal import in_terminal
 
 ARMS = "paint,gloss,drying\nA,1.0,0.2\nB,0.1,1.0\nC,0.7,0.7\nD,0.3,0.4\nE,0.9,0.9\n"
 MEANS = {"A": 0.6, "B": 0.55, "C": 0.7, "D": 0.35, "E": 0.9}
@@ -62,34 +61,6 @@ def surepick_in(folder: Path, *arguments: str, keys: str = "") -> subprocess.Com
     )
 
 
-def in_terminal(folder: Path, *arguments: str, keys: bytes = b"", after: str = "") -> tuple[str, int]:
-    """Run the command line on a terminal of its own; send `keys` once the text `after` has appeared."""
-    child, terminal = pty.fork()
-    if child == 0:
-        os.chdir(folder)
-        os.environ["TERM"] = "xterm-256color"
-        os.execv(sys.executable, [sys.executable, "-m", "surepick", *arguments])
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-    shown, sent, give_up = "", not keys, time.monotonic() + 120
-    while time.monotonic() < give_up:
-        if not select.select([terminal], [], [], 0.1)[0]:
-            continue
-        try:
-            data = os.read(terminal, 65536)
-        except OSError:  # how Linux says that the other side is gone
-            break
-        if not data:
-            break
-        shown += data.decode("utf-8", errors="replace")
-        if not sent and after in shown:
-            os.write(terminal, keys)
-            sent = True
-    else:
-        os.kill(child, signal.SIGKILL)  # nobody reads any more, and it would wait for ever
-    _, status = os.waitpid(child, 0)
-    return shown, os.waitstatus_to_exitcode(status)
-
-
 def one_line(text: str) -> bool:
     """Whether a text is a single line that says who speaks."""
     return text.startswith("surepick: ") and text.count("\n") == 1 and text.endswith("\n")
@@ -111,9 +82,9 @@ def test_installed_script_is_the_same_program() -> None:
     assert done.stdout == f"surepick {surepick.__version__}\n"
 
 
-def test_demonstration_in_a_pipe(tmp_path: Path) -> None:
+def test_demonstration_in_a_pipe(tmp_path: Path, here: Here) -> None:
     """One line per stage, the table against the paper, plots, no control codes, a next step; the same runs as JSON."""
-    done = surepick_in(tmp_path, "run", "--runs", "2", "--jobs", "2", "--seed", "5")
+    done = surepick_in(tmp_path, "run", "--runs", "2", "--jobs", "1", "--seed", "5")
     assert done.returncode == 0
     assert all(line.startswith("many-arms: ") for line in done.stderr.splitlines())  # progress, if it takes long
     assert "\x1b" not in done.stdout
@@ -130,21 +101,21 @@ def test_demonstration_in_a_pipe(tmp_path: Path) -> None:
     assert lines[-1].startswith("Next")
     assert (tmp_path / "out" / "many_arms.png").stat().st_size > 20_000
     assert (tmp_path / "out" / "many_arms.svg").stat().st_size > 10_000
-    again = surepick_in(tmp_path, "run", "--runs", "2", "--seed", "5").stdout  # nothing is done twice
+    again = here(tmp_path, "run", "--runs", "2", "--seed", "5").stdout  # nothing is done twice
     assert again.splitlines()[2].startswith("many-arms: 0 runs in ")
     assert again.splitlines()[2].endswith(" s, 30 were there")
     assert again.splitlines()[3:] == lines[3:]
-    report = json.loads(surepick_in(tmp_path, "run", "--runs", "2", "--seed", "5", "--format", "json").stdout)
+    report = json.loads(here(tmp_path, "run", "--runs", "2", "--seed", "5", "--format", "json").stdout)
     assert [row["n_arms"] for row in report["runs"]] == [1000, 2500, 5000, 7500, 10000]
     assert report["runs"][0]["published_table_1_mean"] == 1409.0
     assert report["runs"][4]["published_table_1_mean"] is None
     assert report["plots"] == ["out/many_arms.png", "out/many_arms.svg"]
 
 
-def test_demonstration_for_programs(tmp_path: Path) -> None:
+def test_demonstration_for_programs(tmp_path: Path, here: Here) -> None:
     """CSV is alone on standard output; other delta, no published figures."""
     options = ("--runs", "2", "--jobs", "1", "--format", "csv", "--delta", "0.5", "--out", "figures")
-    done = surepick_in(tmp_path, "run", *options)
+    done = here(tmp_path, "run", *options)
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert [row["seed"] for row in rows] == ["0", "1", "2", "3", "4"]
     assert "published_table_1_mean" not in rows[0]
@@ -163,7 +134,7 @@ def test_demonstration_on_a_terminal_is_live_and_can_be_interrupted(tmp_path: Pa
     assert code == 3
 
 
-def test_report_of_a_run(folder: Path) -> None:
+def test_report_of_a_run(folder: Path, here: Here) -> None:
     """The page has the command and the names of the features; where it cannot be written nothing is measured."""
     done = surepick_in(folder, *OWN, "--pull", COMMAND, "--report", "page.html", "--format", "json")
     assert (done.returncode, done.stderr.count("surepick:")) == (0, 0)
@@ -174,7 +145,7 @@ def test_report_of_a_run(folder: Path) -> None:
     assert "surepick run --arms" in page
     assert "--report page.html" in page
     assert "drying" in page
-    refused = surepick_in(folder, *OWN, "--pull", COMMAND, "--report", "no/page.html")
+    refused = here(folder, *OWN, "--pull", COMMAND, "--report", "no/page.html")
     assert (refused.returncode, refused.stdout) == (2, "")
 
 
@@ -191,13 +162,13 @@ def test_own_arms_with_a_command(folder: Path) -> None:
     assert result.n_pulls == len((folder / "count").read_text())
 
 
-def test_a_messy_spreadsheet_is_announced_before_anything_is_measured(folder: Path) -> None:
+def test_a_messy_spreadsheet_is_announced_before_anything_is_measured(folder: Path, here: Here) -> None:
     """Roles, notes and equal arms come first; the table has one line for arms with the same features."""
     lines = ("Farbe;Glanz;Trocknung;Größe", "A;1,0;0,2;L", "B;0,1;1,0;l", "C;0,7;0,7;L", "D;0,3;0,4;l", "E;0,9;0,9;L")
     (folder / "messy.csv").write_text("\n".join([*lines, "E2;0,9;0,9;L"]), encoding="latin-1")
     (folder / "measure.py").write_text(MEASURE.replace("sys.argv[1]", "sys.argv[1][0]"))
     run = ("run", "--arms", "messy.csv", "--noise-std", "0,05", "--pull", COMMAND)
-    done = surepick_in(folder, *run, "--drop", "Größe", "--interactions")
+    done = here(folder, *run, "--drop", "Größe", "--interactions")
     assert done.returncode == 0, done.stderr
     recognised = "Latin-1 letters, semicolons between the columns"
     announced, _, rest = done.stdout.partition("\n\n")
@@ -212,18 +183,18 @@ def test_a_messy_spreadsheet_is_announced_before_anything_is_measured(folder: Pa
     ]
     assert "E and E2 have the same features and cannot be told apart by this model: the answer is either" in rest
     assert "E = E2" in rest
-    short = surepick_in(folder, *run, "--formula", "Glanz + Größe", "--max-pulls", "1")
+    short = here(folder, *run, "--formula", "Glanz + Größe", "--max-pulls", "1")
     assert "  categories  Größe: L (reference), l\n" in short.stdout
     assert "attention   Größe has the levels 'L' and 'l', which differ in case alone" in short.stdout
 
 
-def test_noise_of_each_arm_from_a_column(folder: Path) -> None:
+def test_noise_of_each_arm_from_a_column(folder: Path, here: Here) -> None:
     """It is no feature; a log belongs to it; without it levels are learnt."""
     lines = ARMS.splitlines()
     noisy = [f"{line},{value}" for line, value in zip(lines, ("loudness", 0.05, 0.1, 0.05, 0.1, 0.05), strict=True)]
     (folder / "arms.csv").write_text("\n".join(noisy))
     run = ("run", "--arms", "arms.csv", "--pull", COMMAND)
-    done = surepick_in(folder, *run, "--noise-std", "loudness", "--log", "log.csv", "--save", "result.json")
+    done = here(folder, *run, "--noise-std", "loudness", "--log", "log.csv", "--save", "result.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert "\n  numbers     gloss, drying\n" in done.stdout
     assert "\n  noise       loudness\n" in done.stdout
@@ -231,29 +202,29 @@ def test_noise_of_each_arm_from_a_column(folder: Path) -> None:
     assert isinstance(result.given_noise_std, np.ndarray)
     assert (result.best_name, result.given_noise_std.tolist()) == ("E", [0.05, 0.1, 0.05, 0.1, 0.05])
     (folder / "arms.csv").write_text("\n".join(noisy).replace("0.1", "0.2"))
-    assert surepick_in(folder, *run, "--noise-std", "loudness", "--log", "log.csv").returncode == 2
+    assert here(folder, *run, "--noise-std", "loudness", "--log", "log.csv").returncode == 2
     (folder / "arms.csv").write_text(ARMS)
-    done = surepick_in(folder, *run, "--noise", "per-arm", "--format", "json")
+    done = here(folder, *run, "--noise", "per-arm", "--format", "json")
     assert json.loads(done.stdout)["best_name"] == "E"
 
 
-def test_own_arms_for_programs(folder: Path) -> None:
+def test_own_arms_for_programs(folder: Path, here: Here) -> None:
     """JSON has the whole result, CSV a line per arm; the sentences go to standard error."""
-    done = surepick_in(folder, *OWN, "--pull", COMMAND, "--format", "json")
+    done = here(folder, *OWN, "--pull", COMMAND, "--format", "json")
     report = json.loads(done.stdout)
     assert (report["best_name"], report["stopped"]) == ("E", True)
     assert report["explanation"].startswith("E (arm 4)")
     assert done.stderr.startswith("arms: 5 arms")
     (folder / "count").unlink()
-    done = surepick_in(folder, *OWN, "--pull", COMMAND, "--format", "csv")
+    done = here(folder, *OWN, "--pull", COMMAND, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert [row["name"] for row in rows] == list("ABCDE")
     assert next(row["name"] for row in rows if row["rank"] == "1") == "E"
 
 
-def test_reaching_max_pulls_is_not_stopped(folder: Path) -> None:
+def test_reaching_max_pulls_is_not_stopped(folder: Path, here: Here) -> None:
     """Exit code 3, exactly that many measurements, and what is known so far."""
-    done = surepick_in(folder, *OWN, "--pull", COMMAND, "--max-pulls", "3")
+    done = here(folder, *OWN, "--pull", COMMAND, "--max-pulls", "3")
     assert (done.returncode, done.stderr) == (3, "")
     assert len((folder / "count").read_text()) == 3
     assert "--log" in done.stdout.splitlines()[-1]
@@ -272,11 +243,11 @@ def test_failing_command_keeps_what_was_learnt(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("output", ["table", "json", "csv"])
-def test_result_that_cannot_be_saved_is_still_printed(folder: Path, output: str) -> None:
+def test_result_that_cannot_be_saved_is_still_printed(folder: Path, here: Here, output: str) -> None:
     """The folder of the result is removed meanwhile: the result is there, one line says why, exit code 1."""
     (folder / "kept").mkdir()
     (folder / "measure.py").write_text(MEASURE + "\nif n == 0: pathlib.Path('kept').rmdir()\n")
-    done = surepick_in(folder, *OWN, "--pull", COMMAND, "--save", "kept/result.json", "--format", output)
+    done = here(folder, *OWN, "--pull", COMMAND, "--save", "kept/result.json", "--format", output)
     assert done.returncode == 1
     assert "E (arm 4) is the best" in done.stdout or ",E," in done.stdout
     assert "Saved to" not in done.stdout
@@ -296,9 +267,9 @@ def test_interactive_entry(folder: Path) -> None:
     assert "\x1b" not in done.stdout
 
 
-def test_end_of_input_stops_like_q(folder: Path) -> None:
+def test_end_of_input_stops_like_q(folder: Path, here: Here) -> None:
     """A script that runs out of values gets what was learnt."""
-    done = surepick_in(folder, *OWN, keys="0.6\n")
+    done = here(folder, *OWN, keys="0.6\n")
     assert done.returncode == 3
     assert "Interrupted after 1 pull" in done.stdout
 
@@ -327,40 +298,38 @@ def test_prompt_on_a_terminal(folder: Path) -> None:
     assert "1 pull, no leader yet" in shown
 
 
-def test_log_lets_a_session_go_on_where_it_was(folder: Path) -> None:
+def test_log_lets_a_session_go_on_where_it_was(folder: Path, here: Here) -> None:
     """Cut off after five pulls, the same command measures only the rest and ends like one that was never cut off."""
-    whole = surepick_in(folder, *OWN, "--pull", COMMAND, "--format", "json")
+    whole = here(folder, *OWN, "--pull", COMMAND, "--format", "json")
     (folder / "count").unlink()
-    first = surepick_in(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--max-pulls", "5")
+    first = here(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--max-pulls", "5")
     assert first.returncode == 3
-    rest = surepick_in(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--format", "json")
+    rest = here(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--format", "json")
     assert json.loads(rest.stdout) == json.loads(whole.stdout)
     assert len((folder / "count").read_text()) == json.loads(whole.stdout)["n_pulls"]
-    other = surepick_in(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--delta", "0.05000001")
+    other = here(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--delta", "0.05000001")
     assert other.returncode == 2
     assert one_line(other.stderr)
 
 
-def test_log_without_its_last_line_end_is_mended_and_said(folder: Path) -> None:
+def test_log_without_its_last_line_end_is_mended_and_said(folder: Path, here: Here) -> None:
     """A session that was killed while it wrote: the half line is named and measured again."""
     command = (*OWN, "--pull", COMMAND, "--log", "log.csv", "--max-pulls", "3")
-    surepick_in(folder, *command)
+    here(folder, *command)
     log = folder / "log.csv"
     whole = log.read_text()
     log.write_text(whole[:-4])
-    done = surepick_in(folder, *command)
+    done = here(folder, *command)
     assert done.returncode == 3
     assert "log: the last line of log.csv was cut off and is dropped, got " in done.stdout
     assert "log: 2 measurements of log.csv are taken over" in done.stdout
     assert len(log.read_text().splitlines()) == len(whole.splitlines())
 
 
-def test_history_is_used(folder: Path) -> None:
+def test_history_is_used(folder: Path, here: Here) -> None:
     """Earlier measurements count, in the estimate and in the bets: here they decide before anything is measured."""
     (folder / "history.csv").write_text("arm,reward\n" + 5 * "".join(f"{k},{v}\n" for k, v in MEANS.items()))
-    done = surepick_in(
-        folder, *OWN, "--pull", COMMAND, "--history", "history.csv", "--max-pulls", "2", "--format", "json"
-    )
+    done = here(folder, *OWN, "--pull", COMMAND, "--history", "history.csv", "--max-pulls", "2", "--format", "json")
     report = json.loads(done.stdout)
     assert (report["n_pulls"], report["stopped"]) == (25, True)
     assert report["best_name"] == "E"
@@ -376,10 +345,10 @@ def test_ctrl_c_during_a_measurement_keeps_what_was_learnt(folder: Path) -> None
     assert "Traceback" not in shown
 
 
-def test_noise_that_is_too_large_is_reported(folder: Path) -> None:
+def test_noise_that_is_too_large_is_reported(folder: Path, here: Here) -> None:
     """Rewards that scatter more than noise_std allows give a warning of one line on standard error."""
     (folder / "measure.py").write_text(MEASURE.replace("0.05 *", "5 *"))
-    done = surepick_in(folder, *OWN[:-1], "0.001", "--pull", COMMAND, "--max-pulls", "40")
+    done = here(folder, *OWN[:-1], "0.001", "--pull", COMMAND, "--max-pulls", "40")
     assert done.stderr.startswith("surepick: warning: the rewards scatter")
     assert one_line(done.stderr)
 
@@ -481,15 +450,17 @@ def test_ctrl_c_while_the_packages_load_is_quiet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("noise", "most"), [(OWN[3:], "1e+09 times --noise-std"), ((), "1e+120")])
-def test_a_value_that_is_too_large_is_asked_for_again(folder: Path, noise: tuple[str, ...], most: str) -> None:
+def test_a_value_that_is_too_large_is_asked_for_again(
+    folder: Path, here: Here, noise: tuple[str, ...], most: str
+) -> None:
     """It reaches no log; a command that prints one has failed, and nothing that was measured before is lost."""
-    done = surepick_in(folder, *OWN[:3], *noise, "--log", "log.csv", keys="1.0\n1e308\n2.0\n1.5\nq\n")
+    done = here(folder, *OWN[:3], *noise, "--log", "log.csv", keys="1.0\n1e308\n2.0\n1.5\nq\n")
     assert (done.returncode, done.stderr) == (3, "")
     assert f"'1e308' is no number of at most {most} in size; enter one" in done.stdout
     assert [row.split(",")[1] for row in (folder / "log.csv").read_text().splitlines()[2:]] == ["1.0", "2.0", "1.5"]
     (folder / "measure.py").write_text(MEASURE.replace("print(", "print('1e308') if n == 3 else print("))
     run = (*OWN[:3], *noise, "--pull", COMMAND, "--save", "result.json", "--log", "other.csv")
-    done = surepick_in(folder, *run)
+    done = here(folder, *run)
     assert done.returncode == 1
     assert f"must print one number of at most {most} in size for " in done.stderr
     assert "what was learnt from 3 pulls is above" in done.stderr
@@ -499,10 +470,10 @@ def test_a_value_that_is_too_large_is_asked_for_again(folder: Path, noise: tuple
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-def test_a_log_that_cannot_be_written_is_said_with_the_value_it_lacks(folder: Path, is_new: bool) -> None:
+def test_a_log_that_cannot_be_written_is_said_with_the_value_it_lacks(folder: Path, here: Here, is_new: bool) -> None:
     """A disk without room, here a limit on the size of files: no traceback, and the message has the value."""
     if not is_new:
-        assert surepick_in(folder, *OWN, "--log", "log.csv", keys="q\n").returncode == 3
+        assert here(folder, *OWN, "--log", "log.csv", keys="q\n").returncode == 3
     command = shlex.join([sys.executable, "-B", "-m", "surepick", *OWN, "--log", "log.csv"])
     done = subprocess.run(
         ["bash", "-c", f"ulimit -f 0; {command}"],
@@ -518,50 +489,37 @@ def test_a_log_that_cannot_be_written_is_said_with_the_value_it_lacks(folder: Pa
     assert is_new or "1.25" in done.stderr
 
 
-def test_a_misfit_belongs_to_the_log(folder: Path) -> None:
+def test_a_misfit_belongs_to_the_log(folder: Path, here: Here) -> None:
     """It is part of what the log was written for; without one the log says nothing of it."""
     own = ("run", "--arms", "arms.csv", "--pull", COMMAND, "--max-pulls", "9", "--log", "log.csv")
-    assert surepick_in(folder, *own, "--misfit", "0.1").returncode == 3
+    assert here(folder, *own, "--misfit", "0.1").returncode == 3
     assert " misfit=0.1 " in (folder / "log.csv").read_text().splitlines()[0]
-    done = surepick_in(folder, *own)
+    done = here(folder, *own)
     assert done.returncode == 2
     assert "was written for other arms or options" in done.stderr
 
 
-def test_bounds_of_rewards_are_asked_for_and_kept(folder: Path) -> None:
+def test_bounds_of_rewards_are_asked_for_and_kept(folder: Path, here: Here) -> None:
     """A value outside is asked for again and reaches no log; a command that prints one has failed."""
     own = ("run", "--arms", "arms.csv")
-    done = surepick_in(folder, *own, "--binary", "--log", "log.csv", keys="2\n0.5\n1\n0\nq\n")
+    done = here(folder, *own, "--binary", "--log", "log.csv", keys="2\n0.5\n1\n0\nq\n")
     assert done.returncode == 3
     assert done.stdout.count("is no 0 or 1") + done.stderr.count("is no 0 or 1") == 2
     head, _, *rows = (folder / "log.csv").read_text().splitlines()
     assert "rewards='binary'" in head
     assert [row.split(",")[1] for row in rows] == ["1.0", "0.0"]
-    done = surepick_in(folder, *own, "--reward-range", "-1", "0.3", "--pull", COMMAND)
+    done = here(folder, *own, "--reward-range", "-1", "0.3", "--pull", COMMAND)
     assert done.returncode == 1
     assert "must print one number between -1 and 0.3" in done.stderr
-    done = surepick_in(folder, *own, "--reward-range", "0", "1", "--pull", COMMAND, "--max-pulls", "40")
+    done = here(folder, *own, "--reward-range", "0", "1", "--pull", COMMAND, "--max-pulls", "40")
     assert "rewards lie between 0 and 1" in done.stdout
 
 
-def in_process(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str, keys: str = ""
-) -> tuple[int, str, str]:
-    """Run the command line here, which is quicker: exit code, output and errors."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "stdin", io.StringIO(keys))
-    code = cli.main(arguments)
-    said = capsys.readouterr()
-    return code, said.out, said.err
-
-
-def test_undo_asks_for_the_last_value_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_undo_asks_for_the_last_value_again(folder: Path, here: Here) -> None:
     """Also for the one before it; nothing entered keeps it. The log has both, and the same command goes on from it."""
     run = (*OWN, "--log", "log.csv", "--save", "result.json")
     keys = "undo\n6\n0.55\nundo\nundo\nx\n0,6\nundo\n\n0.9\nq\n"
-    code, out, _ = in_process(monkeypatch, capsys, folder, *run, keys=keys)
+    code, out, _ = here(folder, *run, keys=keys)
     assert code == 3
     assert "There is no value to take back." in out
     assert "B again, instead of 0.55 -> A again, instead of 6 -> 'x' is no number; enter one, nothing to keep" in out
@@ -570,33 +528,31 @@ def test_undo_asks_for_the_last_value_again(
     assert lines == ["arm,reward,corrects", "A,6.0,", "B,0.55,", "A,0.6,value 1", "E,0.9,"]
     first = Result.load(folder / "result.json")
     assert [reward for _, reward in first.history] == [0.6, 0.55, 0.9]
-    code, out, _ = in_process(monkeypatch, capsys, folder, *run, keys="undo\n0.95\nq\n")
+    code, out, _ = here(folder, *run, keys="undo\n0.95\nq\n")
     assert "log: 3 measurements of log.csv are taken over" in out
     assert "E again, instead of 0.9 -> corrected: E is 0.95, not 0.9" in out
     again = Result.load(folder / "result.json")
     assert again.history.log[:-2] == first.history.log
     assert again.history.log[-1] == ("correct", 2, 0.95, "undo")
-    used = in_process(monkeypatch, capsys, folder, *OWN, "--history", "log.csv", "--format", "json", keys="q\n")[1]
+    used = here(folder, *OWN, "--history", "log.csv", "--format", "json", keys="q\n")[1]
     assert [reward for _, reward in json.loads(used)["history"]] == [0.6, 0.55, 0.95]
     with (folder / "log.csv").open("a") as log:
         log.write("A,0.6,value 9\n")
-    code, _, err = in_process(monkeypatch, capsys, folder, *OWN, "--history", "log.csv")
+    code, _, err = here(folder, *OWN, "--history", "log.csv")
     assert code == 2
     assert "log.csv line 8: 'value 3' would correct the third value above, got 'value 9'" in err
 
 
-def test_undo_where_a_rule_takes_no_corrections(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_undo_where_a_rule_takes_no_corrections(folder: Path, here: Here) -> None:
     """That is said, now and when the log is repeated, and the session goes on."""
     run = (*OWN, "--algorithm", "explore-verify", "--option", "variant=paper", "--log", "log.csv")
     for keys in ("6\nundo\n0.6\nq\n", "q\n"):
-        code, out, _ = in_process(monkeypatch, capsys, folder, *run, keys=keys)
+        code, out, _ = here(folder, *run, keys=keys)
         assert code == 3
         assert "not corrected: stopping=" in out
 
 
-def test_the_value_that_decides_can_be_taken_back_on_a_terminal(folder: Path) -> None:
+def test_the_value_that_decides_can_be_taken_back_on_a_terminal(folder: Path, here: Here) -> None:
     """Before anybody sees the verdict; the log repeats that where it happened."""
     run = (*OWN, "--log", "log.csv", "--save", "result.json")
     child, terminal = pty.fork()
@@ -620,18 +576,16 @@ def test_the_value_that_decides_can_be_taken_back_on_a_terminal(folder: Path) ->
     assert " is 0.62, not " in shown
     assert sum(line.endswith(" at the verdict") for line in (folder / "log.csv").read_text().splitlines()) == 1
     first = Result.load(folder / "result.json").history.log
-    assert surepick_in(folder, *run).returncode == 0
+    assert here(folder, *run).returncode == 0
     assert Result.load(folder / "result.json").history.log == first
 
 
-def test_a_command_that_has_no_value_this_time_is_asked_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_that_has_no_value_this_time_is_asked_again(folder: Path, here: Here) -> None:
     """Exit code 75 and no output are said in one line each, and end in the same answer."""
     busy = "count.write_text('x' * (n + 1))\nif n == 1: sys.exit(75)\nif n == 3: sys.exit()\nprint"
     (folder / "measure.py").write_text(MEASURE.replace('count.write_text("x" * (n + 1))\nprint', busy))
     run = (*OWN, "--pull", COMMAND, "--log", "log.csv", "--report", "page.html")
-    code, out, err = in_process(monkeypatch, capsys, folder, *run)
+    code, out, err = here(folder, *run)
     assert (code, err) == (0, "")
     assert out.count("skipped: ") == 2
     assert "skipped: B, asked for again later (exit code 75: it printed no reason)" in out
@@ -640,13 +594,11 @@ def test_a_command_that_has_no_value_this_time_is_asked_again(
     assert sum(line.endswith(",,") for line in (folder / "log.csv").read_text().splitlines()) == 2
 
 
-def test_a_near_tie_is_announced_now_and_then(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_near_tie_is_announced_now_and_then(folder: Path, here: Here) -> None:
     """Not after every pull: when it comes up, and when the pulls have doubled."""
     run = ("run", "--arms", "arms.csv", "--model", "unstructured", "--noise-std", "0.2", "--log", "log.csv")
     keys = "".join(f"{0.5 + 0.01 * (n % 7)}\n" for n in range(90))
-    code, out, _ = in_process(monkeypatch, capsys, folder, *run, "--max-pulls", "90", keys=keys)
+    code, out, _ = here(folder, *run, "--max-pulls", "90", keys=keys)
     assert code == 3
     said = [line for line in out.splitlines() if line.startswith("Near tie with ")]
     assert 1 <= len(said) <= 5
@@ -654,25 +606,23 @@ def test_a_near_tie_is_announced_now_and_then(
     assert "Next: the same command with --log log.csv and a larger --max-pulls, or none, goes on exactly here." in out
     (folder / "log.csv").unlink()  # and of a command that nobody watches
     (folder / "measure.py").write_text(MEASURE.replace(str(MEANS), str(dict.fromkeys(MEANS, 0.5))))
-    out = in_process(monkeypatch, capsys, folder, *run, "--pull", COMMAND, "--max-pulls", "12")[1]
+    out = here(folder, *run, "--pull", COMMAND, "--max-pulls", "12")[1]
     assert "\nNear tie with " in out
 
 
-def test_a_budget_that_is_spent_says_how_to_go_on(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_budget_that_is_spent_says_how_to_go_on(folder: Path, here: Here) -> None:
     """The log belongs to budget, m and algorithm; what differs is named, and its values serve as history."""
     run = ("run", "--arms", "arms.csv", "--pull", COMMAND, "--log", "log.csv", "--m", "2")
-    code, out, _ = in_process(monkeypatch, capsys, folder, *run, "--budget", "9")
+    code, out, _ = here(folder, *run, "--budget", "9")
     assert code == 3
     assert "Next: the budget is spent. To go on, pass log.csv as --history, with a new --budget and a new --log" in out
-    code, _, err = in_process(monkeypatch, capsys, folder, *run, "--budget", "90")
+    code, _, err = here(folder, *run, "--budget", "90")
     assert code == 2
     assert "('budget=9.0' instead of 'budget=90.0'); use another file, or pass this one as --history" in err
-    code, _, err = in_process(monkeypatch, capsys, folder, *run[:-2], "--budget", "9", "--stopping", "evidence")
+    code, _, err = here(folder, *run[:-2], "--budget", "9", "--stopping", "evidence")
     assert code == 2
     assert "('m=2' instead of \"stopping='evidence'\")" in err
     own = ("--history", "log.csv", "--log", "new.csv", "--budget", "400", "--format", "json")
-    code, out, _ = in_process(monkeypatch, capsys, folder, *run[:5], "--m", "2", *own)
+    code, out, _ = here(folder, *run[:5], "--m", "2", *own)
     assert code == 0
     assert set(json.loads(out)["best"]) == {2, 4}

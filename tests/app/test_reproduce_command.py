@@ -40,6 +40,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a sweep of the small experiment leaves in `out`, to be copied."""
+    made = tmp_path_factory.mktemp("swept")
+    (made / "tiny.toml").write_text(tiny_text())
+    assert cli.main(["bench", "run", str(made / "tiny.toml"), "--jobs", "1", "--out", str(made / "out")]) == 0
+    return made / "out"
+
+
+@pytest.fixture
+def done(folder: Path, swept: Path) -> Path:
+    """The folder of the small experiment, with its runs and its report."""
+    shutil.copytree(swept, folder / "out")
+    return folder
+
+
 def run_tiny(*arguments: str) -> int:
     """Sweep the small experiment in this process."""
     return cli.main(["bench", "run", "tiny.toml", "--jobs", "1", *arguments])
@@ -69,17 +85,16 @@ def test_named_experiments_are_listed_and_run(folder: Path, capsys: pytest.Captu
     assert (folder / "there" / "report.md").exists()
 
 
-def test_a_report_is_made_of_what_a_killed_sweep_left(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_is_made_of_what_a_killed_sweep_left(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of one folder of results or of a folder of such; runs that are not in the table yet are in it."""
-    assert run_tiny() == 0
-    results = folder / "out" / "tiny"
+    results = done / "out" / "tiny"
     left = Store(results, tiny())
     left.append([pq.read_table(results / "runs.parquet").to_pylist()[0] | {"run": 77}])
     left._db.close()
     for place in ("out", "out/tiny"):
-        shutil.rmtree(folder / place / "report.html", ignore_errors=True)
+        (done / place / "report.html").unlink(missing_ok=True)
         assert cli.main(["bench", "report", place]) == 0
-        assert (folder / place / "report.html").exists()
+        assert (done / place / "report.html").exists()
     assert pq.read_table(results / "runs.parquet").num_rows == 13
     assert capsys.readouterr().err == ""
 
@@ -122,26 +137,24 @@ def test_misuse_is_one_sentence(arguments: list[str], complaint: str, capsys: py
     ],
 )
 def test_bad_experiments_are_one_sentence(
-    change: tuple[str, str], complaint: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    change: tuple[str, str], complaint: str, done: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, and the runs that are there stay as they are."""
-    assert run_tiny() == 0
-    table = (folder / "out" / "tiny" / "runs.parquet").read_bytes()
-    (folder / "tiny.toml").write_text(tiny_text(change))
+    table = (done / "out" / "tiny" / "runs.parquet").read_bytes()
+    (done / "tiny.toml").write_text(tiny_text(change))
     capsys.readouterr()
     assert run_tiny("--runs", "5") == 2
     err = capsys.readouterr().err
     assert complaint in err
     assert err.count("\n") == 1
-    kept = pq.read_table(folder / "out" / "tiny" / "runs.parquet").num_rows
+    kept = pq.read_table(done / "out" / "tiny" / "runs.parquet").num_rows
     assert kept == 12
-    assert "stop_rule" in change[1] or (folder / "out" / "tiny" / "runs.parquet").read_bytes() == table
+    assert "stop_rule" in change[1] or (done / "out" / "tiny" / "runs.parquet").read_bytes() == table
 
 
-def test_damage_is_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_one_sentence(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Database or table damaged, or a folder of another experiment: nothing is overwritten."""
-    assert run_tiny() == 0
-    results = folder / "out" / "tiny"
+    results = done / "out" / "tiny"
     (results / "runs.sqlite").write_text("nonsense\n")
     capsys.readouterr()
     assert run_tiny("--runs", "5") == 1

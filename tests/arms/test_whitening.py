@@ -175,3 +175,11 @@ class TestInvariance:
         plain, scaled = whiten(FiniteArms(X)), whiten(FiniteArms(X * unit))
         np.testing.assert_array_equal(plain.design.support, scaled.design.support)
         np.testing.assert_allclose(np.abs(scaled.gather(range(20))), np.abs(plain.gather(range(20))), atol=1e-3)
+
+
+def test_arms_around_zero_have_no_level() -> None:
+    """What rounding leaves of the mean of a simplex is no direction: bets must not depend on it."""
+    corners = np.array([[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]])
+    corners = corners @ np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    assert not whiten(FiniteArms(corners)).level.any()
+    assert whiten(FiniteArms(corners + np.array([5.0, 0.0, 0.0]))).level.any()

@@ -28,6 +28,17 @@ def test_named_benchmarks_run_in_the_order_given(
     assert "== third ==" in capsys.readouterr().out
 
 
+def test_parts_of_a_benchmark_can_be_named_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`study cut kill` runs two parts of one benchmark, `study` all of them, and a part alone is no benchmark."""
+    ran: list[tuple[str, ...]] = []
+    found = runner.discover()
+    monkeypatch.setattr(runner, "discover", lambda: {**found, "study": [lambda *parts: ran.append(parts)]})
+    assert runner.run(["study", "cut", "kill"]) == 0
+    assert runner.run(["study"]) == 0
+    assert runner.run(["cut"]) == 2
+    assert ran == [("cut", "kill"), ()]
+
+
 def test_every_experiment_of_a_benchmark_can_be_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Every problem is drawn and every algorithm composed; the benchmarks that the documents name are there."""
     swept: list[str] = []

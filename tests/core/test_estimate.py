@@ -304,3 +304,19 @@ def test_lengths_of_many_pulls_must_agree() -> None:
         estimate.update_many(np.eye(2), [1.0])
     with pytest.raises(InvalidInput, match="one row number per pull"):
         estimate.update_many(np.eye(2), [1.0, 2.0], [0])
+
+
+def test_a_snapshot_does_not_learn_with_its_original() -> None:
+    """Nor the other way round: each has the estimate of its own pulls, to the bit."""
+    rng = np.random.default_rng(0)
+    X, rewards = rng.standard_normal((60, 3))[rng.integers(5, size=60)], rng.standard_normal(60)
+    state, twin = LeastSquares(3), LeastSquares(3)
+    state.update_many(X[:30], rewards[:30])
+    twin.update_many(X[:30], rewards[:30])
+    kept = state.snapshot()
+    state.update_many(X[30:], rewards[30:])
+    assert (kept.n_pulls, kept.theta.tobytes(), kept.A.tobytes()) == (30, twin.theta.tobytes(), twin.A.tobytes())
+    twin.update_many(X[30:], rewards[30:])
+    kept.update_many(X[:10], rewards[:10])
+    assert kept.has_theta
+    assert state.theta.tobytes() == twin.theta.tobytes()

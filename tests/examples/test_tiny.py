@@ -48,8 +48,9 @@ def test_finds_the_best_arm(problem: Problem, seed: int) -> None:
 def test_pulls_follow_from_the_generator() -> None:
     """The same generator gives the same pulls and another one gives others."""
     problem = problems.many_arms(30, seed=0)
-    assert identify(problem, 5)[3] == identify(problem, 5)[3]
-    assert identify(problem, 5)[3] != identify(problem, 6)[3]
+    first, again, other = (identify(problem, seed)[3] for seed in (5, 5, 6))
+    assert first == again
+    assert first != other
 
 
 def test_most_arms_are_never_pulled() -> None:

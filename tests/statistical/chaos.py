@@ -27,8 +27,9 @@ from surepick.core.block import Block as CoreBlock
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
 from surepick.errors import Skipped
+from surepick.learning.decision import Algorithm
 from surepick.learning.history import History
-from surepick.learning.learner import Algorithm, Learner
+from surepick.learning.learner import Learner
 from surepick.sampling.protocol import Sampler, Situation
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem

@@ -22,10 +22,12 @@ from scipy.stats import binom
 from surepick.core.betting import log_returns
 from surepick.core.evidence import Mixture, glr, log_evidence, log_pairwise_evidence
 from surepick.core.linalg import Array, BoolArray, IntArray
-from surepick.core.thresholds import Threshold
+from surepick.core.thresholds import PAPER_APPENDIX, PAPER_MAIN, PAPER_REMARK, Threshold
 from tests.statistical.bets import block_statistics, shrunk_beliefs
 
-N_PATHS = 4000
+N_PATHS = 2000
+"""A rule that errs with probability .39 instead of DELTA is found out in 999 of 1000 gates; `benchmarks/rules.py` has
+many more paths."""
 DELTA = 0.3
 FALSE_ALARM = 1e-6
 
@@ -35,6 +37,11 @@ Sampler = Literal["challenger", "spite"]
 def error_limit(n_paths: int = N_PATHS, delta: float = DELTA) -> int:
     """Largest count that a rule with error probability `delta` exceeds with probability at most 1e-6."""
     return int(binom.isf(FALSE_ALARM, n_paths, delta))
+
+
+def is_settled(n_wrong: int, n_done: int, n_runs: int, limit: float) -> bool:
+    """Whether the runs that are left no longer matter: the count is beyond the limit, or they cannot take it there."""
+    return n_wrong > limit or n_wrong + n_runs - n_done <= limit
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,23 @@ class Snapshot:
 
 Rule = Callable[[Snapshot], Array]
 """Maps a snapshot to margins (P, K) of the pairs (leader, arm): the rule stops when all are at least 0."""
+
+
+# The best arm lies between two others and leads by 0.02 (noise 1): luck on either side misleads.
+BETWEEN_TWO = Instance.arc(lead=0.02)
+BETWEEN_FOUR = Instance.arc(lead=0.02, n_sides=2)
+THREE_MEANS = Instance.basis([0.02, 0.0, 0.0])
+TIE = Instance.basis([0.0, 0.0, -0.3])
+BETTING_CASES = [
+    (BETWEEN_TWO, 0.0),
+    (BETWEEN_FOUR, 0.0),
+    (THREE_MEANS, 0.0),
+    (TIE, 0.0),
+    (Instance.arc(lead=0.02), 0.02),
+    (Instance.basis([0.1, 0.0, 0.0]), 0.1),
+]
+"""Near and exact ties with their slack, losses of exactly epsilon among them."""
+HORIZON, N_BLOCKS = 600, 30
 
 
 def _inverse(A: Array) -> Array:
@@ -204,27 +228,16 @@ def paper_rule(threshold: Threshold, instance: Instance) -> Rule:
     return margin
 
 
-@dataclass
-class Tally:
-    """How the paths of one rule went."""
-
-    instance: Instance
-    epsilon: float = 0.0
-    has_stopped: BoolArray = field(default_factory=lambda: np.zeros(N_PATHS, dtype=bool))
-    stopped_wrong: BoolArray = field(default_factory=lambda: np.zeros(N_PATHS, dtype=bool))
-    has_lied: BoolArray = field(default_factory=lambda: np.zeros(N_PATHS, dtype=bool))
-    """Whether a wrong leader ever passed its threshold against the best arm."""
-
-    def add(self, margin: Array, at: Snapshot) -> None:
-        """Take in one snapshot."""
-        is_wrong = self.instance.is_wrong(self.epsilon)[at.leader]
-        fires = ((margin >= 0) | at.is_leader).all(axis=1)
-        self.stopped_wrong |= fires & is_wrong & ~self.has_stopped
-        self.has_stopped |= fires
-        self.has_lied |= is_wrong & (margin[:, self.instance.best] >= 0)
+def proved_rules(instance: Instance) -> dict[str, Rule]:
+    """The evidence rule and those of the paper."""
+    return {
+        "evidence": evidence_rule(Mixture.default()),
+        "evidence, one kappa": evidence_rule(Mixture.uniform(16.0)),
+        **{preset.name: paper_rule(preset, instance) for preset in (PAPER_MAIN, PAPER_APPENDIX, PAPER_REMARK)},
+    }
 
 
-def tally(
+def errors_of(
     instance: Instance,
     sampler: Sampler,
     rules: dict[str, Rule],
@@ -232,13 +245,15 @@ def tally(
     horizon: int,
     seed: int,
     epsilon: float = 0.0,
-) -> dict[str, Tally]:
-    """Count, on the same paths, the errors of several rules."""
-    tallies = {name: Tally(instance, epsilon) for name in rules}
-    for at in snapshots(instance, sampler, horizon=horizon, seed=seed):
+    n_paths: int = N_PATHS,
+) -> dict[str, int]:
+    """Count, on the same paths, how often a wrong leader ever passes each rule's threshold against the best arm."""
+    has_lied = {name: np.zeros(n_paths, dtype=bool) for name in rules}
+    for at in snapshots(instance, sampler, horizon=horizon, seed=seed, n_paths=n_paths):
+        is_wrong = instance.is_wrong(epsilon)[at.leader]
         for name, rule in rules.items():
-            tallies[name].add(rule(at), at)
-    return tallies
+            has_lied[name] |= is_wrong & (rule(at)[:, instance.best] >= 0)
+    return {name: int(lied.sum()) for name, lied in has_lied.items()}
 
 
 Flaw = Literal["own results", "later results", "no minimum"]

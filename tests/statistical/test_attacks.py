@@ -19,7 +19,8 @@ import surepick as sp
 from benchmarks.errors import sessions
 from surepick.arms.cluster import DaskArms
 from surepick.core.linalg import Array
-from surepick.learning.learner import Ask, Learner
+from surepick.learning.decision import Ask
+from surepick.learning.learner import Learner
 from surepick.simulation import problems
 from surepick.stopping.betting import Betting
 from tests.statistical.chaos import (
@@ -36,6 +37,7 @@ from tests.statistical.chaos import (
     spied_learner,
     watched_learner,
 )
+from tests.statistical.paths import is_settled
 
 BETTING = Setting(algorithm="rage", problem=ARC, options={"stopping": "betting"}, horizon=200)
 EVIDENCE = Setting(algorithm="uniform", problem=ARC, options={"stopping": "evidence"}, horizon=250)
@@ -119,7 +121,7 @@ def test_wealth_does_not_depend_on_the_order_of_named_results(epsilon: float) ->
             if rng.random() < 0.2:
                 learner.fail(asks[place].arm, ask=asks[place].number)
             learner.tell(asks[place].arm, float(noise[place]), ask=asks[place].number)
-        told.append([learner._state._wealth.log_wealth(u).tolist() for u in range(5)])  # type: ignore[attr-defined]
+        told.append([learner._known.state._wealth.log_wealth(u).tolist() for u in range(5)])  # type: ignore[attr-defined]
     assert told[1:] == [told[0]] * 5
     assert min(map(min, told[0])) != 0.0
 
@@ -284,6 +286,8 @@ def test_giving_up_the_rest_of_a_block_is_harmless(name: str) -> None:
     for run in range(30):
         result = sessions(name, run, is_quitting=True, n_sessions=1, n_pulls=120)
         wrong += result.stopped and result.best != 0
+        if is_settled(wrong, run + 1, 30, error_limit(30)):
+            break
     assert wrong <= error_limit(30)
 
 
@@ -339,7 +343,7 @@ def test_wealth_against_very_many_candidates() -> None:
         if books.n_bets > n_blocks:
             n_blocks = books.n_bets
             # No public way leads to the wealth of a single candidate.
-            wealth = learner._state._wealth.log_wealth(0)[followed]  # type: ignore[attr-defined]
+            wealth = learner._known.state._wealth.log_wealth(0)[followed]  # type: ignore[attr-defined]
             np.testing.assert_allclose(wealth, [books.wealth[b] for b in followed], rtol=1e-10, atol=1e-10)
 
     Messy(setting, CALM, 42, fresh=lambda: learner, watch=compare).run()

@@ -161,12 +161,12 @@ def test_published_rules_keep_delta_in_every_lab() -> None:
 def dropping(self: Learner, arm: int) -> None:
     """Give up an ask for good, as `Learner.fail` once did: the block goes on without it."""
     self._log.append(("fail", arm))
-    number = self._ledger.find(self.white.number_of(arm), None)
+    number = self._known.ledger.find(self.white.number_of(arm), None)
     assert number is not None
-    self._ledger.tell(number, None, is_named=True)
-    for interval in self._ledger.settled():
+    self._known.ledger.tell(number, None, is_named=True)
+    for interval in self._known.ledger.settled():
         if not self.stopped:
-            self._close(interval)
+            self._known._close(interval)
 
 
 @pytest.mark.statistical

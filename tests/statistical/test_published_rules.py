@@ -13,7 +13,7 @@ from surepick.core.linalg import Array
 from surepick.core.thresholds import RidgeThreshold, Threshold, UnionThreshold
 from surepick.stopping.phases import Phases
 from tests.blocks import block_of
-from tests.statistical.paths import DELTA, N_PATHS, Instance, error_limit
+from tests.statistical.paths import DELTA, N_PATHS, Instance, error_limit, is_settled
 from tests.tasks import task_of
 
 pytestmark = pytest.mark.statistical
@@ -101,7 +101,7 @@ def test_elimination_by_phases_keeps_delta_on_fresh_results() -> None:
     # Names the leader between phases and decides nothing, so that one estimate serves all runs.
     estimate = LeastSquares(X.shape[1])
     estimate.update_many(X, instance.means)
-    for _ in range(n_runs):
+    for run in range(n_runs):
         state = rule.start(task)
         for length in (6, 30, 150):
             chosen = np.resize(np.union1d(state.left, [0, 1]), length)
@@ -109,4 +109,6 @@ def test_elimination_by_phases_keeps_delta_on_fresh_results() -> None:
             if state.after_interval(estimate, block_of(X[chosen].T @ X[chosen], rewards @ X[chosen])).stopped:
                 break
         wrong += instance.best not in state.left
+        if is_settled(wrong, run + 1, n_runs, error_limit(n_runs)):
+            break
     assert 0 < wrong <= error_limit(n_runs)

@@ -25,7 +25,7 @@ from surepick.core.evidence import Mixture, glr, log_sum_exp
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
 from surepick.learning.learner import create_learner
-from tests.statistical.paths import DELTA, error_limit
+from tests.statistical.paths import DELTA, error_limit, is_settled
 
 pytestmark = pytest.mark.statistical
 
@@ -332,8 +332,12 @@ def test_pulls_of_learners_on_the_sphere() -> None:
 def test_the_tangent_design_keeps_delta_and_the_gate_sees_noise_that_is_understated() -> None:
     """Arms that follow the estimate: learners pass, and do not if they believe the noise a tenth of what it is."""
     instance, n_runs, delta = Instance(Sphere(2), np.array([0.5, 0.0]), 0.2), 30, 0.1
-    wrong = {}
+    limit, wrong = error_limit(n_runs, delta), list[int]()
     for noise_std in (1.0, 0.1):
         options = {"delta": delta, "noise_std": noise_std, "stopping": "mix-grid", "design": "tangent"}
-        wrong[noise_std] = sum(learn(instance, seed=i, **options)[1] > instance.epsilon for i in range(n_runs))
-    assert wrong[1.0] <= error_limit(n_runs, delta) < wrong[0.1], wrong
+        wrong.append(0)
+        for i in range(n_runs):
+            wrong[-1] += learn(instance, seed=i, **options)[1] > instance.epsilon
+            if is_settled(wrong[-1], i + 1, n_runs, limit):
+                break
+    assert wrong[0] <= limit < wrong[1], wrong

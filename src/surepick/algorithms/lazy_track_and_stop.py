@@ -283,7 +283,7 @@ class LazySampler:
     def next(self) -> int:
         """Return the next arm."""
         tracker, floor = self._tracker, self._floor
-        if self._n_started < len(floor.chosen):
+        if not self._has_started:
             arm = floor.chosen[self._n_started]
             self._n_started += 1
             tracker.excuse(arm)
@@ -292,6 +292,18 @@ class LazySampler:
             tracker.note(due)
             return due
         return tracker.next()
+
+    def follow(self, arms: Sequence[int]) -> None:
+        """Take note of the arms of an interval at once, unless exploration may have been forced in it."""
+        tracker, done, n = self._tracker, 0, len(arms)
+        while done < n and not (self._has_started and self._floor.holds(tracker.n_asked + n - done - 1)):
+            self.next()
+            done += 1
+        tracker.follow(arms[done:])
+
+    @property
+    def _has_started(self) -> bool:
+        return self._n_started >= len(self._floor.chosen)
 
     @one_blas_thread
     def _due(self) -> int | None:

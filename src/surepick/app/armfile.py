@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, final
 
 from surepick.app.measure import Correction
+from surepick.app.options import LearnerOptions, TableOptions
 from surepick.app.vectorset import ChosenSet, chosen_set
 from surepick.arms.files import MappedArms
 from surepick.arms.tables.read import TableArms, read_arms
@@ -62,6 +63,17 @@ def chosen_arms(option: str, value: Any, **reading: Any) -> ArmFile | ChosenSet:
     if reading["noise_column"] is not None:
         raise InvalidInput(f"--noise-std must be a number beside {option}, got {reading['noise_column']!r}.")
     return chosen_set(option, value)
+
+
+def arms_and_settings(
+    source: str, value: Any, table: TableOptions, learner: LearnerOptions
+) -> tuple[ArmFile | ChosenSet, dict[str, Any]]:
+    """Return the arms that an option names, and what a learner of theirs is told."""
+    level = None if learner.noise_std is None else parse_number(learner.noise_std)
+    of_noise = learner.noise_std if level is None else None
+    own = chosen_arms(source, value, **table.reading(), noise_column=of_noise, cost_column=learner.costs)
+    noise_std = level if of_noise is None else getattr(own, "stds", None)
+    return own, learner.settings(noise_std=noise_std, costs=getattr(own, "costs", None))
 
 
 def arm_file(path: Path, **reading: Any) -> ArmFile:

@@ -125,7 +125,9 @@ class WhitenedArms(ArmSet):
         """The direction u (d,) of a common level of all arms: least squares of x'u = 1 by the G-optimal design."""
         support, weights = self.design.support, self.design.weights
         # Their information is the identity; a row that was divided has the level of one over the divisor.
-        return (weights if self.stds is None else weights / self.stds[support]) @ self.gather(support)
+        level: Array = (weights if self.stds is None else weights / self.stds[support]) @ self.gather(support)
+        # Arms around 0 have none, and what rounding leaves of it would make bets by chance. Arms are of size sqrt(d).
+        return level if np.linalg.norm(level) > 1e-9 * self.dim**0.5 else np.zeros(self.dim)
 
     def identity(self) -> str:
         """Return what tells these rows from others."""

@@ -36,6 +36,8 @@ def check_number(
         advice: what to do if it will not.
         takes_booleans: whether True stands for 1 and False for 0.
     """
+    if type(value) is float and allowed is math.isfinite and math.isfinite(value):
+        return value  # a reward, of which there are many
     number = value if type(value) is float else _as_number(name, value, needed, takes_booleans=takes_booleans)
     if not (math.isfinite(number) and allowed(number)):
         advice = advice if math.isfinite(number) else "pass a finite number"

@@ -4,18 +4,20 @@ Notation: x_a (d,) features of arm a, n_a its pulls, f_a its first reward; s_a, 
 square; A (d, d) = sum n_a x_a x_a'; theta (d,) = A^-1 b, no ridge, with b = sum (n_a f_a + s_a) x_a;
 V (J, d, d) regularisers of stopping rules, never used by theta; logdets (J,) = log det(I + V_j^-1 A).
 
-A pull adds to the sums of its arm, O(1), so the state depends on the pulls alone, never on who read it and when. Beside
-regularisers, whose rules read after every pull, A^-1 and every (A + V_j)^-1 live in one stacked array and are updated
-together by the Sherman-Morrison formula, O((J + 1) d^2); rounding drift is measured at intervals and repaired by a
-fresh Cholesky factorisation. All factorisations and measurements are made on D^-1 A D^-1 with D^2 = diag(A), so they do
-not notice the units of the features. Rewards are measured from the first one of their arm: a sum of rewards a billion
-times the noise would lose the noise in rounding, a sum of differences does not.
+A pull adds to the sums of its arm, O(1) and not before they are read, so the state depends on the pulls alone, never on
+who read it and when. Beside regularisers, whose rules read after every pull, A^-1 and every (A + V_j)^-1 live in one
+stacked array and are updated together by the Sherman-Morrison formula, O((J + 1) d^2); rounding drift is measured at
+intervals and repaired by a fresh Cholesky factorisation. All factorisations and measurements are made on D^-1 A D^-1
+with D^2 = diag(A), so they do not notice the units of the features. Rewards are measured from the first one of their
+arm: a sum of rewards a billion times the noise would lose the noise in rounding, a sum of differences does not.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ParamSpec, TypeVar, final
+from typing import Any, ParamSpec, Self, TypeVar, final
 
 import numpy as np
 
@@ -39,6 +41,8 @@ GAIN_LIMIT = 100.0
 LARGEST = 1e150
 # So many products of linear algebra are left to one thread by BLAS itself; to limit it takes longer than they do.
 FEW_PRODUCTS = 200_000
+# So many pulls are added up faster one by one than as arrays.
+FEW_PULLS = 16
 
 
 @final
@@ -103,6 +107,7 @@ class LeastSquares:
         # Features and sums n, f, s, q of every arm by its place, which its features say; with room for more.
         self._places: dict[bytes, int] = {}
         self._X, self._sums = np.zeros((16, self._dim)), np.zeros((4, 16))
+        self._late: tuple[list[int], list[float]] = [], []  # places and rewards not yet in the sums
         self._n_pulls = 0
         self._counts: dict[int, int] = {}
         self._kept: _Fit | None = None
@@ -117,6 +122,7 @@ class LeastSquares:
     @property
     def _fit(self) -> _Fit:
         if self._kept is None:
+            self._add_up()
             m = len(self._places)
             self._kept = _Fit(self._X[:m], self._sums[:, :m])
             if self._is_followed:
@@ -209,6 +215,14 @@ class LeastSquares:
             f"{len(self._V)} others; build it with `LeastSquares(dim, state.regularizers)`."
         )
 
+    def snapshot(self) -> Self:
+        """Return a copy that does not learn with this one."""
+        twin = copy(self)
+        own = {"_places": dict(self._places), "_counts": dict(self._counts), "_kept": None}
+        own |= {name: getattr(self, name).copy() for name in ("_X", "_sums", "_inverses", "_logdets")}
+        twin.__dict__.update(own, _late=(self._late[0][:], self._late[1][:]))
+        return twin
+
     def factor(self) -> Array:
         """Return F (d, d) with F F' = A^-1, so that |F'y|^2 = y'A^-1 y."""
         self._require_theta("factor")
@@ -229,7 +243,9 @@ class LeastSquares:
         """Add one pull: features x (d,), its reward and, if known, the arm's row number for `counts`."""
         if type(x) is not np.ndarray or x.dtype != np.float64 or x.shape != (self._dim,):
             x = check_vector("x", x, self._dim)
-        self._add(x, check_number("reward", reward, needed="one measured number"), arm)
+        if not (type(reward) is float and math.isfinite(reward)):
+            reward = check_number("reward", reward, needed="one measured number")
+        self._add(x, reward, arm)
         if len(self._V):
             self._follow(x)
 
@@ -263,15 +279,30 @@ class LeastSquares:
                 self._X = np.concatenate([self._X, np.zeros_like(self._X)])
                 self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)], axis=1)
             self._X[place], self._sums[1, place] = x, reward
-        n, f, s, q = self._sums
-        more = reward - float(f[place])
-        n[place] += 1.0
-        s[place] += more
-        q[place] += more * more
+        places, rewards = self._late
+        places.append(place)
+        rewards.append(reward)
         self._n_pulls += 1
         self._kept = self._has_theta = None
         if arm is not None:
             self._counts[arm] = self._counts.get(arm, 0) + 1
+
+    def _add_up(self) -> None:
+        """Bring the sums up to date: one after the other, in the order of the pulls, so that reads change no bit."""
+        n, f, s, q = self._sums
+        places, rewards = self._late
+        if len(places) < FEW_PULLS:
+            for place, reward in zip(places, rewards, strict=True):
+                more = reward - float(f[place])
+                n[place] += 1.0
+                s[place] += more
+                q[place] += more * more
+        else:
+            mores = np.array(rewards) - f[places]
+            np.add.at(n, places, 1.0)
+            np.add.at(s, places, mores)
+            np.add.at(q, places, mores * mores)
+        self._late = [], []
 
     def _follow(self, x: Array) -> None:
         """Update the inverses by the Sherman-Morrison formula, or afresh where that has lost digits."""

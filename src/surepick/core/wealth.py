@@ -343,9 +343,9 @@ class Wealth(Accounts):
         return self._candidates.best(theta, self._common < self.log_price)
 
     def log_wealth(self, leader: int) -> Array:
-        """Return the log wealth (K,) against every candidate; inf against the leader."""
+        """Return the log wealth (K,) against every candidate; inf against the leader and its copies."""
         log_wealth = self._common.copy()
-        log_wealth[leader] = np.inf
+        log_wealth[self._candidates.copies(leader)] = np.inf
         return log_wealth
 
     def alternatives(self, leader: int) -> BoolArray:

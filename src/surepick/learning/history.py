@@ -5,8 +5,8 @@ from typing import Any, Self, final
 
 Event = tuple[Any, ...]
 """("start", identity), ("ask", arms), ("tell", arm, reward) or ("fail", arm), the last two with the number of the ask
-behind if it was named; ("void", n) or ("correct", n, value) with the number of the measurement, and the reason behind
-if one was given. A vector is written as a tuple."""
+behind if it was named ("none": it answered none); ("void", n), ("correct", n, value) or ("restore", n) with the number
+of the measurement, and the reason behind if one was given. A vector is written as a tuple."""
 
 
 @final
@@ -32,11 +32,15 @@ class History(tuple[tuple[Any, float], ...]):
         while events and events[-1][0] == "ask":
             events.pop()
         pairs = dict(enumerate((event[1], event[2]) for event in events if event[0] == "tell"))
-        for kind, n, *said in (event for event in events if event[0] in ("correct", "void")):
+        voided: dict[int, tuple[Any, float]] = {}
+        for kind, n, *said in (event for event in events if event[0] in ("correct", "void", "restore")):
             if kind == "correct":
                 pairs[n] = pairs[n][0], said[0]
+            elif kind == "void":
+                voided[n] = pairs.pop(n)
             else:
-                del pairs[n]
+                pairs[n] = voided.pop(n)
+        pairs = dict(sorted(pairs.items()))  # what is restored stands where it was
         history = super().__new__(cls, pairs.values())
         history.log, history.numbers = tuple(events), tuple(pairs)
         return history

@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike
 from surepick.core.checks import check_count, check_number
 from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, PullFailed, Skipped
+from surepick.learning.decision import Algorithm, Arm, Decision
 from surepick.learning.history import History
-from surepick.learning.learner import Algorithm, Arm, Decision, Learner, create_learner
+from surepick.learning.learner import Learner, create_learner
 from surepick.learning.result import Result, bare_result_of
 from surepick.learning.standing import Standing, standing_of
 

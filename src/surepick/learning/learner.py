@@ -12,13 +12,10 @@ values, where arms and intervals stay as they happened (docs/guarantee.md, "Corr
 
 import math
 import reprlib
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
-from typing import Any, Literal, Protocol, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,74 +35,25 @@ from surepick.core.checks import (
 )
 from surepick.core.estimate import LeastSquares
 from surepick.core.identity import written
-from surepick.core.levels import ArmLevels
 from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
-from surepick.core.noise import is_contradicted, noise_estimate, noise_to_assume, residuals
+from surepick.core.noise import is_contradicted, noise_to_assume
 from surepick.core.rows import row_digest
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
+from surepick.learning.decision import Algorithm, Arm, Ask, Decision
 from surepick.learning.given import Rewards, arms_given, check_several, check_suited, costs_given, views
 from surepick.learning.history import Event, History
-from surepick.learning.ledger import Interval, Ledger
+from surepick.learning.knowledge import Knowledge
 from surepick.learning.margin import Recorder
-from surepick.learning.model import Model, ModelCheck, Pulls, check_allowed, check_arms, enough_checks
+from surepick.learning.model import ModelCheck, check_allowed, enough_checks
+from surepick.learning.plans import Plan, Plans
 from surepick.learning.result import Result, result_of
-from surepick.sampling.protocol import Apportions, Sampler, Situation
+from surepick.sampling.protocol import Situation
 from surepick.sampling.sub_blocks import SubBlocks
-from surepick.stopping.protocol import Rule, Verdict
-
-Arm = Any
-"""What users call an arm: a row number or a name, or a vector (d,) of a set of vectors."""
+from surepick.stopping.protocol import Rule, RuleState
 
 MOST_ASKS = 10_000_000
 """Arms in one batch; more do not fit into memory, and nobody measures so many before looking."""
-
-PATH_STEP = 1.05
-"""Evidence is noted when the pulls have grown by this factor: a result has its path in a few dozen steps."""
-
-
-class Algorithm(Protocol):
-    """A composition of rules: what a file of `surepick.algorithms` provides.
-
-    One that can do without a list of arms says so by `takes_vectors = True`, one that can do without a list of
-    candidates beside listed arms by `takes_vector_candidates = True`; one whose sampling needs `noise_std` by
-    `plans_with_noise = True`; one that can plan for the m best by `takes_several = True`, for prices by
-    `takes_costs = True`.
-    """
-
-    def compose(self, task: Task) -> tuple[Sampler, Rule]:
-        """Return the parts, ready to run."""
-        ...
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """What a learner says now."""
-
-    best: Arm | None
-    """The leading candidate, a row number or a vector; the answer once stopped. None before the pulled arms span. The
-    list of the m best, the best first, if more than one is sought."""
-    stopped: bool
-    evidence: float
-    """What the rule has against the alternatives, to be compared with `target`; in the unit of `unit`."""
-    target: float
-    rule: str
-    guarantee: Guarantee
-    n_pulls: int
-    unit: str = "nats"
-    exact: bool = True
-    """Whether the evidence is the set's own; else a lower bound on it, so that a stop comes later at worst."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One measurement asked for."""
-
-    number: int
-    """What `tell` and `fail` may name it by; one that failed keeps its number when it is made again."""
-    arm: Arm
 
 
 @final
@@ -131,6 +79,9 @@ class Learner:
         candidates: what is compared, if not the arms.
         model: "linear" in the features, or "unstructured": one mean per arm.
         seed: of whatever the algorithm draws.
+        earlier: what results are that were told before the first ask: "evidence" that counts, or "guidance", which the
+            first plans and bets rest on and no claim does. So it must be if arms or options were chosen after a look at
+            them. For betting: rules that judge every result as it comes count them all the same.
         options: of the algorithm, if it is named.
     """
 
@@ -155,8 +106,12 @@ class Learner:
         candidates: Any = None,
         model: Literal["linear", "unstructured"] = "linear",
         seed: int = 0,
+        earlier: Literal["evidence", "guidance"] = "evidence",
         **options: Any,
     ) -> None:
+        if earlier not in ("evidence", "guidance"):
+            raise InvalidInput(f'`earlier` must be "evidence" or "guidance", got {reprlib.repr(earlier)}.')
+        self.earlier = earlier
         self._composition, self.algorithm = as_algorithm(algorithm, options)
         self._rewards, self.noise = Rewards.of(noise_std, reward_range, rewards, noise), noise
         self.noise_std, self.reward_range = self._rewards.noise_std, self._rewards.reward_range
@@ -185,7 +140,7 @@ class Learner:
         self._begin()
 
     def _begin(self) -> None:
-        self._sampler, self._rule = self._composition.compose(self.task)
+        sampler, self._rule = self._composition.compose(self.task)
         if not (self.candidates.is_listed or self._rule.takes_vectors):
             suited = ", ".join(map(repr, stopping.names(vectors=True)))
             raise InvalidInput(
@@ -206,38 +161,23 @@ class Learner:
                     f'noise="per-arm" has no proof for stopping={self._rule.name!r}; use "betting", or give noise_std '
                     "for each arm."
                 )
-            self._sampler = SubBlocks(self._sampler, self.white.dim)
+            sampler = SubBlocks(sampler, self.white.dim)
         self._log: list[Event] = []
-        # What a replay with corrected values needs beside the log: how long the interval is that opened before the ask
-        # of this number, and how many repetitions of a plan it has; and by the number of a measurement its corrected
-        # value, None if it is void.
-        self._plans: dict[int, tuple[int, int]] = {}
+        # What a replay with corrected values needs beside the log: the intervals as they were planned; and by the
+        # number of a measurement its corrected value, None if it is void.
+        self._plans = Plans(sampler, self.task, self._rule, self.costs, self.budget)
         self._corrected: dict[int, float | None] = {}
-        self._rows: dict[int, Array] = {}
-        self._drawn: deque[int] = deque()  # arms of the newest interval, if it had to be priced in advance
-        self._spent, self._has_ended = 0.0, False  # what all asks so far cost, and whether the last is planned
-        # Pulls when the last two intervals opened, and how the designs before wanted them apportioned.
-        self._plans_so_far: deque[tuple[int, Mapping[int, float]]] = deque(maxlen=2)
-        self._start()
+        self._opened: list[tuple[int, Plan]] = []  # intervals, each with the number of events before it opened
+        self._known = self._nothing_known()
 
-    def _start(self) -> None:
-        """Know nothing; the sampler keeps its plans."""
-        self._state = self._rule.start(self.task)
-        self.estimate = LeastSquares(self.white.dim, self._state.regularizers)
-        self._ledger = Ledger(opens_ahead=self._rule.opens_ahead and not self._rule.is_fixed_design)
-        # What is known before the oldest interval not settled, and unsolicited results that it may not know yet, each
-        # with the number of intervals opened before it was told.
-        self._past = LeastSquares(self.white.dim)
-        self._levels = ArmLevels(self.white.dim) if self.noise == "per-arm" else None
-        self._unsolicited: deque[tuple[int, int, float]] = deque()
-        self._verdict: Verdict | None = None
-        self._looked: Verdict | None = None
-        self._is_own = True  # no unsolicited result so far
-        self._n_told = 0
-        self._told: list[tuple[int, int, float]] = []  # number, arm and reward of results that count
-        self._model = Model(self.white, self.noise_std, is_watched=self._levels is None)
-        self._checks: deque[int] = deque()  # arms of check pulls, not yet asked for
-        self._path: list[tuple[int, float, float]] = []
+    def _nothing_known(self, state: RuleState | None = None) -> Knowledge:
+        """Return what is known before the first event."""
+        return Knowledge(self.task, self._rule, self._rewards, noise=self.noise, earlier=self.earlier, state=state)
+
+    @property
+    def estimate(self) -> LeastSquares:
+        """Least squares of all results that count, in whitened coordinates; to be looked at."""
+        return self._known.estimate
 
     @cached_property
     def identity(self) -> str:
@@ -251,6 +191,7 @@ class Learner:
         epsilon += f", m={self.m}" if self.m > 1 else ""
         epsilon += "" if self.costs is None else f", costs=sha256 {row_digest([self.costs]).hex()}"
         epsilon += "" if self.budget is None else f", budget={self.budget!r}"
+        epsilon += "" if self.earlier == "evidence" else f", earlier={self.earlier}"
         return (
             f"{self.algorithm} {written(self._composition)} on arms {self.unscaled.identity()}{own}, "
             f"delta={self.delta!r}, {bounds}{unequal}noise_std={noise}, epsilon={epsilon}, seed={self.seed}"
@@ -282,17 +223,40 @@ class Learner:
     @property
     def pending(self) -> Mapping[Any, int]:
         """Asks that are neither told nor failed, per arm (by the numbers of the vector where arms are vectors)."""
-        return self._by_arm(self._ledger.pending)
+        return self._by_arm(self._known.ledger.pending)
 
     @property
     def n_pending(self) -> int:
         """Their number."""
-        return self._ledger.pending.total()
+        return self._known.ledger.pending.total()
+
+    @property
+    def n_asked(self) -> int:
+        """Asks so far, those made again counted once: the number of the next one."""
+        return self._known.ledger.n_asked
+
+    @property
+    def n_told(self) -> int:
+        """Results so far, those void included: the number of the next one."""
+        return self._known.n_told
+
+    def arm_asked(self, ask: int) -> int | None:
+        """Return the number of the arm that the ask with this number is of; None if it has its result."""
+        return self._known.ledger.arm_of(ask)
+
+    def awaits(self, ask: int) -> bool:
+        """Whether the ask with this number has no result yet, be it pending or failed."""
+        return self._known.ledger.awaits(ask)
+
+    @property
+    def checks(self) -> tuple[int, ...]:
+        """Arms of check pulls that are planned and not asked for, by number."""
+        return tuple(self._known.checks)
 
     @property
     def n_planned(self) -> int:
         """Asks left in the newest interval, failed ones included: so large a batch loses nothing. 0: the next plans."""
-        return self._ledger.n_planned
+        return self._known.ledger.n_planned
 
     @property
     def counts(self) -> Mapping[Any, int]:
@@ -319,6 +283,10 @@ class Learner:
         """Return the same with the numbers by which `tell` and `fail` may name them."""
         return [Ask(number, self.white.arm_of(arm)) for number, arm in self._ask(n)]
 
+    def next_numbers(self, n: int = 1) -> list[int]:
+        """Return their numbers alone: for who knows the arms, from a log."""
+        return [number for number, _ in self._ask(n)]
+
     def _ask(self, n: int) -> list[tuple[int, int]]:
         """Return the numbers of the next n asks and of their arms."""
         if not (type(n) is int and n >= 1):
@@ -326,29 +294,29 @@ class Learner:
         if n > MOST_ASKS:
             raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further arms when needed.")
         asks: list[tuple[int, int]] = []
-        ledger = self._ledger
+        ledger = self._known.ledger
         while len(asks) < n:
-            if ledger.needs_interval and not (self.stopped or self._has_ended):
-                self._open()
-            if self.is_spent and not self._checks:
-                break
+            if not ledger.n_planned:
+                if self.needs_plan:
+                    self.plan()
+                if self.is_spent and not self._known.checks:
+                    break
             n_before = ledger.n_asked
             asks.append(ledger.ask(self._draw))
-            if ledger.n_asked > n_before:
-                self._spent += self.cost_of(asks[-1][1])
+            if self.budget is not None and ledger.n_asked > n_before:
+                self._plans.spend(asks[-1][1])
         if not asks:
             return []
         self._log.append(("ask", tuple([self.white.key_of(arm) for _, arm in asks])))
         return asks
 
     def _draw(self) -> int:
-        """Return the next arm: a check pull, one that was priced in advance, or what the sampler says."""
-        planned = self._checks or self._drawn
-        return planned.popleft() if planned else self._sampler.next()
+        """Return the next arm: of a check pull, or as planned."""
+        return self._known.checks.popleft() if self._known.checks else self._plans.next()
 
     def cost_of(self, number: int) -> float:
         """Return what a pull of the arm with this number costs."""
-        return 1.0 if self.costs is None else float(self.costs[number])
+        return self._plans.cost_of(number)
 
     @property
     def cost(self) -> float:
@@ -358,67 +326,73 @@ class Learner:
     @property
     def is_spent(self) -> bool:
         """Whether the budget allows no further ask; those planned and those that failed are still made."""
-        return self._has_ended and not self._ledger.n_planned
+        return self._plans.has_ended and not self._known.ledger.n_planned
 
-    def _within_budget(self, length: int) -> int:
-        """Draw the arms of an interval, as many as the budget allows; to its end if little would be left after them."""
-        assert self.budget is not None
-        left, least, drawn = self.budget - self._spent, self._rule.min_block(self.task), self._drawn
-        while (price := self.cost_of(arm := self._sampler.next())) <= left:
-            drawn.append(arm)
-            left -= price
-            # What would be too little for an interval of its own is spent in this one: bets are on whole intervals.
-            if len(drawn) >= length and left >= least * (self.budget - self._spent - left) / len(drawn):
-                return len(drawn)
-        self._has_ended = True
-        return len(drawn)
+    @property
+    def needs_plan(self) -> bool:
+        """Whether the next ask opens an interval."""
+        return self.can_plan and not self.stopped
+
+    @property
+    def can_plan(self) -> bool:
+        """Whether an interval can open now, be there a verdict or not."""
+        return self._known.ledger.needs_interval and not self._plans.has_ended
 
     @one_blas_thread
-    def _open(self) -> None:
-        self._look_back()
+    def plan(self, made: Plan | None = None, *, draws: bool = False, checks: bool = False) -> Plan:
+        """Open the next interval, which `next_arms` does by itself when it `needs_plan`.
+
+        Args:
+            made: a plan from elsewhere that is to be followed: by another process with the same log, or on a machine
+                whose sums are rounded differently. Any plan that was made before the interval's first result is valid.
+            draws: whether to draw all arms of the interval now, to have them in the plan.
+            checks: whether to find out if this learner would have planned the same (`plan_differs`).
+        """
+        self._known.look_back()
+        situation, first = self._situation(), self._known.ledger.n_asked
+        if made is None:
+            made = self._plans.open(situation, first, draws=draws)
+        else:
+            if made.first != first:
+                raise InvalidInput(
+                    f"the next interval begins with ask {first}, got a plan that begins with {made.first}."
+                )
+            self._plans.follow(situation, made, checks=checks)
+        if made.length:
+            self._known.ledger.open(made.length, n_parts=made.n_parts)
+            self._opened.append((len(self._log), made))
+        return made
+
+    def catch_up(self) -> None:
+        """Let the sampler know plans that were followed, so that the next one is made without delay."""
+        self._plans.catch_up()
+
+    @property
+    def plan_differs(self) -> bool:
+        """Whether the last plan that was followed and checked is another than this learner would have made."""
+        return self._plans.differs
+
+    def _situation(self) -> Situation:
         estimate = self.estimate
         theta = estimate.theta if estimate.has_theta else None
         leaders: tuple[int, ...] = ()
         alive = None
         if theta is not None and self.candidates.is_listed:  # a fixed design asks nobody who leads
-            leaders = self._state.leaders(estimate)
-            alive = None if self.stopped else self._state.alive(leaders[0])
-        outstanding = self._ledger.outstanding
-        if isinstance(self._sampler, Apportions):
-            self._plans_so_far.append((estimate.n_pulls, self._sampler.planned()))
-        length = self._sampler.open(
-            Situation(
-                n_pulls=estimate.n_pulls,
-                n_asked=estimate.n_pulls + outstanding.total(),
-                theta=theta,
-                leaders=leaders,
-                alive=None if alive is None else alive.copy(),  # a plan must not see what is refuted later
-                estimate=estimate,
-                pending=outstanding,
-                stds=self._relative_stds(),
-            )
+            leaders = self._known.state.leaders(estimate)
+            alive = None if self.stopped else self._known.state.alive(leaders[0])
+        outstanding = self._known.ledger.outstanding
+        return Situation(
+            n_pulls=estimate.n_pulls,
+            n_asked=estimate.n_pulls + outstanding.total(),
+            theta=theta,
+            leaders=leaders,
+            alive=None if alive is None else alive.copy(),  # a plan must not see what is refuted later
+            estimate=estimate,
+            pending=outstanding,
+            stds=self._known.relative_stds(),
         )
-        n_parts = self._sampler.n_parts if isinstance(self._sampler, SubBlocks) else 1
-        if self.budget is not None and not (length := self._within_budget(length)):
-            return
-        self._plans[self._ledger.n_asked] = length, n_parts
-        self._ledger.open(length, n_parts=n_parts)
 
-    def _relative_stds(self) -> Array | None:
-        """Return how noisy each arm (K,) seems beside the level of all results; None if arms are alike, or unknown."""
-        known = None if self._levels is None else self._levels.now
-        if known is None or not self._noise() > 0.0:
-            return None
-        return known.of(np.arange(self.white.n_arms)) / self._noise()
-
-    def _look_back(self) -> None:
-        """Before the first interval opens, let the rule take in what was told: nobody had asked for it."""
-        # Where arms differ in noise by nobody knows how much, that has no proof.
-        if self._ledger.n_opened == 0 and self.estimate.n_pulls > 0 and self.noise == "same":
-            pulls = self._pulls()
-            self._decide(self._state.begin(self.estimate, pulls.X, pulls.rewards))
-
-    def tell(self, arm: Arm, reward: float, *, ask: int | None = None) -> None:
+    def tell(self, arm: Arm, reward: float, *, ask: int | Literal["none"] | None = None) -> None:
         """Take in a result, asked for or not.
 
         Args:
@@ -426,46 +400,19 @@ class Learner:
             reward: what came out.
             ask: number of the ask it answers. Without it, the oldest ask of the arm that has no result: that is
                 right if which of them is answered first does not depend on the values, as with one worker, or
-                with workers that are as slow for small values as for large ones.
+                with workers that are as slow for small values as for large ones. "none": it answers no ask.
         """
         number = self.white.number_of(arm)
         reward = self._rewards.checked("reward", reward, number)
-        answered = self._ledger.find(number, ask)
+        answered = self._known.ledger.find(number, ask)
         if answered is None and self._rule.is_fixed_design and not self.white.is_listed:
             raise InvalidInput(
                 f"stopping={self._rule.name!r} rests on its own fixed design and cannot use an unsolicited result, "
                 f'got one of arm {self.white.key_of(number)}; use stopping="evidence" for such results.'
             )
-        event = ("tell", self.white.key_of(number), reward)
-        self._log.append(event if ask is None else (*event, ask))
-        self._take_in(number, reward, answered, is_named=ask is not None)
-
-    def _take_in(self, number: int, reward: float | None, answered: int | None, *, is_named: bool) -> None:
-        """Learn from a result, None if it is void, and decide."""
-        n = self._n_told = self._n_told + 1
-        if reward is not None:
-            reward = self._rewards.scaled(number, reward)
-            self._told.append((n - 1, number, reward))
-            self.estimate.update(self._row(number), reward, number)
-            self._is_own = self._is_own and (self.stopped or answered is not None)
-        has_place = answered is not None and self._ledger.tell(answered, reward, is_named=is_named)
-        if reward is not None and not has_place:
-            self._unsolicited.append((self._ledger.n_opened, number, reward))
-        # A proof for arms fixed in advance covers the first n asks as a whole, not those that came in first.
-        is_due = self._state.decides_after_pulls and (self._ledger.is_settled or not self._rule.is_fixed_design)
-        if is_due and not self.stopped:
-            self._decide(self._state.after_pull(self.estimate))
-        for interval in self._ledger.settled():
-            self._close(interval)
-
-    def _row(self, number: int) -> Array:
-        x = self._rows.get(number)
-        if x is None:
-            x = self._rows[number] = self.white.gather([number])[0]
-        return x
-
-    def _features(self, numbers: Sequence[int]) -> Array:
-        return np.array([self._row(number) for number in numbers])
+        key = self.white.key_of(number)
+        self._log.append(("tell", key, reward) if ask is None else ("tell", key, reward, ask))
+        self._known.take_in(number, reward, answered, is_named=ask is not None)
 
     def fail(self, arm: Arm, *, ask: int | None = None) -> None:
         """Give up a pending ask of an arm, the oldest unless its number is named; it will be asked for again.
@@ -475,7 +422,7 @@ class Learner:
         """
         number = self.white.number_of(arm)
         name = self.white.key_of(number)
-        if not self._ledger.fail(number, ask):
+        if not self._known.ledger.fail(number, ask):
             named = "" if ask is None else f" with the number {ask}"
             raise InvalidInput(
                 f"arm {name} has no pending ask{named} that could fail; pending are {sorted(self.pending)}."
@@ -515,7 +462,16 @@ class Learner:
         """
         self._correct("correct", n, value, reason)
 
-    def _correct(self, kind: Literal["void", "correct"], n: int, value: float | None, reason: str) -> None:
+    def restore(self, n: int, *, reason: str = "") -> None:
+        """Let a result count again that was declared void, as `void` does and on the same condition.
+
+        Args:
+            n: number of the measurement, as for `void`. It has the value that it had before it was void.
+            reason: for the log.
+        """
+        self._correct("restore", n, None, reason)
+
+    def _correct(self, kind: Literal["void", "correct", "restore"], n: int, value: float | None, reason: str) -> None:
         n, told = check_count("n", n, least=0), [event[1] for event in self._log if event[0] == "tell"]
         if n >= len(told):
             raise InvalidInput(
@@ -523,11 +479,17 @@ class Learner:
                 "from 0 in the order of `history`."
             )
         said: tuple[float, ...] = ()
-        if kind == "correct":
+        corrected = {**self._corrected, n: value}
+        if kind == "restore":
+            if self._corrected.get(n, math.nan) is not None:
+                raise InvalidInput(f"measurement {n} is not void, so there is nothing to restore.")
+            del corrected[n]
+            corrected.update({event[1]: event[2] for event in self._log if event[:2] == ("correct", n)})
+        elif kind == "correct":
             value = self._rewards.checked("value", value, self.white.number_of(told[n]))
-            said = (value,)
-        if self._corrected.get(n, math.nan) is None:
-            raise InvalidInput(f"measurement {n} is void already; tell what was measured instead as a new result.")
+            said, corrected[n] = (value,), value
+        if kind != "restore" and self._corrected.get(n, math.nan) is None:
+            raise InvalidInput(f"measurement {n} is void already; `restore` it, or tell a new result.")
         if not isinstance(reason, str):
             raise InvalidInput(f"`reason` must be a text, got {reprlib.repr(reason)}.")
         if not self._rule.takes_corrections:
@@ -535,114 +497,20 @@ class Learner:
                 f"stopping={self._rule.name!r} judges every result by the plan it was asked for, all of them together, "
                 'and has no proof after a correction; use another rule, such as "evidence", with list(history).'
             )
-        before = dict(self.__dict__)
-        self._corrected = {**self._corrected, n: value}
-        self._log = [*self._log, (kind, n, *said, *([reason] if reason else ()))]
-        try:
-            self._start()
-            self._relive()
-        except BaseException:  # interrupted: all of it or nothing
-            self.__dict__.update(before)
-            raise
-
-    def _relive(self) -> None:
-        """Go through the own log, from the start."""
-        numbers = count()
-        for event in self._log:
-            self._happen_again(event, numbers)
-
-    def _happen_again(self, event: Event, numbers: Iterator[int]) -> None:
-        """Go through an event of the own log with corrected values; what the sampler said then is not asked again."""
-        ledger = self._ledger
-        match event:
-            case ("ask", arms):
-                for number in map(self.white.number_of, arms):
-                    if ledger.needs_interval and ledger.n_asked in self._plans:
-                        self._look_back()
-                        length, n_parts = self._plans[ledger.n_asked]
-                        ledger.open(length, n_parts=n_parts)
-                    ledger.ask(self._checks.popleft if self._checks else lambda drawn=number: drawn)  # type: ignore[misc]
-            case ("tell", arm, reward, *ask):
-                number = self.white.number_of(arm)
-                answered = ledger.find(number, ask[0] if ask else None)
-                self._take_in(number, self._corrected.get(next(numbers), reward), answered, is_named=bool(ask))
-            case ("fail", arm, *ask):
-                ledger.fail(self.white.number_of(arm), ask[0] if ask else None)
-            case ("audit", n):
-                self._plan_checks(n)
-
-    @one_blas_thread
-    def _close(self, interval: Interval) -> None:
-        """Let the rule judge an interval, and the model be watched."""
-        arms, results = interval.pulls
-        if not arms:
-            return  # all of it is void
-        numbers, X, rewards = np.array(arms), self._features(arms), np.array(results)
-        self._learn_before(interval)
-        self._model.settle(numbers, X, rewards)
-        self._model.n_checks += len(arms) if interval.is_check else 0
-        if not (self.stopped or self._state.decides_after_pulls):
-            self._judge(interval, numbers, X, rewards)
-        self._model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
-
-    def _learn_before(self, interval: Interval) -> None:
-        """Know the unsolicited results that were told before the interval opened; its bets may."""
-        unsolicited, told = self._unsolicited, []
-        while unsolicited and unsolicited[0][0] < interval.number:
-            told.append(unsolicited.popleft()[1:])
-        if told:
-            arms, rewards = np.array([arm for arm, _ in told]), np.array([reward for _, reward in told])
-            X = self._features(arms.tolist())
-            self._past.update_many(X, rewards)
-            self._model.learn(arms, X, rewards)
-            if self._levels is not None:
-                self._levels.learn(arms, X, rewards)
-
-    def _pulls(self) -> Pulls:
-        """Return all results that count, in the order in which they were told."""
-        numbers, arms, rewards = zip(*self._told, strict=True)
-        return Pulls(numbers, arms, self._features(arms), np.array(rewards))
-
-    def _judge(self, interval: Interval, arms: IntArray, X: Array, rewards: Array) -> None:
-        """Let the rule decide by an interval's own results and by what was known before."""
-        past, levels = self._past, self._levels
-        if levels is not None:
-            block = self._repeated(interval, levels)
-            levels.learn(arms, X, rewards)
-        elif past.has_theta:
-            left = residuals(past) if self.noise_std is None else None
-            block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left, arms)
-        else:
-            block = Block.of(X, rewards, np.zeros(self.white.dim), arms=arms)
-        if block is not None:
-            self._decide(self._state.after_interval(self.estimate, block))
-        past.update_many(X, rewards)
-
-    def _repeated(self, interval: Interval, levels: ArmLevels) -> Block | None:
-        """Return the repetitions of an interval's plan that are whole; None if there are none."""
-        arms, parts = interval.repetitions
-        if not parts:
-            return None
-        return levels.block(np.array(arms), self._features(arms), np.array(parts))
-
-    def _decide(self, verdict: Verdict | None) -> None:
-        if verdict is not None:
-            self._verdict, self._looked = verdict, None
-            n, last = self.estimate.n_pulls, self._path[-1][0] if self._path else 0
-            if verdict.is_exact and verdict.leader is not None and (verdict.stopped or n >= PATH_STEP * last):
-                self._path.append((n, verdict.statistic, verdict.threshold))
+        log = [*self._log, (kind, n, *said, *([reason] if reason else ()))]
+        known = self._nothing_known()
+        known.relive(log, self._opened, corrected)
+        self._known, self._log, self._corrected = known, log, corrected  # all of it or nothing
 
     @property
     def path(self) -> tuple[tuple[int, float, float], ...]:
         """How evidence grew: pulls, evidence and target when the rule looked, a few dozen times in all."""
-        return tuple(self._path)
+        return tuple(self._known.path)
 
     @property
     def planned(self) -> dict[Any, float]:
         """Share of the pulls before the newest interval that the designs wanted for each arm, if there are any."""
-        # An interval of which nothing is told has not begun: a log ends with what was told.
-        begun = [wanted for n, wanted in self._plans_so_far if n < self.estimate.n_pulls]
-        wanted = begun[-1] if begun else {}
+        wanted = self._plans.wanted_before(self.estimate.n_pulls)
         total = sum(wanted.values())
         return {self.white.key_of(arm): n / total for arm, n in wanted.items() if n > 0.0}
 
@@ -659,7 +527,7 @@ class Learner:
             return np.arange(rows.n_arms)
         if decision.stopped:
             return np.sort(np.concatenate([rows.copies(leader) for leader in self.leaders()]))
-        left = self._state.survivors(self.leaders()[0])
+        left = self._known.state.survivors(self.leaders()[0])
         return np.arange(rows.n_arms) if left is None else np.flatnonzero(left)
 
     @property
@@ -670,7 +538,7 @@ class Learner:
     @property
     def stopped(self) -> bool:
         """Whether the rule has stopped; for good, unless a correction withdraws the verdict."""
-        return self._verdict is not None and self._verdict.stopped
+        return self._known.stopped
 
     @property
     def decision(self) -> Decision:
@@ -678,20 +546,10 @@ class Learner:
 
         Loops that only need to know whether to go on should ask `stopped`, which costs nothing.
         """
-        verdict = self._verdict
-        if verdict is not None and not verdict.is_exact:
-            if self._looked is None:
-                # Looking decides nothing: a log holds no looks, and has to lead to the same state.
-                self._looked = replace(self._state.exact(self.estimate), stopped=False)
-            verdict = self._looked
-        if verdict is None:
-            verdict = Verdict(threshold=math.log(1.0 / self.delta))
-        leaders = () if verdict.leader is None else (verdict.leader, *verdict.others)
-        if not leaders and self.estimate.has_theta:
-            leaders = self._state.leaders(self.estimate)
-        arms = [self.candidates.arm_of(leader) for leader in leaders]
+        verdict = self._known.verdict_to_show()
+        leaders, rival = self.rivalry()
         return Decision(
-            best=(arms if self.m > 1 else arms[0]) if arms else None,
+            best=(leaders if self.m > 1 else leaders[0]) if leaders else None,
             stopped=verdict.stopped,
             evidence=verdict.statistic if verdict.leader is not None else 0.0,
             target=verdict.threshold,
@@ -699,15 +557,25 @@ class Learner:
             rule=self._rule.name,
             guarantee=self._guarantee(),
             n_pulls=self.estimate.n_pulls,
+            rival=rival,
             exact=not verdict.is_bound,
         )
+
+    def rivalry(self) -> tuple[list[Arm], Arm | None]:
+        """Return who leads, the best first, and who is hardest to tell from the last of them, if the rule knows.
+
+        The same as in `decision`, which also looks whether anything contradicts what was assumed; that takes longer.
+        """
+        verdict = self._known.verdict_to_show()
+        rival = None if verdict.rival is None or verdict.stopped else self.candidates.arm_of(verdict.rival)
+        return [self.candidates.arm_of(leader) for leader in self._known.leading(verdict)], rival
 
     def _guarantee(self) -> Guarantee:
         # Whoever allows for misfit knows that means are not exactly linear, and more is not tested.
         if (self.model_check == "contradicted" and self.misfit == 0.0) or self.noise_contradicted:
             return "withdrawn"
         # A proof for pulls that depend on no reward does not cover results whose arms somebody else chose.
-        return "none" if self._rule.is_fixed_design and not self._is_own else self._rule.guarantee
+        return "none" if self._rule.is_fixed_design and not self._known.is_own else self._rule.guarantee
 
     @property
     def noise_contradicted(self) -> bool:
@@ -717,20 +585,16 @@ class Learner:
     @property
     def model_check(self) -> ModelCheck:
         """Whether rewards follow the features: "contradicted" although they do at most once in a hundred learners."""
-        return self._model.check
+        return self._known.model.check
 
     @property
     def n_checks(self) -> int:
         """Check pulls of the model told after the verdict."""
-        return self._model.n_checks
+        return self._known.model.n_checks
 
     def explain_misfit(self) -> str:
         """Say in plain words which constant, measurement or arms do not fit; "" if nothing was measured."""
-        return self._model.explain(self._noise())
-
-    def _noise(self) -> float:
-        """Return the level of the noise as far as it is known; NaN if it is not."""
-        return noise_estimate(self.estimate) if self.noise_std is None else self.noise_std
+        return self._known.model.explain(self._known.noise)
 
     def audit(self, n: int | Literal["auto"] = "auto") -> int:
         """Plan check pulls of the model after the verdict: the next asks are spread over all arms alike.
@@ -747,24 +611,21 @@ class Learner:
         """
         if not self.stopped:
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
-        if self._levels is not None:
+        if self._known.levels is not None:
             raise InvalidInput('an audit has no proof yet beside noise="per-arm"; give noise_std for each arm.')
         if not isinstance(self.white, WhitenedArms):
             raise InvalidInput(f"an audit needs a list of arms, got {self.white.description}; leave it out.")
-        if self._checks or self.n_planned:
-            raise InvalidInput(f"{self.n_planned} check pulls are planned already; measure them first.")
+        if self._known.checks:
+            raise InvalidInput(f"{len(self._known.checks)} check pulls are planned already; measure them first.")
         if n == "auto":
             stds = self._rewards.stds
-            noise_std = self._noise() * (1.0 if stds is None else math.sqrt(float(np.mean(stds**2))))
+            noise_std = self._known.noise * (1.0 if stds is None else math.sqrt(float(np.mean(stds**2))))
             n = enough_checks(self.white, noise_std, self.lead(), 2 * self.estimate.n_pulls)
         n = check_count("n", n, least=1)
-        self._plan_checks(n)
+        self._plans.drop_rest()
+        self._known.plan_checks(n)
         self._log.append(("audit", n))
         return n
-
-    def _plan_checks(self, n: int) -> None:
-        self._checks.extend(check_arms(as_rows(self.white), n, self.seed))
-        self._ledger.open(n, is_check=True)
 
     def leaders(self) -> list[int]:
         """Return the numbers of the candidates that would be the answer now, the best first; there is an estimate."""
@@ -796,17 +657,17 @@ class Learner:
         if self.n_hidden():
             return math.inf
         missing = max(decision.target - decision.evidence, 0.0)
-        per_nat = self._sampler.pulls_per_nat() if decision.unit == "nats" else math.inf
+        per_nat = self._plans.sampler.pulls_per_nat() if decision.unit == "nats" else math.inf
         if math.isinf(per_nat) and decision.evidence > 0.0:
             return missing * decision.n_pulls / decision.evidence  # no plan to go by: as fast as so far
-        return missing * per_nat * self._noise() ** 2
+        return missing * per_nat * self._known.noise**2
 
     def n_hidden(self) -> int:
         """Return how many candidates cannot be rejected by pulls like the last ones, however many.
 
         The leader is ahead of them by no more than what `misfit` allows a plan like the present one to be off.
         """
-        return self._state.n_hidden(self.estimate) if self.misfit > 0.0 and not self.stopped else 0
+        return self._known.state.n_hidden(self.estimate) if self.misfit > 0.0 and not self.stopped else 0
 
     @one_blas_thread
     def epsilon_bound(self) -> float:
@@ -835,20 +696,15 @@ class Learner:
     def frozen(self) -> "Learner":
         """Return a copy whose log does not grow when this one learns on."""
         twin = copy(self)
-        own = {"_log": list(self._log), "_plans": dict(self._plans), "_corrected": dict(self._corrected)}
+        own = {"_log": list(self._log), "_opened": list(self._opened), "_corrected": dict(self._corrected)}
         twin.__dict__.update(own)
         return twin
 
     def settled_blocks(self) -> list[Block]:
         """Return all blocks so far, check pulls after the verdict included, in order; goes through the log again."""
-        before = dict(self.__dict__)
-        try:
-            self._start()
-            recorder = self._state = Recorder(self.task)
-            self._relive()
-            return recorder.blocks
-        finally:
-            self.__dict__.update(before)
+        recorder = Recorder(self.task)
+        self._nothing_known(recorder).relive(self._log, self._opened, self._corrected)
+        return recorder.blocks
 
     def replay(self, log: Sequence[Event]) -> None:
         """Start afresh and go through a log; ends in the state the log was written in, bit for bit.
@@ -897,11 +753,13 @@ class Learner:
                 self.void(n, reason=reason[0] if reason else "")
             case ("correct", n, value, *reason) if len(reason) <= 1:
                 self.correct(n, value, reason=reason[0] if reason else "")
+            case ("restore", n, *reason) if len(reason) <= 1:
+                self.restore(n, reason=reason[0] if reason else "")
             case _:
                 raise InvalidInput(
                     f"event {place} of `log` must be ('ask', arms), ('tell', arm, reward), ('fail', arm), "
-                    f"('audit', n), ('void', n) or ('correct', n, value), got {reprlib.repr(event)}; pass a log as "
-                    "`Learner.log` has it."
+                    "('audit', n), ('void', n), ('correct', n, value) or ('restore', n), got "
+                    f"{reprlib.repr(event)}; pass a log as `Learner.log` has it."
                 )
 
 

@@ -10,7 +10,7 @@ Asks made while no interval could open, and unsolicited results, belong to none.
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import final
+from typing import Literal, final
 
 from surepick.errors import InvalidInput
 
@@ -107,10 +107,20 @@ class Ledger:
         """Whether every ask so far has been told."""
         return not self._asks
 
+    def arm_of(self, number: int) -> int | None:
+        """Return the arm of an ask that is not told."""
+        ask = self._asks.get(number)
+        return None if ask is None else ask.arm
+
+    def awaits(self, number: int) -> bool:
+        """Whether an ask was made and is not told."""
+        return number in self._asks
+
     @property
     def n_planned(self) -> int:
         """Asks left in the newest interval, failed ones included."""
-        return len(self._failed) + (0 if self._newest is None else self._newest.left)
+        newest = self._newest
+        return len(self._failed) + (0 if newest is None else newest.length - len(newest.arms))
 
     @property
     def needs_interval(self) -> bool:
@@ -125,28 +135,38 @@ class Ledger:
 
     def ask(self, draw: Callable[[], int]) -> tuple[int, int]:
         """Note an ask and return its number and arm: one that failed, once the planned ones are made, or `draw`'s."""
-        newest = self._newest
-        if self._failed and (newest is None or not newest.left):
+        newest, number = self._newest, self.n_asked
+        if newest is not None and not newest.left:
+            newest = None
+        if newest is None and self._failed:
             ask = self._failed.popleft()
             ask.has_failed = False
             return ask.number, ask.arm
         arm = draw()
-        ask = _Ask(self.n_asked, arm, None)
-        if newest is not None and newest.left:
-            ask.interval, ask.place = newest, len(newest.arms)
+        if newest is None:
+            ask = _Ask(number, arm, None)
+        else:
+            ask = _Ask(number, arm, newest, len(newest.arms))
             newest.arms.append(arm)
         self.n_asked += 1
-        self._asks[ask.number] = ask
+        self._asks[number] = ask
         self._of_arm.setdefault(arm, []).append(ask)
-        return ask.number, arm
+        return number, arm
 
-    def find(self, arm: int, number: int | None) -> int | None:
+    def cut(self) -> None:
+        """End the newest interval with the asks that were made of it."""
+        if self._newest is not None:
+            self._newest.length = len(self._newest.arms)
+
+    def find(self, arm: int, number: int | Literal["none"] | None) -> int | None:
         """Return the number of the ask that a result of the arm answers; None if it is unsolicited.
 
         Args:
             arm: what was measured.
-            number: of the ask, if it was named.
+            number: of the ask, if it was named; "none" if it answers none.
         """
+        if number == "none":
+            return None
         if number is None:
             # Failed or not: else giving asks up would decide, after a look at a result, whether the result gets bets.
             oldest = _first(self._of_arm.get(arm, ()))
@@ -185,9 +205,17 @@ class Ledger:
         ask.interval.rewards[ask.place] = reward
         return True
 
+    @property
+    def has_settled(self) -> bool:
+        """Whether the oldest interval that is not settled is complete."""
+        if not self._unsettled:
+            return False
+        oldest = self._unsettled[0]
+        return len(oldest.rewards) == oldest.length
+
     def settled(self) -> Iterator[Interval]:
         """Yield intervals that are complete and were opened before all that are not, oldest first; each once."""
-        while self._unsettled and len(self._unsettled[0].rewards) == self._unsettled[0].length:
+        while self.has_settled:
             yield self._unsettled.popleft()
 
     def fail(self, arm: int, number: int | None) -> bool:

@@ -154,6 +154,11 @@ class Result:
         return self.arms if self.candidates is None else self.candidates
 
     @property
+    def n_until_verdict(self) -> int:
+        """Pulls until the verdict; all so far, if there is none."""
+        return self.path[-1][0] if self.stopped and self.path else self.n_pulls - self.n_checks
+
+    @property
     def has_costs(self) -> bool:
         """Whether pulls had costs of their own."""
         return math.isfinite(self.cost) and self.cost != self.n_pulls

@@ -114,7 +114,7 @@ def standing_of(learner: "Learner") -> Standing:
 def standing_in(result: "Result") -> Standing:
     """Return the same of a result."""
     known = Standing(
-        n_pulls=result.n_pulls - result.n_checks,  # check pulls came after the verdict
+        n_pulls=result.n_until_verdict,
         stopped=result.stopped,
         **_leaders(result.best),
         loss=result.epsilon_bound,

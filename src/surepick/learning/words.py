@@ -51,7 +51,7 @@ class Assumption(NamedTuple):
 
 def explain(result: "Result") -> str:
     """Say which arm is best, how sure that is, and what it rests on."""
-    pulls = counted(result.n_pulls - result.n_checks, "pull")  # check pulls came after the verdict
+    pulls = counted(result.n_until_verdict, "pull")
     start = f"Interrupted after {pulls}. " if result.interrupted else ""
     if result.best is None or result.guarantee == "withdrawn":
         return f"{start}{verdict(result)}"
@@ -91,7 +91,7 @@ def _survivors(result: "Result") -> str:
 
 def verdict(result: "Result") -> str:
     """Say in one sentence, or two if the claim is withdrawn, what became of it."""
-    pulls = counted(result.n_pulls - result.n_checks, "pull")
+    pulls = counted(result.n_until_verdict, "pull")
     if result.has_costs:
         pulls += f" at a cost of {result.cost:,.4g}"
     if result.best is None:

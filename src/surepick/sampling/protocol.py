@@ -6,7 +6,7 @@ that reacts to every result has intervals of one pull.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, final, runtime_checkable
 
@@ -64,4 +64,13 @@ class Apportions(Protocol):
 
     def planned(self) -> Mapping[int, float]:
         """Return how the pulls so far should be apportioned to arms; in any unit."""
+        ...
+
+
+@runtime_checkable
+class Follows(Protocol):
+    """A sampler that can take over many arms at once, in less time than by choosing them again."""
+
+    def follow(self, arms: Sequence[int]) -> None:
+        """Take note that the next pulls are of these arms, planned by another sampler in the same situation."""
         ...

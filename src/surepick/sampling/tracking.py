@@ -9,6 +9,7 @@ Reference: Jedra and Proutiere (2020), section 3.3 and Lemmas 5 and 6; errata no
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, final
 
 import numpy as np
@@ -42,9 +43,12 @@ class Tracker:
         self.arms = np.empty(0, dtype=np.int64)
         """In increasing order, those of the design in force included."""
         self.N = np.empty(0)
-        # N - W, or N - t w for "current"; infinite for arms that no design wants.
-        self._behind = np.empty(0)
+        # What the designs before the one in force add up to (0 if that alone counts), -inf for arms that none wants;
+        # the design in force; and the pulls for which it is. So what is due depends on the number of pulls alone, to
+        # the last bit, and many can be noted at once.
+        self._W = np.empty(0)
         self._w = np.empty(0)
+        self._n_followed = 0
 
     @classmethod
     def of(cls, design: Design) -> "Tracker":
@@ -56,27 +60,34 @@ class Tracker:
     def retarget(self, support: IntArray, weights: Array) -> None:
         """Follow this design from now on; weights of an arm named twice add up."""
         places = self._places(support)
-        self._w = np.zeros(len(self.arms))
+        before, self._w = self._due, np.zeros(len(self.arms))
         np.add.at(self._w, places, weights)
-        if self.is_averaged:
-            is_new = (self._w > 0.0) & np.isinf(self._behind)
-            self._behind[is_new] = self.N[is_new]
-        else:
-            self._behind = np.where(self._w > 0.0, self.N - self.n_asked * self._w, np.inf)
+        self._W = np.where(self._w > 0.0, np.maximum(before, 0.0) if self.is_averaged else 0.0, before)
+        self._n_followed = 0
+        if not self.is_averaged:
+            self._W[self._w == 0.0] = -np.inf
+            self._n_followed = self.n_asked
+
+    @property
+    def _due(self) -> Array:
+        """Pulls per arm that are due; -inf for arms that no design wants."""
+        return self._W + self._n_followed * self._w
 
     @property
     def wanted(self) -> dict[int, float]:
         """Pulls per arm that the designs so far add up to; by the design in force if that alone is followed."""
-        due = (
-            np.where(np.isinf(self._behind), 0.0, self.N - self._behind) if self.is_averaged else self.n_asked * self._w
-        )
-        return dict(zip(self.arms.tolist(), due.tolist(), strict=True))
+        return dict(zip(self.arms.tolist(), np.maximum(self._due, 0.0).tolist(), strict=True))
 
     def note(self, arm: int) -> None:
         """Note a pull in the place of one that the design in force asked for, which stays due."""
-        place = self._places(arm)
-        self._behind -= self._w
-        self._pull(place)
+        self.follow([arm])
+
+    def follow(self, arms: Sequence[int]) -> None:
+        """Note pulls that the design in force asked for, or took the place of such."""
+        places = self._places(np.asarray(arms, dtype=np.int64))
+        np.add.at(self.N, places, 1.0)
+        self._n_followed += len(arms)
+        self.n_asked += len(arms)
 
     def excuse(self, arm: int) -> None:
         """Note a pull beside the designs: averaged, nothing is owed for it.
@@ -87,21 +98,18 @@ class Tracker:
             self.note(arm)
             return
         place = self._places(arm)
-        self._behind[place] = min(self._behind[place], self.N[place]) - 1.0
-        self._pull(place)
+        self._W[place] = max(self._W[place], 0.0) + 1.0
+        self.N[place] += 1.0
+        self.n_asked += 1
 
     def next(self) -> int:
         """Choose the next arm and count it."""
-        behind = self._behind
-        behind -= self._w
+        self._n_followed += 1
+        behind = self.N - self._due
         place = int((behind <= behind[behind.argmin()] + TIE).argmax())  # of those tied, the lowest arm
-        self._pull(place)
-        return int(self.arms[place])
-
-    def _pull(self, place: int) -> None:
-        self._behind[place] += 1.0
         self.N[place] += 1.0
         self.n_asked += 1
+        return int(self.arms[place])
 
     def _places(self, arms: IntArray | int) -> Any:
         """Return where these arms are, with room made for new ones."""
@@ -109,7 +117,7 @@ class Tracker:
         if not np.isin(arms, known).all():
             self.arms = np.union1d(known, arms)
             moved = np.searchsorted(self.arms, known)
-            for name, empty in (("N", 0.0), ("_behind", np.inf), ("_w", 0.0)):
+            for name, empty in (("N", 0.0), ("_W", -np.inf), ("_w", 0.0)):
                 values = np.full(len(self.arms), empty)
                 values[moved] = getattr(self, name)
                 setattr(self, name, values)

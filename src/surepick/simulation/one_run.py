@@ -15,7 +15,8 @@ from surepick.arms.vectors import VectorSet
 from surepick.core.design import lower_bound
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
-from surepick.learning.learner import Algorithm, Learner
+from surepick.learning.decision import Algorithm
+from surepick.learning.learner import Learner
 from surepick.simulation.problems import Problem, VectorProblem
 from surepick.simulation.runs import Array
 

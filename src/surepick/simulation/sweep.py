@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from surepick._version import __version__
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput
-from surepick.learning.learner import Algorithm
+from surepick.learning.decision import Algorithm
 from surepick.simulation.dispatch import dispatch, text_of
 from surepick.simulation.experiment import KNOWLEDGE, Cell, Experiment, Plugin, ProblemSpec, canonical_json
 from surepick.simulation.one_run import Instance, Job, instance_of, new_learner, prepared, run_once, run_seeds

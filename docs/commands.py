@@ -1,0 +1,182 @@
+"""The page of the command line, docs/cli.md, made of the commands' own help; and the schema of a study.toml.
+
+`python -m docs.commands` writes both; a test says if they are not what the commands are.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from surepick.app.cli import app
+from surepick.app.studies.commands import COMMANDS
+from surepick.app.studies.study_file import schema_text
+
+PAGE, SCHEMA = Path(__file__).with_name("cli.md"), Path(__file__).parent / "_static" / "study.schema.json"
+WIDTH = 100
+
+INTRODUCTION = """\
+# The command line
+
+This page is made of the commands' own help (`surepick COMMAND --help`); `python -m docs.commands` writes it anew.
+
+A *study* is an experiment that is kept: what was asked, told, corrected and decided is in one file, `surepick.db` in
+the working folder. Several people, or machines, use it at once, and no server is needed. `surepick create arms.csv`
+begins one, `surepick ask` says what to measure, `surepick tell` takes the result.
+
+- `--storage`, or the variable `SUREPICK_STORAGE`, names another file or a PostgreSQL database. Only `create`, and
+  `copy` for its copy, make a new file.
+- `--study`, or the variable `SUREPICK_STUDY`, says which study, if there are several.
+- `--author` says who does it, and `--worker` is the same option: a worker that asks again gets its open asks back
+  first.
+- `surepick --install-completion` lets the shell complete commands, options, studies and arms.
+- `surepick create --file study.toml` takes all from a file, whose keys are the options with `_` for `-`; editors
+  check it by <a href="_static/study.schema.json">its JSON Schema</a> (`docs/_static/study.schema.json`).
+
+| exit code | what |
+|---|---|
+| 0 | done |
+| 1 | it failed, or a certificate does not follow from its log |
+| 2 | misuse: one line on standard error says what was needed, what came, and what to do |
+| 3 | not decided yet (`run`, `best`, `certificate`) |
+| 4 | the answer is withdrawn: the data contradict the model, or the noise given (`run`, `best`, `certificate`) |
+"""
+
+JSON = """\
+## JSON of studies
+
+What `--format json` writes. Fields may be added in later versions; none of these is renamed or removed. What is not
+known is `null`, times are UTC, an *arm* is a row number from 0 on, or a list of numbers in a set of vectors.
+`--format csv` has the same fields where they are plain, one line for each ask, measurement or study.
+"""
+
+ASK = {
+    "id": "number of the ask, by which its result is told",
+    "arm": "what to measure",
+    "name": "what people call it",
+    "features": "of the arm, a list of numbers",
+    "until": "when it is given to somebody else; `null`: never",
+    "reason": "why this arm, in words",
+}
+MEASUREMENT = {
+    "id": "number of the measurement, by which it is voided or corrected",
+    "arm": "what was measured",
+    "name": "what people call it",
+    "value": "what counts; `null` if it is void",
+    "told": "the value as it was told first",
+    "is_void": "whether it was taken back",
+    "ask": "the ask it answers; `null`: nobody had asked",
+    "author": "who told it",
+    "at": "when",
+    "changes": "voids, corrections and restorations with their reasons, a list of texts",
+}
+STATUS = {
+    "name": "of the study",
+    "state": "`new`, `measuring`, `stopped`, `withdrawn` (the data contradict the model) or `spent` (no budget)",
+    "best": "the answer, or who leads before; a list if several are sought",
+    "best_name": "what people call it",
+    "rival_name": "who is hardest to tell from it; once stopped the runner-up",
+    "lead": "how far the best is ahead of the rival, as it seems",
+    "lead_low": "lower end of its interval, at confidence 1 - delta",
+    "lead_high": "upper end",
+    "evidence": "log of the evidence, in nats",
+    "threshold": "the evidence at which the study stops",
+    "confidence": "that the leader is right, at least",
+    "remaining": "pulls still needed, as it seems",
+    "epsilon_bound": "what the leader can be losing at most, with probability 1 - delta",
+    "guarantee": "`proved`, `published`, `heuristic`, `none` or `withdrawn`",
+    "model_check": "what the data say of the model",
+    "stopping": "the rule that decides",
+    "delta": "the accepted probability of a wrong answer",
+    "n_pulls": "measurements that count",
+    "n_pending": "asks that are open",
+    "n_planned": "asks that are planned and nobody has yet: so large a batch loses nothing",
+    "n_arms": "arms that may be measured; `null` for a set of vectors",
+    "n_events": "events in the log",
+    "n_void": "measurements that are void",
+    "n_corrected": "measurements with another value than they were told with",
+    "era": "1, and one more each time the study was reopened",
+    "stopped_at": "when the verdict was reached that holds; `null` if there is none",
+}
+OF_BEST = (
+    *("name", "state", "best", "best_name", "rival_name", "lead", "lead_low", "lead_high", "confidence", "delta"),
+    *("guarantee", "epsilon_bound", "n_pulls", "stopped_at"),
+)
+
+FIELDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "ask": (
+        "An object:",
+        {
+            "study": "its name",
+            "state": STATUS["state"],
+            "asks": "what to measure, a list of objects; empty once it has stopped",
+        },
+    ),
+    "ask: each of asks": ("", ASK),
+    "pending": (
+        "A list of open asks:",
+        {**ASK, "worker": "who was asked", "asked_at": "when"},
+    ),
+    "tell": (
+        "An object:",
+        {
+            "measurements": "what was told, a list of objects as `measurements` has them",
+            "status": "an object as `status` has it",
+        },
+    ),
+    "measurements": ("A list of all of them:", MEASUREMENT),
+    "status": ("An object:", STATUS),
+    "best": ("An object:", {**{name: STATUS[name] for name in OF_BEST}, "explanation": "all of it in words"}),
+    "plan": (
+        "Of a study, an object:",
+        {name: STATUS[name] for name in ("name", "state", "n_pulls", "remaining", "n_planned", "n_pending")},
+    ),
+    "list": (
+        "A list of studies:",
+        {
+            "name": STATUS["name"],
+            "state": f"{STATUS['state']}; or `unreadable`, a log that is damaged: `status` says how",
+            **{name: STATUS[name] for name in ("best_name", "n_pulls", "n_pending", "n_events")},
+            "created_at": "when it was created",
+            "stopped_at": STATUS["stopped_at"],
+        },
+    ),
+    "verify": (
+        "An object:",
+        {
+            "ok": "whether everything agrees",
+            "problems": "what does not, a list of texts",
+            "notes": "what else there is to know",
+            "claim": "what the certificate claims, in words",
+        },
+    ),
+}
+"""What every command writes as JSON: a heading, what it is, and the fields with their meaning."""
+
+
+def cli_page() -> str:
+    """Return the page."""
+    return "\n".join([INTRODUCTION, *_commands(), JSON, *_fields()])
+
+
+def _commands() -> Iterator[str]:
+    from typer.main import get_command  # noqa: PLC0415 (loads slowly)
+
+    group: Any = get_command(app)
+    for is_of_studies, title in ((True, "Commands of studies"), (False, "Other commands")):
+        yield f"## {title}\n"
+        for name, command in group.commands.items():
+            if (name in COMMANDS) is is_of_studies:
+                context = command.context_class(command, info_name=f"surepick {name}", terminal_width=WIDTH)
+                yield f"### {name}\n\n```text\n{command.get_help(context)}\n```\n"
+
+
+def _fields() -> Iterator[str]:
+    for name, (what, fields) in FIELDS.items():
+        rows = "\n".join(f"| `{field}` | {text} |" for field, text in fields.items())
+        said = f"{what}\n\n" if what else ""
+        yield f"### JSON of {name}\n\n{said}| field | what |\n|---|---|\n{rows}\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(cli_page(), encoding="utf-8")
+    SCHEMA.write_text(schema_text(), encoding="utf-8")

@@ -1,0 +1,187 @@
+"""Commands that look at a study: status, best, what is left; and pages, certificates and tables made of it."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from time import sleep
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.live import Live
+
+from surepick.app.console import Code, Format, results
+from surepick.app.options import Output, grouped, says
+from surepick.app.studies import printing
+from surepick.app.studies.where import Where
+from surepick.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from surepick.study.events import Row
+    from surepick.study.study import Study
+
+N_SHOWN = 4
+"""Problems of a certificate that people are shown."""
+
+
+@grouped
+def status(
+    *,
+    watch: Annotated[bool, says("Go on showing it until the study has stopped; Ctrl-C ends.", "--watch")] = False,
+    every: Annotated[float, says("Seconds between two looks of --watch.", min=0.1)] = 2.0,
+    where: Where,
+    output: Output = Format.TABLE,
+) -> int:
+    """Say where a study stands."""
+    if watch and output is not Format.TABLE:
+        raise InvalidInput(f"--watch is for people, got --format {output.value}; leave out one of them.")
+    with where.loaded() as study:
+        if watch:
+            _watch(study, every)
+        elif output is Format.TABLE:
+            results().print(printing.status_table(study))
+        else:
+            record = printing.status_record(study)
+            printing.write(output, record, [record])
+    return Code.OK
+
+
+def _watch(study: "Study", every: float) -> None:
+    """Show a study again and again: in place on a terminal, else a line whenever something has happened."""
+    console, seen = results(), 0
+    try:
+        with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
+            while True:
+                if study.head[0] != seen:
+                    seen = study.head[0]
+                    if live is None:
+                        printing.say(printing.standing_line(study))
+                        sys.stdout.flush()
+                    else:
+                        live.update(printing.status_table(study), refresh=True)
+                if study.status.state in ("stopped", "withdrawn", "spent"):
+                    return
+                sleep(every)
+    except KeyboardInterrupt:
+        return
+
+
+@grouped
+def best(*, where: Where, output: Output = Format.TABLE) -> int:
+    """Say which arm is best. Exit code 3 if that is not decided yet, 4 if the answer is withdrawn."""
+    with where.loaded() as study:
+        if output is Format.TABLE:
+            printing.say(printing.best_words(study))
+        else:
+            known = printing.status_record(study)
+            record = {name: known[name] for name in printing.OF_BEST}
+            printing.write(output, {**record, "explanation": study.result().explain()}, [record])
+        return printing.code_of(study)
+
+
+def left(where: Where, output: Format) -> int:
+    """Say what is left to do: `surepick plan` of a study."""
+    with where.loaded() as study:
+        if output is Format.TABLE:
+            printing.say(printing.plan_words(study))
+        else:
+            known = printing.status_record(study)
+            record = {name: known[name] for name in printing.OF_PLAN}
+            printing.write(output, record, [record])
+    return Code.OK
+
+
+@grouped
+def report(
+    path: Annotated[Path, typer.Argument(metavar="FILE.html", help="Where to.")],
+    *,
+    where: Where,
+) -> int:
+    """Write a page about the study. One .html file, which any browser shows and prints."""
+    from surepick.app.session import check_targets  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.showing.html import check_ready  # noqa: PLC0415
+
+    check_targets({"FILE": path}, {})
+    check_ready()
+    with where.loaded() as study:
+        study.result().report(path, title=study.name)
+        printing.say(f"Page: {path}; any browser shows and prints it.")
+    return Code.OK
+
+
+@grouped
+def certificate(
+    *,
+    out: Annotated[Path | None, says("Write it to this .json file (default: to the screen).")] = None,
+    sign: Annotated[Path | None, says("Sign it with this Ed25519 private key, a .pem file.")] = None,
+    where: Where,
+) -> int:
+    """Write a certificate that a stranger can check. Exit codes as for best."""
+    with where.loaded() as study:
+        made = study.certificate()
+        if sign is not None:
+            from surepick.study.certificate import sign as sign_by  # noqa: PLC0415 (`--help` stays quick)
+
+            made = sign_by(made, sign)
+        text = json.dumps(made, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        if out is None:
+            results().file.write(text)
+            return printing.code_of(study)
+        from surepick.arms.tables.sources import refusing  # noqa: PLC0415
+        from surepick.files import replacing  # noqa: PLC0415
+
+        with refusing("cannot write", out), replacing(out) as draft:
+            draft.write_text(text, encoding="utf-8")
+        printing.say(f"{printing.standing_line(study)}")
+        printing.say(f"The certificate is in {out}. Whoever has it and the log can check it:")
+        printing.say(f"  {where.next('export log.csv', study)}")
+        printing.say(f"  surepick verify {out} --log log.csv")
+        return printing.code_of(study)
+
+
+def verify(
+    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="As surepick certificate writes it.")],
+    *,
+    log: Annotated[Path, says("The log, as surepick export writes it: .csv, .parquet or .json.")],
+    public_key: Annotated[Path | None, says("Key of who must have signed it, a .pem file.")] = None,
+    output: Output = Format.TABLE,
+) -> int:
+    """Check a certificate against the log. Everything is worked out again; no study is needed."""
+    from surepick.arms.tables.sources import refusing  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.certificate import verify as checked  # noqa: PLC0415
+    from surepick.study.tables import read_log  # noqa: PLC0415
+
+    with refusing("cannot read", certificate):
+        said: Any = json.loads(certificate.read_text(encoding="utf-8"))
+    if not isinstance(said, dict):
+        raise InvalidInput(f"{certificate} must be a certificate, as surepick certificate --out writes it.")
+    rows = read_log(log)
+    found = checked(said, rows, public_key=public_key)
+    if output is not Format.TABLE:
+        record = {"ok": found.ok, "problems": found.problems, "notes": found.notes, "claim": said.get("claim")}
+        printing.write(output, record, [record])
+    else:
+        for problem in _plain_problems(said, rows, found.problems):
+            printing.say(f"Wrong: {problem}.")
+        for note in found.notes:
+            printing.say(f"Note: {note}.")
+        printing.say(
+            f"All of it follows from the log. {said.get('claim')}"
+            if found.ok
+            else "The certificate does not follow from the log; do not rely on it."
+        )
+    return Code.OK if found.ok else Code.FAILURE
+
+
+def _plain_problems(certificate: Mapping[str, Any], rows: "Sequence[Row]", problems: Sequence[str]) -> list[str]:
+    """Say what is wrong in few lines: of another log, or of an earlier state of it, everything is."""
+    of_log = certificate.get("log")
+    named = (of_log.get("events"), of_log.get("hash")) if isinstance(of_log, dict) else (None, None)
+    if problems and rows and named != (len(rows), rows[-1].hash):
+        other = (
+            f"it is of a log with {named[0]} events that ends with {str(named[1])[:12]}, and this log has {len(rows)}"
+        )
+        return [f"{other} and ends with {rows[-1].hash[:12]}; export that log, or make a new certificate"]
+    more = [f"{len(problems) - N_SHOWN} more, see --format json"] if len(problems) > N_SHOWN else []
+    return [*problems[:N_SHOWN], *more]

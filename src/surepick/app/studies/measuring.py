@@ -1,0 +1,262 @@
+"""Commands by which a study is made and measured: create, ask, tell, fail."""
+
+import difflib
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surepick.app.console import Code, Format, results
+from surepick.app.options import (
+    ARM_FILES,
+    LearnerOptions,
+    Output,
+    SetOptions,
+    TableOptions,
+    grouped,
+    one_set,
+    option_names,
+    refuse,
+    says,
+)
+from surepick.app.studies import printing
+from surepick.app.studies.where import Place, Where
+from surepick.errors import InvalidInput, SurepickError
+
+if TYPE_CHECKING:
+    from surepick.study.study import Study
+
+OF_FILES = (*option_names(TableOptions), "--costs")
+IN_STUDY_FILE = (*option_names(SetOptions), *option_names(LearnerOptions), *option_names(TableOptions), "--lease")
+NUMBERS_AS_ARGUMENTS = {"ignore_unknown_options": True}
+"""So that -0.5 is a value and no option."""
+
+
+def complete_arms(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of arms, for shells that complete what is typed; by how the study was created, which is quick."""
+    given = context.params
+    try:
+        with Place(storage=given.get("storage")).opened() as storage:
+            studies = {one.name: one.first for one in storage.summaries()}
+    except (SurepickError, OSError):  # a shell that completes has nowhere to say why not
+        return []
+    first = studies.get(given.get("study") or next(iter(studies), ""), "{}")
+    names = json.loads(first).get("arms", {}).get("names") or []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+@grouped
+def create(  # noqa: PLR0913 (every argument is an option of its own)
+    context: typer.Context,
+    arms: Annotated[Path | None, typer.Argument(help=f"Your arms: a {ARM_FILES}.")] = None,
+    *,
+    name: Annotated[str | None, says("Of the study (default: the name of the file).")] = None,
+    file: Annotated[Path | None, says("Take all of it from a study.toml, whose keys are the options.")] = None,
+    place: Place,
+    sets: SetOptions,
+    learner: LearnerOptions,
+    table: TableOptions,
+    lease: Annotated[str, says('How long an ask is kept for who asked: "30m", "2h", "3d", or "none" for ever.')] = "1d",
+) -> int:
+    """Begin a study from a file of arms. It is kept in a file, for many hands and many days."""
+    if file is not None:
+        if arms is not None:
+            raise InvalidInput(f'--file and {arms} say both which arms; write arms = "{arms}" into {file}.')
+        refuse(context, IN_STUDY_FILE, f"belongs into {file} beside the rest")
+        wanted = _read_study_file(file)
+        source, value, table, learner = wanted.source, wanted.value, wanted.table, wanted.learner
+        name, lease = name or wanted.name, wanted.lease
+    else:
+        chosen = one_set(arms, sets)
+        if chosen is None:
+            raise InvalidInput("a study needs arms; give their file, as in surepick create arms.csv, or --file.")
+        source, value = chosen
+    if source != "--arms":
+        refuse(context, OF_FILES, f"belongs to a file of arms, got {source}")
+    name = name or (value.stem if source == "--arms" else None)
+    if name is None:
+        raise InvalidInput(f"a study of {source} needs a name; add --name NAME.")
+    from surepick.app.armfile import arms_and_settings  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.library import create_study  # noqa: PLC0415
+
+    if place.exists:
+        with place.opened() as storage:
+            if name in storage.names():
+                raise InvalidInput(
+                    f"there is a study {name!r} in {storage.address} already; go on with it "
+                    f"({place.command('ask', storage, name)}), or choose another --name."
+                )
+    own, settings = arms_and_settings(source, value, table, learner)
+    # By its address: what is refused makes no file.
+    study = create_study(name, arms=own.arms, **settings, storage=place.address, lease=lease, author=place.who)
+    with closing(study.storage) as storage:
+        results().print(f"arms: {own.describe(settings['model'])}", soft_wrap=True)
+        printing.say(f"Study {name} is in {storage.address}: {printing.aim_words(study)}.")
+        printing.say(f"Next: {place.command('ask', storage, name)}")
+    return Code.OK
+
+
+def _read_study_file(path: Path) -> Any:
+    try:
+        from surepick.app.studies.study_file import read_study_file  # noqa: PLC0415 (loads pydantic)
+    except ModuleNotFoundError as error:
+        raise SurepickError(
+            f"a study.toml needs {error.name}, which is not installed; pip install 'surepick[study]'."
+        ) from error
+    return read_study_file(path)
+
+
+@grouped
+def ask(
+    *,
+    n: Annotated[int, says("How many.", "-n", min=1)] = 1,
+    lease: Annotated[str | None, says('How long they are kept for you: "30m", "2h", "3d", or "none".')] = None,
+    where: Where,
+    output: Output = Format.TABLE,
+) -> int:
+    """Say what to measure next. Who asks again gets what is still open first."""
+    with where.loaded() as study:
+        before = {one.id for one in study.pending}
+        asks = study.ask(n, worker=where.who, **({} if lease is None else {"lease": lease}))
+        records = [printing.ask_record(one) for one in asks]
+        status = study.status
+        if output is not Format.TABLE:
+            document = {"study": study.name, "state": status.state, "asks": records}
+            printing.write(output, document, records)
+            return Code.OK
+        if not asks:
+            _say_why_none(study, where)
+            return Code.OK
+        printing.show_asks(study, asks)
+        again = [one for one in asks if one.id in before]
+        if again:
+            which = "All of them were" if len(again) == len(asks) > 1 else "It was" if len(asks) == 1 else "Some were"
+            printing.say(f"{which} asked of {where.who} before; another bench has its own name: --worker NAME.")
+        mine = [one for one in study.state.open.values() if one.by == where.who]
+        if len(mine) > len(asks):
+            printing.say(f"{len(mine) - len(asks)} more are open: {where.next('pending', study)}")
+        printing.say(f"Next: {where.next(f'tell {asks[0].id} VALUE', study)}")
+    return Code.OK
+
+
+def _say_why_none(study: "Study", where: Where) -> None:
+    printing.say(f"Nothing to measure. {printing.standing_line(study)}")
+    state = study.status.state
+    if state == "withdrawn":
+        printing.say("Next: look at what does not fit; no answer of this study must be used.")
+    elif state == "stopped":
+        printing.say(f"Next: {where.next('best', study)}, or {where.next('audit', study)} to check the model.")
+    elif state == "spent":
+        printing.say(f"Next: {where.next('reopen --budget MORE --reason WHY', study)}")
+
+
+@grouped
+def tell(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="ASK|ARM", help="Number of the ask, or name of the arm.", autocompletion=complete_arms),
+    ],
+    values: Annotated[list[str], typer.Argument(metavar="VALUE", help="What was measured; several are repeats.")],
+    *,
+    arm: Annotated[bool, says("ASK|ARM is an arm, though its name is a number.", "--arm")] = False,
+    where: Where,
+    output: Output = Format.TABLE,
+) -> int:
+    """Tell what was measured. By the number of the ask, or by the name of the arm."""
+    numbers = [number_of(text) for text in values]
+    with where.loaded() as study:
+        is_ask = what.isdecimal() and not arm
+        n_before = len(study.measurements)
+        if is_ask and int(what) not in study.state.attempts and what in study.state.roster.rows_by_name:
+            raise InvalidInput(f"there is no ask {what}; if you mean the arm of that name, add --arm.")
+        given: dict[str, Any] = {"ask": int(what)} if is_ask else {"arm": arm_of(study, what)}
+        told = study.tell(**given, value=numbers, worker=where.who)
+        state = study.state
+        if output is Format.TABLE:
+            for line in printing.told_words(state, told, n_before):
+                printing.say(line)
+            say_standing(study, where)
+        else:
+            records = [printing.measurement_record(state, one) for one in told]
+            printing.write(output, {"measurements": records, "status": printing.status_record(study)}, records)
+    return Code.OK
+
+
+def number_of(text: str) -> float:
+    """Return the number that a text means; decimal commas are taken for what they are."""
+    from surepick.arms.tables.written import is_grouped, parse_number  # noqa: PLC0415 (`--help` stays quick)
+
+    value = parse_number(text)
+    if value is not None:
+        return value
+    if text.startswith("--"):
+        raise InvalidInput(f"there is no option {text}; see surepick tell --help.")
+    if is_grouped(text) and text.count(",") == 1:
+        raise InvalidInput(f"{text!r} could be {text.replace(',', '.')} or {text.replace(',', '')}; write one of them.")
+    raise InvalidInput(f"a measured value must be a number, got {text!r}; write it as 0.53 or 0,53.")
+
+
+def arm_of(study: "Study", text: str) -> Any:
+    """Return the arm that a text means: a name, a row number, or the entries of a vector."""
+    if text.startswith("--"):
+        raise InvalidInput(f"there is no option {text}; see surepick tell --help.")
+    if (names := study.state.roster.rows_by_name) and text not in names:
+        near = [name for name in names if name.casefold() == text.casefold()]
+        near = near or difflib.get_close_matches(text, names, n=1, cutoff=0.5)
+        listed = ", ".join(list(names)[:8]) + (", ..." if len(names) > 8 else "")
+        hint = f"did you mean {near[0]!r}?" if near else f"the arms are {listed}."
+        raise InvalidInput(f"there is no arm {text!r}; {hint}")
+    if study.state.roster.written["kind"] in ("finite", "file"):
+        return study.arm(text)
+    try:
+        entries = [float(entry) for entry in text.strip("() ").split(",")]
+    except ValueError as error:
+        raise InvalidInput(
+            f"an arm is its entries here, with commas between them as in 0.6,-0.8, got {text!r}."
+        ) from error
+    return study.arm(entries)
+
+
+def say_standing(study: "Study", where: Where) -> None:
+    """Say where a study stands, and what to type once it has an answer."""
+    printing.say(printing.standing_line(study))
+    if study.stopped:
+        printing.say(f"Next: {where.next('best', study)}")
+
+
+@grouped
+def fail(
+    ask: Annotated[int, typer.Argument(metavar="ASK", help="Number of the ask.")],
+    *,
+    reason: Annotated[str, says("Why, in a few words; it stays on record.")] = "",
+    where: Where,
+) -> int:
+    """Give up an ask, which somebody else gets then. A value that was seen must be told, whatever it is."""
+    with where.loaded() as study:
+        study.fail(ask, reason=reason, worker=where.who)
+        one = study.state.attempts[ask]
+        printing.say(f"Ask {ask} ({study.state.roster.label(one.arm)}) is given up; it will be asked for again.")
+    return Code.OK
+
+
+@grouped
+def pending(*, where: Where, output: Output = Format.TABLE) -> int:
+    """List the asks that are open, and for whom."""
+    with where.loaded() as study:
+        asks, state = study.pending, study.state
+        if output is not Format.TABLE:
+            of_asks = [state.attempts[one.id] for one in asks]
+            printing.write(
+                output,
+                [
+                    {**printing.ask_record(one), "worker": by.by, "asked_at": by.at}
+                    for one, by in zip(asks, of_asks, strict=True)
+                ],
+            )
+        elif asks:
+            printing.show_asks(study, asks, of_others=True)
+        else:
+            printing.say(f"No ask is open. Next: {where.next('ask', study)}")
+    return Code.OK

@@ -1,0 +1,140 @@
+"""Commands that change what counts: void, correct, restore; and what goes on after a verdict: audit, reopen."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surepick.app.console import Code, Format
+from surepick.app.options import Output, grouped, pulls_or_auto, says
+from surepick.app.studies import printing
+from surepick.app.studies.measuring import arm_of, number_of, say_standing
+from surepick.app.studies.where import Where
+
+if TYPE_CHECKING:
+    from surepick.study.study import Study
+
+Reason = Annotated[str, says("Why, in a few words; it stands in the certificate.")]
+Id = Annotated[int, typer.Argument(metavar="MEASUREMENT", help="Its number, see surepick measurements.")]
+
+
+@grouped
+def measurements(*, where: Where, output: Output = Format.TABLE) -> int:
+    """List all measurements with their numbers. Those void or corrected are marked."""
+    with where.loaded() as study:
+        state = study.state
+        if output is not Format.TABLE:
+            printing.write(output, [printing.measurement_record(state, one) for one in state.measurements])
+        elif state.measurements:
+            printing.show_measurements(state)
+        else:
+            printing.say(f"Nothing is measured yet. Next: {where.next('ask', study)}")
+    return Code.OK
+
+
+@grouped
+def void(measurement: Id, *, reason: Reason, where: Where) -> int:
+    """Take a measurement back. For any reason but its value; all is worked out again without it."""
+    with where.loaded() as study:
+        was_stopped = study.stopped
+        study.void(measurement, reason=reason, worker=where.who)
+        one = study.state.measurement(measurement)
+        printing.say(f"Measurement {measurement} ({study.state.roster.label(one.arm)} = {one.last:.12g}) is void.")
+        _say_what_follows(study, where, was_stopped=was_stopped)
+    return Code.OK
+
+
+@grouped
+def correct(
+    measurement: Id,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="What it should have been.")],
+    *,
+    reason: Reason,
+    where: Where,
+) -> int:
+    """Correct a measurement that was told wrong. All is worked out again with the right value."""
+    number = number_of(value)
+    with where.loaded() as study:
+        was_stopped, before = study.stopped, study.state.measurement(measurement).last
+        study.correct(measurement, number, reason=reason, worker=where.who)
+        name = study.state.roster.label(study.state.measurement(measurement).arm)
+        printing.say(f"Measurement {measurement} of {name} is {number:.12g}, not {before:.12g}.")
+        _say_what_follows(study, where, was_stopped=was_stopped)
+    return Code.OK
+
+
+@grouped
+def restore(measurement: Id, *, reason: Reason, where: Where) -> int:
+    """Let a measurement that is void count again."""
+    with where.loaded() as study:
+        was_stopped = study.stopped
+        study.restore(measurement, reason=reason, worker=where.who)
+        one = study.state.measurement(measurement)
+        printing.say(f"Measurement {measurement} ({study.state.roster.label(one.arm)} = {one.last:.12g}) counts again.")
+        _say_what_follows(study, where, was_stopped=was_stopped)
+    return Code.OK
+
+
+def _say_what_follows(study: "Study", where: Where, *, was_stopped: bool) -> None:
+    if was_stopped and not study.stopped:
+        goes_on = ": the study goes on" if study.status.state == "measuring" else ""
+        printing.say(f"The verdict does not hold after this change{goes_on}.")
+    say_standing(study, where)
+
+
+@grouped
+def audit(
+    n: Annotated[str, typer.Argument(metavar="[N|auto]", help="How many; auto: as many as needed.")] = "auto",
+    *,
+    where: Where,
+) -> int:
+    """Plan check pulls of the model after the verdict. The next asks are theirs."""
+    wanted: Any = pulls_or_auto(n, "N")
+    with where.loaded() as study:
+        planned = study.audit(wanted, worker=where.who)
+        printing.say(f"{planned} check pulls are planned." if planned != 1 else "One check pull is planned.")
+        if planned:
+            printing.say(f"Next: {where.next(f'ask -n {planned}', study)}")
+    return Code.OK
+
+
+@grouped
+def reopen(
+    *,
+    reason: Annotated[str, says("Why, in a few words; it stays on record.")],
+    delta: Annotated[float | None, says("Another risk.")] = None,
+    epsilon: Annotated[float | None, says("Another loss that is accepted.")] = None,
+    budget: Annotated[float | None, says("Another budget.")] = None,
+    join: Annotated[
+        Path | None, says("Arms that are added: a file with the columns of the features and of names.")
+    ] = None,
+    retire: Annotated[list[str] | None, says("Arms that leave, by name: A,B.")] = None,
+    name_column: Annotated[str | None, says("Column with the names of arms that join.")] = None,
+    where: Where,
+) -> int:
+    """Go on after a verdict, or with other arms or options. With a risk of its own, guided by all results so far."""
+    given = {"delta": delta, "epsilon": epsilon, "budget": budget}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    with where.loaded() as study:
+        if join is not None:
+            from surepick.app.studies.joining import read_joining  # noqa: PLC0415 (`--help` stays quick)
+
+            changes["join"] = read_joining(join, study.state, name_column=name_column)
+        gone = [arm_of(study, name) for text in retire or [] for name in _names(study, text)]
+        study.reopen(reason=reason, retire=gone, worker=where.who, **changes)
+        event = study.state.eras[-1]
+        if event["joined"]:
+            named = event["joined"]["names"] or [f"{len(event['joined']['rows'])} rows"]
+            printing.say(f"Joined: {', '.join(named)}.")
+        if gone:
+            printing.say(f"Retired: {', '.join(map(study.state.roster.label, gone))}.")
+        arms = "" if study.status.n_arms is None else f" with {study.status.n_arms:,} arms"
+        printing.say(f"Study {study.name} is open again{arms}; its verdicts stay on record.")
+        printing.say(f"Next: {where.next('ask', study)}")
+    return Code.OK
+
+
+def _names(study: "Study", text: str) -> list[str]:
+    """Names with commas between them; a name may have a comma of its own."""
+    is_one = text in study.state.roster.rows_by_name
+    return [text] if is_one else [name.strip() for name in text.split(",")]

@@ -1,0 +1,254 @@
+"""Knowledge: what asks and results add up to, and what the stopping rule says of it.
+
+Time runs in intervals, settled in the order of their opening, each when all its asks are told. The rule judges one by
+its own results and by what was known before: the results of earlier intervals, and unsolicited ones told before it
+opened. Which arms are asked for is none of its business: that is the sampler's, in `plans`. So knowledge can be gained
+again from a log, with corrected values, while arms and intervals stay as they happened.
+"""
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Literal, final
+
+import numpy as np
+
+from surepick.arms.view import Task, as_rows
+from surepick.core.block import Block
+from surepick.core.estimate import LeastSquares
+from surepick.core.levels import ArmLevels
+from surepick.core.linalg import Array, IntArray, one_blas_thread
+from surepick.core.noise import noise_estimate, residuals
+from surepick.learning.given import Rewards
+from surepick.learning.history import Event
+from surepick.learning.ledger import Interval, Ledger
+from surepick.learning.model import Model, Pulls, check_arms
+from surepick.learning.plans import Plan
+from surepick.stopping.protocol import Rule, RuleState, Verdict
+
+PATH_STEP = 1.05
+"""Evidence is noted when the pulls have grown by this factor: a result has its path in a few dozen steps."""
+
+
+@final
+class Knowledge:
+    """Everything that follows from the events of one learner.
+
+    Args:
+        task: what the algorithm is composed for.
+        rule: the stopping rule.
+        rewards: what is known of them before the first.
+        noise: whether a level that is learnt is the same for all arms.
+        earlier: whether what is told before the first interval is evidence or guidance.
+        state: of the rule, if not a fresh one.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        rule: Rule,
+        rewards: Rewards,
+        *,
+        noise: Literal["same", "per-arm"],
+        earlier: Literal["evidence", "guidance"],
+        state: RuleState | None = None,
+    ) -> None:
+        self._task, self._white, self._rule, self._rewards = task, task.arms, rule, rewards
+        # Where arms differ in noise by nobody knows how much, a start from earlier results has no proof.
+        self._looks_back = earlier == "evidence" and noise == "same"
+        self.state = rule.start(task) if state is None else state
+        self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
+        self.ledger = Ledger(opens_ahead=rule.opens_ahead and not rule.is_fixed_design)
+        self.levels = ArmLevels(self._white.dim) if noise == "per-arm" else None
+        self.verdict: Verdict | None = None
+        """What the rule said last."""
+        self.model = Model(self._white, rewards.noise_std, is_watched=self.levels is None)
+        self.checks: deque[int] = deque()
+        """Arms of check pulls, not yet asked for."""
+        self.path: list[tuple[int, float, float]] = []
+        """How evidence grew: pulls, evidence and target when the rule looked."""
+        self.is_own = True
+        """Whether every result was asked for, until the rule stopped."""
+        self.n_told = 0
+        """Results so far, those void included."""
+        self._looked: Verdict | None = None
+        # What is known before the oldest interval not settled, and unsolicited results that it may not know yet, each
+        # with the number of intervals opened before it was told.
+        self._past = LeastSquares(self._white.dim)
+        self._unsolicited: deque[tuple[int, int, float]] = deque()
+        self._told: list[tuple[int, int, float]] = []  # number, arm and reward of results that count
+        self._rows: dict[int, Array] = {}
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the rule has stopped."""
+        return self.verdict is not None and self.verdict.stopped
+
+    @property
+    def noise(self) -> float:
+        """The level of the noise as far as it is known; NaN if it is not."""
+        given = self._rewards.noise_std
+        return noise_estimate(self.estimate) if given is None else given
+
+    def relative_stds(self) -> Array | None:
+        """Return how noisy each arm (K,) seems beside the level of all results; None if arms are alike, or unknown."""
+        known = None if self.levels is None else self.levels.now
+        if known is None or not self.noise > 0.0:
+            return None
+        return known.of(np.arange(self._white.n_arms)) / self.noise
+
+    def verdict_to_show(self) -> Verdict:
+        """Return what the rule says now; a pass over the candidates if its last check could do without one."""
+        verdict = self.verdict
+        if verdict is not None and not verdict.is_exact:
+            if self._looked is None:
+                # Looking decides nothing: a log holds no looks, and has to lead to the same state.
+                self._looked = replace(self.state.exact(self.estimate), stopped=False)
+            verdict = self._looked
+        return Verdict(threshold=math.log(1.0 / self._task.delta)) if verdict is None else verdict
+
+    def leading(self, verdict: Verdict) -> tuple[int, ...]:
+        """Return who would be the answer by a verdict, the best first; nobody before the pulled arms span."""
+        if verdict.leader is not None:
+            return verdict.leader, *verdict.others
+        return self.state.leaders(self.estimate) if self.estimate.has_theta else ()
+
+    def look_back(self) -> None:
+        """Before the first interval opens, let the rule take in what was told: nobody had asked for it."""
+        if self._looks_back and self.ledger.n_opened == 0 and self.estimate.n_pulls > 0:
+            pulls = self._pulls()
+            self._decide(self.state.begin(self.estimate, pulls.X, pulls.rewards))
+
+    def plan_checks(self, n: int) -> None:
+        """Begin an interval of check pulls; one that is open ends with what was asked of it."""
+        self.ledger.cut()
+        self.checks.extend(check_arms(as_rows(self._white), n, self._task.seed))
+        self.ledger.open(n, is_check=True)
+
+    def take_in(self, number: int, reward: float | None, answered: int | None, *, is_named: bool) -> None:
+        """Learn from a result, None if it is void, and decide."""
+        ledger = self.ledger
+        self.n_told += 1
+        if reward is not None:
+            reward = self._rewards.scaled(number, reward)
+            self._told.append((self.n_told - 1, number, reward))
+            self.estimate.update(self._row(number), reward, number)
+            self.is_own = self.is_own and (answered is not None or self.stopped)
+        has_place = answered is not None and ledger.tell(answered, reward, is_named=is_named)
+        if reward is not None and not has_place:
+            self._unsolicited.append((ledger.n_opened, number, reward))
+        # A proof for arms fixed in advance covers the first n asks as a whole, not those that came in first.
+        is_due = self.state.decides_after_pulls and (ledger.is_settled or not self._rule.is_fixed_design)
+        if is_due and not self.stopped:
+            self._decide(self.state.after_pull(self.estimate))
+        if ledger.has_settled:
+            for interval in ledger.settled():
+                self._close(interval)
+
+    def relive(
+        self, log: Sequence[Event], opened: Sequence[tuple[int, Plan]], corrected: Mapping[int, float | None]
+    ) -> None:
+        """Go through a log with corrected values.
+
+        Args:
+            log: the events.
+            opened: intervals as they were planned, each with the number of events before. One ask may open several.
+            corrected: values by the number of the result, None if it is void.
+        """
+        ledger, number_of, numbers = self.ledger, self._white.number_of, count()
+        by_first, by_place = {plan.first: plan for _, plan in opened}, dict(opened)
+
+        def open_again(plan: Plan | None) -> None:
+            if plan is not None and plan.first == ledger.n_asked and ledger.needs_interval:
+                self.look_back()
+                ledger.open(plan.length, n_parts=plan.n_parts)
+
+        for place, event in enumerate(log):
+            if event[0] != "ask":  # one that was planned and not asked for before something else happened
+                open_again(by_place.get(place))
+            match event:
+                case ("ask", arms):
+                    for number in map(number_of, arms):
+                        open_again(by_first.get(ledger.n_asked))
+                        ledger.ask(self.checks.popleft if self.checks else lambda drawn=number: drawn)  # type: ignore[misc]
+                case ("tell", arm, reward, *ask):
+                    number = number_of(arm)
+                    answered = ledger.find(number, ask[0] if ask else None)
+                    self.take_in(number, corrected.get(next(numbers), reward), answered, is_named=bool(ask))
+                case ("fail", arm, *ask):
+                    ledger.fail(number_of(arm), ask[0] if ask else None)
+                case ("audit", n):
+                    self.plan_checks(n)
+        open_again(by_place.get(len(log)))
+
+    def _row(self, number: int) -> Array:
+        x = self._rows.get(number)
+        if x is None:
+            x = self._rows[number] = self._white.gather([number])[0]
+        return x
+
+    def _features(self, numbers: Sequence[int]) -> Array:
+        return np.array([self._row(number) for number in numbers])
+
+    @one_blas_thread
+    def _close(self, interval: Interval) -> None:
+        """Let the rule judge an interval, and the model be watched."""
+        arms, results = interval.pulls
+        if not arms:
+            return  # all of it is void
+        numbers, X, rewards = np.array(arms), self._features(arms), np.array(results)
+        self._learn_before(interval)
+        self.model.settle(numbers, X, rewards)
+        self.model.n_checks += len(arms) if interval.is_check else 0
+        if not (self.stopped or self.state.decides_after_pulls):
+            self._judge(interval, numbers, X, rewards)
+        self.model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
+
+    def _learn_before(self, interval: Interval) -> None:
+        """Know the unsolicited results that were told before the interval opened; its bets may."""
+        unsolicited, told = self._unsolicited, []
+        while unsolicited and unsolicited[0][0] < interval.number:
+            told.append(unsolicited.popleft()[1:])
+        if told:
+            arms, rewards = np.array([arm for arm, _ in told]), np.array([reward for _, reward in told])
+            X = self._features(arms.tolist())
+            self._past.update_many(X, rewards)
+            self.model.learn(arms, X, rewards)
+            if self.levels is not None:
+                self.levels.learn(arms, X, rewards)
+
+    def _pulls(self) -> Pulls:
+        """Return all results that count, in the order in which they were told."""
+        numbers, arms, rewards = zip(*self._told, strict=True)
+        return Pulls(numbers, arms, self._features(arms), np.array(rewards))
+
+    def _judge(self, interval: Interval, arms: IntArray, X: Array, rewards: Array) -> None:
+        """Let the rule decide by an interval's own results and by what was known before."""
+        past, levels = self._past, self.levels
+        if levels is not None:
+            block = self._repeated(interval, levels)
+            levels.learn(arms, X, rewards)
+        elif past.has_theta:
+            left = residuals(past) if self._rewards.noise_std is None else None
+            block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left, arms)
+        else:
+            block = Block.of(X, rewards, np.zeros(self._white.dim), arms=arms)
+        if block is not None:
+            self._decide(self.state.after_interval(self.estimate, block))
+        past.update_many(X, rewards)
+
+    def _repeated(self, interval: Interval, levels: ArmLevels) -> Block | None:
+        """Return the repetitions of an interval's plan that are whole; None if there are none."""
+        arms, parts = interval.repetitions
+        if not parts:
+            return None
+        return levels.block(np.array(arms), self._features(arms), np.array(parts))
+
+    def _decide(self, verdict: Verdict | None) -> None:
+        if verdict is not None:
+            self.verdict, self._looked = verdict, None
+            n, last = self.estimate.n_pulls, self.path[-1][0] if self.path else 0
+            if verdict.is_exact and verdict.leader is not None and (verdict.stopped or n >= PATH_STEP * last):
+                self.path.append((n, verdict.statistic, verdict.threshold))

@@ -1,0 +1,1 @@
+"""Studies: an experiment that lives for weeks, with many hands, crashes, corrections and auditors."""

@@ -1,0 +1,279 @@
+"""The certificate of a study: what is claimed, what it rests on, and which log it follows from.
+
+It is a function of the log alone, so whoever has the log can make it again and compare: `verify`. Numbers are compared
+up to rounding, which differs between machines; everything else, and the log itself by its hash, to the letter.
+`standalone.py` does the same for the default rule in one file that imports none of this package.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, final
+
+from surepick._version import __version__
+from surepick.errors import InvalidInput, SurepickError
+from surepick.learning import words
+from surepick.study.events import Kind, Row, canonical, check_chain
+from surepick.study.state import ROUNDING, State, described
+from surepick.study.status import status_of
+
+FORMAT = "surepick certificate 1"
+OF_CHANGES = (
+    "Which measurements are void or corrected has nothing to do with the noise of their own interval or of later ones; "
+    "in particular none was chosen because of its value."
+)
+OF_LEASES = "Whether an ask was given up, or ran out of its lease, does not depend on the value that it would have had."
+OF_ERAS = (
+    "The claim is about the arms of the present era, which began with event {event}. What was measured before guided "
+    "its plans and bets and is no evidence, so arms and options could be chosen after a look at it."
+)
+
+
+def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
+    """Return the certificate of the study that the events up to this hash add up to."""
+    learner, status = state.learner, status_of(state)
+    result = learner.result()
+    verdict = state.verdict
+    content = {
+        "format": FORMAT,
+        "version": __version__,
+        "name": state.name,
+        "log": {"events": state.n_events, "hash": last_hash},
+        "stopped": state.stopped,
+        "best": [] if verdict is None else [_plain(key) for key in verdict.best],
+        "best_names": [] if verdict is None else [state.roster.key_label(key) for key in verdict.best],
+        "guarantee": status.guarantee if state.stopped else "none",
+        "claim": result.explain(),
+        "delta": learner.delta,
+        "evidence": None if verdict is None else verdict.evidence,
+        "threshold": status.threshold,
+        "p_value": result.p_value,
+        "runner_up": {
+            "name": status.rival_name,
+            "behind": status.lead,
+            "low": status.lead_low,
+            "high": status.lead_high,
+        },
+        "epsilon_bound": result.epsilon_bound,
+        "misfit_margin": result.misfit_margin,
+        "noise_std": result.noise_std,
+        "noise_interval": list(result.noise_interval),
+        "model_check": result.model_check,
+        "n_checks": result.n_checks,
+        "assumptions": [list(one) for one in words.assumptions(result)],
+        "conditions": list(_conditions(state)),
+        "arms_digest": state.roster.digest,
+        "n_arms": status.n_arms,
+        "rule": status.stopping,
+        "options": state.options,
+        "n_pulls": status.n_pulls,
+        "counts": {
+            state.roster.label(state.key_of(number)): n for number, n in sorted(learner.estimate.counts.items())
+        },
+        "voids": [one.id for one in state.measurements if one.is_void],
+        "corrections": [one.id for one in state.measurements if _is_corrected(one.changes) and not one.is_void],
+        "changes": [
+            {"measurement": one.id, "told": one.told, **change._asdict()}
+            for one in state.measurements
+            for change in one.changes
+        ],
+        "verdicts": [
+            {"event": each.event, "at": each.at, "best": [state.roster.key_label(key) for key in each.best]}
+            for each in state.verdicts
+        ],
+        "era": state.era,
+    }
+    content = _plain(content)
+    return {**content, "digest": digest_of(content)}
+
+
+def digest_of(certificate: Mapping[str, Any]) -> str:
+    """Return the hash of a certificate's content."""
+    content = {name: value for name, value in certificate.items() if name not in ("digest", "signature")}
+    return sha256(canonical(content).encode()).hexdigest()
+
+
+def _is_corrected(changes: Sequence[Any]) -> bool:
+    return any(change.kind is Kind.CORRECTED for change in changes)
+
+
+def _conditions(state: State) -> Iterator[str]:
+    """Say what the claim rests on because of what happened on the way."""
+    if any(one.changes for one in state.measurements):
+        yield OF_CHANGES
+    if any(one.is_again for one in state.attempts.values()):
+        yield OF_LEASES
+    if state.era > 1:
+        yield OF_ERAS.format(event=state.eras[-1]["n"])
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold; a number that is not finite says nothing, and becomes null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value.value if isinstance(value, Kind) else value
+
+
+@final
+@dataclass(slots=True)
+class Report:
+    """What a check found."""
+
+    problems: list[str] = field(default_factory=list)
+    """What does not agree; none of it may be believed then."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything agrees."""
+        return not self.problems
+
+
+def verify(certificate: Mapping[str, Any], rows: Sequence[Row], *, public_key: Path | None = None) -> Report:
+    """Work everything out again from the log, and compare.
+
+    Args:
+        certificate: as `Study.certificate` returns it.
+        rows: the log, as `surepick.study.tables.read_log` reads it.
+        public_key: of who must have signed, an Ed25519 key in PEM; None: anybody, or nobody.
+    """
+    report = Report()
+    try:
+        if certificate.get("format") != FORMAT:
+            raise InvalidInput(f"a certificate must have the format {FORMAT!r}, got {certificate.get('format')!r}.")
+        if certificate.get("digest") != digest_of(certificate):
+            report.problems.append("the certificate was changed: its content does not have the digest it names")
+        _check_signature(certificate, public_key, report)
+        n_certified = certificate["log"]["events"]
+        if (n_later := len(rows) - n_certified) > 0:
+            later = words.counted(n_later, "later event")
+            report.notes.append(f"the log has {later}, of which the certificate says nothing")
+            rows = rows[:n_certified]
+        state = _replayed(rows, report)
+        again = certificate_of(state, rows[-1].hash)
+    except Exception as error:  # noqa: BLE001 (a forged log can go wrong in any way; that is what is to be said)
+        said = str(error) if isinstance(error, SurepickError) else f"not what such files hold: {error!r}"
+        report.problems.append(said.rstrip("."))
+        return report
+    is_other = certificate.get("version") != __version__
+    if is_other:
+        report.notes.append(
+            f"made by version {certificate.get('version')}; where sentences are worded otherwise, both are shown"
+        )
+    for name in sorted({*again, *certificate} - {"digest", "signature", "version"}):
+        if name not in again or name not in certificate:
+            report.problems.append(f"{name}: {'missing' if name in again else 'nothing that a certificate has'}")
+        elif not _agree(certificate[name], again[name]):
+            said, found = (canonical({"": value})[4:-1][:200] for value in (certificate[name], again[name]))
+            # Another version may have other words for the same.
+            where = report.notes if is_other and name in ("claim", "assumptions", "conditions") else report.problems
+            where.append(f"{name}: the certificate says {said}, from the log follows {found}")
+    return report
+
+
+def _replayed(rows: Sequence[Row], report: Report) -> State:
+    """Return what the log adds up to; every plan is made again and compared."""
+    if not rows:
+        raise InvalidInput("the log has no events.")
+    check_chain(rows)
+    events = [json.loads(row.text) for row in rows]
+    for row, event in zip(rows, events, strict=True):
+        if canonical(event) != row.text or event.get("n") != row.n:
+            raise InvalidInput(f"event {row.n} is not written as events are.")
+    state = State(events[0], checks=True)
+    own = _plain(described(state.learner))
+    if events[0].get("version") == __version__ and not _agree({name: events[0].get(name) for name in own}, own):
+        report.problems.append("event 1 describes another learner than its arms and options make")
+    for event in events[1:]:
+        state.apply(event)
+    if any(True for _ in state.verdict_news(after_correction=True)):
+        report.problems.append("the verdict that follows from the log is not in the log")
+    for each in state.verdicts:
+        report.notes.append(
+            f"verdict of event {each.event}: {', '.join(state.roster.key_label(key) for key in each.best)}"
+        )
+    report.problems += state.differences
+    if state.n_plans_differing:
+        report.notes.append(
+            f"{state.n_plans_differing} plans are not those that this machine would have made; that harms no proof"
+        )
+    return state
+
+
+def _agree(one: Any, other: Any) -> bool:
+    if isinstance(one, bool | str | None) or isinstance(other, bool | str | None):
+        return type(one) is type(other) and one == other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=ROUNDING, abs_tol=1e-12)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_agree(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_agree, one, other))
+    return False
+
+
+def sign(certificate: Mapping[str, Any], key: Path) -> dict[str, Any]:
+    """Return the certificate with a signature of its digest by an Ed25519 private key in a PEM file.
+
+    Such a key is made by `openssl genpkey -algorithm ed25519 -out key.pem`.
+    """
+    _check_can_sign()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 (optional)
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+    try:
+        private = load_pem_private_key(key.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError) as error:
+        raise InvalidInput(f"{key} must be an Ed25519 private key in PEM without a password: {error}.") from error
+    if not isinstance(private, Ed25519PrivateKey):
+        raise InvalidInput(f"{key} must be an Ed25519 key, got one of another kind.")
+    signature = {
+        "public_key": private.public_key().public_bytes_raw().hex(),
+        "value": private.sign(str(certificate["digest"]).encode()).hex(),
+    }
+    return {**certificate, "signature": signature}
+
+
+def _check_can_sign() -> None:
+    if find_spec("cryptography") is None:
+        raise SurepickError("signatures need cryptography; install it with: pip install 'surepick[sign]'.")
+
+
+def _check_signature(certificate: Mapping[str, Any], public_key: Path | None, report: Report) -> None:
+    if "signature" not in certificate:
+        if public_key is not None:
+            report.problems.append("the certificate is not signed")
+        return
+    _check_can_sign()
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 (optional)
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415
+
+    signature = certificate["signature"]
+    signer = bytes.fromhex(signature["public_key"])
+    try:
+        Ed25519PublicKey.from_public_bytes(signer).verify(
+            bytes.fromhex(signature["value"]), str(certificate["digest"]).encode()
+        )
+    except InvalidSignature:
+        report.problems.append("the signature is not of this certificate")
+        return
+    if public_key is None:
+        report.notes.append(f"signed by the key {signer.hex()}; compare it with the one you know")
+        return
+    try:
+        known = load_pem_public_key(public_key.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{public_key} must be an Ed25519 public key in PEM: {error}.") from error
+    if not isinstance(known, Ed25519PublicKey) or known.public_bytes_raw() != signer:
+        report.problems.append(f"signed by another key, {signer.hex()}")
+    else:
+        report.notes.append(f"signed by the owner of {public_key}")

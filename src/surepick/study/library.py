@@ -1,0 +1,172 @@
+"""Studies by name: create, load, list, copy and delete them."""
+
+import getpass
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from surepick._version import __version__
+from surepick.arms.finite import as_arms
+from surepick.arms.vectors import VectorSet
+from surepick.errors import InvalidInput
+from surepick.study import clock
+from surepick.study.arms_kept import read_arms, write_arms
+from surepick.study.events import Kind, canonical, rows_of
+from surepick.study.options import changed_options
+from surepick.study.state import described, learner_of
+from surepick.study.storage import Storage, open_storage
+from surepick.study.study import Study
+
+DEFAULT_STORAGE = "surepick.db"
+"""An SQLite file in the working directory."""
+DEFAULT_LEASE = "1d"
+
+Address = str | Path | Storage
+
+
+def create_study(  # noqa: PLR0913 (every argument is an option of its own)
+    name: str,
+    *,
+    arms: Any,
+    delta: float = 0.05,
+    noise_std: float | ArrayLike | None = None,
+    noise: Literal["same", "per-arm"] = "same",
+    reward_range: tuple[float, float] | None = None,
+    rewards: Literal["binary"] | None = None,
+    epsilon: float = 0.0,
+    misfit: float = 0.0,
+    m: int = 1,
+    costs: ArrayLike | None = None,
+    budget: float | None = None,
+    candidates: Any = None,
+    model: Literal["linear", "unstructured"] = "linear",
+    algorithm: str = "lazy-track-and-stop",
+    seed: int = 0,
+    storage: Address = DEFAULT_STORAGE,
+    lease: str | float | timedelta | None = DEFAULT_LEASE,
+    author: str | None = None,
+    **options: Any,
+) -> Study:
+    """Begin a study: an experiment that is kept, event by event, in a database.
+
+    Args:
+        name: of the study in its storage.
+        arms: what may be measured, as for `identify`. A table is kept in the log, a large file by its hash.
+        delta: risk.
+        noise_std: as for `identify`, and so are all options down to `seed`; they are fixed from now on.
+        noise: see above.
+        reward_range: see above.
+        rewards: see above.
+        epsilon: see above.
+        misfit: see above.
+        m: see above.
+        costs: see above.
+        budget: see above.
+        candidates: see above.
+        model: see above.
+        algorithm: by name.
+        seed: of whatever the algorithm draws.
+        storage: path of an SQLite file, "sqlite:///lab.db", "postgresql://user@host/database", "memory:", or an open
+            storage.
+        lease: how long an ask is kept for who asked: "30m", "2h", "3d", seconds, or None for ever.
+        author: who is said to have done what is done through this object; default: the user of this machine.
+        **options: of the algorithm, such as `stopping="evidence"`.
+
+    Raises:
+        StudyExists: there is a study of that name.
+        InvalidInput: a learner with these options is not possible; nothing was created.
+    """
+    given: dict[str, Any] = {
+        "delta": delta, "noise_std": noise_std, "noise": noise, "reward_range": reward_range, "rewards": rewards,
+        "epsilon": epsilon, "misfit": misfit, "m": m, "costs": costs, "budget": budget, "model": model,
+        "algorithm": algorithm, "seed": seed,
+    }  # fmt: skip
+    length = clock.lease_length(lease)
+    by = user() if author is None else author
+    if not isinstance(by, str):  # not everyone checks types
+        raise InvalidInput(f"`author` must be a text, got {by!r}.")
+    for option in ("noise_std", "costs"):
+        if np.ndim(given[option]) > 0:
+            given[option] = np.asarray(given[option], dtype=np.float64).tolist()
+    written = write_arms(arms if isinstance(arms, VectorSet) else as_arms(arms))
+    of_candidates = None if candidates is None else write_arms(candidates)
+    kept = changed_options(dict.fromkeys([*given, "own"], None) | {"own": {}}, {**given, **options})
+    # Of what the log has, as it will be read: what cannot be read back is refused now.
+    read_back = json.loads(canonical({"options": kept}))["options"]
+    learner = learner_of(
+        read_arms(written), None if of_candidates is None else read_arms(of_candidates), read_back, is_first=True
+    )
+    event = {
+        "n": 1,
+        "at": clock.written(clock.now()),
+        "by": by,
+        "kind": Kind.CREATED.value,
+        "name": name,
+        "version": __version__,
+        "arms": written,
+        "candidates": of_candidates,
+        "options": kept,
+        **described(learner),
+        "lease": lease if length is None or isinstance(lease, str) else length.total_seconds(),
+    }
+    place = open_storage(storage)
+    place.create(name, rows_of([canonical(event)]))
+    return Study(place, name, author=by)
+
+
+def load_study(name: str | None = None, storage: Address = DEFAULT_STORAGE, *, author: str | None = None) -> Study:
+    """Return a study that exists, as its log says it is.
+
+    Args:
+        name: of the study; may be left out if the storage has only one.
+        storage: as for `create_study`.
+        author: as for `create_study`.
+
+    Raises:
+        NoSuchStudy: with the names there are.
+        CorruptLog: an event was changed, or is missing.
+    """
+    place = open_storage(storage)
+    if name is None:
+        names = place.names()
+        if len(names) != 1:
+            listed = ", ".join(map(repr, names[:8])) if names else "none"
+            raise InvalidInput(f"a study must be named, since {place.address} has {listed}.")
+        name = names[0]
+    return Study(place, name, author=user() if author is None else author)
+
+
+def list_studies(storage: Address = DEFAULT_STORAGE) -> list[str]:
+    """Return the names of all studies."""
+    return open_storage(storage).names()
+
+
+def copy_study(
+    name: str,
+    to: str,
+    *,
+    storage: Address = DEFAULT_STORAGE,
+    to_storage: Address | None = None,
+) -> Study:
+    """Copy a study, event by event, to another name or another storage. Hashes stay: they say what happened when."""
+    place = open_storage(storage)
+    target = place if to_storage is None else open_storage(to_storage)
+    target.create(to, place.read(name))
+    return load_study(to, target)
+
+
+def delete_study(name: str, storage: Address = DEFAULT_STORAGE) -> None:
+    """Remove a study and all its events, for good."""
+    open_storage(storage).delete(name)
+
+
+def user() -> str:
+    """Who uses this machine; "" where it has no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without such a user
+        return ""

@@ -1,0 +1,72 @@
+"""Measurements that are Python functions: asked for, called and told, by several threads at once."""
+
+import os
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from surepick.core.checks import check_count
+from surepick.errors import InvalidInput, Skipped
+
+if TYPE_CHECKING:
+    from surepick.study.study import Study, StudyAsk
+
+
+def optimize(
+    study: "Study",
+    function: Callable[[Any], float],
+    *,
+    n_jobs: int,
+    max_pulls: int | None,
+    on_pull: "Callable[[Study, StudyAsk, float], object] | None",
+    lease: Any,
+) -> None:
+    """Measure until the study has stopped, or so many pulls are made; see `Study.optimize`."""
+    if not callable(function):
+        raise InvalidInput(f"`function` must take an arm and return a number, got {function!r}.")
+    n_jobs = check_count("n_jobs", n_jobs, least=1)
+    left = [] if max_pulls is None else [None] * check_count("max_pulls", max_pulls, least=0)
+    ends = Event()
+
+    def work(job: int) -> None:
+        worker = f"{socket.gethostname()}:{os.getpid()}:{job}"
+        try:
+            while not ends.is_set() and not study.stopped:
+                if max_pulls is not None:
+                    try:
+                        left.pop()
+                    except IndexError:
+                        return
+                asks = study.ask(1, worker=worker, lease=lease)
+                if not asks:
+                    return
+                _measure(study, asks[0], function, worker, on_pull)
+        except BaseException:
+            ends.set()  # one that fails ends all; what they have measured is told
+            raise
+
+    with ThreadPoolExecutor(n_jobs, thread_name_prefix="surepick") as pool:
+        for done in [pool.submit(work, job) for job in range(n_jobs)]:
+            done.result()
+
+
+def _measure(
+    study: "Study",
+    ask: "StudyAsk",
+    function: Callable[[Any], float],
+    worker: str,
+    on_pull: "Callable[[Study, StudyAsk, float], object] | None",
+) -> None:
+    try:
+        value = function(ask.arm)
+        study.tell(ask.id, value, worker=worker)
+    except Skipped as error:
+        study.fail(ask.id, reason=str(error) or "skipped", worker=worker)
+        return
+    except BaseException as error:
+        study.fail(ask.id, reason=f"{type(error).__name__}: {error}", worker=worker)
+        raise
+    if on_pull is not None:
+        on_pull(study, ask, value)

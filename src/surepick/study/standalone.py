@@ -1,0 +1,200 @@
+"""Check the certificate of a study against its log: one file, numpy alone, written apart from the package.
+
+`python standalone.py certificate.json log.csv`; columns n, hash, event (the text hashed), or JSON {"log": [{"n", ..}]}.
+Exit code 0: all agrees; 1: something does not; 2: unreadable, or not covered, as all but the usual bets on a list of
+arms, noise known or of one unknown level. Theorems: docs/guarantee.md. A belief is the posterior by that prior
+N(0, t2 I + t1 uu') of a grid which makes the estimate likeliest, arms being x R^-1; the first event fixed R and u.
+"""
+
+import csv
+import hashlib
+import json
+import math
+import sys
+
+import numpy as np
+
+USUAL = {"kind": "finite", "rule": "betting", "epsilon": 0, "misfit": 0, "m": 1, "model": "linear", "noise": "same"}
+USUAL |= {"reward_range": None, "rewards": None, "candidates": None}
+STAKES, SHARES, SIGNS = np.array([[1], [0.6], [0.3]]), np.array([[2], [1], [1]] * 2) / 8, np.array([[[1]], [[-1]]])
+NODES, WEIGHTS = (values[:, None, None] for values in np.polynomial.legendre.leggauss(128))
+canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+def need(holds, otherwise, code=1):
+    if not holds:
+        print("DOES NOT AGREE:" if code == 1 else "CANNOT BE CHECKED:", otherwise)
+        raise SystemExit(code)
+
+
+class Study:  # the fold over the events: asks, blocks, measurements, and the log wealth L against every arm
+    def __init__(self):
+        self.era, self.rows, self.names, self.gone, self.measured, self.said = 0, [], [], set(), [], []
+        self.asks, self.plan, self.live, self.told = {}, {}, {}, {}
+
+    def begin(self, event):  # an era: arms and options; results of earlier eras guide its bets, and are no evidence
+        self.options, self.era, self.said = event["options"], self.era + 1, []
+        arms = event.get("arms") or event["joined"] or {"rows": [], "names": []}
+        given, self.sigma = {**event, **self.options, "kind": arms.get("kind", "finite")}, self.options["noise_std"]
+        odd = [key for key, value in USUAL.items() if given.get(key, value) != value]
+        need(not odd and not isinstance(self.sigma, list), f"unusual {odd or 'noise_std'}; use `surepick verify`", 2)
+        self.rows, self.names = self.rows + arms["rows"], self.names + (arms["names"] or [])
+        self.gone, self.u = self.gone | set(event.get("retired", [])), np.array(event["coordinates"]["level"])
+        self.X, self.price = self.rows @ np.linalg.inv(event["coordinates"]["back"]), -math.log(self.options["delta"])
+        self.same = np.array([self.rows.index(row) for row in self.rows])  # the first arm with the same features
+        self.piles = [{m["n"]: m for m in self.measured}]  # then a block, what else was told before the next, ...
+        self.advance(again=True)
+
+    def advance(self, *, again=False):  # Theorem 18: blocks in order, each when complete; after corrections (23) anew
+        if again:
+            self.L, self.done = np.array([math.inf if arm in self.gone else 0 for arm in range(len(self.X))]), 0
+            self.found = {"best": [], "evidence": None, "threshold": self.price}
+        while not self.found["best"] and self.done < len(self.piles) - 1 and None not in self.piles[self.done].values():
+            past, block = self.pulls(self.piles[: self.done]), self.pulls([self.piles[self.done]])
+            leader = self.settle(*past, *block) if self.done or self.era > 1 else self.start(*block)
+            if (least := float(self.L[self.same != self.same[leader]].min())) >= self.price:
+                self.found |= {"best": [leader], "evidence": least}
+            self.done += 2 if self.done else 1
+
+    def pulls(self, piles):
+        kept = [m for pile in piles for m in pile.values() if m and not m["void"] and m["arm"] not in self.gone]
+        return self.X[[m["arm"] for m in kept]].reshape(-1, len(self.u)), np.array([m["value"] for m in kept])
+
+    def least_squares(self, X, r):  # A, its inverse, theta, the residual sum of squares; None if the rows do not span
+        scale = np.sqrt(np.diagonal(A := X.T @ X))
+        if not scale.all() or np.linalg.cond(A / np.outer(scale, scale)) > 1e12:
+            return None
+        theta = np.linalg.solve(A, X.T @ r)
+        theta = theta + np.linalg.solve(A, X.T @ (r - X @ theta))  # residuals: what is large in rewards cancels
+        return A, np.linalg.inv(A), theta, float(((r - X @ theta) ** 2).sum())
+
+    def start(self, X, r):  # Theorem 24: the wealth to start with, from results told before the first block
+        logs = np.zeros((5, len(self.X)))
+        cuts = [cut * len(self.u) for cut in (5, 20, 80, 320) if cut * len(self.u) < len(r)]
+        for log_E, a in zip(logs, (a for a in cuts if self.least_squares(X[:a], r[:a])), strict=False):
+            first, rest, c = self.least_squares(X[:a], r[:a]), self.least_squares(X[a:], r[a:]), (a + len(r)) / 2
+            leader = np.argmax((self.X @ first[2])[self.same])
+            log_E[self.same != self.same[leader]] = -np.inf
+            for b in np.flatnonzero(log_E) if rest else ():
+                (_, inverse1, theta1, _), (A2, inverse2, theta2, rss), y = first, rest, self.X[leader] - self.X[b]
+                u, v, q1 = inverse1 @ y, inverse2 @ y, y @ inverse1 @ y
+                mu, Sigma = max(theta1 @ y, 0) / q1, 0.1 * inverse1 + 0.9 * np.outer(u, u) / q1
+                P, n = np.linalg.slogdet(np.eye(len(y)) + Sigma @ A2)[1] / 2, v + inverse2 @ np.linalg.solve(Sigma, v)
+                nu = max(theta2 @ y + mu * (y @ v), 0) / (y @ n)  # n: N^-1 y
+                H2, off = nu**2 * (y @ n) - mu**2 * q1, nu * n - mu * (v + u)
+                kappa, rss = 0.1 * np.linalg.eigvals(inverse1 @ A2).real.min(), max(rss, 4.9e-28 * r[a:] @ r[a:])
+                B = H2 + kappa * (rss + off @ np.linalg.solve(Sigma + inverse2, off))
+                x = 2 * kappa * H2 / (B + math.sqrt(max(B**2 - 4 * rss * kappa * H2, 0))) if H2 > 0 else H2 / rss
+                w, gammas = min(max(1 + x, 1e-300), c / a), math.lgamma(c) - math.lgamma(a) + a * math.log(a) + c
+                log_E[b] = (H2 / (2 * self.sigma**2) if self.sigma else gammas + c * math.log(w / c) - a * w) - P
+        self.L = np.logaddexp.reduce(logs) - math.log(5)
+        return int(np.argmin(self.L))
+
+    def settle(self, X0, r0, X, r):  # Theorem 3, for unknown noise 19: bet by the past against every arm that is left
+        past, spare = self.least_squares(X0, r0), len(r0) - len(self.u)
+        if past is None or not len(r) or (not self.sigma and spare <= 0):
+            return 0
+        A0, inverse0, theta0, rss = past
+        variance = self.sigma**2 if self.sigma else max(rss / spare, np.finfo(float).eps ** 2 * theta0 @ theta0)
+        size, E, one = theta0 @ theta0 / len(theta0), variance * inverse0, np.eye(len(theta0))
+        level = self.u * (self.u @ A0 @ theta0) / max(self.u @ A0 @ self.u, 1e-300)
+        priors = [size * 2.0**-j * one + t * np.outer(level, level) for t in (0, 1) for j in range(-1, 11)]
+        likely = [-np.linalg.slogdet(P + E)[1] - theta0 @ np.linalg.solve(P + E, theta0) for P in priors]
+        C = np.linalg.inv(np.linalg.inv(priors[np.argmax(likely)]) + A0 / variance) if size > 0 else E
+        leader = int(np.argmax(np.where(self.L < self.price, (self.X @ theta0)[self.same], -np.inf)))
+        spread, axes = np.linalg.eigh(X.T @ X)
+        seen, unseen = axes[:, spread > 1e-12 * spread[-1]], axes[:, spread <= 1e-12 * spread[-1]]
+        plus, out = seen / spread[unseen.shape[1] :] @ seen.T, unseen @ unseen.T
+        theta, Y = theta0 + plus @ X.T @ (r - X @ theta0), self.X[leader] - self.X
+        q, s2, missed = (((Y @ M) * Y).sum(axis=1) for M in (plus, C, out @ inverse0 @ out))
+        bet = (self.same != self.same[leader]) & (self.L < self.price) & (q > 0) & (s2 > 0) & (missed <= 1e-12 * q)
+        Y, sd, goal = Y[bet], np.sqrt(variance * q[bet]), np.sqrt(2 * (self.price - self.L[bet]))
+        mu, w = np.clip(Y @ C @ A0 @ theta0 / variance / sd, 0, goal), Y @ theta / sd  # in standard deviations of z
+        tau = np.minimum(np.sqrt(s2[bet] / sd**2 + (0 if self.sigma else mu**2 / (2 * spare))), goal)
+        a = STAKES * np.minimum(mu / tau, 1e9)
+        mills = 1 / (math.sqrt(math.pi / 2) * (1 + a**2 / 2 + a**4 / 8) + a + a**3 / 3)  # phi(a)/Phi(a), nearly
+        D = tau * np.maximum(a + mills + SIGNS * np.sqrt(1 - mills * (mills + a)), 0).reshape(6, len(mu))
+        if not self.sigma:  # log of the mean of exp(x s), s the length of nu + 1 standard normal numbers
+            D, nu, R = np.minimum(D, 12), len(r) - seen.shape[1], ((r - X @ theta) ** 2).sum() / variance
+            s = (end := math.sqrt(nu + 36) + 16) - min(end, 32) * (1 + NODES) / 2  # 10 beyond the integrands' modes
+            chi, x = nu * np.log(s) - s**2 / 2 + np.log(WEIGHTS), D * w / np.sqrt(np.maximum(w**2 + R, 1e-300))
+            logs = np.logaddexp.reduce(chi + s * x) - np.logaddexp.reduce(chi)
+        self.L[bet] += np.logaddexp.reduce((D * w if self.sigma else logs) - D**2 / 2 + np.log(SHARES))
+        return leader
+
+    def agree(self, where, claims, found):
+        for key, value in found.items():
+            is_near = isinstance(value, float) and math.isclose(claims[key], value, rel_tol=1e-6)
+            need(is_near or claims[key] == value, f"{where}: {key} is {claims[key]}, recomputed {value}")
+
+    def take(self, event):
+        n, kind, ask, best = event["n"], event["kind"], event.get("ask"), self.found["best"] if self.era else []
+        is_due = self.said == best or kind in ("stopped", "resumed", "asked", "failed", "expired")
+        need(is_due and (n == 1) == (kind == "created"), f"event {n} is not due: best {best}, by the log {self.said}")
+        if kind in ("created", "reopened"):
+            self.begin(event)
+        elif kind in ("planned", "audited"):
+            plan = {(self.era, event["first"] + i): arm for i, arm in enumerate(event["arms"])}
+            need(self.plan.keys().isdisjoint(plan) and event.get("parts", 1) == 1, f"event {n}: used numbers, or parts")
+            self.piles, self.plan = [*self.piles, dict.fromkeys(plan), {}], self.plan | plan
+            self.advance()
+        elif kind == "asked":
+            for own, (number, arm) in enumerate(event["asks"], ask):
+                place = self.era, number
+                is_new = own not in self.asks and place not in self.live and place not in self.told
+                need(is_new and self.plan.setdefault(place, arm) == arm, f"event {n}: asked twice, or not as planned")
+                self.asks[own], self.live[place] = place, own
+        elif kind in ("failed", "expired"):
+            for own in [ask] if kind == "failed" else event["asks"]:
+                need(self.live.pop(self.asks[own], None) == own, f"event {n}: ask {own} was not open")
+        elif kind == "told":
+            m, place = {**event, "void": False, "fixed": False}, self.asks.get(ask)
+            self.measured.append(m)
+            is_right = m["arm"] in range(len(self.X)) and (ask is None or self.plan.get(place) == m["arm"])
+            need(is_right and m["measurement"] == len(self.measured), f"event {n}: its arm or number")
+            pile = next((pile for pile in self.piles if pile.get(place, n) is None), self.piles[-1])
+            self.told[place] = pile[place if place in pile else n] = m
+            self.advance()
+        elif kind in ("voided", "corrected", "restored"):
+            m = self.measured[event["measurement"] - 1]
+            is_right = m["measurement"] == event["measurement"] and m["void"] == (kind == "restored")
+            need(is_right, f"event {n}: no such measurement, or it is void already, or is not")
+            m.update(value=event.get("value", m["value"]), fixed=m["fixed"] or "value" in event, void=kind == "voided")
+            self.advance(again=True)
+        else:
+            need(kind in ("stopped", "resumed"), f"event {n} is of an unknown kind, {kind}", 2)
+            found = {**self.found, "pulls": len(self.pulls(self.piles)[1])}
+            self.agree(f"event {n}", event, found if kind == "stopped" else {})
+            self.said = event.get("best", [])
+
+
+def main(certificate_file, log_file):
+    csv.field_size_limit(2**31 - 1)
+    with open(certificate_file, encoding="utf-8") as one, open(log_file, encoding="utf-8", newline="") as two:
+        table = json.load(two)["log"] if log_file.endswith(".json") else csv.DictReader(two, strict=True)
+        certificate, rows = json.load(one), [(str(row["n"]), row["hash"], row["event"]) for row in table]
+    content = {key: value for key, value in certificate.items() if key not in ("digest", "signature")}
+    digest, study, last = hashlib.sha256(canonical(content).encode()).hexdigest(), Study(), "0" * 64
+    study.agree("certificate", certificate, {"digest": digest, "log": {"events": len(rows), "hash": rows[-1][1]}})
+    for n, (number, given, text) in enumerate(rows, 1):
+        event, last = json.loads(text), hashlib.sha256(f"{last}\n{text}".encode()).hexdigest()
+        need((number, given, text, event["n"]) == (str(n), last, canonical(event), n), f"event {n} and its hash")
+        study.take(event)
+    need(study.said == study.found["best"], f"at the end the verdict is {study.found}, by the log {study.said}")
+    kept = [m["arm"] for m in study.measured if not m["void"] and m["arm"] not in study.gone]
+    names, counts = study.names or [str(arm) for arm in range(len(study.X))], np.unique(kept, return_counts=True)
+    found = {"n_pulls": len(kept), "counts": {names[arm]: n for arm, n in zip(*counts, strict=True)}}
+    found |= {"name": json.loads(rows[0][2])["name"], "options": study.options, **study.found}
+    found["arms_digest"] = hashlib.sha256(np.delete(study.rows, sorted(study.gone), axis=0).tobytes()).hexdigest()
+    found["voids"] = [m["measurement"] for m in study.measured if m["void"]]
+    found["corrections"] = [m["measurement"] for m in study.measured if m["fixed"] and not m["void"]]
+    study.agree("certificate", certificate, found)
+    print(f"The log is whole, and the one certified: {len(rows)} events. Recomputed: {study.found}")
+    print("Not checked here:", ", ".join(sorted(certificate.keys() - found.keys() - {"digest", "log"})))
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except (AttributeError, IndexError, KeyError, OSError, TypeError, ValueError, csv.Error) as error:
+        need(False, f"a file does not read as it should: {error!r}", 2)

@@ -1,0 +1,212 @@
+"""Connections to a database, kept for the next call: queries, transactions, and what is done when one of them fails.
+
+They come from SQLAlchemy's pool, but statements run on the driver itself: SQLAlchemy's own transactions and results
+take longer than the database does. Every error of driver or pool leaves here as a `StorageError` of one line.
+"""
+
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import PoolProxiedConnection
+
+from surepick.errors import OutcomeUnknown, StorageError
+from surepick.study.storage.database import Database
+from surepick.study.storage.schema import bring_up_to_date
+from surepick.study.storage.statements import STATEMENTS
+
+_Answer = TypeVar("_Answer")
+
+
+class Connections:
+    """The connections of one process to one database. Threads may share them, and the process may fork."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._engine = database.connect()
+        self._dialect = self._engine.dialect
+        self._sql = {name: str(one.compile(dialect=self._dialect)) for name, one in STATEMENTS.items()}
+        self._errors = (self._dialect.loaded_dbapi.Error, SQLAlchemyError)
+        self.integrity_error: type[Exception] = self._dialect.loaded_dbapi.IntegrityError
+        try:
+            with self.telling("open"):
+                bring_up_to_date(self._engine, database)
+        except BaseException:
+            self.close()
+            raise
+        _all.add(self)
+        weakref.finalize(self, self._engine.dispose)
+
+    def query(self, doing: str, statement: str, **values: object) -> list[Any]:
+        """The answer to one statement that only reads, as of one moment."""
+
+        def ask(driver: Any) -> list[Any]:
+            return list(driver.execute(self._sql[statement], values).fetchall())
+
+        connection, rows = self._started(doing, ask)
+        connection.close()
+        return rows
+
+    @contextmanager
+    def transaction(self, doing: str, name: str | None = None) -> Iterator["Transaction"]:
+        """A transaction that writes; with `name`, as the only writer of that study.
+
+        Committed when the block is left cleanly, and rolled back when not.
+        """
+        connection, study = self._started(doing, lambda driver: self._begin(driver, name))
+        try:
+            transaction = Transaction(self, connection.driver_connection, doing, study)
+            yield transaction
+            transaction.check()
+            self._commit(connection, doing)
+        except BaseException as error:
+            self._end_badly(connection, error)
+            raise
+        connection.close()
+
+    @contextmanager
+    def telling(self, doing: str) -> Iterator[None]:
+        """Turn an error of the database into one for people."""
+        try:
+            yield
+        except self._errors as error:
+            raise self._failure(doing, error) from _driver_error(error)
+
+    def sql(self, statement: str) -> str:
+        """A statement in the words of this database."""
+        return self._sql[statement]
+
+    def close(self) -> None:
+        """Let go of all connections that are not in use."""
+        self._engine.dispose()
+
+    def forget(self) -> None:
+        """Drop all connections without a word to the other side: after a fork they are the parent's."""
+        self._engine.dispose(close=False)
+
+    def _begin(self, driver: Any, name: str | None) -> int | None:
+        self.database.begin(driver)
+        return None if name is None else self.database.claim(driver, name)
+
+    def _started(self, doing: str, work: Callable[[Any], _Answer]) -> tuple[PoolProxiedConnection, _Answer]:
+        """A connection, and the answer to the first thing that was done with it.
+
+        One that was kept may be dead, if the server was started anew; then nothing has happened yet, and a new one is
+        tried.
+        """
+        for is_last_try in (False, True):
+            with self.telling(doing):
+                connection = self._engine.raw_connection()
+            try:
+                return connection, work(connection.driver_connection)
+            except BaseException as error:
+                is_dead = self._end_badly(connection, error)
+                if isinstance(error, self._errors):
+                    if is_dead and not is_last_try:
+                        continue
+                    raise self._failure(doing, error) from _driver_error(error)
+                raise
+        raise AssertionError("the last try returns or raises")
+
+    def _commit(self, connection: PoolProxiedConnection, doing: str) -> None:
+        try:
+            connection.commit()
+        except self._errors as error:
+            if self._is_dead(connection, error) or self.database.may_have_committed(error):
+                raise self._failure(doing, error, OutcomeUnknown) from _driver_error(error)
+            raise self._failure(doing, error) from _driver_error(error)
+
+    def _end_badly(self, connection: PoolProxiedConnection, error: BaseException) -> bool:
+        """Roll back and give the connection back; return whether it was dead."""
+        is_dead = self._is_dead(connection, error.__cause__ or error)
+        if not is_dead:
+            try:
+                connection.rollback()
+            except self._errors:
+                is_dead = True
+        if is_dead:
+            connection.invalidate()
+            # The others are from the same time, and will be dead as well.
+            self._engine.dispose()
+        connection.close()
+        return is_dead
+
+    def _is_dead(self, connection: PoolProxiedConnection, error: BaseException) -> bool:
+        driver = connection.driver_connection
+        return isinstance(error, self._errors[0]) and self._dialect.is_disconnect(error, driver, None)
+
+    def _failure(self, doing: str, error: Exception, kind: type[StorageError] = StorageError) -> StorageError:
+        """What was being done, what the database said, and what to do, in one line."""
+        cause = _driver_error(error)
+        said = " ".join(str(cause).split())[:300].rstrip(".;: ")
+        advice = self.database.advice(cause)
+        if kind is OutcomeUnknown:
+            advice = f"whether it was written is not known, so read the log again; {advice}"
+        return kind(f"cannot {doing} {self.database.address}: {said}; {advice}.")
+
+
+class Transaction:
+    """Statements between BEGIN and COMMIT. After an error there is no COMMIT, even if the error was caught."""
+
+    def __init__(self, connections: Connections, driver: Any, doing: str, study: int | None) -> None:
+        self.study = study
+        self._connections = connections
+        self._driver = driver
+        self._doing = doing
+        self._failure: StorageError | None = None
+
+    def ask(self, statement: str, **values: object) -> list[Any]:
+        """The answer to a statement."""
+        with self._watched():
+            answer: list[Any] = self._driver.execute(self._connections.sql(statement), values).fetchall()
+            return answer
+
+    def do(self, statement: str, *every: dict[str, object]) -> None:
+        """Run a statement once for each set of values."""
+        with self._watched():
+            if len(every) == 1:
+                self._driver.execute(self._connections.sql(statement), every[0])
+            else:
+                self._driver.cursor().executemany(self._connections.sql(statement), every)
+
+    def check(self) -> None:
+        """Raise the error of an earlier statement again: what it left undone must not be committed."""
+        if self._failure is not None:
+            raise self._failure
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        self.check()
+        try:
+            with self._connections.telling(self._doing):
+                yield
+        except StorageError as error:
+            self._failure = error
+            raise
+
+
+def _driver_error(error: Exception) -> Exception:
+    """What the driver said, without SQLAlchemy's words around it."""
+    return error.orig if isinstance(error, DBAPIError) and isinstance(error.orig, Exception) else error
+
+
+# A fork must inherit no connection: an SQLite file would lose its locks, and two processes would talk to one server
+# over one line. Those in use by another thread at that moment cannot be closed; the child drops them unused.
+_all: "weakref.WeakSet[Connections]" = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    for connections in list(_all):
+        connections.close()
+
+
+def _in_child() -> None:
+    for connections in list(_all):
+        connections.forget()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(before=_before_fork, after_in_child=_in_child)

@@ -1,0 +1,81 @@
+"""From an address to a storage: a path, a URL, or "memory:"."""
+
+import re
+from pathlib import Path
+
+from surepick.errors import StorageError, SurepickError
+from surepick.study.storage.memory import MemoryStorage
+from surepick.study.storage.protocol import Storage
+
+_FORMS = 'a path such as "lab.db", "sqlite:///lab.db", "postgresql://user:password@host/database", or "memory:"'
+
+
+def open_storage(url: str | Path | Storage) -> Storage:
+    """Open a storage, and bring its tables to the version of this package; a new SQLite file is made if need be.
+
+    Args:
+        url: a path of an SQLite file, `sqlite:///path`, `postgresql://user:password@host/database`, or `memory:` for a
+            fresh storage in this process. A storage that is open already is returned as it is.
+
+    Raises:
+        StorageError: it cannot be opened, or is a database of something else; that is left as it was.
+    """
+    if isinstance(url, Storage):
+        return url
+    if isinstance(url, Path):
+        return _sqlite(url)
+    if not isinstance(url, str) or not url.strip():  # type: ignore[redundant-expr] # not everyone checks types
+        raise StorageError(f"a storage must be {_FORMS}; got {url!r}.")
+    if url in ("memory:", "memory://"):
+        return MemoryStorage()
+    # A single letter before the colon is a drive of Windows.
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", url)
+    if scheme is None:
+        return _sqlite(Path(url))
+    # What follows may hold a password, so from here on no error shows the address that was given.
+    match scheme.group(1).lower():
+        case "sqlite" | "sqlite+pysqlite":
+            return _sqlite(_path_in(url))
+        case "postgresql" | "postgres" | "postgresql+psycopg":
+            return _postgres(url)
+        case other:
+            raise StorageError(f"a storage must be {_FORMS}; got one that begins with {other + ':'!r}.")
+
+
+def _path_in(url: str) -> Path:
+    _, marker, path = url.partition(":///")
+    if not marker or not path or path == ":memory:":
+        raise StorageError(
+            f'an SQLite storage must be a path or "sqlite:///path", got {url!r}; '
+            'for a storage in memory write "memory:".'
+        )
+    if "?" in path:
+        raise StorageError(f"an SQLite storage takes no options, got {url!r}; leave out the part from the ? on.")
+    return Path(path)
+
+
+def _sqlite(path: Path) -> Storage:
+    try:
+        from surepick.study.storage.sql import SqlStorage  # noqa: PLC0415 (loads SQLAlchemy)
+        from surepick.study.storage.sqlite import SqliteDatabase  # noqa: PLC0415
+
+        return SqlStorage(SqliteDatabase(path))
+    except ModuleNotFoundError as error:
+        raise _missing(error, "a study in a file", "study") from error
+
+
+def _postgres(url: str) -> Storage:
+    try:
+        import psycopg  # noqa: F401, PLC0415 (is it there?)
+
+        from surepick.study.storage.postgres import PostgresDatabase  # noqa: PLC0415
+        from surepick.study.storage.sql import SqlStorage  # noqa: PLC0415
+
+        return SqlStorage(PostgresDatabase(url))
+    except ModuleNotFoundError as error:
+        raise _missing(error, "a study in PostgreSQL", "study,postgres") from error
+
+
+def _missing(error: ModuleNotFoundError, what: str, extra: str) -> SurepickError:
+    package = (error.name or "").partition(".")[0]
+    return SurepickError(f"{what} needs {package}, which is not installed; pip install 'surepick[{extra}]'.")

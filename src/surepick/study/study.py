@@ -1,0 +1,554 @@
+"""A study: an experiment that outlives processes, machines and mistakes, for as many hands as there are.
+
+Whatever is done is an event in the log (`events`), and what a study knows is what its events add up to (`state`). To do
+something a study waits for its turn, reads what others have done meanwhile, adds its events, and has them on the disk
+before it returns. So a measurement that was acknowledged is never lost, and everyone decides on the same log.
+"""
+
+import difflib
+import gc
+import json
+import reprlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Self, final
+
+import numpy as np
+
+from surepick._version import __version__
+from surepick.core.checks import check_count, check_number, check_vector
+from surepick.errors import Conflict, InvalidInput
+from surepick.learning.learner import Learner
+from surepick.learning.result import Result
+from surepick.study import clock
+from surepick.study.certificate import certificate_of
+from surepick.study.events import START, Kind, Row, check_chain
+from surepick.study.optimize import optimize
+from surepick.study.options import changed_options, joined_arms
+from surepick.study.pen import Pen
+from surepick.study.reasons import reason_for
+from surepick.study.roster import Key, plain_key
+from surepick.study.state import Attempt, Measurement, Standing, State
+from surepick.study.status import Status, status_of
+from surepick.study.storage import Storage
+from surepick.study.tables import What, export
+
+OWN_LEASE = "own"
+"""The lease that the study was created with."""
+MANY_ROWS = 1_000
+MOST_ASKS = 100_000
+"""In one call; each interval among them is planned from old news."""
+Json = dict[str, Any]
+_Result = tuple[int | None, Key, Any]
+"""The ask that is answered, if any, the arm, and the value."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StudyAsk:
+    """What somebody is asked to measure."""
+
+    id: int
+    """By which the result is told."""
+    arm: Key
+    """Row number, or the entries of a vector."""
+    name: str
+    features: tuple[float, ...]
+    until: str | None
+    """When it is given to somebody else, in UTC; a result is welcome after that too."""
+    reason: str
+    """Why this arm, in words."""
+
+
+@final
+class Study:
+    """A persisted learner; `create_study` and `load_study` return one.
+
+    All methods may be called by several threads at once, and by any number of processes on the same storage.
+
+    Args:
+        storage: where its log is.
+        name: of the study.
+        author: who is said to have done what is done through this object, unless a worker is named.
+    """
+
+    def __init__(self, storage: Storage, name: str, *, author: str = "") -> None:
+        self.storage, self.name, self.author = storage, name, author
+        self._lock = threading.RLock()
+        self._forget()
+        self._current()
+
+    def __repr__(self) -> str:
+        return f"Study({self.name!r} in {self.storage.address})"
+
+    def close(self) -> None:
+        """Let go of the connections of its storage; a later call makes new ones. `with` does it at the end."""
+        self.storage.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- the log
+
+    def _forget(self) -> None:
+        """Know nothing; the log knows all."""
+        self._state: State | None = None
+        self._n, self._hash = 0, START
+
+    def _take_in(self, rows: Sequence[Row]) -> None:
+        """Bring the state up to the log."""
+        check_chain(rows, self._hash, self._n + 1)
+        try:
+            with _no_collections(is_needed=len(rows) > MANY_ROWS):
+                # Many in one text: to read them one by one takes several times as long, and all at once more memory.
+                for first in range(0, len(rows), MANY_ROWS):
+                    texts = [row.text for row in rows[first : first + MANY_ROWS]]
+                    for event in json.loads(f"[{','.join(texts)}]"):
+                        if self._state is None:
+                            self._state = State(event)
+                        else:
+                            self._state.apply(event)
+        except BaseException:
+            self._forget()
+            raise
+        if rows:
+            self._n, self._hash = rows[-1].n, rows[-1].hash
+
+    def _current(self) -> State:
+        """Return the state by all events so far."""
+        with self._lock:
+            with _no_collections(is_needed=self._n == 0):
+                self._take_in(self.storage.read(self.name, after=self._n))
+            assert self._state is not None
+            return self._state
+
+    @contextmanager
+    def _writing(self, by: str | None) -> Iterator[Pen]:
+        """Take turns with all other writers of the study; what is written is durable at the end, or does not exist."""
+        with self._lock:
+            self._current()  # what takes long is done before others wait for it
+            pen = None
+            try:
+                with self.storage.writing(self.name) as writer:
+                    self._take_in(writer.read(after=self._n))
+                    assert self._state is not None
+                    pen = Pen(self._state, writer, self._hash, self.author if by is None else _text("worker", by))
+                    yield pen
+                    pen.end()
+                self._n, self._hash = pen.state.n_events, pen.hash
+            except BaseException as error:
+                # A refusal changes nothing; after anything else the state may be ahead of the log.
+                if pen is None or pen.is_ahead or not isinstance(error, InvalidInput):
+                    self._forget()
+                raise
+
+    # ---- asks
+
+    def ask(self, n: int = 1, *, worker: str | None = None, lease: Any = OWN_LEASE) -> list[StudyAsk]:
+        """Return what to measure next: n asks, or fewer if a budget ends, or none once the study has stopped.
+
+        Args:
+            n: how many.
+            worker: who will measure. A worker that asks again gets its open asks back first; without a name every call
+                makes new ones.
+            lease: how long the asks are kept for the worker: "30m", "2h", "3d", seconds, None for ever; default: as the
+                study was created. Then somebody else gets them. A result that comes later counts all the same.
+        """
+        n = check_count("n", n, least=1)
+        if n > MOST_ASKS:
+            raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further ones when needed.")
+        with self._lock:
+            if (learner := self._current().learner).needs_plan:
+                learner.catch_up()  # before others have to wait for it
+        with self._writing(worker) as pen:
+            state = pen.state
+            length = clock.lease_length(state.lease if lease == OWN_LEASE else lease)
+            if due := [one.id for one in state.open.values() if one.until is not None and one.until <= pen.at]:
+                pen.write(Kind.EXPIRED, asks=due)
+            until = None if length is None else clock.written(pen.now + length)
+            asked = [one for one in state.open.values() if worker is not None and one.by == worker][:n]
+            while len(asked) < n and state.can_ask:
+                pen.is_ahead = True
+                if (plan := state.plan()) is not None:
+                    pen.note(Kind.PLANNED, **plan)
+                    pen.note_verdict()  # earlier results may be enough
+                    continue
+                asks = state.next_asks(n - len(asked))
+                if not asks:
+                    break
+                pairs = [[ask.number, plain_key(state.roster.key_of_arm(ask.arm))] for ask in asks]
+                first = len(state.attempts) + 1
+                event = pen.note(Kind.ASKED, ask=first, asks=pairs, until=until)
+                state.note_asks(event)
+                asked += [state.attempts[id_] for id_ in range(first, first + len(pairs))]
+            return [self._shown(state, one) for one in asked]
+
+    def _shown(self, state: State, one: Attempt) -> StudyAsk:
+        return StudyAsk(
+            one.id,
+            one.arm,
+            state.roster.label(one.arm),
+            state.roster.features(one.arm),
+            one.until,
+            reason_for(state, one),
+        )
+
+    def fail(self, ask: "int | StudyAsk", *, reason: str = "", worker: str | None = None) -> None:
+        """Give up an ask: somebody else gets it. For any reason but the value: a value that was seen must be told."""
+        with self._writing(worker) as pen:
+            one = self._attempt(pen.state, ask)
+            if one.standing is Standing.TOLD:
+                raise Conflict(f"ask {one.id} has a result; `void` that if it does not count.")
+            if one.standing is Standing.OPEN:
+                pen.write(Kind.FAILED, ask=one.id, reason=_text("reason", reason))
+
+    @staticmethod
+    def _attempt(state: State, ask: "int | StudyAsk") -> Attempt:
+        id_ = ask.id if isinstance(ask, StudyAsk) else ask
+        one = state.attempts.get(id_) if type(id_) is int else None
+        if one is None:
+            shown = ", ".join(map(str, list(state.open)[:8])) or "none"
+            raise InvalidInput(f"there is no ask {id_!r}; open are {shown}. To tell a result of an arm, name the arm.")
+        return one
+
+    # ---- results
+
+    def tell(
+        self,
+        ask: "int | StudyAsk | None" = None,
+        value: "float | Iterable[float] | None" = None,
+        *,
+        arm: Any = None,
+        worker: str | None = None,
+        key: str | None = None,
+    ) -> list[Measurement]:
+        """Take in a result, or several of one arm; when this returns, they are on the disk.
+
+        Args:
+            ask: which ask it answers, open, given up or expired. The first value answers it, further ones are extra.
+                Told again with the same values nothing happens, with others it is a `Conflict`.
+            value: what was measured.
+            arm: instead of `ask`: name, row number or vector. The oldest open ask of that arm is answered, one of this
+                worker's first; if there is none, the result is one that nobody asked for, and counts as well.
+            worker: who measured.
+            key: a name for what is told, by which it is recognised if it is told again (a request that is repeated).
+
+        Returns:
+            The measurements, with the ids by which `void` and `correct` name them.
+        """
+        if (ask is None) is (arm is None):
+            raise InvalidInput("`tell` needs an ask or an arm, got " + ("neither." if ask is None else "both."))
+        is_one = not isinstance(value, Iterable) or isinstance(value, str | bytes) or getattr(value, "ndim", 1) == 0
+        given: list[Any] = [value] if is_one else list(value)  # type: ignore[arg-type]  # is iterable
+        if value is None or not given:
+            raise InvalidInput("`value` must be a number, or a list of at least one; an ask without one can `fail`.")
+        if key is not None:
+            _text("key", key)
+        with self._writing(worker) as pen:
+            state = pen.state
+            values = [_number(state, each) for each in given]
+            one = None if ask is None else self._attempt(state, ask)
+            told = self._key(state, arm) if one is None else one.arm
+            if key is not None and key in state.by_key:
+                before = state.by_key[key]
+                of = state.measurement(before[0])
+                if of.arm != told or (one is not None and of.ask != one.id):
+                    raise Conflict(f"key {key!r} names a result of {_of(state, of)} already; choose another key.")
+                return _told_already(state, before, values, f"key {key!r}")
+            if one is None:
+                one = self._open_ask(state, told, worker)
+            elif one.results:
+                return _told_already(state, one.results, values, f"ask {one.id}")
+            return self._write_results(pen, [(None if one is None else one.id, told, each) for each in values], key)
+
+    def tell_earlier(self, pairs: Iterable[tuple[Any, float]], *, worker: str | None = None) -> list[Measurement]:
+        """Take in results that nobody asked for, all or none: (arm, value) in the order in which they were measured.
+
+        Told before the first ask they are evidence; later they guide plans and bets (docs/study.md).
+        """
+        with self._writing(worker) as pen:
+            results: list[_Result] = [(None, self._key(pen.state, arm), value) for arm, value in pairs]
+            return self._write_results(pen, results, None)
+
+    @staticmethod
+    def _write_results(pen: Pen, results: "list[_Result]", key: str | None) -> list[Measurement]:
+        state, first = pen.state, len(pen.state.measurements)
+        named = {} if key is None else {"key": key}
+        for ask, arm, value in results:
+            fields = {"ask": ask, "arm": plain_key(arm), "value": _number(state, value), **named}
+            pen.write(Kind.TOLD, measurement=len(state.measurements) + 1, **fields)
+            pen.note_verdict()
+        return state.measurements[first:]
+
+    @staticmethod
+    def _open_ask(state: State, arm: Key, worker: str | None) -> Attempt | None:
+        of_arm = [one for one in state.open.values() if one.arm == arm]
+        return next((one for one in of_arm if one.by == worker), of_arm[0] if of_arm else None)
+
+    def arm(self, name: Any) -> Key:
+        """Return an arm by its name, its row number, or its vector; for a typo the error has the nearest name."""
+        return self._key(self._current(), name)
+
+    @staticmethod
+    def _key(state: State, arm: Any) -> Key:
+        names = state.roster.names
+        if isinstance(arm, str):
+            if names is not None and arm in state.roster.rows_by_name:
+                return state.roster.rows_by_name[arm]
+            if names is None and arm.isdecimal():
+                arm = int(arm)
+            else:
+                near = difflib.get_close_matches(arm, names or (), n=1, cutoff=0.5)
+                hint = f"did you mean {near[0]!r}?" if near else "give its name, or its row number as a number."
+                raise InvalidInput(f"there is no arm {arm!r}; {hint}")
+        if isinstance(arm, np.ndarray | list | tuple):
+            white = state.learner.white
+            if white.is_listed:
+                raise InvalidInput(
+                    f"`arm` must be a name or a row number where arms are a list, got {reprlib.repr(arm)}."
+                )
+            return white.key_of(white.number_of(tuple(check_vector("arm", arm, white.dim).tolist())))
+        key = check_count("arm", arm, least=0)
+        state.roster.check_row(key)
+        return key
+
+    # ---- corrections
+
+    def void(self, measurement: int, *, reason: str, worker: str | None = None) -> None:
+        """Take a measurement back: all is worked out again without it, and a verdict that no longer holds is withdrawn.
+
+        Valid if which measurements are void or corrected has nothing to do with the noise of their own interval or of
+        later ones: never because of the value. The certificate lists them with their reasons.
+        """
+        self._change(Kind.VOIDED, measurement, reason, worker)
+
+    def correct(self, measurement: int, value: float, *, reason: str, worker: str | None = None) -> None:
+        """Replace the value of a measurement that was told wrong, as `void` does and on the same condition."""
+        self._change(Kind.CORRECTED, measurement, reason, worker, value=value)
+
+    def restore(self, measurement: int, *, reason: str, worker: str | None = None) -> None:
+        """Let a measurement that is void count again, with the value it had."""
+        self._change(Kind.RESTORED, measurement, reason, worker)
+
+    def _change(self, kind: Kind, measurement: int, reason: str, worker: str | None, **said: Any) -> None:
+        if not _text("reason", reason).strip():
+            raise InvalidInput("`reason` must say why in a few words: it stands in the certificate.")
+        n = check_count("measurement", measurement, least=1)
+        with self._writing(worker) as pen:
+            numbers = {name: _number(pen.state, value) for name, value in said.items()}
+            pen.write(kind, measurement=n, reason=reason, **numbers)
+            pen.note_verdict(after_correction=True)
+
+    # ---- after the verdict
+
+    def audit(self, n: int | Literal["auto"] = "auto", *, worker: str | None = None) -> int:
+        """Plan check pulls of the model after the verdict; the next asks are theirs. Returns how many."""
+        with self._writing(worker) as pen:
+            planned = pen.state.audit(n)
+            pen.is_ahead = True
+            pen.note(Kind.AUDITED, **planned)
+            return len(planned["arms"])
+
+    def reopen(
+        self,
+        *,
+        reason: str,
+        join: Any = None,
+        retire: Iterable[Any] = (),
+        worker: str | None = None,
+        **changes: Any,
+    ) -> None:
+        """Go on after a verdict, or with other arms or options: a new era, with a risk of its own.
+
+        What was measured so far guides its plans and bets and is no evidence in it, so that arms and options may be
+        chosen after a look at the results. Every earlier verdict stands in the log, about the arms of its time.
+
+        Args:
+            reason: why.
+            join: arms that are added, as `create_study` takes them: rows of as many features, with names if the others
+                have names.
+            retire: arms that leave, by name or row number; others keep their row numbers.
+            worker: who does it.
+            **changes: of options: delta, budget, epsilon, ...
+        """
+        if not _text("reason", reason).strip():
+            raise InvalidInput("`reason` must say why in a few words.")
+        with self._writing(worker) as pen:
+            state = pen.state
+            retired = [self._key(state, arm) for arm in retire]
+            joined = None if join is None else joined_arms(state, join)
+            if (retired or joined) and state.roster.written["kind"] != "finite":
+                raise InvalidInput(f"arms can join or retire in a list of arms, got {state.learner.white.description}.")
+            options = changed_options(state.options, changes)
+            of_arms = [name for name in ("noise_std", "costs") if isinstance(options[name], list)]
+            if (retired or joined) and (kept := [name for name in of_arms if name not in changes]):
+                raise InvalidInput(f"`{kept[0]}` has a number for each arm; give it for the arms that there are now.")
+            fields = {"reason": reason, "joined": joined, "retired": retired, "options": options}
+            pen.write(Kind.REOPENED, **state.reopening(fields), version=__version__)
+            pen.note_verdict()  # rules that count what was measured before may say the same again at once
+
+    # ---- what is known
+
+    @property
+    def learner(self) -> Learner:
+        """The learner of the present era; to be looked at."""
+        return self._current().learner
+
+    @property
+    def state(self) -> State:
+        """All that the events add up to; to be looked at."""
+        return self._current()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether there is a verdict that holds."""
+        return self._current().stopped
+
+    @property
+    def best(self) -> Any:
+        """The answer, or who leads before: a row number or a vector, a list of them if several are sought."""
+        return self.status.best
+
+    @property
+    def best_name(self) -> Any:
+        """What people call it."""
+        return self.status.best_name
+
+    @property
+    def status(self) -> Status:
+        """Where the study stands."""
+        with self._lock:
+            return replace(status_of(self._current()), name=self.name)  # a copy has the name it was given
+
+    def remaining(self) -> float:
+        """Return about how many pulls are still needed; inf or NaN while nothing can be said."""
+        return self.learner.expected_remaining()
+
+    def result(self) -> Result:
+        """Return all that is known in the form that `identify` gives: estimates, intervals, `report`, figures."""
+        with self._lock:
+            return self._current().learner.result()
+
+    def certificate(self) -> Json:
+        """Return what is claimed, what it rests on, and the hash of the log it follows from; JSON can hold it.
+
+        `surepick.study.certificate.verify` works it out again from the log, and so does `standalone.py`, one file that
+        needs nothing but numpy.
+        """
+        with self._lock:
+            state = self._current()
+            return certificate_of(state, self._hash)
+
+    def export(self, kind: Literal["csv", "parquet", "json"], path: Any = None, *, what: What = "log") -> Path:
+        """Write the log with its hashes, or the measurements, to a file; return where.
+
+        Args:
+            kind: of file.
+            path: where to; default: the name of the study and of what it is, in the working directory.
+            what: "log" or "measurements".
+        """
+        target = Path(f"{self.name}-{what}.{kind}" if path is None else path)
+        if target.suffix.lower() != f".{kind}":
+            raise InvalidInput(f"a file of the kind {kind!r} must end in .{kind}, got {target.name!r}.")
+        export(self, target, what)
+        return target
+
+    def optimize(
+        self,
+        function: Callable[[Any], float],
+        *,
+        n_jobs: int = 1,
+        max_pulls: int | None = None,
+        on_pull: "Callable[[Study, StudyAsk, float], object] | None" = None,
+        lease: Any = OWN_LEASE,
+    ) -> None:
+        """Measure by a Python function until the study has stopped.
+
+        Args:
+            function: of an arm (row number or vector) to a reward; it may raise `Skipped` if it has none this time.
+                Whatever else it raises ends all, and what was measured is kept.
+            n_jobs: threads; for more than one processor start several processes, which share the study.
+            max_pulls: at most so many in this call.
+            on_pull: called after each with the study, the ask and the value: `study.remaining()` says what is left.
+            lease: as for `ask`.
+        """
+        optimize(self, function, n_jobs=n_jobs, max_pulls=max_pulls, on_pull=on_pull, lease=lease)
+
+    @property
+    def n_planned(self) -> int:
+        """Asks left in the newest interval: so large a batch loses nothing. 0: the next ask plans."""
+        return self.learner.n_planned
+
+    @property
+    def pending(self) -> list[StudyAsk]:
+        """Open asks, the oldest first."""
+        with self._lock:
+            state = self._current()
+            return [self._shown(state, one) for one in state.open.values()]
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        """All measurements, those void included."""
+        return list(self._current().measurements)
+
+    @property
+    def log(self) -> list[Json]:
+        """All events."""
+        return [json.loads(row.text) for row in self.rows()]
+
+    def rows(self) -> list[Row]:
+        """Return the log as it is kept: texts and hashes."""
+        return self.storage.read(self.name)
+
+    @property
+    def head(self) -> tuple[int, str]:
+        """Number and hash of the last event."""
+        with self._lock:
+            self._current()
+            return self._n, self._hash
+
+
+@contextmanager
+def _no_collections(*, is_needed: bool) -> Iterator[None]:
+    """Keep the garbage collector from going through all events again and again while many come in; none is garbage."""
+    is_on = is_needed and gc.isenabled()
+    if is_on:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            gc.enable()
+
+
+def _number(state: State, value: Any) -> float:
+    return check_number("value", value, needed="one measured number", takes_booleans=state.learner.is_binary)
+
+
+def _of(state: State, one: Measurement) -> str:
+    return f"arm {state.roster.label(one.arm)}" + ("" if one.ask is None else f" (ask {one.ask})")
+
+
+def _told_already(state: State, ids: Sequence[int], values: Sequence[float], what: str) -> list[Measurement]:
+    """Return what was told before, if it is the same."""
+    told = [state.measurement(id_) for id_ in ids]
+    before = [one.told for one in told]
+    if before != values:
+        was, now = (", ".join(f"{value:.12g}" for value in row) for row in (before, values))
+        raise Conflict(
+            f"{what} has the result {was} already (measurement {ids[0]}), got {now}; if that was a mistake, correct "
+            "it by `correct`, giving the reason; if it is a further measurement, tell it by the arm."
+        )
+    return told
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"`{name}` must be a text, got {value!r}.")
+    return value

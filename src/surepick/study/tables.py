@@ -1,0 +1,146 @@
+"""A study as files: the log with its hashes, for whoever checks it; the measurements, for whoever analyses them."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from surepick.arms.tables.sources import open_table, refusing
+from surepick.arms.tables.written import parse_number
+from surepick.errors import InvalidInput, SurepickError
+from surepick.files import replacing
+from surepick.study.events import Row
+from surepick.study.state import Measurement, State
+
+if TYPE_CHECKING:
+    from surepick.study.study import Study
+
+What = Literal["log", "measurements"]
+SUFFIXES = (".csv", ".parquet", ".json")
+VALUE_TITLES, ARM_TITLES = ("value", "reward", "result"), ("arm", "name", "id")
+
+
+def export(study: "Study", path: Path, what: What = "log") -> None:
+    """Write the log, or the measurements, to a file: CSV, Parquet or JSON by its ending; whole or not at all."""
+    if what not in ("log", "measurements"):
+        raise InvalidInput(f'`what` must be "log" or "measurements", got {what!r}.')
+    records = log_records(study.rows()) if what == "log" else measurement_rows(study.state)
+    with refusing("cannot write", path), replacing(_checked(path)) as draft:
+        match path.suffix.lower():
+            case ".csv":
+                draft.write_text(_csv(records), encoding="utf-8", newline="")
+            case ".json":
+                draft.write_text(json.dumps({what: records}, ensure_ascii=False) + "\n", encoding="utf-8")
+            case _:
+                _write_parquet(records, draft)
+
+
+def log_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the log as a table: number, hash, and the text that was hashed."""
+    return [{"n": row.n, "hash": row.hash, "event": row.text} for row in rows]
+
+
+def measurement_rows(state: State) -> list[dict[str, Any]]:
+    """Return the measurements as a table; `value` is what counts, empty if it is void."""
+    return [
+        {
+            "measurement": one.id,
+            "arm": state.roster.label(one.arm),
+            "value": one.value,
+            "told": one.told,
+            "void": one.is_void,
+            "ask": one.ask,
+            "worker": one.by,
+            "time": one.at,
+            "changes": "; ".join(f"{change.kind}: {change.reason}" for change in one.changes),
+        }
+        for one in state.measurements
+    ]
+
+
+def read_log(path: Path) -> list[Row]:
+    """Read a log that `export` has written.
+
+    Raises:
+        InvalidInput: not such a file.
+    """
+    with refusing("cannot read", path):
+        match _checked(path).suffix.lower():
+            case ".csv":
+                csv.field_size_limit(2**31 - 1)
+                with path.open(encoding="utf-8", newline="") as file:
+                    records: list[Mapping[str, Any]] = list(csv.DictReader(file, strict=True))
+            case ".json":
+                document = json.loads(path.read_text(encoding="utf-8"))
+                records = document["log"] if isinstance(document, dict) and "log" in document else []
+            case _:
+                parquet = _parquet()
+                records = parquet.read_table(path).to_pylist()
+        try:
+            return [Row(int(record["n"]), str(record["event"]), str(record["hash"])) for record in records]
+        except (KeyError, TypeError) as error:
+            raise InvalidInput(
+                f"{path} must be a log with the columns n, hash and event, as `surepick export` writes it ({error!r})."
+            ) from error
+
+
+def import_results(study: "Study", path: Path, *, worker: str | None = None) -> list[Measurement]:
+    """Tell a study earlier results from a file with a column of arms and one of values: CSV, Excel, Parquet or Arrow.
+
+    All or none. In the order of the file, which must be that of the measurements (docs/study.md).
+    """
+    table = open_table(path)
+    titles = {str(title).lower(): title for title in table.columns}
+    arm = next((titles[title] for title in ARM_TITLES if title in titles), None)
+    value = next((titles[title] for title in VALUE_TITLES if title in titles), None)
+    if arm is None or value is None:
+        raise InvalidInput(f"{path} must have the columns arm and value, got {', '.join(map(str, table.columns))}.")
+    pairs = []
+    for row, (label, cell) in enumerate(zip(table[arm], table[value], strict=True)):
+        number = parse_number(str(cell))
+        if number is None:
+            raise table.refusal(row, f"the value must be a number, got {cell!r}.")
+        try:
+            pairs.append((study.arm(_label(label)), number))
+        except InvalidInput as error:
+            raise table.refusal(row, str(error)) from error
+    if not pairs:
+        raise InvalidInput(f"{path} has no results; it needs one in every line below the titles.")
+    return study.tell_earlier(pairs, worker=worker)
+
+
+def _label(cell: Any) -> str:
+    """Return a cell as people write it: spreadsheets make a float of the name 7."""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
+
+
+def _checked(path: Path) -> Path:
+    if path.suffix.lower() not in SUFFIXES:
+        raise InvalidInput(f"a table must be a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file, got {path.name!r}.")
+    return path
+
+
+def _csv(records: Sequence[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    if records:
+        writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+    return text.getvalue()
+
+
+def _parquet() -> Any:
+    try:
+        from pyarrow import parquet  # noqa: PLC0415 (optional)
+    except ModuleNotFoundError as error:
+        raise SurepickError("Parquet files need pyarrow; install it with: pip install 'surepick[files]'.") from error
+    return parquet
+
+
+def _write_parquet(records: Sequence[Mapping[str, Any]], path: Path) -> None:
+    parquet = _parquet()
+    import pyarrow as pa  # noqa: PLC0415 (optional)
+
+    parquet.write_table(pa.Table.from_pylist(list(records)), path)

@@ -1,0 +1,369 @@
+"""Certificates: what is changed in one, or in the log it rests on, is found."""
+
+import copy
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import surepick as sp
+from surepick.errors import InvalidInput
+from surepick.study import clock
+from surepick.study.certificate import Report, certificate_of, digest_of, sign, verify
+from surepick.study.events import Row, canonical, rows_of
+from surepick.study.library import create_study
+from surepick.study.state import State
+from surepick.study.study import Study
+from surepick.study.tables import read_log
+from tests.study.kinds import KINDS, NAMES, ROWS
+
+Json = dict[str, Any]
+
+FREE = {"at", "by", "until", "key", "lease", "version", "features", "names", "name", "reason"}
+"""What somebody wrote down and nothing follows from: who forges log and certificate together may change it. Only a
+signature helps against that, or to know the hash of the log from elsewhere."""
+
+
+def lived(monkeypatch: pytest.MonkeyPatch) -> Study:
+    """A study to which everything has happened."""
+    time = [datetime(2026, 11, 17, 12, tzinfo=UTC)]
+    monkeypatch.setattr(clock, "now", lambda: time[0])
+    rng = np.random.default_rng(5)
+    arms = sp.FiniteArms(ROWS, names=NAMES)
+    study = create_study("lived", arms=arms, noise_std=0.2, storage="memory:", lease="1h", author="ann")
+    study.tell_earlier([("elm", 0.7), ("oak", 0.5), ("ash", 1.0)])
+    usual = KINDS["usual"]
+
+    def tell(ask: Any, **how: Any) -> None:
+        study.tell(ask.id, usual.value(ask.features, float(rng.standard_normal())), **how)
+
+    first, lost, *others = study.ask(6, worker="bob")
+    study.fail(first.id, reason="dropped")
+    for ask in others:
+        tell(ask)
+    time[0] += timedelta(hours=2)
+    for ask in study.ask(2, worker="ann"):
+        tell(ask, key=f"k{ask.id}")
+    tell(lost)
+    study.void(4, reason="mislabelled")
+    study.restore(4, reason="it was not")
+    study.correct(5, 0.6, reason="comma")
+    while not study.stopped:
+        for ask in study.ask(4):
+            tell(ask)
+    study.void(2, reason="spilt")
+    while not study.stopped:
+        for ask in study.ask(4):
+            tell(ask)
+    study.audit(3)
+    for ask in study.ask(3):
+        tell(ask)
+    return study
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    """A study to which everything has happened; to be looked at."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return lived(monkeypatch)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to everything in a document that is no list and no table, and to lists and tables that are empty."""
+    entries: Any = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    if not entries or value in ({}, []):
+        yield path
+        return
+    for key, entry in entries:
+        yield from leaves(entry, (*path, key))
+
+
+def otherwise(value: Any) -> Any:
+    """Another value, as like the first as can be."""
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 1
+        case float():
+            return value * 1.001 + 1e-3
+        case str():
+            return f"{value}x"
+        case None:
+            return 1
+    return [1] if isinstance(value, list) else {"x": 1}
+
+
+def changed(document: Any, path: tuple[Any, ...], change: Callable[[Any], Any] = otherwise) -> Any:
+    """A copy of a document with one entry changed."""
+    new = copy.deepcopy(document)
+    place = new
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = change(place[path[-1]])
+    return new
+
+
+def sealed(certificate: Json, rows: list[Row] | None = None) -> Json:
+    """The certificate with the hash of that log, and the digest that its content has."""
+    log = certificate["log"] if rows is None else {"events": len(rows), "hash": rows[-1].hash}
+    new = {**certificate, "log": log}
+    return {**new, "digest": digest_of(new)}
+
+
+def events_of(study: Study) -> list[Json]:
+    """The log as documents."""
+    return [json.loads(row.text) for row in study.rows()]
+
+
+def rechained(events: list[Json]) -> list[Row]:
+    """The log as rows, with hashes that follow."""
+    return rows_of([canonical(event) for event in events])
+
+
+def is_found(certificate: Any, rows: list[Row]) -> bool:
+    """Whether a check finds something wrong."""
+    return not verify(certificate, rows).ok
+
+
+def test_a_certificate_agrees_with_its_log(study: Study) -> None:
+    """What nobody changed is found to agree, also after a way through JSON; all that can happen has happened."""
+    certificate = json.loads(json.dumps(study.certificate()))
+    assert verify(certificate, study.rows()) == Report([], verify(certificate, study.rows()).notes)
+    kinds = {event["kind"] for event in events_of(study)}
+    assert kinds == {
+        "created", "planned", "asked", "told", "failed", "expired", "voided", "corrected", "restored", "stopped",
+        "resumed", "audited",
+    }  # fmt: skip
+    assert certificate["stopped"]
+    assert certificate["best_names"] == ["ash"]
+    assert certificate["voids"] == [2]
+    assert certificate["corrections"] == [5]
+    assert len(certificate["conditions"]) == 2
+
+
+def test_every_entry_of_a_certificate_is_checked(study: Study) -> None:
+    """Another value of any entry is found: by the digest, and if that is made to fit, by the log."""
+    certificate, rows = study.certificate(), study.rows()
+    # One of each: the last of a list.
+    paths = {tuple(key for key in path if isinstance(key, str)): path for path in leaves(certificate)}
+    del paths["digest",]
+    assert len(paths) > 50
+    for path in paths.values():
+        forged = changed(certificate, path)
+        assert forged["digest"] != digest_of(forged), path
+        report = verify(sealed(forged), rows)
+        # Another version may have other words, so that a check by this one shows both, and goes on.
+        assert report.notes != [] if path == ("version",) else not report.ok, path
+    assert is_found(changed(certificate, ("digest",)), rows)
+    assert is_found(changed(certificate, ("delta",)), rows)
+
+
+def test_entries_that_are_missing_or_too_many_are_found(study: Study) -> None:
+    """A certificate has all its entries, and no others."""
+    certificate, rows = study.certificate(), study.rows()
+    for name in list(certificate)[::4]:
+        assert is_found({key: value for key, value in certificate.items() if key != name}, rows) or name == "version"
+    assert is_found(sealed({**certificate, "seal": "gold"}), rows)
+    wrong: Any
+    for wrong in ({}, {"format": "x"}, {**certificate, "format": None}, {**certificate, "best": float("nan")}, [], "x"):
+        assert is_found(wrong, rows)
+
+
+def test_a_claim_under_the_name_of_another_version_is_shown_beside_what_follows(study: Study) -> None:
+    """Sentences of another version cannot be compared to the letter; both are shown, and numbers are compared."""
+    certificate, rows = study.certificate(), study.rows()
+    forged = sealed({**certificate, "version": "9.9", "claim": "fir is best"})
+    report = verify(forged, rows)
+    assert any("fir is best" in note and "ash" in note for note in report.notes)
+    assert is_found(sealed({**certificate, "version": "9.9", "best_names": ["fir"]}), rows)
+
+
+def test_every_entry_of_every_event_is_in_the_chain(study: Study) -> None:
+    """Another value of any entry of any event breaks the chain of hashes."""
+    certificate, rows = study.certificate(), study.rows()
+    for place, event in enumerate(events_of(study)):
+        for path in leaves(event):
+            text = canonical(changed(event, path))
+            forged = [*rows[:place], Row(place + 1, text, rows[place].hash), *rows[place + 1 :]]
+            assert "hash" in verify(certificate, forged).problems[0]
+
+
+def test_a_forged_chain_is_not_the_one_of_the_certificate(study: Study) -> None:
+    """Hashes that are made to fit end in another hash than the certificate has."""
+    certificate, events = study.certificate(), events_of(study)
+    for place in range(0, len(events), 12):
+        forged = rechained([*events[:place], {**events[place], "by": "eve"}, *events[place + 1 :]])
+        assert is_found(certificate, forged)
+
+
+def test_a_forged_log_does_not_bear_its_certificate(study: Study) -> None:
+    """Log, hashes and the hash in the certificate forged together: what follows from the log is another certificate.
+
+    Not found is another value of what nothing follows from, `FREE`: names, times, leases, reasons for giving up.
+    """
+    certificate, events = study.certificate(), events_of(study)
+    # One of each entry of each kind of event: its first place in its last event.
+    spots = {}
+    for place, event in enumerate(events):
+        for path in reversed(list(leaves(event))):
+            spots[event["kind"], *(key for key in path if isinstance(key, str))] = place, path
+    missed = set()
+    for what, (place, path) in spots.items():
+        rows = rechained([*events[:place], changed(events[place], path), *events[place + 1 :]])
+        if not is_found(sealed(certificate, rows), rows):
+            missed.add(what)
+    assert {what for what in missed if what[-1] not in FREE} == set()
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_a_new_certificate_of_a_forged_verdict_is_refused(study: Study, *, is_sealed: bool) -> None:
+    """Who writes another answer, or other evidence, into the log and certifies it anew is found out."""
+    events = events_of(study)
+    place = max(n for n, event in enumerate(events) if event["kind"] == "stopped")
+    for forgery in ({"best": [3]}, {"evidence": 50.0}, {"threshold": 1.0}, {"pulls": 1}):
+        forged = [*events[:place], {**events[place], **forgery}, *events[place + 1 :]]
+        rows, state = rechained(forged), State(forged[0])
+        for event in forged[1:]:
+            state.apply(event)
+        certificate = certificate_of(state, rows[-1].hash) if is_sealed else sealed(study.certificate(), rows)
+        assert is_found(certificate, rows), forgery
+
+
+def test_events_that_are_swapped_dropped_or_doubled_are_found(study: Study) -> None:
+    """With the hashes they have, and with hashes and numbers that are made to fit."""
+    certificate, rows, events = study.certificate(), study.rows(), events_of(study)
+    for n in range(1, len(rows) - 1):
+        assert is_found(certificate, [*rows[:n], rows[n + 1], rows[n], *rows[n + 2 :]])
+        assert is_found(certificate, [*rows[:n], *rows[n + 1 :]])
+        assert is_found(certificate, [*rows[:n], rows[n], *rows[n:]])
+        assert is_found(certificate, rows[:n])
+    for n in range(1, len(rows) - 1, 12):
+        numbered = [{**e, "n": i} for i, e in enumerate([*events[:n], *events[n + 1 :]], 1)]
+        assert is_found(sealed(certificate, rechained(numbered)), rechained(numbered))
+    for n in (1, 10, len(rows) - 1):
+        assert is_found(sealed(certificate, rows[:n]), rows[:n])
+    assert is_found(certificate, [])
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_one_bit_of_an_exported_log_is_found(study: Study, tmp_path: Path, kind: Any) -> None:
+    """Whichever bit of the file is flipped, it cannot be read any more, or does not agree."""
+    certificate = study.certificate()
+    path = study.export(kind, tmp_path / f"log.{kind}")
+    assert verify(certificate, read_log(path)).ok
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    spots = {*range(40), *range(len(content) - 20, len(content)), *rng.integers(0, len(content), 150).tolist()}
+    for spot in sorted(spots):
+        flipped = bytearray(content)
+        flipped[spot] ^= 1 << int(rng.integers(0, 8))
+        path.write_bytes(bytes(flipped))
+        try:
+            rows = read_log(path)
+        except InvalidInput:
+            continue
+        # White space between the entries of a JSON document, or after a line, is nothing.
+        assert rows == study.rows() or is_found(certificate, rows), spot
+
+
+def test_signatures_are_checked(study: Study, tmp_path: Path) -> None:
+    """A signature is of this certificate and by this key, or it is refused; a forger has no key."""
+    certificate, rows = study.certificate(), study.rows()
+    keys = {}
+    for name in ("own", "other"):
+        private = Ed25519PrivateKey.generate()
+        form = serialization.PrivateFormat.PKCS8
+        pem = private.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+        (tmp_path / f"{name}.pem").write_bytes(pem)
+        public = private.public_key()
+        pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+        (tmp_path / f"{name}.pub").write_bytes(pem)
+        keys[name] = tmp_path / f"{name}.pem", tmp_path / f"{name}.pub"
+    own, other = keys["own"], keys["other"]
+    signed = sign(certificate, own[0])
+    assert verify(signed, rows).ok
+    assert verify(signed, rows, public_key=own[1]).ok
+    assert "another key" in verify(signed, rows, public_key=other[1]).problems[0]
+    assert "not signed" in verify(certificate, rows, public_key=own[1]).problems[0]
+    assert "not of this certificate" in verify(changed(signed, ("signature", "value"), _flip), rows).problems[0]
+    assert is_found(changed(signed, ("signature", "public_key"), _flip), rows)
+    assert is_found({**signed, "signature": sign(certificate, other[0])["signature"] | {"value": "zz"}}, rows)
+    assert is_found({**signed, "signature": None}, rows)
+    # The whole forged by somebody else, who cannot sign for the owner.
+    events = events_of(study)
+    events[3]["by"] = "eve"
+    forged = sealed(certificate, rechained(events))
+    assert verify(forged, rechained(events)).ok
+    assert is_found({**forged, "signature": signed["signature"]}, rechained(events))
+    assert not verify(sign(forged, other[0]), rechained(events), public_key=own[1]).ok
+    with pytest.raises(InvalidInput, match="private key in PEM"):
+        sign(certificate, own[1])
+    with pytest.raises(InvalidInput, match="private key in PEM"):
+        sign(certificate, tmp_path / "none.pem")
+    assert "public key in PEM" in verify(signed, rows, public_key=own[0]).problems[0]
+
+
+def _flip(text: str) -> str:
+    return ("1" if text[0] != "1" else "2") + text[1:]
+
+
+@pytest.mark.parametrize("name", ["unknown noise", "two best", "slack", "binary", "costs", "sphere", "means"])
+def test_studies_of_every_kind_have_certificates(name: str) -> None:
+    """Several winners, slack, bounded rewards, costs, vectors: each certificate agrees with its log, and no other."""
+    kind, rng = KINDS[name], np.random.default_rng(2)
+    study = create_study(name, **kind.given, storage="memory:")
+    while not study.stopped and (asks := study.ask(6)):
+        for ask in asks:
+            study.tell(ask.id, kind.value(ask.features, float(rng.standard_normal())))
+    study.void(3, reason="spilt")
+    certificate = json.loads(json.dumps(study.certificate()))
+    assert verify(certificate, study.rows()).problems == []
+    assert is_found(sealed({**certificate, "p_value": 0.5, "evidence": 99.0}), study.rows())
+
+
+def test_a_certificate_is_about_its_era(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After arms joined the claim is about those, and says since which event."""
+    study = lived(monkeypatch)
+    study.reopen(reason="a new one", join=sp.FiniteArms(np.array([[0.9, 0.1], [0.2, 0.3]]), names=["yew", "box"]))
+    rng = np.random.default_rng(3)
+    before = study.certificate()
+    assert verify(before, study.rows()).problems == []
+    assert not before["stopped"]
+    assert before["best"] == []
+    while not study.stopped:
+        for ask in study.ask(5):
+            study.tell(ask.id, KINDS["usual"].value(ask.features, float(rng.standard_normal())))
+    certificate = study.certificate()
+    assert verify(certificate, study.rows()).problems == []
+    assert certificate["era"] == 2
+    assert len(certificate["verdicts"]) >= 2
+    assert any("present era" in condition for condition in certificate["conditions"])
+    assert certificate["arms_digest"] != before["digest"]
+    assert is_found(certificate, study.rows()[:-1])
+
+
+def test_a_log_of_a_later_version_is_not_believed(study: Study) -> None:
+    """An event of a kind that this version does not know is a reason not to agree."""
+    events = [*events_of(study), {"n": len(study.rows()) + 1, "at": "", "by": "", "kind": "blessed"}]
+    rows = rechained(events)
+    assert "later version" in verify(sealed(study.certificate(), rows), rows).problems[0]
+
+
+def test_the_table_of_the_log_is_read_as_it_was_written(study: Study, tmp_path: Path) -> None:
+    """CSV, Parquet and JSON give the same rows; other tables are refused in words."""
+    for kind in ("csv", "parquet", "json"):
+        path = study.export(kind, tmp_path / f"log.{kind}")
+        assert read_log(path) == study.rows()
+    with (tmp_path / "other.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["a", "b"], [1, 2]])
+    for name in ("other.csv", "none.csv", "log.txt"):
+        with pytest.raises(InvalidInput):
+            read_log(tmp_path / name)

@@ -1,0 +1,66 @@
+"""A database of the first schema, kept as it was written: every later version opens it and says the same."""
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from surepick.study.certificate import verify
+from surepick.study.library import load_study
+from surepick.study.storage import open_storage
+from surepick.study.storage.schema import REVISIONS
+from surepick.study.study import Study
+from tests.study.golden.make import ANSWERS, DATABASE, SQL, answers
+
+
+def check(study: Study) -> None:
+    """It says what it said, goes on, and its certificate agrees with its log."""
+    kept = json.loads(ANSWERS.read_text(encoding="utf-8"))
+    found = json.loads(json.dumps(answers(study)))
+    for name in ("theta", "evidence"):
+        assert found.pop(name) == pytest.approx(kept.pop(name), rel=1e-6)
+    assert found == kept
+    assert set(kept["kinds"]) == {
+        "created", "planned", "asked", "told", "failed", "expired", "voided", "corrected", "restored", "stopped",
+        "resumed", "audited", "reopened",
+    }  # fmt: skip
+    assert verify(study.certificate(), study.rows()).problems == []
+    (ask,) = study.ask(1, worker="later")
+    study.tell(ask.id, 0.5)
+    assert len(study.measurements) == len(kept["measurements"]) + 1
+
+
+def test_an_sqlite_file_of_the_first_schema_opens(tmp_path: Path) -> None:
+    """It is brought to the tables of this version, and nothing in it is lost or read otherwise."""
+    path = tmp_path / "old.db"
+    shutil.copy(DATABASE, path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT version_num FROM surepick_version").fetchall() == [("1",)]
+    with closing(open_storage(path)) as storage:
+        check(load_study("lived", storage))
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT version_num FROM surepick_version").fetchall() == [(REVISIONS[-1],)]
+
+
+def test_a_postgresql_database_of_the_first_schema_opens(postgres_url: str) -> None:
+    """The same rows in the same tables there."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(SQL.read_bytes())
+    with closing(open_storage(postgres_url)) as storage:
+        check(load_study("lived", storage))
+    with psycopg.connect(postgres_url) as connection:
+        assert connection.execute("SELECT version_num FROM surepick_version").fetchall() == [(REVISIONS[-1],)]
+
+
+def test_the_golden_files_hold_the_same_log() -> None:
+    """The file for SQLite and the one for PostgreSQL are two forms of one study."""
+    sql = SQL.read_text(encoding="utf-8")
+    with closing(sqlite3.connect(f"file:{DATABASE}?mode=ro&immutable=1", uri=True)) as connection:
+        rows = connection.execute("SELECT n, text, hash FROM events ORDER BY n").fetchall()
+    assert sql.count("\n(1, ") == len(rows)
+    for n, text, digest in rows:
+        assert f"(1, {n}, '{text.replace(chr(39), chr(39) * 2)}', '{digest}')" in sql

@@ -1,0 +1,190 @@
+"""Studies with many hands: several processes at once, kills, full disks, servers that stop, clocks that jump.
+
+`benchmarks/study.py` does the same with more processes and for longer.
+"""
+
+import resource
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+import pytest
+
+from benchmarks.study_common import NAME, check, endless, value_of
+from benchmarks.study_crash import go_on, kill_one, noted, work, workers
+from surepick.errors import Conflict, StorageError
+from surepick.study import clock
+from surepick.study.library import create_study, load_study
+from surepick.study.study import Study, StudyAsk
+from tests.postgres import Server
+from tests.study.places import Place, in_processes
+
+
+def pull(study: Study, worker: str = "me") -> StudyAsk:
+    """Ask for one and tell it."""
+    (ask,) = study.ask(1, worker=worker)
+    study.tell(ask.id, value_of(ask.id, ask.arm), worker=worker)
+    return ask
+
+
+def until(happens: Callable[[], bool], patience: float = 60.0) -> None:
+    """Wait for something that other processes do."""
+    deadline = time.monotonic() + patience
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_four_processes_lose_nothing_and_double_nothing(shared: Place, tmp_path: Path) -> None:
+    """Each asks for one and tells one, fifty times: all results are there, each once, with their values."""
+    endless(shared.open())
+    notes = tmp_path / "notes"
+    in_processes(work, [(shared.url, f"w{i}", str(notes), 50) for i in range(4)])
+    found = check(shared.url, acknowledged=noted(notes))
+    assert (found.n_asked, found.n_told, found.n_open, found.n_expired) == (200, 200, 0, 0)
+    assert len(noted(notes)) == 200
+    assert {one.by for one in load_study(NAME, shared.open()).measurements} == {"w0", "w1", "w2", "w3"}
+
+
+def test_two_studies_at_once_do_not_mix(shared: Place, tmp_path: Path) -> None:
+    """Two processes on each of two studies in one place: each log is whole and has its own results."""
+    for name in ("a", "b"):
+        endless(shared.open(), name)
+    in_processes(work, [(shared.url, f"w{i}", str(tmp_path / name), 20, name) for name in "ab" for i in range(2)])
+    for name, other in ("ab", "ba"):
+        found = check(shared.url, name, acknowledged=noted(tmp_path / name), beside=[other])
+        assert (found.n_asked, found.n_told) == (40, 40)
+
+
+def test_kills_lose_nothing_that_was_acknowledged(shared: Place, tmp_path: Path) -> None:
+    """Five times one of three workers is killed in mid-work; what they left is measured by others; all goes on."""
+    notes, lease, rng = tmp_path / "notes", 1.0, np.random.default_rng(5)
+    endless(shared.open(), lease=lease)
+    with workers(shared.url, 3, notes) as running:
+        for i in range(5):
+            before = len(noted(notes))
+            until(lambda before=before: len(noted(notes)) >= before + 5)  # type: ignore[misc]
+            kill_one(running, shared.url, f"new{i}", notes, rng)
+        until(lambda: len(noted(notes)) >= before + 10)
+    acknowledged = noted(notes)
+    n_after = go_on(shared.url, lease)
+    found = check(shared.url, acknowledged=acknowledged)
+    assert found.n_told - n_after - len(acknowledged) <= 8, "at most one of each that was killed"
+    assert (found.n_open, found.again_told) == (0, found.n_asked_again)
+
+
+def asks_and_dies(url: str) -> None:
+    """A worker that never answers."""
+    load_study(NAME, url).ask(3, worker="gone")
+
+
+def test_what_the_dead_were_asked_for_is_asked_again(shared: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before their lease is over; then under new ids and the same numbers; a late result is one more."""
+    study = endless(shared.open(), lease="1h")
+    in_processes(asks_and_dies, [(shared.url,)])
+    lost = {one.id: one for one in study.pending}
+    assert len(lost) == 3
+    pull(study)
+    assert len(study.pending) == 3
+
+    monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) + timedelta(hours=2))
+    numbers = {one.number for one in study.state.attempts.values() if one.id in lost}
+    again = []
+    while numbers:
+        ask = pull(study)
+        if (number := study.state.attempts[ask.id].number) in numbers:
+            assert ask.id not in lost
+            assert ask.reason.endswith("asked again, since an attempt before gave no result")
+            numbers.discard(number)
+            again.append(ask)
+    assert sorted(one.arm for one in again) == sorted(one.arm for one in lost.values())
+    assert study.pending == []
+
+    late = next(iter(lost.values()))
+    n = len(study.measurements)
+    study.tell(late.id, value_of(late.id, late.arm), worker="gone")
+    assert len(study.measurements) == n + 1
+    check(shared.url)
+
+
+def test_a_clock_that_goes_backwards_does_no_harm(shared: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A day back, and two days ahead: events stay in order, leases end too late or too early, nothing is lost."""
+    study = endless(shared.open(), lease="1h")
+    pull(study)
+    (held,) = study.ask(1, worker="slow")
+    monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) - timedelta(days=1))
+    pull(study)
+    assert [one.id for one in study.pending] == [held.id]
+    times = [event["at"] for event in study.log]
+    assert times != sorted(times)
+
+    monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) + timedelta(days=1))
+    pull(study)
+    assert study.pending == []
+    monkeypatch.undo()
+    study.tell(held.id, value_of(held.id, held.arm), worker="slow")
+    found = check(shared.url)
+    assert (found.n_told, found.n_expired) == (4, 1)
+    assert load_study(NAME, shared.open()).measurements == study.measurements
+
+
+def fills_the_disk(path: str, notes: str) -> None:
+    """Measure until files may not grow, see what is said, make room, and go on with the same object."""
+    study, before = load_study(NAME, path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, before[1]))
+    said = ""
+    while not said:
+        (ask,) = study.ask(1, worker="w")
+        try:
+            study.tell(ask.id, value_of(ask.id, ask.arm), worker="w" * 2_000)
+        except StorageError as error:
+            said = str(error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    n = len(study.measurements)
+    study.tell(ask.id, value_of(ask.id, ask.arm), worker="w")
+    study.tell(ask.id, value_of(ask.id, ask.arm), worker="w")
+    with pytest.raises(Conflict, match="has the result"):
+        study.tell(ask.id, 0.0, worker="w")
+    assert len(study.measurements) <= n + 1
+    pull(study)
+    Path(notes).write_text(f"{len(study.measurements)} {said}")
+
+
+def test_a_disk_that_fills_up_during_a_tell_leaves_the_study_usable(tmp_path: Path) -> None:
+    """The error says what to do; told again when there is room, the result is there once."""
+    path, notes = tmp_path / "lab.db", tmp_path / "notes"
+    endless(str(path)).storage.close()
+    in_processes(fills_the_disk, [(str(path), str(notes))])
+    n, _, said = notes.read_text().partition(" ")
+    assert said.startswith(f"cannot write study 'load' in {path}: ")
+    assert "make room on the disk" in said or "check the disk: it is full" in said
+    found = check(str(path))
+    assert found.n_told == int(n)
+    assert (found.n_open, found.n_expired) == (0, 0)
+
+
+def test_a_server_that_stops_in_mid_work_holds_up_and_loses_nothing() -> None:
+    """While it is down the error says so; when it is up again the same object goes on where it was."""
+    server = Server(Path(mkdtemp(prefix="surepick-")))
+    server.create()
+    server.start()
+    try:
+        study = create_study("mix", arms=np.eye(3), noise_std=1.0, storage=server.url("postgres"))
+        with closing(study.storage):
+            (first, second) = study.ask(2, worker="w")
+            study.tell(first.id, 1.0)
+            server.stop()
+            for call in (lambda: study.tell(second.id, 2.0), lambda: study.ask(1), lambda: study.status):
+                with pytest.raises(StorageError, match=r"cannot .* in PostgreSQL database .* check that the server"):
+                    call()
+            server.start()
+            study.tell(second.id, 2.0)
+            assert [one.told for one in study.measurements] == [1.0, 2.0]
+            assert [one.told for one in load_study("mix", study.storage).measurements] == [1.0, 2.0]
+            assert len(study.ask(1)) == 1
+    finally:
+        server.remove()

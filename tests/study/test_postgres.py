@@ -1,0 +1,326 @@
+"""Studies on a PostgreSQL server: lost connections, stopped servers, locks, databases that are something else."""
+
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, cast
+
+import pytest
+
+from surepick.errors import OutcomeUnknown, StorageError
+from surepick.study.events import check_chain
+from surepick.study.storage import Storage, Writer, open_storage, postgres
+from surepick.study.storage.sql import SqlStorage
+from tests.postgres import Server
+from tests.study.places import append, first_rows, next_rows, write
+
+
+@pytest.fixture
+def storage(postgres_url: str) -> Iterator[Storage]:
+    """A database with one study."""
+    with closing(open_storage(postgres_url)) as new:
+        new.create("mix", first_rows())
+        yield new
+
+
+@pytest.fixture
+def database(postgres_url: str) -> str:
+    """The name of the database."""
+    return postgres_url.partition("@/")[2].partition("?")[0]
+
+
+def cut(server: Server, database: str) -> None:
+    """End all connections to a database, as a network or an administrator may."""
+    server.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'")
+
+
+def test_an_administrator_sees_whose_connections_these_are(
+    storage: Storage, postgres_server: Server, database: str
+) -> None:
+    """And there is one, however many calls there were."""
+    for _ in range(3):
+        append(storage, "mix")
+    names = postgres_server.sql(f"SELECT application_name FROM pg_stat_activity WHERE datname = '{database}'")
+    assert names == [("surepick",)]
+
+
+def test_a_connection_that_was_cut_between_two_calls_is_replaced_unnoticed(
+    storage: Storage, postgres_server: Server, database: str
+) -> None:
+    """A server that was started anew overnight costs nobody an error."""
+    for call in (storage.names, lambda: append(storage, "mix"), lambda: storage.read("mix")):
+        cut(postgres_server, database)
+        call()
+    with storage.writing("mix"):
+        storage.names()  # a second connection
+    cut(postgres_server, database)
+    append(storage, "mix")
+    check_chain(storage.read("mix"))
+    assert storage.n_events("mix") == 3
+
+
+def test_a_connection_that_is_cut_in_mid_transaction_leaves_nothing(
+    storage: Storage, postgres_server: Server, database: str
+) -> None:
+    """The writer is told, whatever it does next, and the next transaction has a new connection."""
+
+    def before_append(writer: Writer) -> None:
+        last = writer.read()[-1]
+        cut(postgres_server, database)
+        writer.append(next_rows(last))
+
+    def between_two(writer: Writer) -> None:
+        first = next_rows(writer.read()[-1])
+        writer.append(first)
+        cut(postgres_server, database)
+        writer.append(next_rows(first[-1]))
+
+    def before_commit(writer: Writer) -> None:
+        writer.append(next_rows(writer.read()[-1]))
+        cut(postgres_server, database)
+
+    for work in (before_append, between_two, before_commit):
+        with pytest.raises(StorageError, match="cannot write study 'mix' in PostgreSQL database"):
+            write(storage, "mix", work)
+        assert storage.n_events("mix") == 1
+    append(storage, "mix")
+
+
+def test_an_exception_of_the_writer_is_not_hidden_by_a_lost_connection(
+    storage: Storage, postgres_server: Server, database: str
+) -> None:
+    """What went wrong first is what is raised."""
+
+    def work(_: Writer) -> None:
+        cut(postgres_server, database)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write(storage, "mix", work)
+    append(storage, "mix")
+
+
+def test_a_commit_of_unknown_outcome_is_said_to_be_one(
+    storage: Storage, postgres_server: Server, database: str
+) -> None:
+    """The server ends the connection in the middle of COMMIT: the writer is told to read the log again."""
+    postgres_server.sql(
+        """
+        CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END';
+        CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON events
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION die();
+        """,
+        database,
+    )
+    with pytest.raises(OutcomeUnknown, match="whether it was written is not known, so read the log again"):
+        append(storage, "mix")
+    postgres_server.sql("DROP TRIGGER at_commit ON events", database)
+    assert storage.n_events("mix") == 1
+    append(storage, "mix")
+
+
+def test_a_server_that_is_stopped_and_started_again_loses_nothing() -> None:
+    """Stopped as if by a crash in mid-transaction; while it is down the error says so; then all goes on."""
+    folder = Path(mkdtemp(prefix="surepick-"))
+    server = Server(folder)
+    server.create()
+    server.start()
+    try:
+        with closing(open_storage(server.url("postgres"))) as storage:
+            storage.create("mix", first_rows())
+            acknowledged = append(storage, "mix")
+
+            def work(writer: Writer) -> None:
+                writer.append(next_rows(acknowledged[-1]))
+                server.stop()
+
+            with pytest.raises(StorageError, match="cannot write study 'mix' in PostgreSQL database 'postgres' on"):
+                write(storage, "mix", work)
+            for call in (storage.names, lambda: append(storage, "mix"), lambda: storage.create("b", first_rows())):
+                with pytest.raises(StorageError, match=r"cannot .*; check that the server runs"):
+                    call()
+            server.start()
+            assert storage.read("mix") == first_rows() + acknowledged
+            append(storage, "mix")
+    finally:
+        server.remove()
+    assert not folder.exists()
+
+
+def test_who_waits_too_long_is_told_what_to_do(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The study is named; other studies are free meanwhile."""
+    monkeypatch.setattr(postgres, "PATIENCE", 0.2)
+    with closing(open_storage(postgres_url)) as storage:
+        storage.create("mix", first_rows())
+        storage.create("other", first_rows())
+        with storage.writing("mix"):
+            with pytest.raises(StorageError, match=r"'mix' in .*lock timeout; another writer has held"):
+                append(storage, "mix")
+            append(storage, "other")
+            storage.create("new", first_rows())
+        append(storage, "mix")
+
+
+def test_a_writer_that_fell_silent_loses_its_lock(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that died in a transaction does not hold the study up until the network notices."""
+    monkeypatch.setattr(postgres, "_LONGEST_SILENCE", 0.2)
+    with closing(open_storage(postgres_url)) as storage:
+        storage.create("mix", first_rows())
+
+        def work(writer: Writer) -> None:
+            append(storage, "mix")  # waits for the lock
+            writer.read()
+
+        with pytest.raises(StorageError, match="silent for too long"):
+            write(storage, "mix", work)
+        assert storage.n_events("mix") == 2
+
+
+@pytest.mark.parametrize("level", ["serializable", "repeatable read"])
+def test_a_stricter_default_of_the_server_does_not_hide_new_rows(
+    storage: Storage, postgres_server: Server, database: str, level: str
+) -> None:
+    """After waiting for the lock a writer sees what was committed meanwhile."""
+    postgres_server.sql(f"ALTER DATABASE {database} SET default_transaction_isolation = '{level}'")
+    cut(postgres_server, database)
+    threads = [threading.Thread(target=lambda: [append(storage, "mix") for _ in range(5)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert storage.n_events("mix") == 21
+
+
+def test_a_study_deleted_while_a_writer_waits_for_it_is_not_written(storage: Storage) -> None:
+    """Not even if there is a new one of that name by then."""
+    heard: list[BaseException] = []
+
+    def wait_and_write() -> None:
+        try:
+            with storage.writing("mix") as writer:
+                writer.append(next_rows(first_rows()[-1]))
+        except BaseException as error:  # noqa: BLE001 (looked at below)
+            heard.append(error)
+
+    thread = threading.Thread(target=wait_and_write)
+    connections = cast(SqlStorage, storage)._connections
+    with connections.transaction("delete and make anew", "mix") as transaction:
+        thread.start()
+        time.sleep(0.2)
+        old: Any = {"study": transaction.study}
+        transaction.do("delete events", old)
+        transaction.do("delete study", old)
+        transaction.do("add study", {"name": "mix"})
+        ((new,),) = transaction.ask("number", name="mix")
+        (row,) = first_rows(again=True)
+        transaction.do("append", {"study": new, **row._asdict()})
+    thread.join()
+    assert [type(error).__name__ for error in heard] == ["NoSuchStudy"]
+    assert storage.n_events("mix") == 1
+
+
+def test_a_database_of_something_else_is_left_as_it_is(
+    postgres_url: str, postgres_server: Server, database: str
+) -> None:
+    """The error says what is in it; a schema of its own is a way out."""
+    postgres_server.sql("CREATE TABLE orders (a int)", database)
+    with pytest.raises(StorageError, match=r"has tables of something else \(orders\), and is left alone"):
+        open_storage(postgres_url)
+    assert postgres_server.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", database) == [("orders",)]
+    own = f"{postgres_url}&options=-csearch_path%3Dlab"
+    with pytest.raises(StorageError, match="no schema has been selected"):
+        open_storage(own)
+    postgres_server.sql("CREATE SCHEMA lab", database)
+    with closing(open_storage(own)) as storage:
+        storage.create("mix", first_rows())
+        assert storage.names() == ["mix"]
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_database_of_a_newer_package_is_left_as_it_is(
+    postgres_url: str, postgres_server: Server, database: str
+) -> None:
+    """The error says to upgrade."""
+    postgres_server.sql("UPDATE surepick_version SET version_num = '27'", database)
+    with pytest.raises(StorageError, match=r"written by a newer surepick .*upgrade surepick"):
+        open_storage(postgres_url)
+
+
+def test_a_database_that_cannot_hold_every_text_is_refused(postgres_server: Server) -> None:
+    """Names and reasons may be in any alphabet."""
+    postgres_server.sql("CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0")
+    try:
+        with pytest.raises(StorageError, match="must keep texts as UTF8, got LATIN1"):
+            open_storage(postgres_server.url("old"))
+    finally:
+        postgres_server.sql("DROP DATABASE old")
+
+
+@pytest.mark.usefixtures("storage")
+def test_who_may_only_read_reads(postgres_url: str, postgres_server: Server, database: str) -> None:
+    """And hears why it cannot write."""
+    postgres_server.sql(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+    with closing(open_storage(postgres_url)) as reader:
+        assert reader.n_events("mix") == 1
+        with pytest.raises(StorageError, match="read-only transaction; this server or user may only read"):
+            append(reader, "mix")
+
+
+@pytest.mark.usefixtures("storage")
+def test_passwords_are_asked_for_and_never_shown(postgres_server: Server, database: str) -> None:
+    """A wrong one, none, and a database or user that is not there: the error says which, without the password."""
+    with suppress(Exception):
+        postgres_server.sql("CREATE ROLE guarded LOGIN PASSWORD 'r1ght'")
+    where = postgres_server.url(database).partition("@")[2]
+    for who, where_to, said in (
+        ("guarded:wr0ng", where, "password authentication failed for user .guarded.; check"),
+        ("guarded", where, "no password supplied; check"),
+        ("postgres", where.replace(database, "none"), "database .none. does not exist; check"),
+        ("nobody:wr0ng", where, "role .nobody. does not exist; check"),
+    ):
+        with pytest.raises(StorageError, match=f"cannot open PostgreSQL database .* on .*{said}") as caught:
+            open_storage(f"postgresql://{who}@{where_to}")
+        assert "\n" not in str(caught.value)
+        assert "wr0ng" not in "".join(traceback.format_exception(caught.value))
+    url = f"postgresql://guarded:r1ght@{where}"
+    with pytest.raises(StorageError, match=r"permission denied for table .*; ask for the right") as caught:
+        open_storage(url)
+    assert "r1ght" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_reading_one_study_walks_through_its_own_rows_only(storage: Storage) -> None:
+    """It finds them by the index."""
+    append(storage, "mix", n=500)
+    connections = cast(SqlStorage, storage)._connections
+    with closing(connections._engine.raw_connection()) as connection:
+        connection.driver_connection.execute("ANALYZE")  # type: ignore[union-attr]
+        plan = connection.driver_connection.execute(  # type: ignore[union-attr]
+            f"EXPLAIN {connections.sql('read')}", {"name": "mix", "after": 480}
+        ).fetchall()
+    text = "\n".join(line for (line,) in plan)
+    assert "events_pkey" in text
+    assert "Seq Scan on events" not in text
+
+
+def test_a_killed_writer_holds_nobody_up(storage: Storage, postgres_url: str) -> None:
+    """The server ends its transaction with it."""
+    script = """
+import os, sys
+from surepick.study.storage import open_storage
+from surepick.study.events import rows_of
+with open_storage(sys.argv[1]).writing("mix") as writer:
+    last = writer.read()[-1]
+    writer.append(rows_of(["{}"], last.hash, last.n + 1))
+    os.kill(os.getpid(), 9)
+"""
+    with pytest.raises(subprocess.CalledProcessError, match="SIGKILL"):
+        subprocess.run([sys.executable, "-c", script, postgres_url], check=True)
+    append(storage, "mix")
+    assert storage.n_events("mix") == 2
