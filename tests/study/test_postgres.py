@@ -50,6 +50,21 @@ def test_an_administrator_sees_whose_connections_these_are(
     assert names == [("surepick",)]
 
 
+def test_a_connection_in_use_while_the_others_are_closed_is_closed_after_that(
+    storage: Storage, postgres_server: Server, database: str
+) -> None:
+    """By another thread that closes the storage, starts a process, or finds that the server was started anew."""
+    with storage.writing("mix") as writer:
+        storage.close()
+        writer.append(next_rows(first_rows()[-1]))
+    # The server takes a moment to end one.
+    deadline = time.monotonic() + 10
+    while left := postgres_server.sql(f"SELECT state FROM pg_stat_activity WHERE datname = '{database}'"):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.01)
+    assert storage.n_events("mix") == 2
+
+
 def test_a_connection_that_was_cut_between_two_calls_is_replaced_unnoticed(
     storage: Storage, postgres_server: Server, database: str
 ) -> None:

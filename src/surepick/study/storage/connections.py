@@ -8,6 +8,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -27,6 +28,9 @@ class Connections:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._engine = database.connect()
+        # Counts the pools: a connection that was in use while its pool was let go of must not go back there.
+        self._pool_number = 0
+        self._lock = Lock()
         self._dialect = self._engine.dialect
         self._sql = {name: str(one.compile(dialect=self._dialect)) for name, one in STATEMENTS.items()}
         self._errors = (self._dialect.loaded_dbapi.Error, SQLAlchemyError)
@@ -47,7 +51,7 @@ class Connections:
             return list(driver.execute(self._sql[statement], values).fetchall())
 
         connection, rows = self._started(doing, ask)
-        connection.close()
+        self._give_back(connection)
         return rows
 
     @contextmanager
@@ -65,7 +69,7 @@ class Connections:
         except BaseException as error:
             self._end_badly(connection, error)
             raise
-        connection.close()
+        self._give_back(connection)
 
     @contextmanager
     def telling(self, doing: str) -> Iterator[None]:
@@ -80,11 +84,14 @@ class Connections:
         return self._sql[statement]
 
     def close(self) -> None:
-        """Let go of all connections that are not in use."""
-        self._engine.dispose()
+        """Close all connections: those that are in use as soon as they are given back."""
+        with self._lock:
+            self._pool_number += 1
+            self._engine.dispose()
 
     def forget(self) -> None:
         """Drop all connections without a word to the other side: after a fork they are the parent's."""
+        self._lock = Lock()  # the old one may be held by a thread that only the parent has
         self._engine.dispose(close=False)
 
     def _begin(self, driver: Any, name: str | None) -> int | None:
@@ -98,8 +105,10 @@ class Connections:
         tried.
         """
         for is_last_try in (False, True):
+            pool_number = self._pool_number
             with self.telling(doing):
                 connection = self._engine.raw_connection()
+            connection.info.setdefault("pool", pool_number)
             try:
                 return connection, work(connection.driver_connection)
             except BaseException as error:
@@ -130,9 +139,15 @@ class Connections:
         if is_dead:
             connection.invalidate()
             # The others are from the same time, and will be dead as well.
-            self._engine.dispose()
-        connection.close()
+            self.close()
+        self._give_back(connection)
         return is_dead
+
+    def _give_back(self, connection: PoolProxiedConnection) -> None:
+        with self._lock:
+            if connection.is_valid and connection.info["pool"] != self._pool_number:
+                connection.invalidate()
+            connection.close()
 
     def _is_dead(self, connection: PoolProxiedConnection, error: BaseException) -> bool:
         driver = connection.driver_connection
