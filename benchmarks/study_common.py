@@ -97,7 +97,9 @@ class Found:
     n_asked_again: int
     """Asks whose number had been asked before."""
     again_told: int
-    """Those of them that have a result."""
+    """Those of them that have a result; who was asked again may die too, and a result may come after its lease."""
+    n_unanswered: int
+    """Numbers that were asked for and have no result by any attempt."""
 
 
 def check(
@@ -143,4 +145,6 @@ def check(
     lost = {} if acknowledged is None else {ask: v for ask, v in acknowledged.items() if told.get(ask) != v}
     assert not lost, f"acknowledged and lost: {lost}"
     assert [one.told for one in measurements] == list(told.values())
-    return Found(len(rows), len(asks), measured, n_expired, n_open, len(again), len(again & set(told)))
+    answered = {number for id_, (number, _) in asks.items() if id_ in told}
+    again_told, n_unanswered = len(again & told.keys()), len(numbers.keys() - answered)
+    return Found(len(rows), len(asks), measured, n_expired, n_open, len(again), again_told, n_unanswered)

@@ -74,7 +74,7 @@ def test_kills_lose_nothing_that_was_acknowledged(shared: Place, tmp_path: Path)
     n_after = go_on(shared.url, lease)
     found = check(shared.url, acknowledged=acknowledged)
     assert found.n_told - n_after - len(acknowledged) <= 8, "at most one of each that was killed"
-    assert (found.n_open, found.again_told) == (0, found.n_asked_again)
+    assert (found.n_open, found.n_unanswered) == (0, 0)
 
 
 def asks_and_dies(url: str) -> None:
