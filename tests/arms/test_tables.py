@@ -318,7 +318,7 @@ def test_formulas_say_which_features_there_are(tmp_path: Path) -> None:
         ({"formula": "temp", "intercept": False}, "`intercept` .* cannot go with it"),
         ({"features": ["temp"], "drop": ["time"]}, r"`drop` \(--drop\) cannot go with them"),
         ({"features": ["tempp"]}, r"no column 'tempp' \(`features`\); did you mean 'temp'\?"),
-        ({"drop": "colour"}, r"no column 'colour' \(`drop`\); its columns are name, temp"),
+        ({"drop": "colour"}, r"no column 'colour' \(`drop`\); the columns are name, temp"),
         ({"name_column": "colour"}, "no column 'colour'"),
         ({"name_column": "temp", "features": ["temp"]}, "'temp' cannot name the arms and have another role"),
         ({"noise_column": "solvent"}, "line 2: column 'solvent' must be a number in every row, got 'water'"),

@@ -167,7 +167,7 @@ def test_a_study_that_is_not_there_is_named_with_the_nearest(place: Place) -> No
         NoSuchStudy, match=r"there is no study 'resin screning' in .*; did you mean 'resin screening'\?"
     ):
         storage.read("resin screning")
-    with pytest.raises(NoSuchStudy, match=r"choose one that is there. Studies: '0', '1', .* and 4 more"):
+    with pytest.raises(NoSuchStudy, match=r"; the studies are 0, 1, .* and 2 more\."):
         storage.read("!")
 
 

@@ -5,7 +5,6 @@ something a study waits for its turn, reads what others have done meanwhile, add
 before it returns. So a measurement that was acknowledged is never lost, and everyone decides on the same log.
 """
 
-import difflib
 import gc
 import json
 import reprlib
@@ -19,7 +18,7 @@ from typing import Any, Literal, Self, final
 import numpy as np
 
 from surepick._version import __version__
-from surepick.core.checks import check_count, check_number, check_vector
+from surepick.core.checks import check_count, check_number, check_vector, what_was_meant
 from surepick.errors import Conflict, InvalidInput
 from surepick.learning.learner import Learner
 from surepick.learning.result import Result
@@ -297,16 +296,15 @@ class Study:
 
     @staticmethod
     def _key(state: State, arm: Any) -> Key:
-        names = state.roster.names
         if isinstance(arm, str):
-            if names is not None and arm in state.roster.rows_by_name:
-                return state.roster.rows_by_name[arm]
-            if names is None and arm.isdecimal():
-                arm = int(arm)
-            else:
-                near = difflib.get_close_matches(arm, names or (), n=1, cutoff=0.5)
-                hint = f"did you mean {near[0]!r}?" if near else "give its name, or its row number as a number."
-                raise InvalidInput(f"there is no arm {arm!r}; {hint}")
+            named = state.roster.rows_by_name
+            if arm in named:
+                return named[arm]
+            if named:
+                raise InvalidInput(f"there is no arm {arm!r}; {what_was_meant(arm, named, 'arms')}")
+            if not arm.isdecimal():
+                raise InvalidInput(f"there is no arm {arm!r}; they have no names here, so give its row number.")
+            arm = int(arm)
         if isinstance(arm, np.ndarray | list | tuple):
             white = state.learner.white
             if white.is_listed:

@@ -1,6 +1,5 @@
 """Commands by which a study is made and measured: create, ask, tell, fail."""
 
-import difflib
 import json
 from contextlib import closing
 from pathlib import Path
@@ -202,12 +201,6 @@ def arm_of(study: "Study", text: str) -> Any:
     """Return the arm that a text means: a name, a row number, or the entries of a vector."""
     if text.startswith("--"):
         raise InvalidInput(f"there is no option {text}; see surepick tell --help.")
-    if (names := study.state.roster.rows_by_name) and text not in names:
-        near = [name for name in names if name.casefold() == text.casefold()]
-        near = near or difflib.get_close_matches(text, names, n=1, cutoff=0.5)
-        listed = ", ".join(list(names)[:8]) + (", ..." if len(names) > 8 else "")
-        hint = f"did you mean {near[0]!r}?" if near else f"the arms are {listed}."
-        raise InvalidInput(f"there is no arm {text!r}; {hint}")
     if study.state.roster.written["kind"] in ("finite", "file"):
         return study.arm(text)
     try:

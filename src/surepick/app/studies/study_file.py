@@ -1,6 +1,5 @@
 """`study.toml`: a study in one file, with the keys that `surepick create` has as options."""
 
-import difflib
 import json
 import tomllib
 from dataclasses import fields
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from surepick.app.console import Model, Noise
 from surepick.app.options import LearnerOptions, SetOptions, TableOptions, help_of, one_set
 from surepick.arms.tables.sources import refusing
+from surepick.core.checks import what_was_meant
 from surepick.errors import InvalidInput
 
 SCHEMA = "https://json-schema.org/draft/2020-12/schema"
@@ -114,9 +114,8 @@ def _words(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     key = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(key, StudyFile.model_fields, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(StudyFile.model_fields)}."
-        return f"there is no key {key!r}; {hint}"
+        keys = StudyFile.model_fields
+        return f"there is no key {key!r}; {what_was_meant(key, keys, 'keys', most=len(keys))}"
     got = first["input"]
     said = first["msg"].replace("Input", "the value", 1)
     return f"{key}: {said[0].lower()}{said[1:]}, got {got!r}."

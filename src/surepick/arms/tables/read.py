@@ -1,6 +1,5 @@
 """`read_arms`: the reader of tables, for Python and for the command line."""
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast, final
@@ -22,6 +21,7 @@ from surepick.arms.tables.redundant import joined, parts_of, redundant_features
 from surepick.arms.tables.roles import Roles
 from surepick.arms.tables.sources import Table, open_table
 from surepick.arms.tables.terms import Terms, formula_terms, named_in, terms_of
+from surepick.core.checks import what_was_meant
 from surepick.core.linalg import Array
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 
@@ -225,11 +225,8 @@ def _listed(titles: str | Iterable[str] | None) -> Any:
 def _check_title(table: Table, option: str, title: str | None) -> None:
     if title is None or title in table.cells:
         return
-    close = difflib.get_close_matches(title, table.cells, n=1)
-    meant = f"did you mean {close[0]!r}? Its" if close else "its"
-    raise InvalidInput(
-        f"{table.title} has no column {title!r} (`{option}`); {meant} columns are {', '.join(table.cells)}."
-    )
+    meant = what_was_meant(title, table.cells, "columns")
+    raise InvalidInput(f"{table.title} has no column {title!r} (`{option}`); {meant}")
 
 
 @final

@@ -1,6 +1,5 @@
 """Features beyond the columns themselves: products, squares, and Wilkinson formulas."""
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ import numpy as np
 from surepick.arms.tables.columns import Column
 from surepick.arms.tables.roles import Levels
 from surepick.arms.tables.sources import Table
+from surepick.core.checks import what_was_meant
 from surepick.core.linalg import Array
 from surepick.core.sizes import LARGEST
 from surepick.errors import InvalidInput, SurepickError
@@ -154,8 +154,5 @@ def _said(formula: str, why: str, titles: Sequence[str]) -> str:
     unknown = re.search(r"`([^`]*)` is not present", why)
     if unknown is None:
         return f"the formula {formula!r} cannot be used: {' '.join(why.split())}"
-    close = difflib.get_close_matches(unknown[1], titles, n=1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
-    return (
-        f"the formula {formula!r} names {unknown[1]!r}, which is no column; {meant}The columns are {', '.join(titles)}."
-    )
+    meant = what_was_meant(unknown[1], titles, "columns")
+    return f"the formula {formula!r} names {unknown[1]!r}, which is no column; {meant}"

@@ -4,12 +4,12 @@ A study is kept as rows (`surepick.study.events.Row`). Rows are only ever append
 rows that continue the chain; whoever reads sees whole transactions.
 """
 
-import difflib
 import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from surepick.core.checks import what_was_meant
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy, StudyExists
 from surepick.study.events import START, Row, check_chain
 
@@ -135,11 +135,8 @@ def check_first(rows: Sequence[Row]) -> None:
 def no_such_study(name: object, names: Iterable[str], address: str) -> NoSuchStudy:
     """The error that says which studies there are, the nearest name first."""
     names = sorted(names)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    if near:
-        return NoSuchStudy(f"there is no study {name!r} in {address}; did you mean {near[0]!r}?{_listed(names)}")
     if names:
-        return NoSuchStudy(f"there is no study {name!r} in {address}; choose one that is there.{_listed(names)}")
+        return NoSuchStudy(f"there is no study {name!r} in {address}; {what_was_meant(str(name), names, 'studies')}")
     return NoSuchStudy(
         f"there is no study {name!r} in {address}, nor any other; create one, or choose another storage."
     )
@@ -156,8 +153,3 @@ def log_is_short(name: str, n_events: int, after: int) -> CorruptLog:
         f"study {name!r} has {n_events} events, but {after} were read before: "
         "it was deleted and made anew, or has lost its end; load it again, and check it against a copy."
     )
-
-
-def _listed(names: Sequence[str], most: int = 10) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f" Studies: {', '.join(map(repr, names[:most]))}{more}."
