@@ -8,7 +8,7 @@ again from a log, with corrected values, while arms and intervals stay as they h
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Literal, final
@@ -182,6 +182,10 @@ class Knowledge:
                 case ("audit", n):
                     self.plan_checks(n)
         open_again(by_place.get(len(log)))
+
+    def explain_misfit(self, called: Callable[[int], int]) -> str:
+        """Say in plain words which constant, measurement or arms do not fit."""
+        return self.model.explain(self.noise, self.estimate, self._pulls, called)
 
     def _row(self, number: int) -> Array:
         x = self._rows.get(number)

@@ -12,7 +12,7 @@ values, where arms and intervals stay as they happened (docs/guarantee.md, "Corr
 
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any, Literal, final
@@ -112,6 +112,8 @@ class Learner:
         if earlier not in ("evidence", "guidance"):
             raise InvalidInput(f'`earlier` must be "evidence" or "guidance", got {reprlib.repr(earlier)}.')
         self.earlier = earlier
+        self.called: Callable[[int], int] = lambda number: number
+        """From the number of a measurement to what users call it by; a study has numbers of its own."""
         self._composition, self.algorithm = as_algorithm(algorithm, options)
         self._rewards, self.noise = Rewards.of(noise_std, reward_range, rewards, noise), noise
         self.noise_std, self.reward_range = self._rewards.noise_std, self._rewards.reward_range
@@ -594,7 +596,7 @@ class Learner:
 
     def explain_misfit(self) -> str:
         """Say in plain words which constant, measurement or arms do not fit; "" if nothing was measured."""
-        return self._known.model.explain(self._known.noise)
+        return self._known.explain_misfit(self.called)
 
     def audit(self, n: int | Literal["auto"] = "auto") -> int:
         """Plan check pulls of the model after the verdict: the next asks are spread over all arms alike.

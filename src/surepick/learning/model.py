@@ -44,17 +44,6 @@ class Pulls(NamedTuple):
     rewards: Array
 
 
-class Slip(NamedTuple):
-    """A reward that no noise explains."""
-
-    number: int
-    """Of the measurement, 0 for the first."""
-    arm: int
-    value: float
-    predicted: float
-    """What all others say."""
-
-
 @final
 class Model:
     """What the rewards say of the model.
@@ -71,8 +60,8 @@ class Model:
         self._watch = MisfitWatch(view.dim, noise_std, has_constant=self._has_constant)
         self._next_look, self._n_settled = 1, 0
         self._has_slip = False  # by some interval alone
-        self.slip: Slip | None = None
-        """A reward that no noise explains."""
+        self.has_slip = False
+        """Whether there is a reward that no noise explains."""
         self.n_checks = 0
         """Check pulls told so far."""
 
@@ -99,18 +88,16 @@ class Model:
             now: whether to look in any case.
         """
         is_due = self._is_watched and (now or self._has_slip or estimate.n_pulls >= self._next_look)
-        if self.slip is not None or not estimate.has_theta or not is_due:
+        if self.has_slip or not estimate.has_theta or not is_due:
             return
         self._next_look = 2 * estimate.n_pulls
         told = pulls()
         i, predicted = farthest(estimate, told.X, told.rewards)
-        number, value, unit = told.numbers[i], float(told.rewards[i]), float(self._units([told.arms[i]])[0])
-        alpha = SLIP_SHARE * ALPHA * (0.5 if self._noise_std is None else 1.0)
-        is_found = is_slip(estimate, told.X[i], value - predicted, number + 1, self._noise_std, alpha)
+        off, alpha = float(told.rewards[i]) - predicted, SLIP_SHARE * ALPHA * (0.5 if self._noise_std is None else 1.0)
+        is_found = is_slip(estimate, told.X[i], off, told.numbers[i] + 1, self._noise_std, alpha)
         # What an interval finds may as well be misfit: one reward is to blame if most of what is left goes with it.
-        taken_off = (value - predicted) ** 2 * (1.0 - float(told.X[i] @ estimate.A_inv @ told.X[i]))
-        if is_found or (self._has_slip and taken_off > 0.5 * estimate.residual_sum):
-            self.slip = Slip(number, told.arms[i], unit * value, unit * predicted)
+        taken_off = off**2 * (1.0 - float(told.X[i] @ estimate.A_inv @ told.X[i]))
+        self.has_slip = is_found or (self._has_slip and taken_off > 0.5 * estimate.residual_sum)
 
     def _units(self, arms: Sequence[int] | IntArray) -> Array:
         """Return what rows and rewards of these arms were divided by."""
@@ -119,19 +106,31 @@ class Model:
     @property
     def check(self) -> ModelCheck:
         """What can be said of the model."""
-        if self.slip is not None or self._has_slip or self._watch.alarm((1.0 - SLIP_SHARE) * ALPHA):
+        if self.has_slip or self._has_slip or self._watch.alarm((1.0 - SLIP_SHARE) * ALPHA):
             return "contradicted"
         if self._watch.n_arms <= self._view.dim:
             return "untestable"
         return "tested" if self.n_checks else "not contradicted"
 
-    def explain(self, noise_std: float) -> str:
-        """Say in plain words what does not fit."""
-        if self.slip is not None:
-            number, arm, value, predicted = self.slip
+    def explain(
+        self, noise_std: float, estimate: LeastSquares, pulls: Callable[[], Pulls], called: Callable[[int], int]
+    ) -> str:
+        """Say in plain words what does not fit.
+
+        Args:
+            noise_std: level of the noise.
+            estimate: of all results.
+            pulls: gives them.
+            called: from the number of a result to what users call it by.
+        """
+        if self.has_slip:
+            # Of all results: when it was found there may have been two of the arm, and either could be the slip.
+            told = pulls()
+            i, predicted = farthest(estimate, told.X, told.rewards)
+            arm, unit = told.arms[i], float(self._units([told.arms[i]])[0])
             return (
-                f"One measurement stands apart: number {number}, of {self._name(arm)}, is {value:.6g} where the others "
-                f"say {predicted:.3g}. If it is a slip, correct it."
+                f"One measurement stands apart: number {called(told.numbers[i])}, of {self._name(arm)}, is "
+                f"{unit * told.rewards[i]:.6g} where the others say {unit * predicted:.3g}. If it is a slip, correct it."
             )
         past = self._watch.past
         if not len(past.arms):

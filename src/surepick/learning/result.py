@@ -79,6 +79,7 @@ class Result:
             be learnt.
         noise: "same" level for all arms, or "per-arm": then nothing bounds the noise, and no interval is shown.
         reward_range: bounds of the rewards, if they were given; `given_noise_std` is half their distance then.
+        earlier: whether results told before the first ask are "evidence", or "guidance" for plans and bets alone.
         delta, epsilon, algorithm, seed: as they were given.
         history: every (arm, reward) in order; hand it to the next `identify`, with the same arms and options, to go on
             exactly here. `history.log` has the asks, failures and corrections between them.
@@ -122,6 +123,7 @@ class Result:
     given_noise_std: float | Array | None = None
     noise: str = "same"
     reward_range: tuple[float, float] | None = None
+    earlier: str = "evidence"
     delta: float
     epsilon: float
     algorithm: str
@@ -398,6 +400,7 @@ def bare_result_of(learner: "Learner") -> Result:
         noise=learner.noise,
         model=learner.model,
         allowed_misfit=learner.misfit,
+        earlier=learner.earlier,
         reward_range=learner.reward_range,
         algorithm=learner.algorithm,
         seed=learner.seed,

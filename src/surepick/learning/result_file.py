@@ -26,7 +26,7 @@ FORMAT = "surepick result"
 FORMAT_VERSION = 4
 READABLE = (3, FORMAT_VERSION)
 # What files of version 3 lack, and results made without a learner may.
-NEWER = frozenset({"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned"})
+NEWER = frozenset({"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"})
 
 
 def write(content: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -153,10 +153,10 @@ def _read_event(event: Sequence[Any]) -> Event:
         case ["ask", list(arms)]:
             rest = (tuple(_read_arm(arm) for arm in arms),)
         case ["tell", arm, reward, *ask]:
-            rest = _read_arm(arm), float(reward), *map(int, ask)
+            rest = _read_arm(arm), float(reward), *(one if one == "none" else int(one) for one in ask)
         case ["fail", arm, *ask]:
             rest = _read_arm(arm), *map(int, ask)
-        case ["void", n, *reason]:
+        case ["void" | "restore", n, *reason]:
             rest = int(n), *map(str, reason)
         case ["correct", n, value, *reason]:
             rest = int(n), float(value), *map(str, reason)

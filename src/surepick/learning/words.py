@@ -385,10 +385,13 @@ def assumptions(result: "Result") -> list[Assumption]:
         )
     listed.append(Assumption(_sentence(_noise(result, seen=False)), _noise_checked(result)))
     chosen = f"The log has {counted(n_asked, 'ask')} before their results"
-    others = f"; {counted(n_unsolicited, 'result')} came without being asked for, chosen by somebody else"
-    listed.append(
-        Assumption("Every arm was chosen before its reward was seen.", chosen + (others if n_unsolicited else "") + ".")
-    )
+    n_guiding = _n_guiding(result)
+    if n_guiding:
+        chosen += f"; {counted(n_guiding, 'result')} of before guide it and are no evidence"
+    if n_unsolicited > n_guiding:
+        more = counted(n_unsolicited - n_guiding, "result")
+        chosen += f"; {more} came without being asked for, chosen by somebody else"
+    listed.append(Assumption("Every arm was chosen before its reward was seen.", f"{chosen}."))
     notes = [
         counted(kinds[kind], noun)
         for kind, noun in (("fail", "lost measurement"), ("correct", "correction"), ("void", "void result"))
@@ -401,9 +404,18 @@ def assumptions(result: "Result") -> list[Assumption]:
         )
     )
     fixed = f"The {result.stopping} rule, delta = {result.delta:g} and epsilon = {result.epsilon:g}"
-    own = "By whoever ran it; the log begins with them."
-    listed.append(Assumption(f"{fixed} were fixed before the first reward.", own))
+    that_counts, part = (" that counts", "part of the log that counts") if n_guiding else ("", "log")
+    own = f"By whoever ran it; the {part} begins with them."
+    listed.append(Assumption(f"{fixed} were fixed before the first reward{that_counts}.", own))
     return listed
+
+
+def _n_guiding(result: "Result") -> int:
+    """How many results guide plans and bets without being evidence: all that were told before the first ask."""
+    if result.earlier == "evidence":
+        return 0
+    kinds = [event[0] for event in result.history.log]
+    return kinds[: kinds.index("ask") if "ask" in kinds else None].count("tell")
 
 
 def _noise_checked(result: "Result") -> str:

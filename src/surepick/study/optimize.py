@@ -48,8 +48,13 @@ def optimize(
             raise
 
     with ThreadPoolExecutor(n_jobs, thread_name_prefix="surepick") as pool:
-        for done in [pool.submit(work, job) for job in range(n_jobs)]:
-            done.result()
+        jobs = [pool.submit(work, job) for job in range(n_jobs)]
+        try:
+            for job in jobs:
+                job.result()
+        except BaseException:  # Ctrl-C comes here, and to no job: each ends with what it is measuring
+            ends.set()
+            raise
 
 
 def _measure(

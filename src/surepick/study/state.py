@@ -160,6 +160,7 @@ class State:
         self._numbers: dict[int, int] | None = None if self.era == 1 else {}
         """The learner's numbers of measurements; None: one less than theirs."""
         self._given_up: set[int] = set()  # numbers of asks that somebody gave up
+        self.learner.called = self._id_of
 
     def apply(self, event: Event) -> None:
         """Take in the next event.
@@ -307,6 +308,10 @@ class State:
                 f"there is no measurement {id_}; they are numbered from 1 to {len(self.measurements)} in this study."
             )
         return self.measurements[id_ - 1]
+
+    def _id_of(self, number: int) -> int:
+        """Return the id of the measurement that the learner calls by this number."""
+        return number + 1 if self._numbers is None else next(id_ for id_, n in self._numbers.items() if n == number)
 
     def _changed(self, event: Event) -> None:
         """Void, correct or restore a measurement."""
