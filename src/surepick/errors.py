@@ -3,6 +3,8 @@
 An error text says what was needed, what came, and what to do about it.
 """
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -92,3 +94,20 @@ class NoiseWarning(UserWarning):
 
 class ModelWarning(UserWarning):
     """The rewards contradict "the mean is linear in the features", so no answer that rests on it can be defended."""
+
+
+def what_was_meant(unknown: str, names: Iterable[str], kind: str, *, most: int = 12) -> str:
+    """Return the end of a sentence about a name that is not known: the nearest that is, and what there is.
+
+    Args:
+        unknown: what came.
+        names: what is known, at least one.
+        kind: what these are, in the plural.
+        most: how many of them are said.
+    """
+    names = list(names)
+    near = [name for name in names if name.casefold() == unknown.casefold()]
+    near = near or difflib.get_close_matches(unknown, names, n=1, cutoff=0.5)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    there_are = f"he {kind} are {', '.join(names[:most])}{more}."
+    return f"did you mean {near[0]!r}? T{there_are}" if near else f"t{there_are}"

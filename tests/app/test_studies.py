@@ -296,7 +296,7 @@ def test_a_set_of_vectors(shell: Shell) -> None:
         [-1, -1],
     )
     assert shell("tell", "-1,1", "0.5").out.startswith("(-1, 1) = 0.5")
-    assert "an arm is its entries" in shell("tell", "corner", "0.5").err
+    assert "of a vector the entries" in shell("tell", "corner", "0.5").err
 
 
 def test_after_the_verdict(decided: Shell, tmp_path: Path) -> None:

@@ -225,16 +225,17 @@ def test_a_key_names_one_result() -> None:
     assert len(study.measurements) == 1
 
 
-def test_a_result_told_by_arm_answers_the_oldest_open_ask_of_it() -> None:
-    """One of the worker's own first; where there is none, nobody has asked for it, and it counts as well."""
+def test_a_result_told_by_arm_answers_the_workers_oldest_open_ask_of_it() -> None:
+    """Never another's, who will have a result of it too; without an own one, nobody has asked for it."""
     study = new()
     asks = [*study.ask(6, worker="bob"), *study.ask(6, worker="eve")]
     arm = next(ask.arm for ask in asks if ask.id > 6)
     mine = [ask.id for ask in asks if ask.arm == arm and ask.id > 6]
-    theirs = [ask.id for ask in asks if ask.arm == arm and ask.id <= 6]
-    order = [study.tell(arm=arm, value=0.5, worker="eve")[0].ask for _ in range(len(mine) + len(theirs) + 1)]
-    assert order == [*mine, *theirs, None]
-    assert study.status.n_pulls == len(order)
+    (theirs, *_) = [ask.id for ask in asks if ask.arm == arm and ask.id <= 6]
+    order = [study.tell(arm=arm, value=0.5, worker="eve")[0].ask for _ in range(len(mine) + 1)]
+    assert order == [*mine, None]
+    assert study.tell(theirs, 0.7, worker="bob")[0].ask == theirs
+    assert study.status.n_pulls == len(order) + 1
 
 
 @pytest.mark.parametrize(

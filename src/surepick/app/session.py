@@ -59,11 +59,16 @@ class Request:
     output: Format
 
 
-def check_targets(written: Mapping[str, Path | None], read: Mapping[str, Path | None]) -> None:
-    """Refuse to write where nothing can be written, or over what is read; files by the options that name them."""
+def check_targets(written: Mapping[str, Path | None], read: Mapping[str, Path | None], *, suffix: str = "") -> None:
+    """Refuse to write where nothing can be written, or over what is read; files by the options that name them.
+
+    With `suffix`, the names of what is written must end so.
+    """
     for option, path in written.items():
         if path is None:
             continue
+        if suffix and path.suffix.lower() != suffix:
+            raise InvalidInput(f"{option} must be a {suffix} file, got {path}; give it that ending.")
         if not path.absolute().parent.is_dir():
             raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}.")
         if path.exists() and not path.is_file():

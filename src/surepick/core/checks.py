@@ -4,10 +4,9 @@ Nothing is repaired here: a value is either usable as it is or refused with a se
 needed, what came and what to do.
 """
 
-import difflib
 import math
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -210,20 +209,3 @@ def _as_float_array(name: str, value: Any, *, needed: str) -> Array:
             return raw.astype(np.float64, copy=False)
     except (OverflowError, ValueError) as error:
         raise InvalidInput(f"`{name}` must be {needed}, got one that no double can hold; rescale it.") from error
-
-
-def what_was_meant(unknown: str, names: Iterable[str], kind: str, *, most: int = 12) -> str:
-    """Return the end of a sentence about a name that is not known: the nearest that is, and what there is.
-
-    Args:
-        unknown: what came.
-        names: what is known, at least one.
-        kind: what these are, in the plural.
-        most: how many of them are said.
-    """
-    names = list(names)
-    near = [name for name in names if name.casefold() == unknown.casefold()]
-    near = near or difflib.get_close_matches(unknown, names, n=1, cutoff=0.5)
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    there_are = f"he {kind} are {', '.join(names[:most])}{more}."
-    return f"did you mean {near[0]!r}? T{there_are}" if near else f"t{there_are}"

@@ -127,10 +127,10 @@ class Model:
             # Of all results: when it was found there may have been two of the arm, and either could be the slip.
             told = pulls()
             i, predicted = farthest(estimate, told.X, told.rewards)
-            arm, unit = told.arms[i], float(self._units([told.arms[i]])[0])
+            value, others = (float(self._units([told.arms[i]])[0]) * reward for reward in (told.rewards[i], predicted))
             return (
-                f"One measurement stands apart: number {called(told.numbers[i])}, of {self._name(arm)}, is "
-                f"{unit * told.rewards[i]:.6g} where the others say {unit * predicted:.3g}. If it is a slip, correct it."
+                f"One measurement stands apart: number {called(told.numbers[i])}, of {self._name(told.arms[i])}, is "
+                f"{value:.6g} where the others say {others:.3g}. If it is a slip, correct it."
             )
         past = self._watch.past
         if not len(past.arms):

@@ -10,8 +10,8 @@ from typing import Any
 
 from surepick.errors import InvalidInput
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_LEASE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*")
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+_LEASE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw]?)\s*")
 _LONGEST = timedelta(days=36_500)
 
 
@@ -27,15 +27,15 @@ def written(time: datetime) -> str:
 
 def lease_length(lease: Any) -> timedelta | None:
     """Return how long a lease lasts: "90s", "30m", "2h", "3d", "1w", seconds, or None for ever."""
-    if lease is None or lease == "none":
+    if lease is None or (isinstance(lease, str) and lease.lower() == "none"):
         return None
-    found = lease if isinstance(lease, timedelta) else None
     if isinstance(lease, str) and (match := _LEASE.fullmatch(lease)) is not None:
-        found = timedelta(**{_UNITS[match[2]]: min(float(match[1]), 1e6)})
-    elif isinstance(lease, int | float) and lease is not True and lease <= 1e10:  # NaN is not
-        found = timedelta(seconds=lease)
-    if found is None or not timedelta(0) < found <= _LONGEST:
+        lease = float(match[1]) * _SECONDS[match[2]]
+    if isinstance(lease, int | float) and lease is not True and lease <= 1e10:  # NaN is not
+        lease = timedelta(seconds=lease)
+    if not isinstance(lease, timedelta) or not timedelta(0) < lease <= _LONGEST:
         raise InvalidInput(
-            f'`lease` must be a positive time such as "30m", "2h" or "3d", seconds, or None for ever, got {lease!r}.'
+            '`lease` must be a positive time such as "30m", "2h" or "3d", a number of seconds, or none for ever, got '
+            f"{lease!r}."
         )
-    return found
+    return lease

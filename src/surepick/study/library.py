@@ -130,7 +130,7 @@ def load_study(name: str | None = None, storage: Address = DEFAULT_STORAGE, *, a
         NoSuchStudy: with the names there are.
         CorruptLog: an event was changed, or is missing.
     """
-    place = open_storage(storage)
+    place = open_storage(storage, may_create=False)
     if name is None:
         names = place.names()
         if len(names) != 1:
@@ -142,7 +142,7 @@ def load_study(name: str | None = None, storage: Address = DEFAULT_STORAGE, *, a
 
 def list_studies(storage: Address = DEFAULT_STORAGE) -> list[str]:
     """Return the names of all studies."""
-    return open_storage(storage).names()
+    return open_storage(storage, may_create=False).names()
 
 
 def copy_study(
@@ -153,15 +153,16 @@ def copy_study(
     to_storage: Address | None = None,
 ) -> Study:
     """Copy a study, event by event, to another name or another storage. Hashes stay: they say what happened when."""
-    place = open_storage(storage)
+    place = open_storage(storage, may_create=False)
+    rows = place.read(name)
     target = place if to_storage is None else open_storage(to_storage)
-    target.create(to, place.read(name))
+    target.create(to, rows)
     return load_study(to, target)
 
 
 def delete_study(name: str, storage: Address = DEFAULT_STORAGE) -> None:
     """Remove a study and all its events, for good."""
-    open_storage(storage).delete(name)
+    open_storage(storage, may_create=False).delete(name)
 
 
 def user() -> str:

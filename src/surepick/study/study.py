@@ -18,8 +18,8 @@ from typing import Any, Literal, Self, final
 import numpy as np
 
 from surepick._version import __version__
-from surepick.core.checks import check_count, check_number, check_vector, what_was_meant
-from surepick.errors import Conflict, InvalidInput
+from surepick.core.checks import check_count, check_number, check_vector
+from surepick.errors import Conflict, InvalidInput, what_was_meant
 from surepick.learning.learner import Learner
 from surepick.learning.result import Result
 from surepick.study import clock
@@ -213,7 +213,7 @@ class Study:
         one = state.attempts.get(id_) if type(id_) is int else None
         if one is None:
             shown = ", ".join(map(str, list(state.open)[:8])) or "none"
-            raise InvalidInput(f"there is no ask {id_!r}; open are {shown}. To tell a result of an arm, name the arm.")
+            raise InvalidInput(f"there is no ask {id_!r}; open are {shown}.")
         return one
 
     # ---- results
@@ -233,8 +233,8 @@ class Study:
             ask: which ask it answers, open, given up or expired. The first value answers it, further ones are extra.
                 Told again with the same values nothing happens, with others it is a `Conflict`.
             value: what was measured.
-            arm: instead of `ask`: name, row number or vector. The oldest open ask of that arm is answered, one of this
-                worker's first; if there is none, the result is one that nobody asked for, and counts as well.
+            arm: instead of `ask`: name, row number or vector. The oldest open ask of that arm is answered that this
+                worker has; if there is none, the result is one that nobody asked for, and counts as well.
             worker: who measured.
             key: a name for what is told, by which it is recognised if it is told again (a request that is repeated).
 
@@ -261,7 +261,9 @@ class Study:
                     raise Conflict(f"key {key!r} names a result of {_of(state, of)} already; choose another key.")
                 return _told_already(state, before, values, f"key {key!r}")
             if one is None:
-                one = self._open_ask(state, told, worker)
+                # Not the ask of another, who will have a result of it too.
+                own = (each for each in state.open.values() if each.arm == told and each.by == pen.by)
+                one = next(own, None)
             elif one.results:
                 return _told_already(state, one.results, values, f"ask {one.id}")
             return self._write_results(pen, [(None if one is None else one.id, told, each) for each in values], key)
@@ -285,11 +287,6 @@ class Study:
             pen.note_verdict()
         return state.measurements[first:]
 
-    @staticmethod
-    def _open_ask(state: State, arm: Key, worker: str | None) -> Attempt | None:
-        of_arm = [one for one in state.open.values() if one.arm == arm]
-        return next((one for one in of_arm if one.by == worker), of_arm[0] if of_arm else None)
-
     def arm(self, name: Any) -> Key:
         """Return an arm by its name, its row number, or its vector; for a typo the error has the nearest name."""
         return self._key(self._current(), name)
@@ -302,9 +299,7 @@ class Study:
                 return named[arm]
             if named:
                 raise InvalidInput(f"there is no arm {arm!r}; {what_was_meant(arm, named, 'arms')}")
-            if not arm.isdecimal():
-                raise InvalidInput(f"there is no arm {arm!r}; they have no names here, so give its row number.")
-            arm = int(arm)
+            arm = _unnamed(arm)
         if isinstance(arm, np.ndarray | list | tuple):
             white = state.learner.white
             if white.is_listed:
@@ -523,6 +518,17 @@ def _no_collections(*, is_needed: bool) -> Iterator[None]:
     finally:
         if is_on:
             gc.enable()
+
+
+def _unnamed(text: str) -> Any:
+    """Return the arm that a text means where arms have no names: a row number, or the entries of a vector."""
+    try:
+        return int(text) if text.strip().isdecimal() else [float(entry) for entry in text.strip("() ").split(",")]
+    except ValueError:
+        raise InvalidInput(
+            f"there is no arm {text!r}; they have no names here, so give its row number, or of a vector the entries "
+            "with commas between them, as in 0.6,-0.8."
+        ) from None
 
 
 def _number(state: State, value: Any) -> float:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -86,9 +87,10 @@ def copy(
     from surepick.study.library import copy_study  # noqa: PLC0415 (`--help` stays quick)
 
     target = place if to_storage is None else Place(storage=to_storage)
-    with place.opened() as storage, target.opened(may_create=True) as other:
-        copy_study(name, to, storage=storage, to_storage=other)
-        printing.say(f"Study {name} is copied to {to} in {other.address}.")
+    with place.opened() as storage:
+        study = copy_study(name, to, storage=storage, to_storage=target.address)
+        with closing(study.storage) as other:
+            printing.say(f"Study {name} is copied to {to} in {other.address}.")
     return Code.OK
 
 
@@ -135,8 +137,10 @@ def export(
     where: Where,
 ) -> int:
     """Write the log, or the measurements, to a file."""
-    from surepick.study.tables import export as export_to  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.app.session import check_targets  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.tables import export as export_to  # noqa: PLC0415
 
+    check_targets({"FILE": path}, {"--storage": where.file})
     with where.loaded() as study:
         export_to(study, path, what.value)
         n = study.head[0] if what is What.LOG else len(study.measurements)

@@ -1,6 +1,7 @@
 """Commands that look at a study: status, best, what is left; and pages, certificates and tables made of it."""
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -102,7 +103,7 @@ def report(
     from surepick.app.session import check_targets  # noqa: PLC0415 (`--help` stays quick)
     from surepick.showing.html import check_ready  # noqa: PLC0415
 
-    check_targets({"FILE": path}, {})
+    check_targets({"FILE": path}, {"--storage": where.file}, suffix=".html")
     check_ready()
     with where.loaded() as study:
         study.result().report(path, title=study.name)
@@ -118,6 +119,9 @@ def certificate(
     where: Where,
 ) -> int:
     """Write a certificate that a stranger can check. Exit codes as for best."""
+    from surepick.app.session import check_targets  # noqa: PLC0415 (`--help` stays quick)
+
+    check_targets({"--out": out}, {"--storage": where.file, "--sign": sign}, suffix=".json")
     with where.loaded() as study:
         made = study.certificate()
         if sign is not None:
@@ -136,7 +140,7 @@ def certificate(
         printing.say(f"{printing.standing_line(study)}")
         printing.say(f"The certificate is in {out}. Whoever has it and the log can check it:")
         printing.say(f"  {where.next('export log.csv', study)}")
-        printing.say(f"  surepick verify {out} --log log.csv")
+        printing.say(f"  {shlex.join(['surepick', 'verify', str(out), '--log', 'log.csv'])}")
         return printing.code_of(study)
 
 

@@ -166,11 +166,12 @@ def tell(
     """Tell what was measured. By the number of the ask, or by the name of the arm."""
     numbers = [number_of(text) for text in values]
     with where.loaded() as study:
-        is_ask = what.isdecimal() and not arm
+        # An ask is 2 and never 02, which may be an arm.
+        is_ask = what.isdecimal() and str(int(what)) == what and not arm
         n_before = len(study.measurements)
         if is_ask and int(what) not in study.state.attempts and what in study.state.roster.rows_by_name:
             raise InvalidInput(f"there is no ask {what}; if you mean the arm of that name, add --arm.")
-        given: dict[str, Any] = {"ask": int(what)} if is_ask else {"arm": arm_of(study, what)}
+        given: dict[str, Any] = {"ask": int(what)} if is_ask else {"arm": study.arm(what)}
         told = study.tell(**given, value=numbers, worker=where.who)
         state = study.state
         if output is Format.TABLE:
@@ -195,21 +196,6 @@ def number_of(text: str) -> float:
     if is_grouped(text) and text.count(",") == 1:
         raise InvalidInput(f"{text!r} could be {text.replace(',', '.')} or {text.replace(',', '')}; write one of them.")
     raise InvalidInput(f"a measured value must be a number, got {text!r}; write it as 0.53 or 0,53.")
-
-
-def arm_of(study: "Study", text: str) -> Any:
-    """Return the arm that a text means: a name, a row number, or the entries of a vector."""
-    if text.startswith("--"):
-        raise InvalidInput(f"there is no option {text}; see surepick tell --help.")
-    if study.state.roster.written["kind"] in ("finite", "file"):
-        return study.arm(text)
-    try:
-        entries = [float(entry) for entry in text.strip("() ").split(",")]
-    except ValueError as error:
-        raise InvalidInput(
-            f"an arm is its entries here, with commas between them as in 0.6,-0.8, got {text!r}."
-        ) from error
-    return study.arm(entries)
 
 
 def say_standing(study: "Study", where: Where) -> None:

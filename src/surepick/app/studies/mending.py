@@ -8,7 +8,7 @@ import typer
 from surepick.app.console import Code, Format
 from surepick.app.options import Output, grouped, pulls_or_auto, says
 from surepick.app.studies import printing
-from surepick.app.studies.measuring import arm_of, number_of, say_standing
+from surepick.app.studies.measuring import number_of, say_standing
 from surepick.app.studies.where import Where
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def reopen(
             from surepick.app.studies.joining import read_joining  # noqa: PLC0415 (`--help` stays quick)
 
             changes["join"] = read_joining(join, study.state, name_column=name_column)
-        gone = [arm_of(study, name) for text in retire or [] for name in _names(study, text)]
+        gone = [study.arm(name) for text in retire or [] for name in _names(study, text)]
         study.reopen(reason=reason, retire=gone, worker=where.who, **changes)
         event = study.state.eras[-1]
         if event["joined"]:

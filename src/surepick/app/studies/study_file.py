@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from surepick.app.console import Model, Noise
 from surepick.app.options import LearnerOptions, SetOptions, TableOptions, help_of, one_set
 from surepick.arms.tables.sources import refusing
-from surepick.core.checks import what_was_meant
-from surepick.errors import InvalidInput
+from surepick.errors import InvalidInput, what_was_meant
 
 SCHEMA = "https://json-schema.org/draft/2020-12/schema"
 

@@ -2,7 +2,6 @@
 
 import getpass
 import os
-import re
 import shlex
 import socket
 from collections.abc import Iterator
@@ -57,10 +56,16 @@ class Place:
         return address
 
     @property
+    def file(self) -> Path | None:
+        """The file it is; None if it is on a server."""
+        from surepick.study.storage.opening import file_of  # noqa: PLC0415 (`--help` stays quick)
+
+        return file_of(self.address)
+
+    @property
     def exists(self) -> bool:
         """Whether it is there, or no file."""
-        path = _file_of(self.address)
-        return path is None or path.exists()
+        return self.file is None or self.file.exists()
 
     @property
     def who(self) -> str:
@@ -79,7 +84,7 @@ class Place:
 
         if not self.exists and not may_create:
             raise InvalidInput(
-                f"there is no file {_file_of(self.address)}; go to the folder of your studies, name it by --storage, "
+                f"there is no file {self.file}; go to the folder of your studies, name it by --storage, "
                 "or begin one: surepick create arms.csv."
             )
         storage = open_storage(self.address)
@@ -132,11 +137,3 @@ def _only(storage: "Storage") -> str:
         listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise InvalidInput(f"{storage.address} has {len(names)} studies, {listed}; say which by --study NAME.")
     return names[0]
-
-
-def _file_of(address: str) -> Path | None:
-    """The file of a storage that is one."""
-    if address.startswith(("sqlite:///", "sqlite+pysqlite:///")):
-        return Path(address.partition(":///")[2])
-    is_url = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", address) is not None
-    return None if is_url else Path(address)

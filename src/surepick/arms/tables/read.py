@@ -21,9 +21,8 @@ from surepick.arms.tables.redundant import joined, parts_of, redundant_features
 from surepick.arms.tables.roles import Roles
 from surepick.arms.tables.sources import Table, open_table
 from surepick.arms.tables.terms import Terms, formula_terms, named_in, terms_of
-from surepick.core.checks import what_was_meant
 from surepick.core.linalg import Array
-from surepick.errors import ArmsDoNotSpan, InvalidInput
+from surepick.errors import ArmsDoNotSpan, InvalidInput, what_was_meant
 
 NAME_HEADERS = ("name", "arm", "id")
 

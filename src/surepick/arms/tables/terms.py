@@ -11,10 +11,9 @@ import numpy as np
 from surepick.arms.tables.columns import Column
 from surepick.arms.tables.roles import Levels
 from surepick.arms.tables.sources import Table
-from surepick.core.checks import what_was_meant
 from surepick.core.linalg import Array
 from surepick.core.sizes import LARGEST
-from surepick.errors import InvalidInput, SurepickError
+from surepick.errors import InvalidInput, SurepickError, what_was_meant
 
 _CONTROL = re.compile(r"\x1b\[[0-9;]*m|[⧛⧚]")
 

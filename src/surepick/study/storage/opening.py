@@ -3,41 +3,53 @@
 import re
 from pathlib import Path
 
-from surepick.errors import StorageError, SurepickError
+from surepick.errors import NoSuchStudy, StorageError, SurepickError
 from surepick.study.storage.memory import MemoryStorage
 from surepick.study.storage.protocol import Storage
 
 _FORMS = 'a path such as "lab.db", "sqlite:///lab.db", "postgresql://user:password@host/database", or "memory:"'
 
 
-def open_storage(url: str | Path | Storage) -> Storage:
-    """Open a storage, and bring its tables to the version of this package; a new SQLite file is made if need be.
+def open_storage(url: str | Path | Storage, *, may_create: bool = True) -> Storage:
+    """Open a storage, and bring its tables to the version of this package.
 
     Args:
         url: a path of an SQLite file, `sqlite:///path`, `postgresql://user:password@host/database`, or `memory:` for a
             fresh storage in this process. A storage that is open already is returned as it is.
+        may_create: whether an SQLite file that is not there is made.
 
     Raises:
         StorageError: it cannot be opened, or is a database of something else; that is left as it was.
+        NoSuchStudy: there is no such file, and none may be made.
     """
     if isinstance(url, Storage):
         return url
-    if isinstance(url, Path):
-        return _sqlite(url)
-    if not isinstance(url, str) or not url.strip():  # type: ignore[redundant-expr] # not everyone checks types
-        raise StorageError(f"a storage must be {_FORMS}; got {url!r}.")
     if url in ("memory:", "memory://"):
         return MemoryStorage()
+    path = file_of(url)
+    if path is None:
+        return _postgres(str(url))
+    if not may_create and not path.exists():
+        raise NoSuchStudy(f"there is no file {path}, hence no study in it; check the path, or create a study there.")
+    return _sqlite(path)
+
+
+def file_of(url: str | Path) -> Path | None:
+    """Return the SQLite file that an address means; None if it means a server."""
+    if isinstance(url, Path):
+        return url.expanduser()
+    if not isinstance(url, str) or not url.strip():  # type: ignore[redundant-expr] # not everyone checks types
+        raise StorageError(f"a storage must be {_FORMS}; got {url!r}.")
     # A single letter before the colon is a drive of Windows.
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", url)
     if scheme is None:
-        return _sqlite(Path(url))
+        return Path(url).expanduser()
     # What follows may hold a password, so from here on no error shows the address that was given.
     match scheme.group(1).lower():
         case "sqlite" | "sqlite+pysqlite":
-            return _sqlite(_path_in(url))
+            return _path_in(url).expanduser()
         case "postgresql" | "postgres" | "postgresql+psycopg":
-            return _postgres(url)
+            return None
         case other:
             raise StorageError(f"a storage must be {_FORMS}; got one that begins with {other + ':'!r}.")
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from surepick.core.checks import what_was_meant
-from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy, StudyExists
+from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy, StudyExists, what_was_meant
 from surepick.study.events import START, Row, check_chain
 
 LONGEST_NAME = 200

@@ -30,7 +30,7 @@ class SqliteDatabase:
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
 
     def __init__(self, path: Path) -> None:
-        self._path = path.expanduser().absolute()
+        self._path = path.absolute()
         self._file: tuple[int, int] | None = None
         self.address = str(path)
 
