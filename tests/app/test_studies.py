@@ -191,7 +191,8 @@ def test_numbers_as_people_write_them(paints: Shell) -> None:
     for typed, value in meant.items():
         told = paints("tell", "E", typed, "--format", "json").json["measurements"][0]
         assert told["value"] == value
-        assert paints("correct", str(told["id"]), typed, "--reason", "as it was").code == 0
+        again = paints("correct", str(told["id"]), typed, "--reason", "as it was")
+        assert (again.code, "there is nothing to correct" in again.err) == (2, True)
 
 
 MISTAKES = {
@@ -344,7 +345,7 @@ def test_a_certificate_that_a_colleague_checks(decided: Shell, tmp_path: Path) -
     certificate = tmp_path / "certificate.json"
     certificate.write_text(certificate.read_text().replace('"E"', '"A"'))
     bad = decided("verify", "certificate.json", "--log", "log.csv")
-    assert (bad.code, "do not rely on it" in bad.out) == (1, True)
+    assert (bad.code, "Do not rely on this certificate" in bad.out) == (1, True)
     assert decided("certificate").json["best_names"] == ["E"]
     decided("certificate", "--out", "certificate.json")
     decided("tell", "E", "0.9")
@@ -354,7 +355,7 @@ def test_a_certificate_that_a_colleague_checks(decided: Shell, tmp_path: Path) -
     log = tmp_path / "log.csv"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-2]))
     short = decided("verify", "certificate.json", "--log", "log.csv")
-    assert (short.code, short.out.count("Wrong: "), "make a new certificate" in short.out) == (1, 1, True)
+    assert (short.code, short.out.count("Wrong: "), "export all of it" in short.out) == (1, 1, True)
 
 
 def test_a_signed_certificate(decided: Shell, tmp_path: Path) -> None:
@@ -371,7 +372,9 @@ def test_a_signed_certificate(decided: Shell, tmp_path: Path) -> None:
     decided("certificate", "--out", "certificate.json", "--sign", "key.pem")
     decided("export", "log.json")
     done = decided("verify", "certificate.json", "--log", "log.json", "--public-key", "public.pem")
-    assert (done.code, "signed by the owner of public.pem" in done.out) == (0, True)
+    assert (done.code, "signed by the owner of the public key" in done.out) == (0, True)
+    other = decided("verify", "certificate.json", "--log", "log.json", "--public-key", "typo.pem")
+    assert (other.code, "typo.pem must be an Ed25519 public key" in other.err) == (2, True)
 
 
 def test_files_of_a_study(paints: Shell, tmp_path: Path) -> None:
@@ -380,12 +383,78 @@ def test_files_of_a_study(paints: Shell, tmp_path: Path) -> None:
     assert (
         "3 results of earlier.csv are in study paints; they count as evidence." in paints("import", "earlier.csv").out
     )
+    assert "they were told before: nothing changed" in paints("import", "earlier.csv").out
     assert "3 measurements of study paints" in paints("export", "m.csv", "--what", "measurements").out
     assert (tmp_path / "m.csv").read_text().count("\n") == 4
     assert "any browser shows" in paints("report", "page.html").out
     assert "<html" in (tmp_path / "page.html").read_text()
     paints("ask")
-    assert "are no evidence" in paints("import", "earlier.csv").out
+    paints("void", "2", "--reason", "mislabelled")
+    paints("export", "m.csv", "--what", "measurements")
+    done = paints("import", "m.csv")
+    assert ("2 results" in done.out, "are no evidence" in done.out) == (True, True)
+
+
+def test_commas_of_a_file_are_understood_as_a_whole(paints: Shell, tmp_path: Path) -> None:
+    """Between semicolons 2,902 is a number below three; beside decimal commas nobody knows what 1.500 is."""
+    (tmp_path / "euro.csv").write_text("arm;value\nA;2,902\nE;3,522\n")
+    assert paints("import", "euro.csv").code == 0
+    told = paints("measurements", "--format", "json").json
+    assert [one["value"] for one in told] == [2.902, 3.522]
+    (tmp_path / "mixed.csv").write_text("arm;value\nA;1.500\nE;3,5\n")
+    assert "decimal points and decimal commas" in paints("import", "mixed.csv").err
+
+
+def test_nothing_is_written_over_a_study(decided: Shell, tmp_path: Path) -> None:
+    """Neither over its file nor over a key; and pages and certificates have their endings."""
+    (tmp_path / "key.json").write_text("secret")
+    shutil.copy(tmp_path / "surepick.db", tmp_path / "lab.json")
+    for command in (
+        ("report", "lab.json", "--storage", "lab.json"),
+        ("report", "page.txt"),
+        ("certificate", "--out", "surepick.db"),
+        ("certificate", "--out", "lab.json", "--storage", "lab.json"),
+        ("certificate", "--out", "key.json", "--sign", "key.json"),
+        ("export", "lab.json", "--storage", "lab.json"),
+    ):
+        assert decided(*command).code == 2, command
+    assert (tmp_path / "key.json").read_text() == "secret"
+    assert all(decided("status", "--storage", name).code == 0 for name in ("surepick.db", "lab.json"))
+
+
+def test_a_number_with_a_nought_before_it_is_a_name(shell: Shell, tmp_path: Path) -> None:
+    """Ask 2 is 2; an arm may be called 02."""
+    (tmp_path / "arms.csv").write_text("name,x,y\n01,1,0\n02,0,1\n03,1,1\n--dash,1,2\n")
+    shell("create", "arms.csv", "--name-column", "name")
+    shell("ask", "-n", "3")
+    assert shell("tell", "02", "5").out.startswith("02 = 5")
+    assert "answers ask 3" in shell("tell", "3", "5").out
+    assert shell("tell", "--", "--dash", "5").out.startswith("--dash = 5")
+
+
+def test_a_budget_is_spent_when_its_last_result_is_in(shell: Shell, paints: Shell) -> None:
+    """Not when the last ask is out: its result may decide."""
+    made = shell("create", "paints.csv", "--name", "few", "--budget", "4", "--noise-std", "0.5")
+    assert "a budget of 4" in made.out
+    asks = paints("ask", "-n", "9", "--study", "few", "--format", "json").json["asks"]
+    assert len(asks) == 4
+    assert paints("status", "--study", "few", "--format", "json").json["state"] == "measuring"
+    assert "the budget allows no more" in paints("plan", "--study", "few").out
+    other = paints("ask", "--study", "few", "--worker", "another").out
+    assert ("the last asks that the budget allows" in other, "reopen" in other) == (True, False)
+    for ask in asks:
+        paints("tell", str(ask["id"]), "0.5", "--study", "few")
+    assert paints("status", "--study", "few", "--format", "json").json["state"] == "spent"
+
+
+def test_reopening_says_what_it_costs(decided: Shell) -> None:
+    """What was measured is no evidence any more; and what is not over, or changes nothing, is not reopened."""
+    first = decided("reopen", "--retire", "A", "--reason", "sold out")
+    assert "is no evidence for the next verdict" in first.out
+    assert "arm A is retired already" in decided("reopen", "--retire", "A", "--reason", "again").err
+    assert "goes on by itself" in decided("reopen", "--reason", "why not").err
+    ask = decided("ask", "--format", "json").json["asks"][0]["id"]
+    assert f"No longer awaited: ask {ask};" in decided("reopen", "--delta", "0.01", "--reason", "strict").out
 
 
 def test_several_studies(paints: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

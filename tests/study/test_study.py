@@ -1,6 +1,8 @@
 """Studies from the outside: every method does what it says, and refuses the rest in words without a trace."""
 
 import math
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -220,7 +222,7 @@ def test_a_key_names_one_result() -> None:
     ):
         with pytest.raises(Conflict, match="key 'k'"):
             wrong()
-    with pytest.raises(InvalidInput, match="`key` must be a text"):
+    with pytest.raises(InvalidInput, match="`key` must be a line of text"):
         study.tell(second, 0.5, key=7)  # type: ignore[arg-type]
     assert len(study.measurements) == 1
 
@@ -263,7 +265,7 @@ def test_a_result_told_by_arm_answers_the_workers_oldest_open_ask_of_it() -> Non
         (lambda s: s.tell(arm=[1.0, 0.0], value=0.5), "arm"),
         (lambda s: s.tell(arm=[[1.0], 0.0], value=0.5), "arm"),
         (lambda s: s.tell(1, 0.5, worker=3), "worker"),
-        (lambda s: s.tell(1, 0.5, worker="\ud800"), "event"),
+        (lambda s: s.tell(1, 0.5, worker="\ud800"), "line of text"),
         (lambda s: s.ask(0), "at least 1"),
         (lambda s: s.ask(1.5), "whole number"),
         (lambda s: s.ask(10**9), "at most"),
@@ -811,3 +813,46 @@ def test_words_say_after_how_many_pulls_the_verdict_came() -> None:
     assert study.status.n_pulls == n + 1
     assert f"after {n} pulls" in study.result().explain()
     assert f"after {n} pulls" in study.certificate()["claim"]
+
+
+def test_a_slip_is_named_by_the_number_that_corrects_it() -> None:
+    """A value ten times too large among others: the sentence has its id, also in a later era, and all fits after it."""
+    rng = np.random.default_rng(7)
+    study = new(noise_std=None, delta=1e-200)
+    for era in (1, 2):
+        for _ in range(40):
+            for ask in study.ask(4):
+                study.tell(ask.id, means(ask.arm) + 0.05 * rng.standard_normal())
+        wrong = study.measurements[-30]
+        study.correct(wrong.id, 10.0 * wrong.told, reason="a test")
+        assert f"number {wrong.id}, of {NAMES[wrong.arm]}, is {10.0 * wrong.told:.6g} where" in study.result().misfit
+        study.correct(wrong.id, wrong.told, reason="misplaced decimal point")
+        assert study.result().misfit == ""
+        if era == 1:
+            study.void(2, reason="mislabelled")
+            study.reopen(reason="stricter", delta=1e-210)
+
+
+def test_ctrl_c_ends_optimize(tmp_path: Path) -> None:
+    """At once, with what was measured told, however many threads there are."""
+    script = """
+import signal, sys, threading, surepick as sp
+from tests.study.kinds import ROWS
+study = sp.create_study("long", arms=ROWS, noise_std=1.0, delta=1e-9, storage=sys.argv[1])
+calls = []
+def measure(arm):
+    calls.append(arm)
+    if len(calls) == 20:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    return float(len(calls) % 2)
+try:
+    study.optimize(measure, n_jobs=2)
+except KeyboardInterrupt:
+    print(len(calls), len(study.measurements), len(study.pending))
+"""
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", script, str(tmp_path / "lab.db")]
+    said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=60).stdout
+    n_calls, n_told, n_open = map(int, said.split())
+    assert (n_calls, n_open) == (n_told, 0)
+    assert n_calls < 100

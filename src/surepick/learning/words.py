@@ -272,6 +272,7 @@ def _withdrawn(result: "Result", pulls: str) -> str:
             why, cure = f"{why} times the noise_std that was given for the arms.", "with larger noise_std"
         else:
             why = f"{why} where noise_std = {result.given_noise_std:g} was given."
+        why = f"{why} {result.misfit}".rstrip()  # a slip scatters as well
         advice = f"Repeat {cure}, or with features that describe the rewards better"
     return f"No answer can be defended: {_leader(result)} {was}, but {why} {advice}."
 

@@ -145,18 +145,26 @@ def verify(certificate: Mapping[str, Any], rows: Sequence[Row], *, public_key: P
         rows: the log, as `surepick.study.tables.read_log` reads it.
         public_key: of who must have signed, an Ed25519 key in PEM; None: anybody, or nobody.
     """
+    known = None if public_key is None else _public_key(public_key)
     report = Report()
     try:
         if certificate.get("format") != FORMAT:
             raise InvalidInput(f"a certificate must have the format {FORMAT!r}, got {certificate.get('format')!r}.")
         if certificate.get("digest") != digest_of(certificate):
             report.problems.append("the certificate was changed: its content does not have the digest it names")
-        _check_signature(certificate, public_key, report)
-        n_certified = certificate["log"]["events"]
+        _check_signature(certificate, known, report)
+        n_certified, last_hash = certificate["log"]["events"], certificate["log"]["hash"]
         if (n_later := len(rows) - n_certified) > 0:
             later = words.counted(n_later, "later event")
             report.notes.append(f"the log has {later}, of which the certificate says nothing")
             rows = rows[:n_certified]
+        check_chain(rows)
+        if n_later < 0:
+            raise InvalidInput(
+                f"the certificate is of {n_certified} events, and the log has {len(rows)}; export all of it."
+            )
+        if rows[-1].hash != last_hash:
+            raise InvalidInput(f"the certificate is of another log: event {n_certified} has another hash there.")
         state = _replayed(rows, report)
         again = certificate_of(state, rows[-1].hash)
     except Exception as error:  # noqa: BLE001 (a forged log can go wrong in any way; that is what is to be said)
@@ -181,9 +189,6 @@ def verify(certificate: Mapping[str, Any], rows: Sequence[Row], *, public_key: P
 
 def _replayed(rows: Sequence[Row], report: Report) -> State:
     """Return what the log adds up to; every plan is made again and compared."""
-    if not rows:
-        raise InvalidInput("the log has no events.")
-    check_chain(rows)
     events = [json.loads(row.text) for row in rows]
     for row, event in zip(rows, events, strict=True):
         if canonical(event) != row.text or event.get("n") != row.n:
@@ -247,15 +252,29 @@ def _check_can_sign() -> None:
         raise SurepickError("signatures need cryptography; install it with: pip install 'surepick[sign]'.")
 
 
-def _check_signature(certificate: Mapping[str, Any], public_key: Path | None, report: Report) -> None:
+def _public_key(path: Path) -> bytes:
+    """Read an Ed25519 public key."""
+    _check_can_sign()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415 (optional)
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415
+
+    try:
+        key = load_pem_public_key(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{path} must be an Ed25519 public key in PEM: {error}.") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise InvalidInput(f"{path} must be an Ed25519 key, got one of another kind.")
+    return key.public_bytes_raw()
+
+
+def _check_signature(certificate: Mapping[str, Any], known: bytes | None, report: Report) -> None:
     if "signature" not in certificate:
-        if public_key is not None:
+        if known is not None:
             report.problems.append("the certificate is not signed")
         return
     _check_can_sign()
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 (optional)
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415
 
     signature = certificate["signature"]
     signer = bytes.fromhex(signature["public_key"])
@@ -266,14 +285,9 @@ def _check_signature(certificate: Mapping[str, Any], public_key: Path | None, re
     except InvalidSignature:
         report.problems.append("the signature is not of this certificate")
         return
-    if public_key is None:
+    if known is None:
         report.notes.append(f"signed by the key {signer.hex()}; compare it with the one you know")
-        return
-    try:
-        known = load_pem_public_key(public_key.read_bytes())
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{public_key} must be an Ed25519 public key in PEM: {error}.") from error
-    if not isinstance(known, Ed25519PublicKey) or known.public_bytes_raw() != signer:
+    elif known != signer:
         report.problems.append(f"signed by another key, {signer.hex()}")
     else:
-        report.notes.append(f"signed by the owner of {public_key}")
+        report.notes.append("signed by the owner of the public key that was given")

@@ -96,6 +96,6 @@ def _word(state: State) -> str:
         return "withdrawn"
     if state.stopped:
         return "stopped"
-    if state.learner.is_spent:
+    if state.learner.is_spent and not state.open:
         return "spent"
     return "measuring" if state.attempts or state.measurements else "new"

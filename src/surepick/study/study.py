@@ -268,14 +268,21 @@ class Study:
                 return _told_already(state, one.results, values, f"ask {one.id}")
             return self._write_results(pen, [(None if one is None else one.id, told, each) for each in values], key)
 
-    def tell_earlier(self, pairs: Iterable[tuple[Any, float]], *, worker: str | None = None) -> list[Measurement]:
+    def tell_earlier(
+        self, pairs: Iterable[tuple[Any, float]], *, worker: str | None = None, key: str | None = None
+    ) -> list[Measurement]:
         """Take in results that nobody asked for, all or none: (arm, value) in the order in which they were measured.
 
-        Told before the first ask they are evidence; later they guide plans and bets (docs/study.md).
+        Told before the first ask they are evidence; later they guide plans and bets (docs/study.md). `key` as for
+        `tell`.
         """
         with self._writing(worker) as pen:
-            results: list[_Result] = [(None, self._key(pen.state, arm), value) for arm, value in pairs]
-            return self._write_results(pen, results, None)
+            state = pen.state
+            results: list[_Result] = [(None, self._key(state, arm), value) for arm, value in pairs]
+            if key is not None and _text("key", key) in state.by_key:
+                values = [_number(state, value) for _, _, value in results]
+                return _told_already(state, state.by_key[key], values, f"key {key!r}")
+            return self._write_results(pen, results, key)
 
     @staticmethod
     def _write_results(pen: Pen, results: "list[_Result]", key: str | None) -> list[Measurement]:
@@ -335,6 +342,8 @@ class Study:
         n = check_count("measurement", measurement, least=1)
         with self._writing(worker) as pen:
             numbers = {name: _number(pen.state, value) for name, value in said.items()}
+            if numbers and pen.state.measurement(n).value == numbers["value"]:
+                raise InvalidInput(f"measurement {n} is {numbers['value']:.12g} already; there is nothing to correct.")
             pen.write(kind, measurement=n, reason=reason, **numbers)
             pen.note_verdict(after_correction=True)
 
@@ -375,6 +384,13 @@ class Study:
         with self._writing(worker) as pen:
             state = pen.state
             retired = [self._key(state, arm) for arm in retire]
+            if gone := [state.roster.label(key) for key in retired if not state.roster.is_present(key)]:
+                raise InvalidInput(f"arm {gone[0]} is retired already.")
+            if state.can_ask and join is None and not retired and not changes:
+                raise InvalidInput(
+                    "a study that is not over goes on by itself; a new era would begin without evidence. To reopen it, "
+                    "say which arms or options change."
+                )
             joined = None if join is None else joined_arms(state, join)
             if (retired or joined) and state.roster.written["kind"] != "finite":
                 raise InvalidInput(f"arms can join or retire in a list of arms, got {state.learner.white.description}.")
@@ -553,6 +569,6 @@ def _told_already(state: State, ids: Sequence[int], values: Sequence[float], wha
 
 
 def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise InvalidInput(f"`{name}` must be a text, got {value!r}.")
+    if not isinstance(value, str) or not value.isprintable():
+        raise InvalidInput(f"`{name}` must be a line of text, got {value!r}.")
     return value

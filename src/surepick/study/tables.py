@@ -4,14 +4,16 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from surepick.arms.tables.sources import open_table, refusing
-from surepick.arms.tables.written import parse_number
+from surepick.arms.tables.columns import read_column, text_of
+from surepick.arms.tables.sources import Table, open_table, refusing
 from surepick.errors import InvalidInput, SurepickError
 from surepick.files import replacing
-from surepick.study.events import Row
+from surepick.study.events import Row, canonical
 from surepick.study.state import Measurement, State
 
 if TYPE_CHECKING:
@@ -47,7 +49,8 @@ def measurement_rows(state: State) -> list[dict[str, Any]]:
     return [
         {
             "measurement": one.id,
-            "arm": state.roster.label(one.arm),
+            # Every digit of a vector, so that it can be read again.
+            "arm": f"({', '.join(map(repr, one.arm))})" if isinstance(one.arm, tuple) else state.roster.label(one.arm),
             "value": one.value,
             "told": one.told,
             "void": one.is_void,
@@ -89,31 +92,36 @@ def read_log(path: Path) -> list[Row]:
 def import_results(study: "Study", path: Path, *, worker: str | None = None) -> list[Measurement]:
     """Tell a study earlier results from a file with a column of arms and one of values: CSV, Excel, Parquet or Arrow.
 
-    All or none. In the order of the file, which must be that of the measurements (docs/study.md).
+    All or none. In the order of the file, which must be that of the measurements (docs/study.md). A file that is told
+    again is told once; what `export` marks as void is left out.
     """
-    table = open_table(path)
+    table = _without_void(open_table(path))
     titles = {str(title).lower(): title for title in table.columns}
     arm = next((titles[title] for title in ARM_TITLES if title in titles), None)
     value = next((titles[title] for title in VALUE_TITLES if title in titles), None)
     if arm is None or value is None:
         raise InvalidInput(f"{path} must have the columns arm and value, got {', '.join(map(str, table.columns))}.")
-    pairs = []
-    for row, (label, cell) in enumerate(zip(table[arm], table[value], strict=True)):
-        number = parse_number(str(cell))
-        if number is None:
-            raise table.refusal(row, f"the value must be a number, got {cell!r}.")
+    if not table.n_rows:
+        raise InvalidInput(f"{path} has no results; it needs one in every line below the titles.")
+    numbers, pairs = read_column(table, value).numbers, []
+    if numbers is None:
+        raise InvalidInput(f"{path}: column {value!r} must hold numbers, got {text_of(table[value][0])!r}.")
+    for row, (label, number) in enumerate(zip(table[arm], numbers.tolist(), strict=True)):
         try:
-            pairs.append((study.arm(_label(label)), number))
+            pairs.append((study.arm(text_of(label).strip()), number))
         except InvalidInput as error:
             raise table.refusal(row, str(error)) from error
-    if not pairs:
-        raise InvalidInput(f"{path} has no results; it needs one in every line below the titles.")
-    return study.tell_earlier(pairs, worker=worker)
+    key = f"{path.name} {sha256(canonical({'': pairs}).encode()).hexdigest()}"
+    return study.tell_earlier(pairs, worker=worker, key=key)
 
 
-def _label(cell: Any) -> str:
-    """Return a cell as people write it: spreadsheets make a float of the name 7."""
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
+def _without_void(table: Table) -> Table:
+    """Return the rows of a table that are not void, if it says so of its rows."""
+    if "void" not in table.cells:
+        return table
+    kept = [row for row, cell in enumerate(table["void"]) if str(cell).lower() != "true"]
+    cells = {title: [column[row] for row in kept] for title, column in table.cells.items()}
+    return replace(table, cells=cells, place=lambda row: table.place(kept[row]))
 
 
 def _checked(path: Path) -> Path:

@@ -68,7 +68,8 @@ def _row(one: dict[str, Any]) -> list[str]:
     state = printing.WORDS[one["state"]].partition(":")[0]
     pulls = "-" if one["n_pulls"] is None else f"{one['n_pulls']:,}"
     created = "-" if one["created_at"] is None else printing.when(one["created_at"])
-    return [one["name"], state, _together(one["best_name"]), pulls, created]
+    best = None if one["state"] == "withdrawn" else one["best_name"]
+    return [one["name"], state, _together(best), pulls, created]
 
 
 def _together(names: Any) -> str:
@@ -160,9 +161,11 @@ def import_command(
     from surepick.study.tables import import_results  # noqa: PLC0415 (`--help` stays quick)
 
     with where.loaded() as study:
-        is_evidence = not study.state.attempts and study.state.era == 1
+        is_evidence, n_before = not study.state.attempts and study.state.era == 1, len(study.measurements)
         told = import_results(study, path, worker=where.who)
         counts = "they count as evidence" if is_evidence else "they guide what is asked next, and are no evidence"
+        if told[0].id <= n_before:
+            counts = "they were told before: nothing changed"
         printing.say(f"{len(told)} results of {path} are in study {study.name}; {counts}.")
         say_standing(study, where)
     return Code.OK

@@ -3,7 +3,6 @@
 import json
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from time import sleep
@@ -19,7 +18,6 @@ from surepick.app.studies.where import Where
 from surepick.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from surepick.study.events import Row
     from surepick.study.study import Study
 
 N_SHOWN = 4
@@ -160,32 +158,19 @@ def verify(
         said: Any = json.loads(certificate.read_text(encoding="utf-8"))
     if not isinstance(said, dict):
         raise InvalidInput(f"{certificate} must be a certificate, as surepick certificate --out writes it.")
-    rows = read_log(log)
-    found = checked(said, rows, public_key=public_key)
+    found = checked(said, read_log(log), public_key=public_key)
     if output is not Format.TABLE:
         record = {"ok": found.ok, "problems": found.problems, "notes": found.notes, "claim": said.get("claim")}
         printing.write(output, record, [record])
     else:
-        for problem in _plain_problems(said, rows, found.problems):
+        n_more = len(found.problems) - N_SHOWN
+        for problem in [*found.problems[:N_SHOWN], *([f"{n_more} more, see --format json"] if n_more > 0 else [])]:
             printing.say(f"Wrong: {problem}.")
         for note in found.notes:
             printing.say(f"Note: {note}.")
         printing.say(
             f"All of it follows from the log. {said.get('claim')}"
             if found.ok
-            else "The certificate does not follow from the log; do not rely on it."
+            else "Do not rely on this certificate with this log."
         )
     return Code.OK if found.ok else Code.FAILURE
-
-
-def _plain_problems(certificate: Mapping[str, Any], rows: "Sequence[Row]", problems: Sequence[str]) -> list[str]:
-    """Say what is wrong in few lines: of another log, or of an earlier state of it, everything is."""
-    of_log = certificate.get("log")
-    named = (of_log.get("events"), of_log.get("hash")) if isinstance(of_log, dict) else (None, None)
-    if problems and rows and named != (len(rows), rows[-1].hash):
-        other = (
-            f"it is of a log with {named[0]} events that ends with {str(named[1])[:12]}, and this log has {len(rows)}"
-        )
-        return [f"{other} and ends with {rows[-1].hash[:12]}; export that log, or make a new certificate"]
-    more = [f"{len(problems) - N_SHOWN} more, see --format json"] if len(problems) > N_SHOWN else []
-    return [*problems[:N_SHOWN], *more]

@@ -111,7 +111,7 @@ def _read_study_file(path: Path) -> Any:
 def ask(
     *,
     n: Annotated[int, says("How many.", "-n", min=1)] = 1,
-    lease: Annotated[str | None, says('How long they are kept for you: "30m", "2h", "3d", or "none".')] = None,
+    lease: Annotated[str | None, says('How long new ones are kept for you: "30m", "2h", "3d", or "none".')] = None,
     where: Where,
     output: Output = Format.TABLE,
 ) -> int:
@@ -149,6 +149,8 @@ def _say_why_none(study: "Study", where: Where) -> None:
         printing.say(f"Next: {where.next('best', study)}, or {where.next('audit', study)} to check the model.")
     elif state == "spent":
         printing.say(f"Next: {where.next('reopen --budget MORE --reason WHY', study)}")
+    else:
+        printing.say(f"Others have the last asks that the budget allows: {where.next('pending', study)}")
 
 
 @grouped
@@ -214,9 +216,11 @@ def fail(
 ) -> int:
     """Give up an ask, which somebody else gets then. A value that was seen must be told, whatever it is."""
     with where.loaded() as study:
+        was_open = ask in study.state.open
         study.fail(ask, reason=reason, worker=where.who)
-        one = study.state.attempts[ask]
-        printing.say(f"Ask {ask} ({study.state.roster.label(one.arm)}) is given up; it will be asked for again.")
+        name = study.state.roster.label(study.state.attempts[ask].arm)
+        again = "is given up; it will be asked for again" if was_open else "was given up before: nothing changed"
+        printing.say(f"Ask {ask} ({name}) {again}.")
     return Code.OK
 
 
@@ -237,5 +241,6 @@ def pending(*, where: Where, output: Output = Format.TABLE) -> int:
         elif asks:
             printing.show_asks(study, asks, of_others=True)
         else:
-            printing.say(f"No ask is open. Next: {where.next('ask', study)}")
+            asks_more = study.state.can_ask
+            printing.say(f"No ask is open.{' Next: ' + where.next('ask', study) if asks_more else ''}")
     return Code.OK

@@ -121,6 +121,7 @@ def reopen(
 
             changes["join"] = read_joining(join, study.state, name_column=name_column)
         gone = [study.arm(name) for text in retire or [] for name in _names(study, text)]
+        dropped = ", ".join(map(str, study.state.open))
         study.reopen(reason=reason, retire=gone, worker=where.who, **changes)
         event = study.state.eras[-1]
         if event["joined"]:
@@ -130,6 +131,10 @@ def reopen(
             printing.say(f"Retired: {', '.join(map(study.state.roster.label, gone))}.")
         arms = "" if study.status.n_arms is None else f" with {study.status.n_arms:,} arms"
         printing.say(f"Study {study.name} is open again{arms}; its verdicts stay on record.")
+        if n := study.status.n_pulls:
+            printing.say(f"What was measured so far ({n:,} pulls) guides it and is no evidence for the next verdict.")
+        if dropped:
+            printing.say(f"No longer awaited: ask {dropped}; results are welcome all the same.")
         printing.say(f"Next: {where.next('ask', study)}")
     return Code.OK
 

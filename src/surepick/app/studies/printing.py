@@ -87,7 +87,8 @@ def aim_words(study: "Study") -> str:
     else:
         level = options["noise_std"]
         noise = "a noise for each arm" if isinstance(level, list) else f"noise at most {level:g}"
-    return f"{sought}{near}, at a risk of {percent(learner.delta)}; {noise}"
+    budget = "" if learner.budget is None else f"; a budget of {learner.budget:g}"
+    return f"{sought}{near}, at a risk of {percent(learner.delta)}; {noise}{budget}"
 
 
 # ---- asks
@@ -163,7 +164,8 @@ def show_measurements(state: "State") -> None:
     rows = []
     for one in state.measurements:
         mark = "void" if one.is_void else f"corrected, was {one.told:.12g}" if one.last != one.told else ""
-        reason = f": {one.changes[-1].reason}" if mark else ""
+        why = [change.reason for change in one.changes if (change.value is None) is one.is_void]
+        reason = f": {why[-1]}" if mark else ""
         asked = "-" if one.ask is None else str(one.ask)
         rows.append(
             [str(one.id), state.roster.label(one.arm), f"{one.last:.12g}", asked, one.by, when(one.at), mark + reason]
@@ -229,6 +231,7 @@ def status_lines(study: "Study") -> list[tuple[str, str]]:
         lines.append(("arms", f"{status.n_arms:,}"))
     lines.append(("pulls", f"{status.n_pulls:,}{_marks(status.n_void, status.n_corrected)}"))
     planned = f", {status.n_planned} more planned" if status.n_planned else ""
+    planned += ", as many as the budget allows" if is_open and state.learner.is_spent else ""
     lines.append(("asks", f"{status.n_pending or 'none'} open{planned}"))
     if is_open and standing.leader is not None:
         if cost := words.stopping_now(standing, label(standing.leader)):
@@ -236,7 +239,7 @@ def status_lines(study: "Study") -> list[tuple[str, str]]:
         lines.append(("remaining", words.left_to_do(standing)))
     if near := words.near_tie_words(standing, label, epsilon_is=OPTION):
         lines.append(("near tie", near))
-    if status.stopped_at is not None:
+    if status.state == "stopped":
         lines.append(("decided", when(status.stopped_at)))
     return lines
 
@@ -293,6 +296,8 @@ def plan_words(study: "Study") -> str:
     else:
         said.append("How many more are needed cannot be said yet.")
     said.append(f"{counted(status.n_pending, 'ask')} open" if status.n_pending else "No ask open")
+    if study.learner.is_spent:
+        return f"{' '.join(said)}; the budget allows no more."
     if status.n_planned:
         return f"{' '.join(said)}, {status.n_planned} more planned: a batch of up to {status.n_planned} loses nothing."
     return f"{' '.join(said)}; the next ask makes a new plan."
