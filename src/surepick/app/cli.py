@@ -72,8 +72,9 @@ def main(arguments: Sequence[str]) -> int:
     try:
         code = app(list(arguments) or ["--help"], standalone_mode=False, prog_name="surepick")
     except typer.TyperException as error:
-        said = error.format_message().rstrip(".")
-        print_error(said if said.endswith("?") else f"{said}; see surepick --help")
+        said, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+        command = "surepick" if context is None else context.command_path
+        print_error(said if said.endswith("?") else f"{said}; see {command} --help")
         return error.exit_code
     except InvalidInput as error:
         print_error(str(error))

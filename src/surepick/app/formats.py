@@ -4,20 +4,22 @@ import csv
 import io
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 
 def to_json(value: Any) -> str:
-    """Indented JSON; numbers that JSON cannot hold become null."""
-    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    """Indented JSON; numbers that JSON cannot hold become null, and letters that the output cannot hold codes."""
+    is_utf = (sys.stdout.encoding or "").lower().startswith("utf")
+    return json.dumps(_plain(value), indent=2, ensure_ascii=not is_utf, allow_nan=False)
 
 
-def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """CSV with a header line."""
+def to_csv(records: Sequence[Mapping[str, Any]], titles: Sequence[str] = ()) -> str:
+    """CSV with a header line: the keys of the records; `titles` if there are none."""
     text = io.StringIO()
-    if records:
-        csv.writer(text, lineterminator="\n").writerows([records[0], *(record.values() for record in records)])
+    header = [records[0]] if records else [titles] if titles else []
+    csv.writer(text, lineterminator="\n").writerows([*header, *(record.values() for record in records)])
     return text.getvalue()
 
 

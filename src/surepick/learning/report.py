@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,13 +31,16 @@ if TYPE_CHECKING:
 NOTHING = "-"
 
 
-def page_of(result: "Result", *, title: str | None, command: str | None) -> Page:
+def page_of(
+    result: "Result", *, title: str | None, command: str | None, steps: Sequence[tuple[str, str]] | None = None
+) -> Page:
     """Return everything that the page of a result shows.
 
     Args:
         result: what was found.
         title: its title; None: a plain one.
         command: what to type to do it again, if it was made by a command.
+        steps: how to do it again, each in words and as code, if not by `identify`.
     """
     state, tone = _state(result)
     said = [verdict(result), *standing_sentences(result.standing, label_of(result))]
@@ -52,7 +55,7 @@ def page_of(result: "Result", *, title: str | None, command: str | None) -> Page
         facts=_facts(result),
         tables=[table for table in _tables(result) if table.rows],
         figures=_figures(result),
-        steps=_steps(result, command),
+        steps=_steps(result, command) if steps is None else list(steps),
         foot=f"Written by surepick {__version__}.",
     )
 

@@ -3,7 +3,7 @@
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, final
@@ -245,7 +245,14 @@ class Result:
             return columns
         return pd.DataFrame(columns)
 
-    def report(self, path: str | os.PathLike[str], *, title: str | None = None, command: str | None = None) -> None:
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        command: str | None = None,
+        steps: Sequence[tuple[str, str]] | None = None,
+    ) -> None:
         """Write a page that anybody can open: one HTML file that needs nothing else, also to be printed.
 
         Verdict, leader against runner-up, all arms, coefficients, pictures, what the result rests on and how that was
@@ -255,11 +262,12 @@ class Result:
             path: where to; an earlier file of that name stays until the new one is complete.
             title: of the page.
             command: what to type to do it again, for results that a command made.
+            steps: how to do it again, each in words and as code; default: by `identify` and `Result.load`.
         """
         from surepick.learning.report import page_of  # noqa: PLC0415 - what is shown is nobody's business before
         from surepick.showing.page import write_page  # noqa: PLC0415
 
-        write_page(page_of(self, title=title, command=command), result_file.target_of(path))
+        write_page(page_of(self, title=title, command=command, steps=steps), result_file.target_of(path))
 
     def plot_estimates(self) -> Any:
         """Return a matplotlib `Figure`: the best 30 arms, or candidates, by their estimates, with intervals."""

@@ -12,6 +12,7 @@ import typer
 from rich.live import Live
 
 from surepick.app.console import Code, Format, results
+from surepick.app.formats import to_json
 from surepick.app.options import Output, grouped, says
 from surepick.app.studies import printing
 from surepick.app.studies.where import Where
@@ -104,7 +105,18 @@ def report(
     check_targets({"FILE": path}, {"--storage": where.file}, suffix=".html")
     check_ready()
     with where.loaded() as study:
-        study.result().report(path, title=study.name)
+        again = "\n".join(
+            where.next(words, study) for words in ("certificate --out certificate.json", "export log.csv")
+        )
+        study.result().report(
+            path,
+            title=study.name,
+            steps=[
+                ("The certificate and the log of the study:", again),
+                ("Whoever has both can work everything out again:", "surepick verify certificate.json --log log.csv"),
+                ("This page is of the log that ends with:", "event {}, hash {}".format(*study.head)),
+            ],
+        )
         printing.say(f"Page: {path}; any browser shows and prints it.")
     return Code.OK
 
@@ -126,7 +138,7 @@ def certificate(
             from surepick.study.certificate import sign as sign_by  # noqa: PLC0415 (`--help` stays quick)
 
             made = sign_by(made, sign)
-        text = json.dumps(made, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        text = f"{to_json(made)}\n"
         if out is None:
             results().file.write(text)
             return printing.code_of(study)

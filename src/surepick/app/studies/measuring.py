@@ -123,7 +123,7 @@ def ask(
         status = study.status
         if output is not Format.TABLE:
             document = {"study": study.name, "state": status.state, "asks": records}
-            printing.write(output, document, records)
+            printing.write(output, document, records, titles=printing.OF_ASK)
             return Code.OK
         if not asks:
             _say_why_none(study, where)
@@ -237,6 +237,7 @@ def pending(*, where: Where, output: Output = Format.TABLE) -> int:
                     {**printing.ask_record(one), "worker": by.by, "asked_at": by.at}
                     for one, by in zip(asks, of_asks, strict=True)
                 ],
+                titles=(*printing.OF_ASK, "worker", "asked_at"),
             )
         elif asks:
             printing.show_asks(study, asks, of_others=True)

@@ -24,7 +24,8 @@ def measurements(*, where: Where, output: Output = Format.TABLE) -> int:
     with where.loaded() as study:
         state = study.state
         if output is not Format.TABLE:
-            printing.write(output, [printing.measurement_record(state, one) for one in state.measurements])
+            records = [printing.measurement_record(state, one) for one in state.measurements]
+            printing.write(output, records, titles=printing.OF_MEASUREMENT)
         elif state.measurements:
             printing.show_measurements(state)
         else:

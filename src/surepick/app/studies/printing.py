@@ -32,6 +32,9 @@ OF_BEST = (
     *("name", "state", "best", "best_name", "rival_name", "lead", "lead_low", "lead_high", "confidence", "delta"),
     *("guarantee", "epsilon_bound", "n_pulls", "stopped_at"),
 )
+OF_ASK = ("id", "arm", "name", "features", "until", "reason")
+OF_MEASUREMENT = ("id", "arm", "name", "value", "told", "is_void", "ask", "author", "at", "changes")
+"""Fields of what there may be none of."""
 OF_PLAN = ("name", "state", "n_pulls", "remaining", "n_planned", "n_pending")
 """Fields of a status that `best` and `plan` give."""
 
@@ -42,12 +45,12 @@ def say(text: str) -> None:
     console.print(text, soft_wrap=not console.is_terminal)
 
 
-def write(output: Format, document: Any, rows: Sequence[Record] | None = None) -> None:
-    """Write what a program reads: a document as JSON, or its rows as CSV."""
+def write(output: Format, document: Any, rows: Sequence[Record] | None = None, *, titles: Sequence[str] = ()) -> None:
+    """Write what a program reads: a document as JSON, or its rows as CSV, with `titles` also if there are none."""
     if output is Format.JSON:
         results().file.write(f"{to_json(document)}\n")
     else:
-        results().file.write(to_csv([_flat(row) for row in (document if rows is None else rows)]))
+        results().file.write(to_csv([_flat(row) for row in (document if rows is None else rows)], titles))
 
 
 def _flat(row: Record) -> dict[str, Any]:
@@ -272,12 +275,16 @@ def verdict_words(study: "Study") -> str:
 
 
 def best_words(study: "Study") -> str:
-    """Say who is best, or who leads and what is missing."""
+    """Say who is best, or who leads and what is missing; and that it was never measured, where that is so."""
     from surepick.learning.standing import standing_of  # noqa: PLC0415 (`--help` stays quick)
     from surepick.learning.words import standing_sentences  # noqa: PLC0415
 
     state = study.state
     said = standing_sentences(standing_of(state.learner), state.roster.candidate_label, epsilon_is="--epsilon ")
+    result = study.result()
+    is_one_row = result.m == 1 and result.candidates is None and not result.arm_set
+    if study.status.state == "stopped" and is_one_row and not result.counts.get(result.best):
+        said.append("It was not measured itself: what it gives follows by the model.")
     return " ".join([verdict_words(study), *said])
 
 
