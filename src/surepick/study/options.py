@@ -1,12 +1,13 @@
 """Options and arms as the log has them, from what users pass."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from surepick.arms.finite import FiniteArms
 from surepick.errors import InvalidInput
+from surepick.study.roster import Roster
 from surepick.study.state import State
 
 Json = dict[str, Any]
@@ -25,13 +26,36 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
     return changed
 
 
-def joined_arms(state: State, join: Any) -> Json:
+def next_era(state: State, join: Any, retired: Sequence[int], changes: Mapping[str, Any]) -> Json:
+    """Return arms and options of an era that differs by these from the present one.
+
+    Raises:
+        InvalidInput: they cannot, or nothing differs in a study that is not over.
+    """
+    roster = state.roster
+    if (retired or join is not None) and not roster.is_listed:
+        raise InvalidInput(f"arms can join or retire in a list of arms, got {state.learner.white.description}.")
+    if gone := [roster.label(key) for key in retired if not roster.is_present(key)]:
+        raise InvalidInput(f"arm {gone[0]} is retired already.")
+    joined, options = None if join is None else _joined(roster, join), changed_options(state.options, changes)
+    if state.can_ask and not (joined or retired) and options == state.options:
+        raise InvalidInput(
+            "a study that is not over goes on by itself, and a new era would begin without evidence; to reopen it say "
+            "which arms or options change."
+        )
+    of_arms = [name for name in ("noise_std", "costs") if isinstance(options[name], list)]
+    if (retired or joined) and (kept := [name for name in of_arms if name not in changes]):
+        raise InvalidInput(f"`{kept[0]}` has a number for each arm; give it for the arms that there are now.")
+    return {"joined": joined, "retired": retired, "options": options}
+
+
+def _joined(roster: Roster, join: Any) -> Json:
     """Return rows that are added to the arms, with names if the others have names."""
     rows = join if isinstance(join, FiniteArms) else FiniteArms.rows_only(join, least=1, argument="join")
-    if rows.dim != (dim := len(state.roster.written["rows"][0])):
+    if rows.dim != (dim := len(roster.written["rows"][0])):
         raise InvalidInput(f"arms that join must have {dim} features as the others have, got {rows.dim}.")
-    if (state.roster.names is None) is not (rows.names is None):
+    if (roster.names is None) is not (rows.names is None):
         raise InvalidInput("arms that join must have names if the others have them; pass sp.FiniteArms(X, names).")
-    if rows.names is not None and (taken := set(rows.names) & set(state.roster.names or ())):
+    if rows.names is not None and (taken := set(rows.names) & set(roster.names or ())):
         raise InvalidInput(f"the name {min(taken)!r} is taken by an arm of the study; choose another.")
     return {"rows": rows.X.tolist(), "names": [] if rows.names is None else list(rows.names)}

@@ -1,16 +1,13 @@
 """A study: an experiment that outlives processes, machines and mistakes, for as many hands as there are.
 
-Whatever is done is an event in the log (`events`), and what a study knows is what its events add up to (`state`). To do
-something a study waits for its turn, reads what others have done meanwhile, adds its events, and has them on the disk
-before it returns. So a measurement that was acknowledged is never lost, and everyone decides on the same log.
+Whatever is done is an event in the log (`events`), and what a study knows is what its events add up to (`state`); a
+`Follower` takes turns with others to add some. What a method has done is on the disk when it returns.
 """
 
-import gc
 import json
 import reprlib
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, final
@@ -24,9 +21,10 @@ from surepick.learning.learner import Learner
 from surepick.learning.result import Result
 from surepick.study import clock
 from surepick.study.certificate import certificate_of
-from surepick.study.events import START, Kind, Row, check_chain
+from surepick.study.events import Kind, Row
+from surepick.study.follower import Follower
 from surepick.study.optimize import optimize
-from surepick.study.options import changed_options, joined_arms
+from surepick.study.options import next_era
 from surepick.study.pen import Pen
 from surepick.study.reasons import reason_for
 from surepick.study.roster import Key, plain_key
@@ -37,7 +35,6 @@ from surepick.study.tables import What, export
 
 OWN_LEASE = "own"
 """The lease that the study was created with."""
-MANY_ROWS = 1_000
 MOST_ASKS = 100_000
 """In one call; each interval among them is planned from old news."""
 Json = dict[str, Any]
@@ -76,9 +73,8 @@ class Study:
 
     def __init__(self, storage: Storage, name: str, *, author: str = "") -> None:
         self.storage, self.name, self.author = storage, name, author
-        self._lock = threading.RLock()
-        self._forget()
-        self._current()
+        self._log = Follower(storage, name)
+        self._log.state()
 
     def __repr__(self) -> str:
         return f"Study({self.name!r} in {self.storage.address})"
@@ -93,59 +89,9 @@ class Study:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ---- the log
-
-    def _forget(self) -> None:
-        """Know nothing; the log knows all."""
-        self._state: State | None = None
-        self._n, self._hash = 0, START
-
-    def _take_in(self, rows: Sequence[Row]) -> None:
-        """Bring the state up to the log."""
-        check_chain(rows, self._hash, self._n + 1)
-        try:
-            with _no_collections(is_needed=len(rows) > MANY_ROWS):
-                # Many in one text: to read them one by one takes several times as long, and all at once more memory.
-                for first in range(0, len(rows), MANY_ROWS):
-                    texts = [row.text for row in rows[first : first + MANY_ROWS]]
-                    for event in json.loads(f"[{','.join(texts)}]"):
-                        if self._state is None:
-                            self._state = State(event)
-                        else:
-                            self._state.apply(event)
-        except BaseException:
-            self._forget()
-            raise
-        if rows:
-            self._n, self._hash = rows[-1].n, rows[-1].hash
-
-    def _current(self) -> State:
-        """Return the state by all events so far."""
-        with self._lock:
-            with _no_collections(is_needed=self._n == 0):
-                self._take_in(self.storage.read(self.name, after=self._n))
-            assert self._state is not None
-            return self._state
-
-    @contextmanager
-    def _writing(self, by: str | None) -> Iterator[Pen]:
-        """Take turns with all other writers of the study; what is written is durable at the end, or does not exist."""
-        with self._lock:
-            self._current()  # what takes long is done before others wait for it
-            pen = None
-            try:
-                with self.storage.writing(self.name) as writer:
-                    self._take_in(writer.read(after=self._n))
-                    assert self._state is not None
-                    pen = Pen(self._state, writer, self._hash, self.author if by is None else _text("worker", by))
-                    yield pen
-                    pen.end()
-                self._n, self._hash = pen.state.n_events, pen.hash
-            except BaseException as error:
-                # A refusal changes nothing; after anything else the state may be ahead of the log.
-                if pen is None or pen.is_ahead or not isinstance(error, InvalidInput):
-                    self._forget()
-                raise
+    def _writing(self, worker: str | None) -> AbstractContextManager[Pen]:
+        """Take turns with all other writers of the study."""
+        return self._log.writing(self.author if worker is None else _text("worker", worker))
 
     # ---- asks
 
@@ -162,8 +108,8 @@ class Study:
         n = check_count("n", n, least=1)
         if n > MOST_ASKS:
             raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further ones when needed.")
-        with self._lock:
-            if (learner := self._current().learner).needs_plan:
+        with self._log.lock:
+            if (learner := self._log.state().learner).needs_plan:
                 learner.catch_up()  # before others have to wait for it
         with self._writing(worker) as pen:
             state = pen.state
@@ -296,7 +242,7 @@ class Study:
 
     def arm(self, name: Any) -> Key:
         """Return an arm by its name, its row number, or its vector; for a typo the error has the nearest name."""
-        return self._key(self._current(), name)
+        return self._key(self._log.state(), name)
 
     @staticmethod
     def _key(state: State, arm: Any) -> Key:
@@ -383,23 +329,8 @@ class Study:
             raise InvalidInput("`reason` must say why in a few words.")
         with self._writing(worker) as pen:
             state = pen.state
-            retired = [self._key(state, arm) for arm in retire]
-            if gone := [state.roster.label(key) for key in retired if not state.roster.is_present(key)]:
-                raise InvalidInput(f"arm {gone[0]} is retired already.")
-            if state.can_ask and join is None and not retired and not changes:
-                raise InvalidInput(
-                    "a study that is not over goes on by itself; a new era would begin without evidence. To reopen it, "
-                    "say which arms or options change."
-                )
-            joined = None if join is None else joined_arms(state, join)
-            if (retired or joined) and state.roster.written["kind"] != "finite":
-                raise InvalidInput(f"arms can join or retire in a list of arms, got {state.learner.white.description}.")
-            options = changed_options(state.options, changes)
-            of_arms = [name for name in ("noise_std", "costs") if isinstance(options[name], list)]
-            if (retired or joined) and (kept := [name for name in of_arms if name not in changes]):
-                raise InvalidInput(f"`{kept[0]}` has a number for each arm; give it for the arms that there are now.")
-            fields = {"reason": reason, "joined": joined, "retired": retired, "options": options}
-            pen.write(Kind.REOPENED, **state.reopening(fields), version=__version__)
+            fields = next_era(state, join, [self._key(state, arm) for arm in retire], changes)
+            pen.write(Kind.REOPENED, **state.reopening({"reason": reason, **fields}), version=__version__)
             pen.note_verdict()  # rules that count what was measured before may say the same again at once
 
     # ---- what is known
@@ -407,17 +338,17 @@ class Study:
     @property
     def learner(self) -> Learner:
         """The learner of the present era; to be looked at."""
-        return self._current().learner
+        return self._log.state().learner
 
     @property
     def state(self) -> State:
         """All that the events add up to; to be looked at."""
-        return self._current()
+        return self._log.state()
 
     @property
     def stopped(self) -> bool:
         """Whether there is a verdict that holds."""
-        return self._current().stopped
+        return self._log.state().stopped
 
     @property
     def best(self) -> Any:
@@ -432,8 +363,8 @@ class Study:
     @property
     def status(self) -> Status:
         """Where the study stands."""
-        with self._lock:
-            return replace(status_of(self._current()), name=self.name)  # a copy has the name it was given
+        with self._log.lock:
+            return replace(status_of(self._log.state()), name=self.name)  # a copy has the name it was given
 
     def remaining(self) -> float:
         """Return about how many pulls are still needed; inf or NaN while nothing can be said."""
@@ -441,8 +372,8 @@ class Study:
 
     def result(self) -> Result:
         """Return all that is known in the form that `identify` gives: estimates, intervals, `report`, figures."""
-        with self._lock:
-            return self._current().learner.result()
+        with self._log.lock:
+            return self._log.state().learner.result()
 
     def certificate(self) -> Json:
         """Return what is claimed, what it rests on, and the hash of the log it follows from; JSON can hold it.
@@ -450,9 +381,9 @@ class Study:
         `surepick.study.certificate.verify` works it out again from the log, and so does `standalone.py`, one file that
         needs nothing but numpy.
         """
-        with self._lock:
-            state = self._current()
-            return certificate_of(state, self._hash)
+        with self._log.lock:
+            state = self._log.state()
+            return certificate_of(state, self._log.head[1])
 
     def export(self, kind: Literal["csv", "parquet", "json"], path: Any = None, *, what: What = "log") -> Path:
         """Write the log with its hashes, or the measurements, to a file; return where.
@@ -497,14 +428,14 @@ class Study:
     @property
     def pending(self) -> list[StudyAsk]:
         """Open asks, the oldest first."""
-        with self._lock:
-            state = self._current()
+        with self._log.lock:
+            state = self._log.state()
             return [self._shown(state, one) for one in state.open.values()]
 
     @property
     def measurements(self) -> list[Measurement]:
         """All measurements, those void included."""
-        return list(self._current().measurements)
+        return list(self._log.state().measurements)
 
     @property
     def log(self) -> list[Json]:
@@ -518,22 +449,9 @@ class Study:
     @property
     def head(self) -> tuple[int, str]:
         """Number and hash of the last event."""
-        with self._lock:
-            self._current()
-            return self._n, self._hash
-
-
-@contextmanager
-def _no_collections(*, is_needed: bool) -> Iterator[None]:
-    """Keep the garbage collector from going through all events again and again while many come in; none is garbage."""
-    is_on = is_needed and gc.isenabled()
-    if is_on:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if is_on:
-            gc.enable()
+        with self._log.lock:
+            self._log.state()
+            return self._log.head
 
 
 def _unnamed(text: str) -> Any:

@@ -1,0 +1,102 @@
+"""The follower of a log: knows what all its events add up to, and takes turns with others to add some.
+
+To write, it waits for its turn, reads what others have done meanwhile, and has its own events on the disk before the
+turn ends. So everyone decides on the same log, and an event that was acknowledged is never lost.
+"""
+
+import gc
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import final
+
+from surepick.errors import InvalidInput
+from surepick.study.events import START, Row, check_chain
+from surepick.study.pen import Pen
+from surepick.study.state import State
+from surepick.study.storage import Storage
+
+MANY_ROWS = 1_000
+
+
+@final
+class Follower:
+    """The state of one study, kept up to its log.
+
+    Args:
+        storage: where its log is.
+        name: of the study.
+    """
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage, self._name = storage, name
+        self.lock = threading.RLock()
+        """Who has it is the only one to change the state."""
+        self._forget()
+
+    def _forget(self) -> None:
+        """Know nothing; the log knows all."""
+        self._state: State | None = None
+        self.head = 0, START
+        """Number and hash of the last event that is known."""
+
+    def state(self) -> State:
+        """Return the state by all events so far."""
+        with self.lock:
+            with _no_collections(is_needed=self._state is None):
+                self._take_in(self._storage.read(self._name, after=self.head[0]))
+            assert self._state is not None
+            return self._state
+
+    @contextmanager
+    def writing(self, by: str) -> Iterator[Pen]:
+        """Take turns with all other writers of the study; what is written is durable at the end, or does not exist."""
+        with self.lock:
+            self.state()  # what takes long is done before others wait for it
+            pen = None
+            try:
+                with self._storage.writing(self._name) as writer:
+                    self._take_in(writer.read(after=self.head[0]))
+                    assert self._state is not None
+                    pen = Pen(self._state, writer, self.head[1], by)
+                    yield pen
+                    pen.end()
+                self.head = pen.state.n_events, pen.hash
+            except BaseException as error:
+                # A refusal changes nothing; after anything else the state may be ahead of the log.
+                if pen is None or pen.is_ahead or not isinstance(error, InvalidInput):
+                    self._forget()
+                raise
+
+    def _take_in(self, rows: Sequence[Row]) -> None:
+        """Bring the state up to the log."""
+        check_chain(rows, self.head[1], self.head[0] + 1)
+        try:
+            with _no_collections(is_needed=len(rows) > MANY_ROWS):
+                # Many in one text: to read them one by one takes several times as long, and all at once more memory.
+                for first in range(0, len(rows), MANY_ROWS):
+                    texts = [row.text for row in rows[first : first + MANY_ROWS]]
+                    for event in json.loads(f"[{','.join(texts)}]"):
+                        if self._state is None:
+                            self._state = State(event)
+                        else:
+                            self._state.apply(event)
+        except BaseException:
+            self._forget()
+            raise
+        if rows:
+            self.head = rows[-1].n, rows[-1].hash
+
+
+@contextmanager
+def _no_collections(*, is_needed: bool) -> Iterator[None]:
+    """Keep the garbage collector from going through all events again and again while many come in; none is garbage."""
+    is_on = is_needed and gc.isenabled()
+    if is_on:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            gc.enable()
