@@ -232,6 +232,10 @@ class Notebook:
             "counts": {called[self.here[arm]]: n for arm, n in sorted(self.learner.counts.items())},
             "voids": [n for n, result in results if result["void"]],
             "corrections": [n for n, result in results if result["corrected"] and not result["void"]],
+            "delta": self.options["delta"],
+            "stopped": self.said is not None,
+            "best_names": [] if self.said is None else [called[self.said]],
+            "era": self.era,
             "guarantee": decision.guarantee,
             "assumptions": {"noise": "assumed"},
         }

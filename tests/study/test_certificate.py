@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import surepick as sp
 from surepick.errors import InvalidInput
 from surepick.study import clock
-from surepick.study.certificate import Report, certificate_of, digest_of, sign, verify
+from surepick.study.certificate import certificate_of, digest_of, sign, verify
 from surepick.study.events import Row, canonical, rows_of
 from surepick.study.library import create_study
 from surepick.study.state import State
@@ -136,7 +136,8 @@ def is_found(certificate: Any, rows: list[Row]) -> bool:
 def test_a_certificate_agrees_with_its_log(study: Study) -> None:
     """What nobody changed is found to agree, also after a way through JSON; all that can happen has happened."""
     certificate = json.loads(json.dumps(study.certificate()))
-    assert verify(certificate, study.rows()) == Report([], verify(certificate, study.rows()).notes)
+    found = verify(certificate, study.rows())
+    assert (found.ok, found.claim) == (True, certificate["claim"])
     kinds = {event["kind"] for event in events_of(study)}
     assert kinds == {
         "created", "planned", "asked", "told", "failed", "expired", "voided", "corrected", "restored", "stopped",
@@ -184,6 +185,92 @@ def test_a_claim_under_the_name_of_another_version_is_shown_beside_what_follows(
     report = verify(forged, rows)
     assert any("fir is best" in note and "ash" in note for note in report.notes)
     assert is_found(sealed({**certificate, "version": "9.9", "best_names": ["fir"]}), rows)
+
+
+def anew(study: Study, keep: Callable[[Json], bool]) -> tuple[Json, list[Row]]:
+    """Certificate and log of a forger who leaves events out, and writes all else so that it seems to follow."""
+    events = [{**event, "n": n} for n, event in enumerate(filter(keep, events_of(study)), start=1)]
+    state = State(events[0])
+    for event in events[1:]:
+        state.apply(event)
+    rows = rechained(events)
+    return certificate_of(state, rows[-1].hash), rows
+
+
+def test_a_verdict_that_was_left_out_is_missed(study: Study) -> None:
+    """Also one that was taken back: whoever reads the certificate is to know of it."""
+    n_stopped = [event["n"] for event in events_of(study) if event["kind"] == "stopped"]
+    n_resumed = [event["n"] for event in events_of(study) if event["kind"] == "resumed"]
+    certificate, rows = anew(study, lambda event: event["n"] not in (n_stopped[0], n_resumed[0]))
+    assert "stands where the study was stopped" in " ".join(verify(certificate, rows).problems)
+
+
+def test_a_log_without_its_plans_is_refused(study: Study) -> None:
+    """That arms were fixed before their results is what bets rest on."""
+    events = [event for event in events_of(study) if event["kind"] != "planned"]
+    rows = rechained([{**event, "n": n} for n, event in enumerate(events, start=1)])
+    assert "asks for what was not planned" in verify(sealed(study.certificate(), rows), rows).problems[0]
+
+
+def test_what_came_later_is_said(study: Study) -> None:
+    """That nothing is known of it, that a claim was taken back, and that it is whole."""
+    certificate, rows = study.certificate(), study.rows()
+    other = copy_of(study)
+    other.void(1, reason="spilt")
+    assert "voided, so ask for a new certificate" in " ".join(verify(certificate, other.rows()).notes)
+    assert is_found(certificate, [*rows, Row(len(rows) + 1, "{}", "zz")])
+
+
+def copy_of(study: Study) -> Study:
+    """The same study elsewhere."""
+    return sp.copy_study(study.name, "copy", storage=study.storage, to_storage="memory:")
+
+
+def test_what_is_copied_is_compared_to_the_letter(study: Study) -> None:
+    """Rounding excuses what is worked out, and nothing else; and a small number is not as good as nought."""
+    certificate, rows = study.certificate(), study.rows()
+    for path, value in (
+        (("options", "delta"), 0.05 * (1 + 1e-9)),
+        (("options", "seed"), 0.0),
+        (("n_pulls",), float(certificate["n_pulls"])),
+        (("changes", 2, "value"), 0.6 * (1 + 1e-9)),
+        (("p_value",), 1e-300),
+        (("evidence",), 10**400),
+    ):
+        assert is_found(sealed(changed(certificate, path, lambda _, to=value: to)), rows), path  # type: ignore[misc]
+    near = changed(certificate, ("evidence",), lambda evidence: evidence * (1 + 1e-9))
+    assert not is_found(sealed(near), rows)
+
+
+def test_the_learner_of_a_later_era_is_the_one_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others take coordinates and rule of the bets from there."""
+    study = lived(monkeypatch)
+    study.reopen(reason="stricter", delta=0.01)
+    for entry, other in (("rule", "evidence"), ("coordinates", None), ("identity", "?")):
+        events = events_of(study)
+        events[-1][entry] = other
+        rows = rechained(events)
+        assert "describes another learner" in verify(sealed(study.certificate(), rows), rows).problems[0]
+
+
+def test_nothing_is_hidden_beside_what_is_checked(study: Study, tmp_path: Path) -> None:
+    """A key twice, a column more, a signer beside the signature."""
+    log = tmp_path / "log.csv"
+    study.export("csv", log)
+    lines = log.read_text().splitlines()
+    for hidden in (
+        "\n".join([f"{lines[0]},event", *(f"{line},forged" for line in lines[1:])]),
+        "\n".join([f"{lines[0]},more", *(f"{line},1" for line in lines[1:])]),
+        "\n".join([lines[0], f"0{lines[1]}", *lines[2:]]),
+    ):
+        log.write_text(hidden)
+        with pytest.raises(InvalidInput, match=r"must be a log with the columns|stands there twice"):
+            read_log(log)
+    document = tmp_path / "log.json"
+    study.export("json", document)
+    document.write_text('{"log": [], ' + document.read_text()[1:])
+    with pytest.raises(InvalidInput, match="stands there twice"):
+        read_log(document)
 
 
 def test_every_entry_of_every_event_is_in_the_chain(study: Study) -> None:

@@ -289,6 +289,77 @@ def test_takes_a_study_without_a_verdict(tmp_path: Path) -> None:
     assert verified(tmp_path, signed(certificate | {"best": [0], "evidence": 4.0}, rows), rows)[0] == 1
 
 
+def study_of_the_package(seed: int = 3, **options: Any) -> sp.Study:
+    """One with four workers that has its verdict, on the way through an interval."""
+    X, theta, rng = problem(seed, n_arms=6, dim=3)
+    measure = measured(theta, rng, 0.3)
+    study = sp.create_study("own", arms=X, storage="memory:", author="ann", **options)
+    go_on(study, measure)
+    return study
+
+
+def go_on(study: sp.Study, measure: Any) -> None:
+    """Measure until it stops, four at a time."""
+    while not study.stopped:
+        for ask in study.ask(4):
+            study.tell(ask.id, measure(np.array(ask.features)))
+
+
+@pytest.mark.parametrize("noise_std", [None, 0.3])
+def test_an_audit_gives_up_what_was_planned(tmp_path: Path, noise_std: float | None) -> None:
+    """Check pulls have the numbers of asks that were planned and not made; also after some of an interval were."""
+    n_cut = 0
+    for seed in range(6):
+        study = study_of_the_package(seed, noise_std=noise_std)
+        n_cut += study.n_planned > 0
+        study.audit(5)
+        for ask in study.ask(5):
+            study.tell(ask.id, float(np.array(ask.features).sum()))
+        assert verified(tmp_path, study.certificate(), as_rows(study))[0] == 0
+    assert n_cut
+
+
+def test_an_era_in_which_all_arms_stay(tmp_path: Path) -> None:
+    """Another risk alone begins one too."""
+    _, theta, rng = problem(4, n_arms=6, dim=3)
+    study = study_of_the_package(4)
+    study.reopen(reason="stricter", delta=0.01)
+    go_on(study, measured(theta, rng, 0.3))
+    assert verified(tmp_path, study.certificate(), as_rows(study))[0] == 0
+
+
+def test_what_came_after_the_certificate_is_not_its_business(tmp_path: Path) -> None:
+    """The same as `surepick verify` says."""
+    study = study_of_the_package()
+    certificate = study.certificate()
+    study.tell(arm=0, value=0.5)
+    assert verified(tmp_path, certificate, as_rows(study))[0] == 0
+
+
+def as_rows(study: sp.Study) -> list[Row]:
+    """The log as tests of the stand-alone have it."""
+    return [(row.n, row.hash, row.text) for row in study.rows()]
+
+
+def test_files_of_something_else_are_no_traceback(tmp_path: Path) -> None:
+    """Whatever is wrong, there is one line, and none of it is the file."""
+    certificate, rows = short().certificate(), chained(short().events)
+    (tmp_path / "log.csv").write_text(as_csv(rows), encoding="utf-8")
+    for forged in ({**certificate, "evidence": 10**400}, {**certificate, "evidence": None}, [], "x" * 10_000):
+        (tmp_path / "certificate.json").write_text(json.dumps(forged), encoding="utf-8")
+        done = run("certificate.json", "log.csv", folder=tmp_path)
+        assert done.returncode in (1, 2)
+        assert (done.stderr, done.stdout.count("\n")) == ("", 1)
+        assert len(done.stdout) < 600
+    assert "python standalone.py certificate.json log.csv" in run(folder=tmp_path).stdout
+
+
+def run(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run the file as a colleague would."""
+    command = [sys.executable, str(FILE), *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize(
     "options",
     [

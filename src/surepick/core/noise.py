@@ -114,9 +114,10 @@ def noise_limits(A: Array, rss: float, n: int, delta: float) -> tuple[float, flo
 def noise_to_assume(estimate: LeastSquares, noise_std: float | None, delta: float) -> tuple[float, float]:
     """Return a scale of the noise and the risk left for a claim by the mixture of `core.evidence` with this scale.
 
-    The scale itself, if it is given; else the upper end of `noise_interval`, which takes half of the risk.
+    The scale itself, if it is given; else the upper end of `noise_interval`, which takes half of the risk; rewards that
+    are all alike leave no noise at all, and 1e-40, the smallest that may be given, stands for that.
     """
-    return (noise_interval(estimate, delta)[1], 0.5 * delta) if noise_std is None else (noise_std, delta)
+    return (max(noise_interval(estimate, delta)[1], 1e-40), 0.5 * delta) if noise_std is None else (noise_std, delta)
 
 
 @lru_cache(maxsize=4096)

@@ -1,7 +1,8 @@
 """The certificate of a study: what is claimed, what it rests on, and which log it follows from.
 
-It is a function of the log alone, so whoever has the log can make it again and compare: `verify`. Numbers are compared
-up to rounding, which differs between machines; everything else, and the log itself by its hash, to the letter.
+It is a function of the log alone, so whoever has the log can make it again and compare: `verify`. Numbers that are
+worked out are compared up to rounding, which differs between machines; what is copied from the log, and the log itself
+by its hash, to the letter.
 `standalone.py` does the same for the default rule in one file that imports none of this package.
 """
 
@@ -17,11 +18,14 @@ from typing import Any, final
 from surepick._version import __version__
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning import words
+from surepick.learning.result import Result
 from surepick.study.events import Kind, Row, canonical, check_chain
 from surepick.study.state import ROUNDING, State, described
 from surepick.study.status import status_of
 
 FORMAT = "surepick certificate 1"
+COPIED = ("options", "changes", "voids", "corrections", "counts", "log", "verdicts")
+"""Entries that are copied from the log, and not worked out."""
 OF_CHANGES = (
     "Which measurements are void or corrected has nothing to do with the noise of their own interval or of later ones; "
     "in particular none was chosen because of its value."
@@ -47,7 +51,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         "best": [] if verdict is None else [_plain(key) for key in verdict.best],
         "best_names": [] if verdict is None else [state.roster.key_label(key) for key in verdict.best],
         "guarantee": status.guarantee if state.stopped else "none",
-        "claim": result.explain(),
+        "claim": named(result.explain(), result),
         "delta": learner.delta,
         "evidence": None if verdict is None else verdict.evidence,
         "threshold": status.threshold,
@@ -91,6 +95,13 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
     return {**content, "digest": digest_of(content)}
 
 
+def named(said: str, result: Result) -> str:
+    """Return a sentence in which arms go by their names alone: a learner's number is not the study's."""
+    if result.best_name is None or isinstance(result.best, list):
+        return said
+    return said.replace(f"{result.best_name} (arm {result.best})", str(result.best_name), 1)
+
+
 def digest_of(certificate: Mapping[str, Any]) -> str:
     """Return the hash of a certificate's content."""
     content = {name: value for name, value in certificate.items() if name not in ("digest", "signature")}
@@ -130,6 +141,8 @@ class Report:
     problems: list[str] = field(default_factory=list)
     """What does not agree; none of it may be believed then."""
     notes: list[str] = field(default_factory=list)
+    claim: str = ""
+    """What follows from the log, in the words of this version."""
 
     @property
     def ok(self) -> bool:
@@ -153,54 +166,74 @@ def verify(certificate: Mapping[str, Any], rows: Sequence[Row], *, public_key: P
         if certificate.get("digest") != digest_of(certificate):
             report.problems.append("the certificate was changed: its content does not have the digest it names")
         _check_signature(certificate, known, report)
-        n_certified, last_hash = certificate["log"]["events"], certificate["log"]["hash"]
-        if (n_later := len(rows) - n_certified) > 0:
-            later = words.counted(n_later, "later event")
-            report.notes.append(f"the log has {later}, of which the certificate says nothing")
-            rows = rows[:n_certified]
         check_chain(rows)
-        if n_later < 0:
+        certified = rows[: certificate["log"]["events"]]
+        if len(certified) < certificate["log"]["events"]:
             raise InvalidInput(
-                f"the certificate is of {n_certified} events, and the log has {len(rows)}; export all of it."
+                f"the certificate is of {certificate['log']['events']} events, and the log has {len(rows)}; export all "
+                "of it."
             )
-        if rows[-1].hash != last_hash:
-            raise InvalidInput(f"the certificate is of another log: event {n_certified} has another hash there.")
-        state = _replayed(rows, report)
-        again = certificate_of(state, rows[-1].hash)
+        if certified[-1].hash != certificate["log"]["hash"]:
+            raise InvalidInput(f"the certificate is of another log: event {len(certified)} has another hash there.")
+        _note_later(rows[len(certified) :], report)
+        state = _replayed(certified, report)
+        _compare(certificate, certificate_of(state, certified[-1].hash), report)
     except Exception as error:  # noqa: BLE001 (a forged log can go wrong in any way; that is what is to be said)
         said = str(error) if isinstance(error, SurepickError) else f"not what such files hold: {error!r}"
         report.problems.append(said.rstrip("."))
-        return report
-    is_other = certificate.get("version") != __version__
-    if is_other:
-        report.notes.append(
-            f"made by version {certificate.get('version')}; where sentences are worded otherwise, both are shown"
-        )
-    for name in sorted({*again, *certificate} - {"digest", "signature", "version"}):
-        if name not in again or name not in certificate:
-            report.problems.append(f"{name}: {'missing' if name in again else 'nothing that a certificate has'}")
-        elif not _agree(certificate[name], again[name]):
-            said, found = (canonical({"": value})[4:-1][:200] for value in (certificate[name], again[name]))
-            # Another version may have other words for the same.
-            where = report.notes if is_other and name in ("claim", "assumptions", "conditions") else report.problems
-            where.append(f"{name}: the certificate says {said}, from the log follows {found}")
     return report
 
 
+def _note_later(rows: Sequence[Row], report: Report) -> None:
+    """Note what came after the certificate: it may have taken the claim back."""
+    if not rows:
+        return
+    kinds = {json.loads(row.text)["kind"] for row in rows}
+    listed = [kind for kind in ("resumed", "reopened", "voided", "corrected") if kind in kinds]
+    more = f"; among them the study was {', '.join(listed)}, so ask for a new certificate" if listed else ""
+    report.notes.append(
+        f"the log has {words.counted(len(rows), 'later event')}, of which the certificate says nothing{more}"
+    )
+
+
+def _compare(certificate: Mapping[str, Any], again: Mapping[str, Any], report: Report) -> None:
+    """Compare a certificate with what follows from the log."""
+    report.claim = str(again["claim"])
+    version = certificate.get("version")
+    if not isinstance(version, str):
+        report.problems.append(f"version: must be a text, got {version!r}")
+    elif version != __version__:
+        report.notes.append(f"made by version {version}; where sentences are worded otherwise, both are shown")
+    for name in sorted({*again, *certificate} - {"digest", "signature", "version"}):
+        if name not in again or name not in certificate:
+            report.problems.append(f"{name}: {'missing' if name in again else 'nothing that a certificate has'}")
+        elif not _agree(certificate[name], again[name], is_copied=name in COPIED):
+            said, found = (canonical({"": value})[4:-1][:200] for value in (certificate[name], again[name]))
+            # Another version may have other words for the same.
+            is_worded = version != __version__ and name in ("claim", "assumptions", "conditions")
+            where = report.notes if is_worded else report.problems
+            where.append(f"{name}: the certificate says {said}, from the log follows {found}")
+
+
 def _replayed(rows: Sequence[Row], report: Report) -> State:
-    """Return what the log adds up to; every plan is made again and compared."""
+    """Return what the log adds up to; every plan and every verdict is made again and compared."""
     events = [json.loads(row.text) for row in rows]
     for row, event in zip(rows, events, strict=True):
         if canonical(event) != row.text or event.get("n") != row.n:
             raise InvalidInput(f"event {row.n} is not written as events are.")
     state = State(events[0], checks=True)
-    own = _plain(described(state.learner))
-    if events[0].get("version") == __version__ and not _agree({name: events[0].get(name) for name in own}, own):
-        report.problems.append("event 1 describes another learner than its arms and options make")
+    _check_description(state, events[0], report)
     for event in events[1:]:
+        due = _verdict_due(state)
+        if due is not None and event["kind"] != due:
+            report.problems.append(f"event {event['n']} stands where the study was {due}, which the log does not say")
+            break  # all after it is another story
         state.apply(event)
-    if any(True for _ in state.verdict_news(after_correction=True)):
-        report.problems.append("the verdict that follows from the log is not in the log")
+        if event["kind"] == Kind.REOPENED:
+            _check_description(state, event, report)
+    else:
+        if _verdict_due(state) is not None:
+            report.problems.append("the verdict that follows from the log is not in the log")
     for each in state.verdicts:
         report.notes.append(
             f"verdict of event {each.event}: {', '.join(state.roster.key_label(key) for key in each.best)}"
@@ -213,16 +246,29 @@ def _replayed(rows: Sequence[Row], report: Report) -> State:
     return state
 
 
-def _agree(one: Any, other: Any) -> bool:
-    if isinstance(one, bool | str | None) or isinstance(other, bool | str | None):
-        return type(one) is type(other) and one == other
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return math.isclose(one, other, rel_tol=ROUNDING, abs_tol=1e-12)
+def _verdict_due(state: State) -> Kind | None:
+    """Return what must be the next event, if a verdict has to be given or taken back."""
+    return next((kind for kind, _ in state.verdict_news(after_correction=True)), None)
+
+
+def _check_description(state: State, event: Mapping[str, Any], report: Report) -> None:
+    """Check what the first event of an era says of its learner, by which bets are checked elsewhere."""
+    own = _plain(described(state.learner))
+    if event.get("version") == __version__ and not _agree({name: event.get(name) for name in own}, own):
+        report.problems.append(f"event {event['n']} describes another learner than its arms and options make")
+
+
+def _agree(one: Any, other: Any, *, is_copied: bool = False) -> bool:
+    """Whether what was said is what was found: floats up to rounding, unless they are copies."""
+    if type(one) is float and type(other) is float and not is_copied:
+        return math.isclose(one, other, rel_tol=ROUNDING, abs_tol=0.0 if other else ROUNDING)
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_agree(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(_agree(one[key], other[key], is_copied=is_copied) for key in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_agree, one, other))
-    return False
+        return len(one) == len(other) and all(
+            _agree(*pair, is_copied=is_copied) for pair in zip(one, other, strict=True)
+        )
+    return type(one) is type(other) and bool(one == other)
 
 
 def sign(certificate: Mapping[str, Any], key: Path) -> dict[str, Any]:
@@ -269,14 +315,15 @@ def _public_key(path: Path) -> bytes:
 
 def _check_signature(certificate: Mapping[str, Any], known: bytes | None, report: Report) -> None:
     if "signature" not in certificate:
-        if known is not None:
-            report.problems.append("the certificate is not signed")
+        (report.notes if known is None else report.problems).append("the certificate is not signed")
         return
     _check_can_sign()
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 (optional)
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
 
     signature = certificate["signature"]
+    if signature.keys() != {"public_key", "value"}:
+        report.problems.append("a signature has a public_key and a value, and nothing else")
     signer = bytes.fromhex(signature["public_key"])
     try:
         Ed25519PublicKey.from_public_bytes(signer).verify(

@@ -239,6 +239,8 @@ class State:
 
     def _asked(self, event: Event) -> None:
         asks, is_next = event["asks"], event["ask"] == len(self.attempts) + 1
+        if self.learner.needs_plan:
+            raise _not_so(event, "asks for what was not planned")
         if not is_next or self.learner.next_numbers(len(asks)) != [number for number, _ in asks]:
             raise _not_so(event, "asks for what was not planned")
         if self._checks:
@@ -332,7 +334,7 @@ class State:
                 self.learner.correct(number, event["value"], reason=reason)
             else:
                 self.learner.restore(number, reason=reason)
-        one.is_void, one.last = kind == Kind.VOIDED, event.get("value", one.last)
+        one.is_void, one.last = kind == Kind.VOIDED, event["value"] if kind == Kind.CORRECTED else one.last
         one.changes.append(Change(Kind(kind), one.value, reason, event["by"], event["at"]))
 
     # ---- verdicts

@@ -74,19 +74,30 @@ def read_log(path: Path) -> list[Row]:
             case ".csv":
                 csv.field_size_limit(2**31 - 1)
                 with path.open(encoding="utf-8", newline="") as file:
-                    records: list[Mapping[str, Any]] = list(csv.DictReader(file, strict=True))
+                    titles, *cells = csv.reader(file, strict=True)
+                    records: list[Any] = [once_each([*zip(titles, row, strict=True)]) for row in cells]
             case ".json":
-                document = json.loads(path.read_text(encoding="utf-8"))
+                document = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=once_each)
                 records = document["log"] if isinstance(document, dict) and "log" in document else []
             case _:
                 parquet = _parquet()
                 records = parquet.read_table(path).to_pylist()
-        try:
-            return [Row(int(record["n"]), str(record["event"]), str(record["hash"])) for record in records]
-        except (KeyError, TypeError) as error:
+        # Nothing beside what is hashed, where a reader could find something else.
+        is_log = all(isinstance(one, dict) and one.keys() == {"n", "hash", "event"} for one in records)
+        if not is_log or [str(one["n"]) for one in records] != [str(n) for n in range(1, len(records) + 1)]:
             raise InvalidInput(
-                f"{path} must be a log with the columns n, hash and event, as `surepick export` writes it ({error!r})."
-            ) from error
+                f"{path} must be a log with the columns n, hash and event, all events from 1 on, as `surepick export` "
+                "writes it."
+            )
+        return [Row(n, str(one["event"]), str(one["hash"])) for n, one in enumerate(records, start=1)]
+
+
+def once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a table of JSON, if its keys are all different: of two a reader sees one, and a program the other."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise InvalidInput("a key stands there twice.")
+    return table
 
 
 def import_results(study: "Study", path: Path, *, worker: str | None = None) -> list[Measurement]:

@@ -164,15 +164,15 @@ def verify(
     """Check a certificate against the log. Everything is worked out again; no study is needed."""
     from surepick.arms.tables.sources import refusing  # noqa: PLC0415 (`--help` stays quick)
     from surepick.study.certificate import verify as checked  # noqa: PLC0415
-    from surepick.study.tables import read_log  # noqa: PLC0415
+    from surepick.study.tables import once_each, read_log  # noqa: PLC0415
 
     with refusing("cannot read", certificate):
-        said: Any = json.loads(certificate.read_text(encoding="utf-8"))
+        said: Any = json.loads(certificate.read_text(encoding="utf-8"), object_pairs_hook=once_each)
     if not isinstance(said, dict):
         raise InvalidInput(f"{certificate} must be a certificate, as surepick certificate --out writes it.")
     found = checked(said, read_log(log), public_key=public_key)
     if output is not Format.TABLE:
-        record = {"ok": found.ok, "problems": found.problems, "notes": found.notes, "claim": said.get("claim")}
+        record = {"ok": found.ok, "problems": found.problems, "notes": found.notes, "claim": found.claim}
         printing.write(output, record, [record])
     else:
         n_more = len(found.problems) - N_SHOWN
@@ -181,7 +181,7 @@ def verify(
         for note in found.notes:
             printing.say(f"Note: {note}.")
         printing.say(
-            f"All of it follows from the log. {said.get('claim')}"
+            f"All of it follows from the log. {found.claim}"
             if found.ok
             else "Do not rely on this certificate with this log."
         )

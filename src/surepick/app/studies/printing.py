@@ -266,12 +266,10 @@ def status_table(study: "Study") -> RenderableType:
 def verdict_words(study: "Study") -> str:
     """Say in a sentence what became of the claim; arms go by their names alone."""
     from surepick.learning.words import verdict  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.certificate import named  # noqa: PLC0415
 
     result = study.result()
-    said = verdict(result)
-    if result.best_name is not None and not isinstance(result.best, list):
-        said = said.replace(f"{result.best_name} (arm {result.best})", str(result.best_name), 1)
-    return said
+    return named(verdict(result), result)
 
 
 def best_words(study: "Study") -> str:

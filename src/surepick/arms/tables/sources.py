@@ -70,7 +70,7 @@ def refusing(what: str, path: Path) -> Iterator[None]:
     """Refuse a file with which something failed, such as "cannot read", and say why."""
     try:
         yield
-    except (OSError, ValueError, EOFError, csv.Error) as error:
+    except (OSError, ValueError, EOFError, OverflowError, RecursionError, csv.Error) as error:
         if isinstance(error, SurepickError):
             raise
         raise InvalidInput(f"{what} {path}: {reason(error)}.") from error

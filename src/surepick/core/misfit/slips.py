@@ -59,7 +59,8 @@ def has_slip(X: Array, rewards: Array, risk: float) -> bool:
     left = 1.0 - (Q * Q).sum(axis=1)
     is_judged = left > 1e-9
     apart = np.where(is_judged, e / np.where(is_judged, left, 1.0), 0.0)
-    rss_others = np.maximum(e @ e - e * apart, (ROUNDING * float(np.linalg.norm(rewards))) ** 2)
+    least = max((ROUNDING * float(np.linalg.norm(rewards))) ** 2, np.finfo(float).tiny)  # all rewards may be 0
+    rss_others = np.maximum(e @ e - e * apart, least)
     t = math.sqrt(float((nu * e * apart / rss_others).max()))
     return bool(2.0 * n * scipy.special.stdtr(nu, -t) <= risk)
 
