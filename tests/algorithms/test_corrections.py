@@ -78,7 +78,7 @@ class TestBooks:
         learner = started(problem, noise_std=noise_std, delta=1e-9)
         told(learner, problem, 120)
         arms = [event for event in learner.log if event[0] == "ask"]
-        lengths = [plan.length for plan in learner._plans.made]
+        lengths = [plan.length for _, plan in learner._opened]
         third = sum(lengths[:2])
         values: dict[int, float | None] = {1: None, 4: 7.0, 17: -1.5, 60: None, 110: 0.25}
         values |= dict.fromkeys(range(third, third + lengths[2]))
@@ -88,7 +88,7 @@ class TestBooks:
         found = learner._known.state._wealth.log_wealth(learner.decision.best)  # type: ignore[attr-defined]
         np.testing.assert_allclose(found, books(learner, values, lengths), rtol=1e-12)
         assert [event for event in learner.log if event[0] == "ask"] == arms
-        assert [plan.length for plan in learner._plans.made] == lengths
+        assert [plan.length for _, plan in learner._opened] == lengths
         n_void = sum(value is None for value in values.values())
         assert learner.decision.n_pulls == len(learner.history) == 120 - n_void
         assert sum(learner.counts.values()) == 120 - n_void

@@ -227,7 +227,7 @@ class TestLearnt:
         learner = sp.create_learner("lazy-track-and-stop", X, noise="per-arm", delta=1e-9)
         told(learner, 200)
         arms = list(itertools.chain.from_iterable(event[1] for event in learner.log if event[0] == "ask"))
-        plans = [(plan.first, plan.length, plan.n_parts) for plan in learner._plans.made]
+        plans = [(plan.first, plan.length, plan.n_parts) for _, plan in learner._opened]
         assert len(plans) > 5
         for start, length, n_parts in plans[:-1]:
             n = length // n_parts

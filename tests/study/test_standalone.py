@@ -338,13 +338,14 @@ def test_what_came_after_the_certificate_is_not_its_business(tmp_path: Path) -> 
 
 def as_rows(study: sp.Study) -> list[Row]:
     """The log as tests of the stand-alone have it."""
-    return [(row.n, row.hash, row.text) for row in study.rows()]
+    return [(str(row.n), row.hash, row.text) for row in study.rows()]
 
 
 def test_files_of_something_else_are_no_traceback(tmp_path: Path) -> None:
     """Whatever is wrong, there is one line, and none of it is the file."""
     certificate, rows = short().certificate(), chained(short().events)
     (tmp_path / "log.csv").write_text(as_csv(rows), encoding="utf-8")
+    forged: Any
     for forged in ({**certificate, "evidence": 10**400}, {**certificate, "evidence": None}, [], "x" * 10_000):
         (tmp_path / "certificate.json").write_text(json.dumps(forged), encoding="utf-8")
         done = run("certificate.json", "log.csv", folder=tmp_path)

@@ -118,7 +118,7 @@ class Knowledge:
     def look_back(self) -> None:
         """Before the first interval opens, let the rule take in what was told: nobody had asked for it."""
         if self._looks_back and self.ledger.n_opened == 0 and self.estimate.n_pulls > 0:
-            pulls = self._pulls()
+            self._looks_back, pulls = False, self._pulls()
             self._decide(self.state.begin(self.estimate, pulls.X, pulls.rewards))
 
     def plan_checks(self, n: int) -> None:
@@ -131,6 +131,7 @@ class Knowledge:
         """Learn from a result, None if it is void, and decide."""
         ledger = self.ledger
         self.n_told += 1
+        self._looked = None
         if reward is not None:
             reward = self._rewards.scaled(number, reward)
             self._told.append((self.n_told - 1, number, reward))
@@ -163,7 +164,8 @@ class Knowledge:
         def open_again(plan: Plan | None) -> None:
             if plan is not None and plan.first == ledger.n_asked and ledger.needs_interval:
                 self.look_back()
-                ledger.open(plan.length, n_parts=plan.n_parts)
+                if plan.length:
+                    ledger.open(plan.length, n_parts=plan.n_parts)
 
         for place, event in enumerate(log):
             if event[0] != "ask":  # one that was planned and not asked for before something else happened

@@ -112,7 +112,7 @@ class Learner:
         if earlier not in ("evidence", "guidance"):
             raise InvalidInput(f'`earlier` must be "evidence" or "guidance", got {reprlib.repr(earlier)}.')
         self.earlier = earlier
-        self.called: Callable[[int], int] = lambda number: number
+        self.called: Callable[[int], int] = int
         """From the number of a measurement to what users call it by; a study has numbers of its own."""
         self._composition, self.algorithm = as_algorithm(algorithm, options)
         self._rewards, self.noise = Rewards.of(noise_std, reward_range, rewards, noise), noise
@@ -208,9 +208,11 @@ class Learner:
     def bounding_noise_std(self) -> float | None:
         """The scale for intervals: what was given; None if it is one level that is learnt.
 
-        Infinite where nothing is proved: levels are many, or means are allowed to be off their linear fit.
+        Infinite where nothing is proved: levels are many, means are allowed to be off their linear fit, or arms may
+        have been chosen after a look at results that would count here.
         """
-        return math.inf if self.noise == "per-arm" or self.misfit > 0.0 else self.noise_std
+        is_chosen_late = self.earlier == "guidance" and isinstance(self._rule, stopping.Betting)
+        return math.inf if self.noise == "per-arm" or self.misfit > 0.0 or is_chosen_late else self.noise_std
 
     @property
     def log(self) -> Sequence[Event]:
@@ -254,6 +256,11 @@ class Learner:
     def checks(self) -> tuple[int, ...]:
         """Arms of check pulls that are planned and not asked for, by number."""
         return tuple(self._known.checks)
+
+    @property
+    def is_checking(self) -> bool:
+        """Whether the newest interval is one of check pulls."""
+        return self._known.ledger.is_checking
 
     @property
     def n_planned(self) -> int:
@@ -362,7 +369,7 @@ class Learner:
             self._plans.follow(situation, made, checks=checks)
         if made.length:
             self._known.ledger.open(made.length, n_parts=made.n_parts)
-            self._opened.append((len(self._log), made))
+        self._opened.append((len(self._log), made))
         return made
 
     def catch_up(self) -> None:
@@ -598,7 +605,7 @@ class Learner:
         """Say in plain words which constant, measurement or arms do not fit; "" if nothing was measured."""
         return self._known.explain_misfit(self.called)
 
-    def audit(self, n: int | Literal["auto"] = "auto") -> int:
+    def audit(self, n: int | Literal["auto"] = "auto", *, follows: bool = False) -> int:
         """Plan check pulls of the model after the verdict: the next asks are spread over all arms alike.
 
         They test what a good design hides: arms that it need not measure. If they contradict the model, the verdict is
@@ -607,11 +614,12 @@ class Learner:
         Args:
             n: how many, or "auto": enough to show a misfit of half the lead of the answer, which is what could make it
                 wrong; at most twice as many as there were pulls, or twenty of every arm that is checked.
+            follows: whether a log says so, of a machine whose sums are rounded differently: it had its verdict.
 
         Returns:
             How many are planned.
         """
-        if not self.stopped:
+        if not (self.stopped or follows):
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
         if self._known.levels is not None:
             raise InvalidInput('an audit has no proof yet beside noise="per-arm"; give noise_std for each arm.')

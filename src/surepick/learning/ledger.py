@@ -127,6 +127,11 @@ class Ledger:
         """Whether the next ask would be the first of a new interval."""
         return self.n_planned == 0 and (self._opens_ahead or not self._unsettled)
 
+    @property
+    def is_checking(self) -> bool:
+        """Whether the newest interval is one of check pulls."""
+        return self._newest is not None and self._newest.is_check
+
     def open(self, length: int, *, is_check: bool = False, n_parts: int = 1) -> None:
         """Begin an interval of so many asks, which are `n_parts` repetitions of one plan."""
         self.n_opened += 1

@@ -50,11 +50,12 @@ class Plans:
     def __init__(self, sampler: Sampler, task: Task, rule: Rule, costs: Array | None, budget: float | None) -> None:
         self._sampler = sampler
         self._behind: list[tuple[Situation, Plan]] = []  # plans that were followed and the sampler does not know yet
-        self.made: list[Plan] = []
         self.has_ended = False
         """Whether the last interval that the budget allows is planned."""
         self.differs = False
         """Whether the last plan that was checked is another than the own one."""
+        # Rules that judge results by the plan share their object with the sampler: it must not fall behind.
+        self._is_read = not rule.takes_corrections
         self._costs, self._budget, self._least = costs, budget, rule.min_block(task)
         self._spent = 0.0  # what all asks so far cost
         self._left: deque[int] = deque()
@@ -87,6 +88,8 @@ class Plans:
             # A sampler solves a design at every opening. Who follows plans, from a log that is read or of others who
             # make them, need not wait for that until there is a plan to be made.
             self._behind.append((replace(situation, estimate=situation.estimate.snapshot()), plan))
+            if self._is_read:
+                self.catch_up()
         self.has_ended = plan.is_last
         self._noted(plan)
 
@@ -137,7 +140,6 @@ class Plans:
         return self.sampler.open(situation)
 
     def _noted(self, plan: Plan) -> Plan:
-        self.made.append(plan)
         if plan.length:
             self._left = deque(plan.arms)
         return plan

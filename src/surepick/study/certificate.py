@@ -86,7 +86,12 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
             for change in one.changes
         ],
         "verdicts": [
-            {"event": each.event, "at": each.at, "best": [state.roster.key_label(key) for key in each.best]}
+            {
+                "event": each.event,
+                "at": each.at,
+                "best": [state.roster.key_label(key) for key in each.best],
+                "taken_back": each.taken_back,
+            }
             for each in state.verdicts
         ],
         "era": state.era,
@@ -235,8 +240,9 @@ def _replayed(rows: Sequence[Row], report: Report) -> State:
         if _verdict_due(state) is not None:
             report.problems.append("the verdict that follows from the log is not in the log")
     for each in state.verdicts:
+        back = ", taken back after a correction" if each.taken_back else ""
         report.notes.append(
-            f"verdict of event {each.event}: {', '.join(state.roster.key_label(key) for key in each.best)}"
+            f"verdict of event {each.event}: {', '.join(state.roster.key_label(key) for key in each.best)}{back}"
         )
     report.problems += state.differences
     if state.n_plans_differing:

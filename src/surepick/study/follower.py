@@ -7,17 +7,19 @@ turn ends. So everyone decides on the same log, and an event that was acknowledg
 import gc
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import final
 
-from surepick.errors import InvalidInput
+from surepick.errors import CorruptLog, InvalidInput, SurepickError
 from surepick.study.events import START, Row, check_chain
 from surepick.study.pen import Pen
 from surepick.study.state import State
 from surepick.study.storage import Storage
 
-MANY_ROWS = 1_000
+AT_ONCE = 1_000
+"""Events that are read from one text."""
 
 
 @final
@@ -44,10 +46,23 @@ class Follower:
     def state(self) -> State:
         """Return the state by all events so far."""
         with self.lock:
-            with _no_collections(is_needed=self._state is None):
-                self._take_in(self._storage.read(self._name, after=self.head[0]))
-            assert self._state is not None
-            return self._state
+            return self._by(partial(self._storage.read, self._name))
+
+    @contextmanager
+    def reading(self) -> Iterator[State]:
+        """Look at the state by all events so far.
+
+        A look may work out what is kept, such as sums and designs. So nobody else looks meanwhile; and after a look
+        that was broken off, by Ctrl-C say, all is read again.
+        """
+        with self.lock:
+            try:
+                yield self.state()
+            except SurepickError:
+                raise
+            except BaseException:
+                self._forget()
+                raise
 
     @contextmanager
     def writing(self, by: str) -> Iterator[Pen]:
@@ -57,31 +72,42 @@ class Follower:
             pen = None
             try:
                 with self._storage.writing(self._name) as writer:
-                    self._take_in(writer.read(after=self.head[0]))
-                    assert self._state is not None
-                    pen = Pen(self._state, writer, self.head[1], by)
+                    pen = Pen(self._by(writer.read), writer, self.head[1], by)
                     yield pen
                     pen.end()
                 self.head = pen.state.n_events, pen.hash
             except BaseException as error:
                 # A refusal changes nothing; after anything else the state may be ahead of the log.
-                if pen is None or pen.is_ahead or not isinstance(error, InvalidInput):
+                if pen is not None and (pen.is_ahead or not isinstance(error, InvalidInput)):
                     self._forget()
                 raise
 
+    def _by(self, read: Callable[[int], list[Row]]) -> State:
+        """Bring the state up to the log, whose events after a number somebody reads."""
+        n, last_hash = self.head
+        with _no_collections(is_needed=n == 0):
+            # With the last event that is known: a study that was deleted and made anew has another one there.
+            rows = read(max(n - 1, 0))
+            if n and rows[0].hash != last_hash:
+                raise CorruptLog(
+                    f"study {self._name!r} was deleted and made anew, or its log was changed, since this object was "
+                    "loaded; load it again."
+                )
+            self._take_in(rows[1:] if n else rows)
+        assert self._state is not None
+        return self._state
+
     def _take_in(self, rows: Sequence[Row]) -> None:
-        """Bring the state up to the log."""
         check_chain(rows, self.head[1], self.head[0] + 1)
         try:
-            with _no_collections(is_needed=len(rows) > MANY_ROWS):
-                # Many in one text: to read them one by one takes several times as long, and all at once more memory.
-                for first in range(0, len(rows), MANY_ROWS):
-                    texts = [row.text for row in rows[first : first + MANY_ROWS]]
-                    for event in json.loads(f"[{','.join(texts)}]"):
-                        if self._state is None:
-                            self._state = State(event)
-                        else:
-                            self._state.apply(event)
+            # Many in one text: to read them one by one takes several times as long, and all at once more memory.
+            for first in range(0, len(rows), AT_ONCE):
+                texts = [row.text for row in rows[first : first + AT_ONCE]]
+                for event in json.loads(f"[{','.join(texts)}]"):
+                    if self._state is None:
+                        self._state = State(event)
+                    else:
+                        self._state.apply(event)
         except BaseException:
             self._forget()
             raise

@@ -6,7 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from surepick._version import __version__
@@ -89,9 +88,6 @@ def create_study(  # noqa: PLR0913 (every argument is an option of its own)
     by = user() if author is None else author
     if not isinstance(by, str):  # not everyone checks types
         raise InvalidInput(f"`author` must be a text, got {by!r}.")
-    for option in ("noise_std", "costs"):
-        if np.ndim(given[option]) > 0:
-            given[option] = np.asarray(given[option], dtype=np.float64).tolist()
     written = write_arms(arms if isinstance(arms, VectorSet) else as_arms(arms))
     of_candidates = None if candidates is None else write_arms(candidates)
     kept = changed_options(dict.fromkeys([*given, "own"], None) | {"own": {}}, {**given, **options})

@@ -1,6 +1,7 @@
 """Measurements that are Python functions: asked for, called and told, by several threads at once."""
 
 import os
+import secrets
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -30,8 +31,10 @@ def optimize(
     left = [] if max_pulls is None else [None] * check_count("max_pulls", max_pulls, least=0)
     ends = Event()
 
+    call = secrets.token_hex(4)  # containers may have the same name and the same numbers of processes
+
     def work(job: int) -> None:
-        worker = f"{socket.gethostname()}:{os.getpid()}:{job}"
+        worker = f"{socket.gethostname()}:{os.getpid()}:{call}:{job}"
         try:
             while not ends.is_set() and not study.stopped:
                 if max_pulls is not None:
@@ -66,12 +69,21 @@ def _measure(
 ) -> None:
     try:
         value = function(ask.arm)
-        study.tell(ask.id, value, worker=worker)
     except Skipped as error:
-        study.fail(ask.id, reason=str(error) or "skipped", worker=worker)
+        study.fail(ask.id, reason=_line(error) or "skipped", worker=worker)
         return
     except BaseException as error:
-        study.fail(ask.id, reason=f"{type(error).__name__}: {error}", worker=worker)
+        study.fail(ask.id, reason=f"{type(error).__name__}: {_line(error)}", worker=worker)
+        raise
+    try:
+        study.tell(ask.id, value, worker=worker)
+    except BaseException as error:
+        error.add_note(f"the result of ask {ask.id} ({ask.name}), {value!r}, may not have been told.")
         raise
     if on_pull is not None:
         on_pull(study, ask, value)
+
+
+def _line(error: BaseException) -> str:
+    """What an error says, in one line that can be printed."""
+    return "".join(letter if letter.isprintable() else " " for letter in " ".join(str(error).split()))

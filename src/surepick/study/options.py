@@ -16,13 +16,14 @@ Json = dict[str, Any]
 def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> Json:
     """Return options as the log has them, with some of them changed; those that none of ours are the algorithm's."""
     changed = {**options, "own": dict(options["own"])}
+    if odd := [name for name in ("arms", "candidates", "earlier") if name in changes]:
+        raise InvalidInput(f"`{odd[0]}` is no option that can be given here; arms can `join` and `retire`.")
     for name, value in changes.items():
         if name == "algorithm" and not isinstance(value, str):
             raise InvalidInput(f"a study keeps its algorithm by name, got {value!r}; register it and pass the name.")
         place = changed if name in options and name != "own" else changed["own"]
-        place[name] = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-        if isinstance(place[name], tuple):
-            place[name] = list(place[name])
+        is_array = isinstance(value, list | tuple | np.ndarray | np.generic) and np.asarray(value).dtype.kind in "bifu"
+        place[name] = np.asarray(value).tolist() if is_array else list(value) if isinstance(value, tuple) else value
     return changed
 
 
@@ -38,7 +39,7 @@ def next_era(state: State, join: Any, retired: Sequence[int], changes: Mapping[s
     if gone := [roster.label(key) for key in retired if not roster.is_present(key)]:
         raise InvalidInput(f"arm {gone[0]} is retired already.")
     joined, options = None if join is None else _joined(roster, join), changed_options(state.options, changes)
-    if state.can_ask and not (joined or retired) and options == state.options:
+    if not state.stopped and state.can_ask and not (joined or retired) and options == state.options:
         raise InvalidInput(
             "a study that is not over goes on by itself, and a new era would begin without evidence; to reopen it say "
             "which arms or options change."

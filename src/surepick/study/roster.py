@@ -130,6 +130,11 @@ class Roster:
         return digest_of({**self.written, "rows": [self.written["rows"][key] for key in self.present]})
 
 
+def key_from(arm: Any) -> Key:
+    """Return the key that JSON has as this."""
+    return tuple(arm) if type(arm) is list else arm
+
+
 def plain_key(key: Key) -> Any:
     """Return a key as JSON has it."""
     return list(key) if isinstance(key, tuple) else key

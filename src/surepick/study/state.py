@@ -9,7 +9,7 @@ An *era* is what one learner saw: the first begins with the study, the next wher
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, final
 
@@ -21,7 +21,7 @@ from surepick.learning.plans import Plan
 from surepick.stopping import Betting
 from surepick.study.arms_kept import read_arms
 from surepick.study.events import Kind
-from surepick.study.roster import Key, Roster, plain_key
+from surepick.study.roster import Key, Roster, key_from, plain_key
 
 Event = Mapping[str, Any]
 ROUNDING = 1e-6
@@ -103,6 +103,8 @@ class Verdict:
     threshold: float
     n_pulls: int
     at: str
+    taken_back: bool = False
+    """By a correction."""
 
 
 @final
@@ -118,7 +120,6 @@ class State:
         if first.get("kind") != Kind.CREATED:
             raise CorruptLog(f"a log must begin with the creation of the study, got {first.get('kind')!r}.")
         self.name: str = first["name"]
-        self.created_at: str = first["at"]
         self.lease: str | None = first["lease"]
         self.era = 1
         self.eras: list[Event] = [first]
@@ -130,7 +131,6 @@ class State:
         """Measurements by the key under which they were told."""
         self.verdicts: list[Verdict] = []
         self.stopped = False
-        self._is_audited = False  # whether the check pulls of this verdict are planned
         self.n_events = 1
         self.n_plans_differing = 0
         self._checks = checks
@@ -191,7 +191,7 @@ class State:
             InvalidInput: it is not there, or no longer.
         """
         if self.roster.row_of is None:
-            return self.learner.white.number_of(tuple(key) if isinstance(key, list) else key)
+            return self.learner.white.number_of(key_from(key))
         if key not in self.roster.row_of:
             raise InvalidInput(f"arm {key} is retired.")
         return self.roster.row_of[key]
@@ -223,7 +223,7 @@ class State:
     @property
     def can_ask(self) -> bool:
         """Whether there is anything to ask for: after the verdict, check pulls alone."""
-        return self._is_audited and self.learner.n_planned > 0 if self.stopped else not self.learner.is_spent
+        return self.learner.is_checking and self.learner.n_planned > 0 if self.stopped else not self.learner.is_spent
 
     def next_asks(self, n: int) -> list[LearnerAsk]:
         """Return the next asks, at most n and none of an interval that has not opened."""
@@ -233,7 +233,7 @@ class State:
         """Take note of who was asked for what."""
         by, at, until, era = event["by"], event["at"], event["until"], self.era
         for id_, (number, arm) in enumerate(event["asks"], start=event["ask"]):
-            key = tuple(arm) if isinstance(arm, list) else arm
+            key = key_from(arm)
             is_again = number in self._given_up
             self.attempts[id_] = self.open[id_] = Attempt(id_, number, key, by, at, until, era, is_again)
 
@@ -281,7 +281,7 @@ class State:
 
     def _told(self, event: Event) -> None:
         id_, arm, value, ask = event["measurement"], event["arm"], event["value"], event["ask"]
-        key: Key = tuple(arm) if type(arm) is list else arm
+        key = key_from(arm)
         attempt = None if ask is None else self.attempts.get(ask)
         is_next = id_ == len(self.measurements) + 1
         if not is_next or (ask is not None and (attempt is None or attempt.arm != key)):
@@ -388,7 +388,8 @@ class State:
             raise _not_so(event, "takes back a verdict where there is none")
         if self._checks and self._agrees(self._found()):
             self.differences.append(f"event {event['n']} takes a verdict back that stands")
-        self.stopped = self._is_audited = False
+        self.stopped = False
+        self.verdicts[-1] = replace(self.verdicts[-1], taken_back=True)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -397,17 +398,15 @@ class State:
 
     def _audited(self, event: Event) -> None:
         first = self.learner.n_asked
-        self.learner.audit(len(event["arms"]))
+        self.learner.audit(len(event["arms"]), follows=True)
         arms = [plain_key(self.key_of(number)) for number in self.learner.checks]
         if event["first"] != first or (self._checks and event["arms"] != arms):
             raise _not_so(event, "plans other check pulls than those of an audit")
-        self._is_audited = True
 
     def audit(self, n: Any) -> dict[str, Any]:
         """Plan check pulls; return what to write of it."""
         first = self.learner.n_asked
         self.learner.audit(n)
-        self._is_audited = True
         return {"first": first, "arms": [plain_key(self.key_of(number)) for number in self.learner.checks]}
 
     # ---- eras
@@ -439,7 +438,7 @@ class State:
 
     def _reopen(self, event: Event) -> None:
         self.era += 1
-        self.stopped = self._is_audited = False
+        self.stopped = False
         self.eras = [*self.eras, event]
         before = self.options
         self._begin(self.roster.changed(event["joined"], event["retired"]), event["options"])
@@ -483,4 +482,4 @@ def _not_so(event: Event, what: str) -> CorruptLog:
 
 
 def _keys(arms: Sequence[Any]) -> tuple[Key, ...]:
-    return tuple([tuple(arm) if isinstance(arm, list) else arm for arm in arms])
+    return tuple([key_from(arm) for arm in arms])

@@ -108,9 +108,9 @@ class Study:
         n = check_count("n", n, least=1)
         if n > MOST_ASKS:
             raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further ones when needed.")
-        with self._log.lock:
-            if (learner := self._log.state().learner).needs_plan:
-                learner.catch_up()  # before others have to wait for it
+        with self._log.reading() as state:
+            if state.learner.needs_plan:
+                state.learner.catch_up()  # before others have to wait for it
         with self._writing(worker) as pen:
             state = pen.state
             length = clock.lease_length(state.lease if lease == OWN_LEASE else lease)
@@ -160,6 +160,10 @@ class Study:
         if one is None:
             shown = ", ".join(map(str, list(state.open)[:8])) or "none"
             raise InvalidInput(f"there is no ask {id_!r}; open are {shown}.")
+        if isinstance(ask, StudyAsk) and ask.arm != one.arm:
+            raise Conflict(
+                f"ask {one.id} is of arm {state.roster.label(one.arm)} in this study, got one of {ask.name}."
+            )
         return one
 
     # ---- results
@@ -222,12 +226,15 @@ class Study:
         Told before the first ask they are evidence; later they guide plans and bets (docs/study.md). `key` as for
         `tell`.
         """
+        pairs = list(pairs)  # before others have to wait for it
         with self._writing(worker) as pen:
             state = pen.state
             results: list[_Result] = [(None, self._key(state, arm), value) for arm, value in pairs]
             if key is not None and _text("key", key) in state.by_key:
-                values = [_number(state, value) for _, _, value in results]
-                return _told_already(state, state.by_key[key], values, f"key {key!r}")
+                before = state.by_key[key]
+                if [state.measurement(id_).arm for id_ in before] != [arm for _, arm, _ in results]:
+                    raise Conflict(f"key {key!r} names results of other arms already; choose another key.")
+                return _told_already(state, before, [_number(state, value) for _, _, value in results], f"key {key!r}")
             return self._write_results(pen, results, key)
 
     @staticmethod
@@ -337,12 +344,12 @@ class Study:
 
     @property
     def learner(self) -> Learner:
-        """The learner of the present era; to be looked at."""
+        """The learner of the present era; to be looked at, by one thread and while nobody else uses this object."""
         return self._log.state().learner
 
     @property
     def state(self) -> State:
-        """All that the events add up to; to be looked at."""
+        """All that the events add up to; to be looked at, as `learner` is."""
         return self._log.state()
 
     @property
@@ -363,17 +370,18 @@ class Study:
     @property
     def status(self) -> Status:
         """Where the study stands."""
-        with self._log.lock:
-            return replace(status_of(self._log.state()), name=self.name)  # a copy has the name it was given
+        with self._log.reading() as state:
+            return replace(status_of(state), name=self.name)  # a copy has the name it was given
 
     def remaining(self) -> float:
         """Return about how many pulls are still needed; inf or NaN while nothing can be said."""
-        return self.learner.expected_remaining()
+        with self._log.reading() as state:
+            return state.learner.expected_remaining()
 
     def result(self) -> Result:
         """Return all that is known in the form that `identify` gives: estimates, intervals, `report`, figures."""
-        with self._log.lock:
-            return self._log.state().learner.result()
+        with self._log.reading() as state:
+            return state.learner.result()
 
     def certificate(self) -> Json:
         """Return what is claimed, what it rests on, and the hash of the log it follows from; JSON can hold it.
@@ -381,8 +389,7 @@ class Study:
         `surepick.study.certificate.verify` works it out again from the log, and so does `standalone.py`, one file that
         needs nothing but numpy.
         """
-        with self._log.lock:
-            state = self._log.state()
+        with self._log.reading() as state:
             return certificate_of(state, self._log.head[1])
 
     def export(self, kind: Literal["csv", "parquet", "json"], path: Any = None, *, what: What = "log") -> Path:
@@ -428,8 +435,7 @@ class Study:
     @property
     def pending(self) -> list[StudyAsk]:
         """Open asks, the oldest first."""
-        with self._log.lock:
-            state = self._log.state()
+        with self._log.reading() as state:
             return [self._shown(state, one) for one in state.open.values()]
 
     @property
@@ -449,8 +455,7 @@ class Study:
     @property
     def head(self) -> tuple[int, str]:
         """Number and hash of the last event."""
-        with self._log.lock:
-            self._log.state()
+        with self._log.reading():
             return self._log.head
 
 
