@@ -14,7 +14,7 @@ import math
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, final
 
 import numpy as np
@@ -292,12 +292,15 @@ class Learner:
         """Return the same with the numbers by which `tell` and `fail` may name them."""
         return [Ask(number, self.white.arm_of(arm)) for number, arm in self._ask(n)]
 
-    def next_numbers(self, n: int = 1) -> list[int]:
-        """Return their numbers alone: for who knows the arms, from a log."""
-        return [number for number, _ in self._ask(n)]
+    def next_numbers(self, n: int = 1, arms: Sequence[int] = ()) -> list[int]:
+        """Return their numbers alone: for who knows the arms, from a log.
 
-    def _ask(self, n: int) -> list[tuple[int, int]]:
-        """Return the numbers of the next n asks and of their arms."""
+        Those of an interval are in its plan. `arms` are followed where asks belong to none, as after the last plan.
+        """
+        return [number for number, _ in self._ask(n, arms)]
+
+    def _ask(self, n: int, arms: Sequence[int] = ()) -> list[tuple[int, int]]:
+        """Return the numbers of the next n asks and of their arms, which may be known."""
         if not (type(n) is int and n >= 1):
             n = check_count("n", n, least=1)
         if n > MOST_ASKS:
@@ -311,7 +314,7 @@ class Learner:
                 if self.is_spent and not self._known.checks:
                     break
             n_before = ledger.n_asked
-            asks.append(ledger.ask(self._draw))
+            asks.append(ledger.ask(partial(self._draw, arms[len(asks)]) if arms else self._draw))
             if self.budget is not None and ledger.n_asked > n_before:
                 self._plans.spend(asks[-1][1])
         if not asks:
@@ -319,9 +322,10 @@ class Learner:
         self._log.append(("ask", tuple([self.white.key_of(arm) for _, arm in asks])))
         return asks
 
-    def _draw(self) -> int:
-        """Return the next arm: of a check pull, or as planned."""
-        return self._known.checks.popleft() if self._known.checks else self._plans.next()
+    def _draw(self, known: int | None = None) -> int:
+        """Return the next arm: of a check pull, or as planned; the one that is known, if one is."""
+        drawn = self._known.checks.popleft() if self._known.checks else self._plans.next()
+        return drawn if known is None else known
 
     def cost_of(self, number: int) -> float:
         """Return what a pull of the arm with this number costs."""

@@ -377,7 +377,7 @@ def assumptions(result: "Result") -> list[Assumption]:
     """Return everything a result rests on, and how each was checked."""
     kinds = Counter(event[0] for event in result.history.log)
     n_asked = sum(len(event[1]) for event in result.history.log if event[0] == "ask")
-    n_unsolicited = max(kinds["tell"] + kinds["fail"] - n_asked, 0)
+    n_unsolicited = _n_unsolicited(result)
     listed = []
     if _mean(result):
         watched = f"Contradicted. {result.misfit}" if result.model_check == "contradicted" else ""
@@ -398,17 +398,31 @@ def assumptions(result: "Result") -> list[Assumption]:
         for kind, noun in (("fail", "lost measurement"), ("correct", "correction"), ("void", "void result"))
         if kinds[kind]
     ]
-    reported = f"The log has {', '.join(notes)}, with reasons of their own." if notes else "The log has no gap."
+    part = "part of the log that counts" if n_guiding else "log"
+    reported = f"The {part} has {', '.join(notes)}, with reasons of their own." if notes else f"The {part} has no gap."
     listed.append(
         Assumption(
             "Every reward is reported; one is lost, corrected or void for reasons other than its value.", reported
         )
     )
     fixed = f"The {result.stopping} rule, delta = {result.delta:g} and epsilon = {result.epsilon:g}"
-    that_counts, part = (" that counts", "part of the log that counts") if n_guiding else ("", "log")
     own = f"By whoever ran it; the {part} begins with them."
+    that_counts = " that counts" if n_guiding else ""
     listed.append(Assumption(f"{fixed} were fixed before the first reward{that_counts}.", own))
     return listed
+
+
+def _n_unsolicited(result: "Result") -> int:
+    """How many results answered no ask."""
+    pending, n = Counter[Any](), 0
+    for kind, *said in result.history.log:
+        if kind == "ask":
+            pending.update(said[0])
+        elif kind in ("tell", "fail"):
+            is_answer = said[-1] != "none" and pending[said[0]] > 0
+            pending[said[0]] -= is_answer
+            n += not is_answer
+    return n
 
 
 def _n_guiding(result: "Result") -> int:

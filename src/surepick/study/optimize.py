@@ -9,7 +9,8 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from surepick.core.checks import check_count
-from surepick.errors import InvalidInput, Skipped
+from surepick.errors import InvalidInput, Skipped, SurepickError
+from surepick.learning.identify import SKIPPED_IN_A_ROW
 
 if TYPE_CHECKING:
     from surepick.study.study import Study, StudyAsk
@@ -34,7 +35,7 @@ def optimize(
     call = secrets.token_hex(4)  # containers may have the same name and the same numbers of processes
 
     def work(job: int) -> None:
-        worker = f"{socket.gethostname()}:{os.getpid()}:{call}:{job}"
+        worker, n_skipped = f"{socket.gethostname()}:{os.getpid()}:{call}:{job}", 0
         try:
             while not ends.is_set() and not study.stopped:
                 if max_pulls is not None:
@@ -45,7 +46,9 @@ def optimize(
                 asks = study.ask(1, worker=worker, lease=lease)
                 if not asks:
                     return
-                _measure(study, asks[0], function, worker, on_pull)
+                n_skipped = 0 if _measure(study, asks[0], function, worker, on_pull) else n_skipped + 1
+                if n_skipped == SKIPPED_IN_A_ROW:
+                    raise SurepickError(f"no result in {n_skipped} measurements in a row, the last of {asks[0].name}.")
         except BaseException:
             ends.set()  # one that fails ends all; what they have measured is told
             raise
@@ -66,22 +69,27 @@ def _measure(
     function: Callable[[Any], float],
     worker: str,
     on_pull: "Callable[[Study, StudyAsk, float], object] | None",
-) -> None:
+) -> bool:
+    """Return whether there was a result."""
     try:
         value = function(ask.arm)
     except Skipped as error:
         study.fail(ask.id, reason=_line(error) or "skipped", worker=worker)
-        return
+        return False
     except BaseException as error:
         study.fail(ask.id, reason=f"{type(error).__name__}: {_line(error)}", worker=worker)
         raise
     try:
         study.tell(ask.id, value, worker=worker)
+    except InvalidInput as error:  # no number, or out of range: there is no result
+        study.fail(ask.id, reason=_line(error), worker=worker)
+        raise
     except BaseException as error:
         error.add_note(f"the result of ask {ask.id} ({ask.name}), {value!r}, may not have been told.")
         raise
     if on_pull is not None:
         on_pull(study, ask, value)
+    return True
 
 
 def _line(error: BaseException) -> str:

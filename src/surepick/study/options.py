@@ -52,11 +52,13 @@ def next_era(state: State, join: Any, retired: Sequence[int], changes: Mapping[s
 
 def _joined(roster: Roster, join: Any) -> Json:
     """Return rows that are added to the arms, with names if the others have names."""
+    if isinstance(join, Mapping):
+        join = FiniteArms.rows_only([*join.values()], names=[*join], least=1, argument="join")
     rows = join if isinstance(join, FiniteArms) else FiniteArms.rows_only(join, least=1, argument="join")
     if rows.dim != (dim := len(roster.written["rows"][0])):
         raise InvalidInput(f"arms that join must have {dim} features as the others have, got {rows.dim}.")
     if (roster.names is None) is not (rows.names is None):
-        raise InvalidInput("arms that join must have names if the others have them; pass sp.FiniteArms(X, names).")
+        raise InvalidInput("arms that join must have names if the others have them; pass {name: features}.")
     if rows.names is not None and (taken := set(rows.names) & set(roster.names or ())):
         raise InvalidInput(f"the name {min(taken)!r} is taken by an arm of the study; choose another.")
     return {"rows": rows.X.tolist(), "names": [] if rows.names is None else list(rows.names)}

@@ -241,7 +241,9 @@ class State:
         asks, is_next = event["asks"], event["ask"] == len(self.attempts) + 1
         if self.learner.needs_plan:
             raise _not_so(event, "asks for what was not planned")
-        if not is_next or self.learner.next_numbers(len(asks)) != [number for number, _ in asks]:
+        # An interval has its arms from its plan.
+        arms = [] if self.learner.n_planned else [self.number_of(arm) for _, arm in asks]
+        if not is_next or self.learner.next_numbers(len(asks), arms) != [number for number, _ in asks]:
             raise _not_so(event, "asks for what was not planned")
         if self._checks:
             self._compare_asks(event)

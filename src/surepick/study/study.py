@@ -326,8 +326,7 @@ class Study:
 
         Args:
             reason: why.
-            join: arms that are added, as `create_study` takes them: rows of as many features, with names if the others
-                have names.
+            join: arms that are added: {name: features}, or rows as `create_study` takes them where arms have no names.
             retire: arms that leave, by name or row number; others keep their row numbers.
             worker: who does it.
             **changes: of options: delta, budget, epsilon, ...
