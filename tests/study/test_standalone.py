@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
+from surepick.learning.knowledge import Knowledge
 from surepick.study import standalone
 from tests.study.notebook import Event, Notebook, Row, as_csv, chained, signed
 
@@ -457,3 +458,38 @@ def test_sees_a_flipped_bit_anywhere(tmp_path: Path) -> None:
         flipped[place] ^= 1 << (place % 8)
         (tmp_path / "log.csv").write_bytes(bytes(flipped))
         assert checked(tmp_path / "certificate.json", tmp_path / "log.csv")[0] != 0, place
+
+
+def test_an_interval_that_an_audit_has_cut_is_not_bet_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its length may depend on its own results; seen where a correction takes the verdict back, and it goes on."""
+    judged, closed = list[bool](), list[bool]()
+    real_judge, real_close = Knowledge._judge, Knowledge._close
+
+    def judge(known: Knowledge, interval: Any, *pulls: Any) -> None:
+        judged.append(interval.is_cut)
+        real_judge(known, interval, *pulls)
+
+    def close(known: Knowledge, interval: Any) -> None:
+        closed.append(interval.is_cut and not known.stopped)
+        real_close(known, interval)
+
+    monkeypatch.setattr(Knowledge, "_judge", judge)
+    monkeypatch.setattr(Knowledge, "_close", close)
+    for seed in range(2):
+        X, theta, rng = problem(seed, n_arms=6, dim=3)
+        measure = measured(theta, rng, 0.3)
+        study = sp.create_study("own", arms=X, storage="memory:", author="ann", noise_std=[None, 0.3][seed % 2])
+        while not (study.stopped and study.n_planned):  # a verdict in the middle of an interval
+            if study.stopped:
+                study.reopen(reason="a test")
+            for ask in study.ask(3):
+                study.tell(ask.id, measure(np.array(ask.features)))
+        study.audit(4)
+        for ask in study.ask(4):
+            study.tell(ask.id, measure(np.array(ask.features)))
+        for one in study.measurements[:6]:
+            study.correct(one.id, one.told + float(rng.normal(0.0, 1.0)), reason="a test")
+        go_on(study, measure)
+        assert verified(tmp_path, study.certificate(), as_rows(study))[0] == 0
+    assert any(closed), "there was none"
+    assert not any(judged)

@@ -209,7 +209,11 @@ class Knowledge:
         self.model.settle(numbers, X, rewards)
         self.model.n_checks += len(arms) if interval.is_check else 0
         if not (self.stopped or self.state.decides_after_pulls):
-            self._judge(interval, numbers, X, rewards)
+            if not interval.is_cut:
+                self._judge(interval, numbers, X, rewards)
+            elif self.levels is not None:
+                self.levels.learn(numbers, X, rewards)
+            self._past.update_many(X, rewards)
         self.model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
 
     def _learn_before(self, interval: Interval) -> None:
@@ -243,7 +247,6 @@ class Knowledge:
             block = Block.of(X, rewards, np.zeros(self._white.dim), arms=arms)
         if block is not None:
             self._decide(self.state.after_interval(self.estimate, block))
-        past.update_many(X, rewards)
 
     def _repeated(self, interval: Interval, levels: ArmLevels) -> Block | None:
         """Return the repetitions of an interval's plan that are whole; None if there are none."""

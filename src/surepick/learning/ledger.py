@@ -28,6 +28,9 @@ class Interval:
     """None: void."""
     is_check: bool = False
     """Whether it tests the model after the verdict."""
+    is_cut: bool = False
+    """Whether it ended before the end that was planned: then its length may depend on its own results, and no bet rests
+    on it."""
     n_parts: int = 1
     """Its places are so many repetitions of one plan, one after the other."""
 
@@ -160,8 +163,8 @@ class Ledger:
 
     def cut(self) -> None:
         """End the newest interval with the asks that were made of it."""
-        if self._newest is not None:
-            self._newest.length = len(self._newest.arms)
+        if self._newest is not None and self._newest.left:
+            self._newest.length, self._newest.is_cut = len(self._newest.arms), True
 
     def find(self, arm: int, number: int | Literal["none"] | None) -> int | None:
         """Return the number of the ask that a result of the arm answers; None if it is unsolicited.

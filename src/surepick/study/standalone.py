@@ -22,8 +22,7 @@ canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii
 
 def need(holds, otherwise, code=1):
     if not holds:
-        print("DOES NOT AGREE:" if code == 1 else "CANNOT BE CHECKED:", otherwise)
-        raise SystemExit(code)
+        raise SystemExit(print("DOES NOT AGREE:" if code == 1 else "CANNOT BE CHECKED:", otherwise) or code)
 
 
 class Study:  # the fold over the events: asks, blocks, measurements, and the log wealth L against every arm
@@ -48,8 +47,9 @@ class Study:  # the fold over the events: asks, blocks, measurements, and the lo
         if again:
             self.L, self.done = np.array([math.inf if arm in self.gone else 0.0 for arm in range(len(self.X))]), 0
             self.found = {"best": [], "evidence": None, "threshold": self.price}
-        while not self.found["best"] and self.done < len(self.piles) - 1 and None not in self.piles[self.done].values():
-            past, block = self.pulls(self.piles[: self.done]), self.pulls([self.piles[self.done]])
+        while not self.found["best"] and (ahead := self.piles[self.done :])[1:] and None not in ahead[0].values():
+            is_cut = {"void": True} in ahead[0].values()
+            past, block = self.pulls(self.piles[: self.done]), self.pulls([] if is_cut else ahead[:1])
             leader = self.settle(*past, *block) if self.done or self.era > 1 else self.start(*block)
             if (least := float(self.L[self.same != self.same[leader]].min())) >= self.price:
                 self.found |= {"best": [leader], "evidence": least}
@@ -133,7 +133,7 @@ class Study:  # the fold over the events: asks, blocks, measurements, and the lo
         elif kind in ("planned", "audited"):
             plan = {(self.era, event["first"] + i): arm for i, arm in enumerate(event["arms"])}
             for p in {p for p in self.plan if kind == "audited" and best and p >= min(plan)} - {*self.asks.values()}:
-                del self.plan[p], self.piles[-2][p]  # an audit gives up what was planned and not asked for
+                self.piles[-2][p], _ = {"void": True}, self.plan.pop(p)  # given up by an audit: no bets on the block
             need(self.plan.keys().isdisjoint(plan) and event.get("parts", 1) == 1, f"event {n}: used numbers, or parts")
             self.piles, self.plan = [*self.piles, dict.fromkeys(plan), {}], self.plan | plan
             self.advance()
