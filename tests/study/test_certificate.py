@@ -217,7 +217,7 @@ def test_what_came_later_is_said(study: Study) -> None:
     certificate, rows = study.certificate(), study.rows()
     other = copy_of(study)
     other.void(1, reason="spilt")
-    assert "voided, so ask for a new certificate" in " ".join(verify(certificate, other.rows()).notes)
+    assert "voided among them: ask for a new certificate" in " ".join(verify(certificate, other.rows()).notes)
     assert is_found(certificate, [*rows, Row(len(rows) + 1, "{}", "zz")])
 
 

@@ -1,6 +1,7 @@
 """Verdicts of studies: what becomes of them and of audits when values are corrected, and what later eras may say."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,6 +105,20 @@ def test_results_that_nobody_asked_for_are_said_also_beside_open_asks() -> None:
     for _ in range(6):
         study.tell(arm="elm", value=0.7, worker="eve")
     assert "6 results came without being asked for" in study.certificate()["assumptions"][2][1]
+
+
+def test_a_result_of_a_study_is_kept_in_a_file(tmp_path: Path) -> None:
+    """With results that nobody asked for, and with one that was void and counts again."""
+    study = new()
+    study.tell(arm="elm", value=0.7)
+    finish(study)
+    study.void(2, reason="mislabelled")
+    study.restore(2, reason="it was not")
+    result = study.result()
+    result.save(tmp_path / "result.json")
+    loaded = sp.Result.load(tmp_path / "result.json")
+    assert loaded.history.log == result.history.log
+    assert (loaded.best_name, loaded.history) == (result.best_name, result.history)
 
 
 def test_a_key_names_arms_as_well_as_values() -> None:

@@ -283,7 +283,10 @@ def _leader(result: "Result") -> str:
     kind = "arm" if result.candidates is None else "candidate"
     if result.m > 1:
         return joined([label_of(result)(arm) for arm in result.best])
-    return f"{kind} {result.best}" if result.best_name is None else f"{result.best_name} ({kind} {result.best})"
+    if result.best_name is None:
+        return f"{kind} {result.best}"
+    # In a later era the learner's own number is none that users know.
+    return str(result.best_name) if result.earlier == "guidance" else f"{result.best_name} ({kind} {result.best})"
 
 
 def _vector(arm: Any) -> str:

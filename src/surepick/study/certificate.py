@@ -195,7 +195,7 @@ def _note_later(rows: Sequence[Row], report: Report) -> None:
         return
     kinds = {json.loads(row.text)["kind"] for row in rows}
     listed = [kind for kind in ("resumed", "reopened", "voided", "corrected") if kind in kinds]
-    more = f"; among them the study was {', '.join(listed)}, so ask for a new certificate" if listed else ""
+    more = f" ({', '.join(listed)} among them: ask for a new certificate)" if listed else ""
     report.notes.append(
         f"the log has {words.counted(len(rows), 'later event')}, of which the certificate says nothing{more}"
     )
