@@ -79,7 +79,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
             state.roster.label(state.key_of(number)): n for number, n in sorted(learner.estimate.counts.items())
         },
         "voids": [one.id for one in state.measurements if one.is_void],
-        "corrections": [one.id for one in state.measurements if _is_corrected(one.changes) and not one.is_void],
+        "corrections": [one.id for one in state.measurements if one.is_corrected],
         "changes": [
             {"measurement": one.id, "told": one.told, **change._asdict()}
             for one in state.measurements
@@ -111,10 +111,6 @@ def digest_of(certificate: Mapping[str, Any]) -> str:
     """Return the hash of a certificate's content."""
     content = {name: value for name, value in certificate.items() if name not in ("digest", "signature")}
     return sha256(canonical(content).encode()).hexdigest()
-
-
-def _is_corrected(changes: Sequence[Any]) -> bool:
-    return any(change.kind is Kind.CORRECTED for change in changes)
 
 
 def _conditions(state: State) -> Iterator[str]:

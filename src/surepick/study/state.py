@@ -90,6 +90,11 @@ class Measurement:
         """What counts now; None if it is void."""
         return None if self.is_void else self.last
 
+    @property
+    def is_corrected(self) -> bool:
+        """Whether it counts with a value that was corrected."""
+        return not self.is_void and any(change.kind is Kind.CORRECTED for change in self.changes)
+
 
 @dataclass(slots=True, frozen=True)
 class Verdict:

@@ -85,7 +85,7 @@ def status_of(state: State) -> Status:
         n_arms=getattr(state.roster.arms, "n_arms", None),
         n_events=state.n_events,
         n_void=sum(one.is_void for one in state.measurements),
-        n_corrected=sum(not one.is_void and one.last != one.told for one in state.measurements),
+        n_corrected=sum(one.is_corrected for one in state.measurements),
         era=state.era,
         stopped_at=None if verdict is None else verdict.at,
     )

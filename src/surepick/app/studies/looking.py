@@ -74,8 +74,7 @@ def best(*, where: Where, output: Output = Format.TABLE) -> int:
         if output is Format.TABLE:
             printing.say(printing.best_words(study))
         else:
-            known = printing.status_record(study)
-            record = {name: known[name] for name in printing.OF_BEST}
+            record = printing.status_record(study, printing.OF_BEST)
             printing.write(output, {**record, "explanation": study.result().explain()}, [record])
         return printing.code_of(study)
 
@@ -86,8 +85,7 @@ def left(where: Where, output: Format) -> int:
         if output is Format.TABLE:
             printing.say(printing.plan_words(study))
         else:
-            known = printing.status_record(study)
-            record = {name: known[name] for name in printing.OF_PLAN}
+            record = printing.status_record(study, printing.OF_PLAN)
             printing.write(output, record, [record])
     return Code.OK
 

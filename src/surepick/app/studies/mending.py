@@ -36,13 +36,7 @@ def measurements(*, where: Where, output: Output = Format.TABLE) -> int:
 @grouped
 def void(measurement: Id, *, reason: Reason, where: Where) -> int:
     """Take a measurement back. For any reason but its value; all is worked out again without it."""
-    with where.loaded() as study:
-        was_stopped = study.stopped
-        study.void(measurement, reason=reason, worker=where.who)
-        one = study.state.measurement(measurement)
-        printing.say(f"Measurement {measurement} ({study.state.roster.label(one.arm)} = {one.last:.12g}) is void.")
-        _say_what_follows(study, where, was_stopped=was_stopped)
-    return Code.OK
+    return _let_count(measurement, reason, where, counts=False)
 
 
 @grouped
@@ -67,11 +61,15 @@ def correct(
 @grouped
 def restore(measurement: Id, *, reason: Reason, where: Where) -> int:
     """Let a measurement that is void count again."""
+    return _let_count(measurement, reason, where, counts=True)
+
+
+def _let_count(measurement: int, reason: str, where: Where, *, counts: bool) -> Code:
     with where.loaded() as study:
-        was_stopped = study.stopped
-        study.restore(measurement, reason=reason, worker=where.who)
-        one = study.state.measurement(measurement)
-        printing.say(f"Measurement {measurement} ({study.state.roster.label(one.arm)} = {one.last:.12g}) counts again.")
+        was_stopped, change = study.stopped, study.restore if counts else study.void
+        change(measurement, reason=reason, worker=where.who)
+        one, now = study.state.measurement(measurement), "counts again" if counts else "is void"
+        printing.say(f"Measurement {measurement} ({study.state.roster.label(one.arm)} = {one.last:.12g}) {now}.")
         _say_what_follows(study, where, was_stopped=was_stopped)
     return Code.OK
 

@@ -166,7 +166,7 @@ def show_measurements(state: "State") -> None:
     """Print all measurements, with what became of them."""
     rows = []
     for one in state.measurements:
-        mark = "void" if one.is_void else f"corrected, was {one.told:.12g}" if one.last != one.told else ""
+        mark = "void" if one.is_void else f"corrected, was {one.told:.12g}" if one.is_corrected else ""
         why = [change.reason for change in one.changes if (change.value is None) is one.is_void]
         reason = f": {why[-1]}" if mark else ""
         asked = "-" if one.ask is None else str(one.ask)
@@ -191,9 +191,10 @@ def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> 
 # ---- where a study stands
 
 
-def status_record(study: "Study") -> dict[str, Any]:
-    """A status as a program reads it."""
-    return {**asdict(study.status), "name": study.name}  # a copy is what it is called now
+def status_record(study: "Study", only: Sequence[str] = ()) -> dict[str, Any]:
+    """A status as a program reads it; of the whole, or of some fields."""
+    known = asdict(study.status)
+    return {name: known[name] for name in only or known}
 
 
 def standing_line(study: "Study") -> str:
