@@ -163,3 +163,11 @@ def test_functions_that_never_have_a_result_end() -> None:
         study.optimize(skips)
     assert study.pending == []
     assert study.log[-1]["reason"] == "no light"
+
+
+def test_optimize_warns_of_an_answer_that_cannot_be_defended() -> None:
+    """The rewards scatter far more than they were said to."""
+    values = iter([3.0, -3.0] * 200)
+    study = new(noise_std=0.01)
+    with pytest.warns(sp.NoiseWarning, match="No answer can be defended"):
+        study.optimize(lambda _arm: next(values), max_pulls=60)

@@ -3,14 +3,16 @@
 import os
 import secrets
 import socket
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from surepick.core.checks import check_count
-from surepick.errors import InvalidInput, Skipped, SurepickError
+from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, Skipped, SurepickError
 from surepick.learning.identify import SKIPPED_IN_A_ROW
+from surepick.learning.words import verdict
 
 if TYPE_CHECKING:
     from surepick.study.study import Study, StudyAsk
@@ -61,6 +63,9 @@ def optimize(
         except BaseException:  # Ctrl-C comes here, and to no job: each ends with what it is measuring
             ends.set()
             raise
+    if study.status.state == "withdrawn":
+        result = study.result()
+        warnings.warn(verdict(result), NoiseWarning if result.noise_contradicted else ModelWarning, stacklevel=3)
 
 
 def _measure(
