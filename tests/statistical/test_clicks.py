@@ -18,7 +18,7 @@ from tests.statistical.paths import DELTA, error_limit, is_settled
 
 pytestmark = pytest.mark.statistical
 
-N_RUNS, N_BLOCKS = 200, 16
+N_RUNS, N_BLOCKS = 500, 16
 LIMIT = error_limit(N_RUNS)
 
 
@@ -50,9 +50,9 @@ def _block(own: IntArray, rewards: Array, theta: Array, counts: Array) -> Block:
 def test_clicks_keep_delta() -> None:
     """From blocks in which hardly anybody clicks to a thousand pulls; the luckiest arm leads.
 
-    The limit is exceeded once in a million if arm 0 is rejected with probability .3; with .55, in 99 of 100 gates.
+    The limit is exceeded once in a million if arm 0 is rejected with probability .3; with .46, in 99 of 100 gates.
     """
-    assert binom.sf(LIMIT, N_RUNS, 0.55) > 0.99
+    assert binom.sf(LIMIT, N_RUNS, 0.46) > 0.99
     assert 0 < rejections(knows_the_block=False) <= LIMIT
 
 

@@ -18,18 +18,18 @@ from tests.statistical.paths import error_limit
 
 pytestmark = pytest.mark.statistical
 
-N_PATHS, N_BROKEN = 1500, 200
+N_PATHS, N_BROKEN = 3000, 200
 
 
 @pytest.mark.parametrize("noise_std", [1.0, None])
 def test_false_alarms_are_rare(noise_std: float | None) -> None:
     """At most alpha; each limit is exceeded once in a million by a watch that errs with probability alpha.
 
-    One that errs with probability .1 instead of .05, or .4 instead of .3, exceeds it in 99 of 100 gates;
+    One that errs with probability .083 instead of .05, or .362 instead of .3, exceeds it in 99 of 100 gates;
     `benchmarks/rules.py` counts more paths.
     """
-    assert binom.sf(error_limit(N_PATHS, 0.05), N_PATHS, 0.1) > 0.99
-    assert binom.sf(error_limit(N_PATHS, 0.3), N_PATHS, 0.4) > 0.99
+    assert binom.sf(error_limit(N_PATHS, 0.05), N_PATHS, 0.083) > 0.99
+    assert binom.sf(error_limit(N_PATHS, 0.3), N_PATHS, 0.362) > 0.99
     n_alarms = false_alarms(noise_std, n_paths=N_PATHS)
     assert n_alarms[0.3] > 0.02 * N_PATHS, "the instance has become too easy to say anything"
     assert all(n <= error_limit(N_PATHS, alpha) for alpha, n in n_alarms.items()), n_alarms
