@@ -25,8 +25,8 @@ from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.thresholds import PAPER_APPENDIX, PAPER_MAIN, PAPER_REMARK, Threshold
 from tests.statistical.bets import block_statistics, shrunk_beliefs
 
-N_PATHS = 2000
-"""A rule that errs with probability .39 instead of DELTA is found out in 999 of 1000 gates; `benchmarks/rules.py` has
+N_PATHS = 4000
+"""A rule that errs with probability .36 instead of DELTA is found out in 999 of 1000 gates; `benchmarks/rules.py` has
 many more paths."""
 DELTA = 0.3
 FALSE_ALARM = 1e-6
