@@ -11,17 +11,12 @@ from surepick.errors import Conflict, CorruptLog
 from surepick.learning.standing import standing_of
 from surepick.study import status as status_module
 from surepick.study.certificate import verify
-from surepick.study.library import create_study, delete_study, load_study
+from surepick.study.library import delete_study, load_study
 from surepick.study.storage import open_storage
 from surepick.study.study import Study
 from tests.study.kinds import KINDS, NAMES, ROWS
 from tests.study.places import Place
-
-
-def new(name: str = "trees", **options: Any) -> Study:
-    """A study of four trees."""
-    given: dict[str, Any] = {"arms": sp.FiniteArms(ROWS, names=NAMES), "noise_std": 0.2, "storage": "memory:"}
-    return create_study(name, **given | options)
+from tests.study.trees import new
 
 
 def measure(study: Study, n: int, seed: int = 0) -> None:

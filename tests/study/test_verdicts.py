@@ -4,29 +4,17 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.errors import Conflict, InvalidInput, SurepickError
+from surepick.errors import Conflict, InvalidInput
 from surepick.study.certificate import verify
 from surepick.study.events import canonical, rows_of
 from surepick.study.library import load_study
 from surepick.study.storage import open_storage
-from surepick.study.study import Study
 from tests.study.kinds import NAMES, ROWS
-from tests.study.test_sharing import new
-
-
-def means(arm: int) -> float:
-    """What an arm gives without noise."""
-    return float(ROWS[arm] @ [0.7, 0.6])
-
-
-def finish(study: Study) -> None:
-    """Measure until it stops."""
-    while not study.stopped:
-        for ask in study.ask(4):
-            study.tell(ask.id, means(ask.arm))
+from tests.study.trees import finish, kinds, means, new
 
 
 def test_an_audit_survives_a_correction_that_leaves_the_verdict() -> None:
@@ -152,22 +140,270 @@ def test_what_a_study_has_by_itself_is_no_option(name: str) -> None:
         study.reopen(reason="why not", **given)
 
 
-def test_functions_that_never_have_a_result_end() -> None:
-    """And what they say, in however many lines, is the reason of the ask that was given up."""
-
-    def skips(_arm: Any) -> float:
-        raise sp.Skipped("no\n light")
-
+def test_after_the_verdict_results_are_kept_and_the_verdict_stands() -> None:
+    """There is nothing more to ask for; what is told all the same is kept and shown."""
     study = new()
-    with pytest.raises(SurepickError, match="no result in 1000 measurements in a row"):
-        study.optimize(skips)
+    ahead = study.ask(1)
+    while not study.stopped:
+        asks, ahead = [*ahead, *study.ask(max(study.n_planned, 1))], study.ask(1)
+        for ask in asks:
+            study.tell(ask.id, means(ask.arm))
+    assert study.n_planned > 0
+    assert len(study.pending) == 1
+    verdict = study.state.verdict
+    assert study.ask(5, worker="third") == []
+    for ask in ahead:
+        study.tell(ask.id, 3.0)
+    study.tell(arm="elm", value=9.0)
+    assert study.state.verdict == verdict
+    assert study.best_name == "ash"
+    assert study.status.stopped_at == verdict.at if verdict else False
+    assert study.remaining() == 0.0
+
+
+def test_an_audit_gives_check_pulls_after_the_verdict() -> None:
+    """They are asked for, spread over the arms, and named in the reason; a second audit waits for the first."""
+    study = new()
+    finish(study)
+    assert study.audit(4) == 4
+    with pytest.raises(InvalidInput, match="planned already"):
+        study.audit(4)
+    asks = study.ask(9)
+    assert sorted(ask.arm for ask in asks) == [0, 1, 2, 3]
+    assert {ask.reason for ask in asks} == {"checks the model after the verdict"}
+    study.fail(asks[0])
+    for ask in [*asks[1:], *study.ask(1)]:
+        study.tell(ask.id, means(ask.arm))
+    assert study.result().n_checks == 4
+    assert study.ask(1) == []
+
+
+def test_check_pulls_that_contradict_the_model_withdraw_the_claim() -> None:
+    """The verdict is in the log, and its state is "withdrawn"."""
+    study = new()
+    finish(study)
+    study.audit(40)
+    for ask in study.ask(40):
+        study.tell(ask.id, means(ask.arm) + (3.0 if ask.arm == 3 else 0.0))
+    assert study.status.state == "withdrawn"
+    assert study.status.guarantee == "withdrawn"
+    assert study.certificate()["guarantee"] == "withdrawn"
+
+
+def test_a_correction_can_take_a_verdict_back_and_let_it_come_again() -> None:
+    """All is worked out again: "resumed" in the log, sampling goes on, and the next verdict stands beside the first."""
+    study = new()
+    finish(study)
+    for one in list(study.measurements):
+        if not study.stopped:
+            break
+        study.void(one.id, reason="wrong tray")
+    assert not study.stopped
+    assert kinds(study)[-1] == "resumed"
+    (ask,) = study.ask(1)
+    study.tell(ask.id, means(ask.arm))
+    finish(study)
+    assert "stopped" in kinds(study)[kinds(study).index("resumed") :]
+    assert len(study.state.verdicts) >= 2
+    assert verify(study.certificate(), study.rows()).problems == []
+
+
+def test_a_correction_that_changes_the_answer_is_written_down() -> None:
+    """The last verdict of the log is what the corrected values say, not what the wrong ones said."""
+    study = new()
+    finish(study, lambda arm: -means(arm))
+    wrong = study.best_name
+    for one in list(study.measurements):
+        study.correct(one.id, means(one.arm), reason="sign")
+    if not study.stopped:
+        finish(study)
+    assert study.best_name == "ash" != wrong
+    assert study.state.verdict is not None
+    assert study.state.verdict.evidence == pytest.approx(study.learner.decision.evidence, rel=1e-6)
+    assert study.certificate()["best_names"] == ["ash"]
+    assert verify(study.certificate(), study.rows()).problems == []
+
+
+def test_a_correction_that_changes_the_evidence_is_written_down() -> None:
+    """The same answer with other evidence is a new verdict too: the certificate has the evidence that holds."""
+    study = new()
+    finish(study)
+    before = study.state.verdict
+    study.correct(1, study.measurements[0].told + 0.01, reason="digit")
+    assert before is not None
+    assert kinds(study)[-2:] == ["resumed", "stopped"]
+    assert study.state.verdict is not None
+    assert study.state.verdict.best == before.best
+    assert study.certificate()["evidence"] == study.learner.decision.evidence != before.evidence
+
+
+def test_an_interval_in_force_survives_a_correction_after_an_audit() -> None:
+    """Arms that were planned are asked for, also if an earlier audit is gone through again."""
+    study = new()
+    finish(study)
+    study.audit(3)
+    for ask in study.ask(3):
+        study.tell(ask.id, means(ask.arm))
+    for one in list(study.measurements):
+        if not study.stopped:
+            break
+        study.void(one.id, reason="wrong tray")
+    asks = study.ask(1)
+    planned = [event for event in study.log if event["kind"] == "planned"][-1]
+    study.correct(len(study.measurements), 0.5, reason="digit")
+    asks += study.ask(len(planned["arms"]) - 1)
+    assert [ask.arm for ask in asks] == planned["arms"]
+    assert verify(study.certificate(), study.rows()).problems == []
+
+
+def test_measurements_know_what_was_changed() -> None:
+    """Value told, value that counts, and every change with its reason, author and time."""
+    study = new()
+    study.tell(arm="elm", value=0.5, worker="bob")
+    study.correct(1, 0.6, reason="comma", worker="eve")
+    study.void(1, reason="spilt")
+    (one,) = study.measurements
+    assert (one.told, one.last, one.value, one.by) == (0.5, 0.6, None, "bob")
+    with pytest.raises(InvalidInput, match="is void"):
+        study.correct(1, 0.7, reason="x")
+    with pytest.raises(InvalidInput, match="is void"):
+        study.void(1, reason="x")
+    study.restore(1, reason="found")
+    (one,) = study.measurements
+    assert one.value == 0.6
+    assert [(change.kind, change.reason, change.by) for change in one.changes] == [
+        ("corrected", "comma", "eve"),
+        ("voided", "spilt", "ann"),
+        ("restored", "found", "ann"),
+    ]
+    assert (study.status.n_void, study.status.n_corrected) == (0, 1)
+
+
+def test_reopen_keeps_both_verdicts() -> None:
+    """A new era with a risk of its own; the verdict before stands in the log, about the arms of its time."""
+    study = new()
+    finish(study)
+    study.reopen(reason="surer", delta=0.001)
+    assert (study.stopped, study.status.era, study.status.state) == (False, 2, "measuring")
+    finish(study)
+    assert [verdict.era for verdict in study.state.verdicts] == [1, 2]
+    assert study.status.delta == 0.001
+
+
+def test_arms_join_and_retire() -> None:
+    """They have their row numbers and names for good; nobody asks for one that is gone, but its results are kept."""
+    study = new()
+    finish(study)
+    n = study.status.n_pulls
+    study.reopen(reason="new stock", join=sp.FiniteArms(np.eye(2) * 2.0, names=["yew", "box"]), retire=["oak", 0])
+    assert study.arm("yew") == 4
+    asks = study.ask(30)
+    assert {ask.name for ask in asks} <= {"ash", "fir", "yew", "box"}
+    assert asks[0].features in {tuple(ROWS[2]), tuple(ROWS[3]), (2.0, 0.0), (0.0, 2.0)}
+    study.tell(arm="oak", value=0.5)
+    study.void(len(study.measurements), reason="gone")
+    study.restore(len(study.measurements), reason="still gone")
+    study.correct(len(study.measurements), 0.4, reason="gone all the same")
+    for ask in asks:
+        study.tell(ask.id, float(np.dot(ask.features, [0.7, 0.6])))
+    assert study.status.n_pulls < n + 30
+    assert study.status.n_arms == 4
+    assert load_study("trees", study.storage).status == study.status
+
+
+def test_asks_of_an_era_that_is_over_are_nobodys() -> None:
+    """They are not open any more and cannot fail, and a result that comes after all is kept."""
+    study = new()
+    (old, other) = study.ask(2)
+    study.reopen(reason="more", delta=0.01)
     assert study.pending == []
-    assert study.log[-1]["reason"] == "no light"
+    study.fail(old.id)
+    (told,) = study.tell(old.id, 0.5)
+    assert told.ask == old.id
+    study.tell(arm=other.arm, value=0.1)
+    assert study.status.n_pulls == 2
+    assert load_study("trees", study.storage).measurements == study.measurements
 
 
-def test_optimize_warns_of_an_answer_that_cannot_be_defended() -> None:
-    """The rewards scatter far more than they were said to."""
-    values = iter([3.0, -3.0] * 200)
-    study = new(noise_std=0.01)
-    with pytest.warns(sp.NoiseWarning, match="No answer can be defended"):
-        study.optimize(lambda _arm: next(values), max_pulls=60)
+def test_a_rule_that_counts_everything_says_its_verdict_again_at_once() -> None:
+    """The evidence rule has its verdict in the log of an era that begins with the same arms and options."""
+    study = new(stopping="evidence")
+    finish(study)
+    study.reopen(reason="go on", budget=500)
+    assert study.stopped == study.learner.stopped
+    with pytest.raises(InvalidInput, match="counts what was measured before"):
+        study.reopen(reason="other risk", delta=0.2)
+
+
+def test_options_that_have_one_number_per_arm_are_given_anew_with_the_arms() -> None:
+    """Noise and costs of arms that join cannot be guessed."""
+    study = new(costs=[1, 2, 3, 4], noise_std=[0.1, 0.2, 0.3, 0.4])
+    study.tell_earlier([("elm", 0.5)])
+    with pytest.raises(InvalidInput, match="number for each arm"):
+        study.reopen(reason="x", retire=["elm"])
+    study.reopen(reason="x", retire=["elm"], costs=[2, 3, 4], noise_std=[0.2, 0.3, 0.4])
+    assert study.learner.cost_of(0) == 2.0
+    assert load_study("trees", study.storage).learner.cost_of(0) == 2.0
+
+
+def test_a_measurement_that_was_void_cannot_be_restored_in_a_later_era() -> None:
+    """The learner of the era never knew it; one of an arm that is gone only changes its mark."""
+    study = new()
+    study.tell_earlier([("elm", 0.5), ("oak", 0.5)])
+    study.void(1, reason="x")
+    study.void(2, reason="x")
+    study.reopen(reason="x", retire=["oak"])
+    with pytest.raises(InvalidInput, match="tell its value again"):
+        study.restore(1, reason="x")
+    study.restore(2, reason="x")
+    assert [one.is_void for one in study.measurements] == [True, False]
+
+
+def test_a_log_that_goes_on_where_this_machine_would_have_stopped_is_followed() -> None:
+    """Sums are rounded otherwise elsewhere: the log has the last word, and the difference is noted."""
+    rng, X = np.random.default_rng(0), np.random.default_rng(3).standard_normal((6, 3))
+    cautious = sp.create_study("a", arms=X, delta=1e-12, storage="memory:")
+    for _ in range(40):
+        for ask in cautious.ask(1):
+            cautious.tell(ask.id, float(X[ask.arm] @ [1.0, 0.3, 0.0] + 0.3 * rng.standard_normal()))
+    assert not cautious.stopped
+    events = cautious.log
+    events[0]["options"]["delta"] = 0.2
+    storage = open_storage("memory:")
+    storage.create("a", rows_of([canonical(event) for event in events]))
+    study = sp.load_study("a", storage)
+    assert len(study.measurements) == 40
+    assert "went on where this machine would have stopped" in study.state.differences[0]
+    assert not study.stopped
+    study.tell(arm=0, value=0.1)
+    assert study.stopped
+
+
+def test_words_say_after_how_many_pulls_the_verdict_came() -> None:
+    """Results that come later are kept, and do not move it."""
+    rng, X = np.random.default_rng(0), np.random.default_rng(3).standard_normal((6, 3))
+    study = sp.create_study("a", arms=X, storage="memory:")
+    study.optimize(lambda row: float(X[row] @ [1.0, 0.3, 0.0] + 0.1 * rng.standard_normal()))
+    n = study.state.verdicts[0].n_pulls
+    study.tell(arm=0, value=float(X[0] @ [1.0, 0.3, 0.0]))
+    assert study.status.n_pulls == n + 1
+    assert f"after {n} pulls" in study.result().explain()
+    assert f"after {n} pulls" in study.certificate()["claim"]
+
+
+def test_a_slip_is_named_by_the_number_that_corrects_it() -> None:
+    """A value ten times too large among others: the sentence has its id, also in a later era, and all fits after it."""
+    rng = np.random.default_rng(7)
+    study = new(noise_std=None, delta=1e-200)
+    for era in (1, 2):
+        for _ in range(40):
+            for ask in study.ask(4):
+                study.tell(ask.id, means(ask.arm) + 0.05 * rng.standard_normal())
+        wrong = study.measurements[-30]
+        study.correct(wrong.id, 10.0 * wrong.told, reason="a test")
+        assert f"number {wrong.id}, of {NAMES[wrong.arm]}, is {10.0 * wrong.told:.6g} where" in study.result().misfit
+        study.correct(wrong.id, wrong.told, reason="misplaced decimal point")
+        assert study.result().misfit == ""
+        if era == 1:
+            study.void(2, reason="mislabelled")
+            study.reopen(reason="stricter", delta=1e-210)
