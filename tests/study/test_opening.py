@@ -3,12 +3,14 @@
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from surepick.errors import StorageError, SurepickError
+import surepick as sp
+from surepick.errors import NoSuchStudy, StorageError, SurepickError
 from surepick.study.storage import open_storage
 from tests.study.places import first_rows
 
@@ -102,3 +104,20 @@ def test_storages_load_nothing_until_one_is_opened() -> None:
     heavy = {"alembic", "numpy", "psycopg", "sqlalchemy", "sqlite3"}
     script = f"import sys, surepick.study.storage; print(*({heavy} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == ""
+
+
+def test_looking_for_a_study_makes_no_file(tmp_path: Path) -> None:
+    """Only creating one does; and a copy is made only of what is there."""
+    typo, other = tmp_path / "typo.db", tmp_path / "other.db"
+    calls: list[Callable[[], object]] = [
+        lambda: sp.load_study("x", typo),
+        lambda: sp.list_studies(typo),
+        lambda: sp.delete_study("x", typo),
+        lambda: sp.copy_study("x", "y", storage=typo, to_storage=other),
+    ]
+    for call in calls:
+        with pytest.raises(NoSuchStudy, match=r"there is no file .*typo\.db"):
+            call()
+    with sp.create_study("x", arms=[[1.0, 0.0], [0.0, 1.0]], storage=typo), pytest.raises(NoSuchStudy):
+        sp.copy_study("y", "z", storage=typo, to_storage=other)
+    assert not other.exists()

@@ -407,3 +407,13 @@ def test_a_slip_is_named_by_the_number_that_corrects_it() -> None:
         if era == 1:
             study.void(2, reason="mislabelled")
             study.reopen(reason="stricter", delta=1e-210)
+
+
+def test_results_that_are_all_nought_are_no_error() -> None:
+    """They leave no noise at all, where it is learnt; everything can be said all the same."""
+    study = new(noise_std=None)
+    for _ in range(15):
+        for ask in study.ask(4):
+            study.tell(ask.id, 0.0)
+        assert math.isfinite(study.status.n_pulls)
+    assert verify(study.certificate(), study.rows()).ok
