@@ -8,6 +8,7 @@ import pytest
 
 import surepick as sp
 from surepick.errors import Conflict, CorruptLog
+from surepick.learning.learner import Learner
 from surepick.learning.standing import standing_of
 from surepick.study import status as status_module
 from surepick.study.certificate import verify
@@ -47,6 +48,39 @@ def test_threads_that_look_on_change_nothing() -> None:
     assert study.learner.estimate.n_pulls == len(study.measurements)
     assert (study.learner.theta == fresh.learner.theta).all()
     assert verify(study.certificate(), study.rows()).ok
+
+
+@pytest.mark.parametrize("look", ["remaining", "result", "certificate", "status", "pending", "best"])
+def test_a_look_waits_until_nobody_else_looks(look: str) -> None:
+    """It may work out what is kept, such as sums: two at once would do so twice."""
+    study = new(delta=1e-12)
+    measure(study, 20)
+
+    def look_on() -> None:
+        found = getattr(study, look)
+        if callable(found):
+            found()
+
+    thread = threading.Thread(target=look_on)
+    with study._log.lock:
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(("look", "works"), [("remaining", "expected_remaining"), ("result", "result")])
+def test_a_look_is_alone_to_its_end(monkeypatch: pytest.MonkeyPatch, look: str, works: str) -> None:
+    """Not only while the log is read."""
+    study, is_alone = new(), list[bool]()
+
+    def worked_out(_: Learner) -> None:
+        is_alone.append(study._log.lock._is_owned())  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(Learner, works, worked_out)
+    getattr(study, look)()
+    assert is_alone == [True]
 
 
 def test_a_look_that_is_broken_off_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,13 +123,11 @@ def test_a_study_that_was_made_anew_is_not_taken_for_the_old_one(place: Place) -
 
 def test_an_ask_of_another_study_is_recognised() -> None:
     """If its arm is another one: numbers of asks are given out anew where a copy was put back."""
-    (ask,) = new(seed=1).ask(1)
+    (ask,) = new().ask(1)
     other = new(arms=sp.FiniteArms(ROWS[::-1], names=NAMES[::-1]))
-    others = [each for each in other.ask(1) if each.arm != ask.arm]
-    if others:
-        with pytest.raises(Conflict, match="is of arm"):
-            other.tell(ask, 0.5)
-    assert others
+    assert other.ask(1)[0].arm != ask.arm
+    with pytest.raises(Conflict, match="is of arm"):
+        other.tell(ask, 0.5)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ class Model:
         self._view, self._noise_std, self._has_constant = view, noise_std, has_constant(view)
         self._watch = MisfitWatch(view.dim, noise_std, has_constant=self._has_constant)
         self._next_look, self._n_settled = 1, 0
-        self._has_slip = False  # by some interval alone
+        self._block_has_slip = False  # by some interval alone
         self.has_slip = False
         """Whether there is a reward that no noise explains."""
         self.n_checks = 0
@@ -71,8 +71,10 @@ class Model:
             return
         self._watch.settle(arms, X, rewards)
         self._n_settled += 1
-        if self._noise_std is None and not self._has_slip:
-            self._has_slip = has_slip(X, rewards, 0.5 * SLIP_SHARE * ALPHA * 6.0 / (math.pi * self._n_settled) ** 2)
+        if self._noise_std is None and not self._block_has_slip:
+            self._block_has_slip = has_slip(
+                X, rewards, 0.5 * SLIP_SHARE * ALPHA * 6.0 / (math.pi * self._n_settled) ** 2
+            )
 
     def learn(self, arms: IntArray, X: Array, rewards: Array) -> None:
         """Take results that belong to no interval."""
@@ -87,7 +89,7 @@ class Model:
             pulls: gives them.
             now: whether to look in any case.
         """
-        is_due = self._is_watched and (now or self._has_slip or estimate.n_pulls >= self._next_look)
+        is_due = self._is_watched and (now or self._block_has_slip or estimate.n_pulls >= self._next_look)
         if self.has_slip or not estimate.has_theta or not is_due:
             return
         self._next_look = 2 * estimate.n_pulls
@@ -97,7 +99,7 @@ class Model:
         is_found = is_slip(estimate, told.X[i], off, told.numbers[i] + 1, self._noise_std, alpha)
         # What an interval finds may as well be misfit: one reward is to blame if most of what is left goes with it.
         taken_off = off**2 * (1.0 - float(told.X[i] @ estimate.A_inv @ told.X[i]))
-        self.has_slip = is_found or (self._has_slip and taken_off > 0.5 * estimate.residual_sum)
+        self.has_slip = is_found or (self._block_has_slip and taken_off > 0.5 * estimate.residual_sum)
 
     def _units(self, arms: Sequence[int] | IntArray) -> Array:
         """Return what rows and rewards of these arms were divided by."""
@@ -106,7 +108,7 @@ class Model:
     @property
     def check(self) -> ModelCheck:
         """What can be said of the model."""
-        if self.has_slip or self._has_slip or self._watch.alarm((1.0 - SLIP_SHARE) * ALPHA):
+        if self.has_slip or self._block_has_slip or self._watch.alarm((1.0 - SLIP_SHARE) * ALPHA):
             return "contradicted"
         if self._watch.n_arms <= self._view.dim:
             return "untestable"
