@@ -142,6 +142,15 @@ def test_zero_rows_do_not_span() -> None:
     assert pivoted_rows(np.zeros((4, 2)))[1] == 0.0
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_does_not_decide_which_of_equally_long_rows_is_taken(seed: int) -> None:
+    """Rows that tie are taken in their order, although every processor rounds them differently."""
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    rows = np.vstack([basis, -basis, basis[::-1]]) * (1.0 + 4e-16 * rng.standard_normal((12, 1)))
+    assert sorted(pivoted_rows(rows)[0].tolist()) == [0, 1, 2, 3]
+
+
 @given(seed=seeds, n_rows=st.integers(0, 25), at_most=st.integers(0, 10), cosine=st.sampled_from([0.5, 0.9, 0.99]))
 def test_spread_rows_equal_a_greedy_loop(seed: int, n_rows: int, at_most: int, cosine: float) -> None:
     """Rows are taken in order, skipping zero rows and those nearly parallel (or opposite) to one already there."""

@@ -753,7 +753,8 @@ class Books:
             return
         if not self.seats:
             order = sorted(self.followed, key=lambda b: (-(self.z(b) @ theta), b))
-            self.seats = [(u, dict.fromkeys(self.followed, 0.0)) for u in order[:16]]
+            # Nobody has an account against itself, so its own column never is the smallest.
+            self.seats = [(u, dict.fromkeys(self.followed, 0.0) | {u: math.inf}) for u in order[:16]]
         front = leader, self._up_to(leader)
         self.seats = [front, *(seat for seat in self.seats if seat[0] != leader)]
         assert len(self.seats) <= 16, "books do without the rule for dropping seats"

@@ -91,15 +91,17 @@ def test_wealth_and_evidence_are_what_the_log_says(name: str, rule: str) -> None
     assert len(audit.values) >= 3
 
 
+# In run 68 a seat is promoted past that of the candidate which its smallest account is against.
+@pytest.mark.parametrize("seed", [50, 68])
 @pytest.mark.parametrize("habits", HABITS, ids=lambda habits: habits.name)
 @pytest.mark.parametrize("rule", ["betting", "evidence"])
-def test_slack_changes_nothing_about_that(rule: str, habits: Habits) -> None:
+def test_slack_changes_nothing_about_that(rule: str, habits: Habits, seed: int) -> None:
     """With epsilon > 0, where wealth is kept per leader; and the evidence of rivals that stay refuted is no larger."""
     setting = Setting(
         algorithm="lazy-track-and-stop", problem=THREE, options={"stopping": rule}, epsilon=0.125, horizon=30
     )
-    audit = Audit(setting, seed=50)
-    Lab(setting, habits, 50, fresh=audit.fresh, watch=audit).run()
+    audit = Audit(setting, seed=seed)
+    Lab(setting, habits, seed, fresh=audit.fresh, watch=audit).run()
     assert audit.n_compared >= 15
 
 
