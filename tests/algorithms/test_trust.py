@@ -75,10 +75,16 @@ class TestUnknownNoise:
         assert len(lengths) > 3
         assert min(lengths) >= 7
 
-    def test_rewards_without_noise_are_no_trouble(self) -> None:
-        """A function that always returns the same stops after a few intervals."""
+    def test_rewards_without_noise_are_no_evidence_unless_that_is_said(self) -> None:
+        """A function that always returns the same may be a cache; with a small noise_std it is decided at once."""
         problem = problems.many_arms(50, seed=0)
-        result = sp.identify(problem.X, lambda arm: float(problem.X[arm] @ problem.theta), max_pulls=100)
+
+        def measure(arm: int) -> float:
+            return float(problem.X[arm] @ problem.theta)
+
+        with pytest.warns(sp.NoiseWarning, match="cache"):
+            assert not sp.identify(problem.X, measure, max_pulls=100).stopped
+        result = sp.identify(problem.X, measure, noise_std=1e-6, max_pulls=100)
         assert (result.best, result.stopped) == (problem.best, True)
 
     @pytest.mark.parametrize("name", ["rage", "alba", "lingape", "lingame", "top-two", "frank-wolfe", "explore-verify"])

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from surepick.arms.finite import FiniteArms
 from surepick.core.linalg import Array
@@ -143,3 +144,28 @@ def test_the_best_are_rejected_in_fewer_runs_than_delta_allows(monkeypatch: pyte
 def _any_member(team: Team) -> Array:
     accounts = list(team._accounts.values())
     return np.max(accounts, axis=0) if accounts else np.zeros(6)
+
+
+@pytest.mark.statistical
+def test_the_p_value_is_of_the_team_that_is_shown() -> None:
+    """Two of three near ties: a wrong team ever has p <= 0.3 in at most 0.3 of the runs; accounts are never infinite.
+
+    The count of 60 runs exceeds its limit with probability below 1e-6 (exact binomial). Evidence of the team before,
+    in which the last block's members have infinite accounts, is far beyond it.
+    """
+    runs, alpha, m = 60, 0.3, 2
+    wrong = broken = 0
+    for seed in range(runs):
+        rng, team, is_wrong, was_wrong = np.random.default_rng([28, seed]), _team(3, m, delta=0.01), False, False
+        for theta, block in _blocks(np.array([0.02, 0.01, 0.0]), 30, rng):
+            if team.answer is not None:
+                break
+            team.settle(block)
+            shown = team.members(theta + 0.3 * rng.standard_normal(3))  # the next estimate, not that of the block
+            evidence = float(team.log_wealth_of(shown).min())
+            assert math.isfinite(evidence)
+            is_wrong |= set(shown) != {0, 1} and evidence >= math.log(m / alpha)
+            was_wrong |= set(shown) != {0, 1} and team.log_wealth(shown[0]).min() >= math.log(m / alpha)
+        wrong, broken = wrong + is_wrong, broken + was_wrong
+    limit = int(binom.isf(1e-6, runs, alpha))
+    assert wrong <= limit < broken

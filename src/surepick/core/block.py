@@ -36,6 +36,9 @@ up differences from the first reward of each arm, so that nothing larger than th
 RANK_TOL = 1e-12
 # The standard error of what sticks out of the range may be this share of the standard error of what is inside.
 NEGLIGIBLE = 1e-6
+# Residuals below this share of what the past expects of the rewards are floating point, and say nothing of the noise.
+# More than the true R makes every bet more timid, whatever its sign (docs/guarantee.md, Theorem 33).
+DUST = 1e-12
 
 
 @final
@@ -58,6 +61,14 @@ class Block:
     """Which arms were pulled (n,), for whoever has to tell them apart although their features may be alike."""
     parts: Array | None = field(default=None, repr=False)
     """The sums b (B, d) of each of B repetitions of one design, of which the block then consists."""
+    unit: float = 1.0
+    """The smallest number that rewards were divided by."""
+    step: float = 0.0
+    """Distance h of the grid that rewards lie on; 0: none."""
+    bias: float = 0.0
+    """How far rounding to that grid can move the mean of a reward."""
+    was_coarse: bool = False
+    """Whether step and bias were known before the block's first result."""
 
     @classmethod
     def of(
@@ -72,6 +83,14 @@ class Block:
         """Add up pulls: features X (n, d), rewards (n,), measured from what was known."""
         e = rewards - X @ theta0
         return cls(X.T @ X, e @ X, theta0, A0_inv, past, (X, e), rewards, arms)
+
+    @property
+    def dust(self) -> float:
+        """Sum of squares that floating point alone can make of n residuals."""
+        if self.pulls is None:
+            return 0.0
+        X, e = self.pulls
+        return len(e) * (DUST * float(np.abs(X @ self.theta0).max(initial=0.0))) ** 2
 
     @property
     def moments(self) -> Array:
@@ -115,5 +134,8 @@ def fit(block: Block) -> BlockFit:
     residuals = None
     if block.pulls is not None:
         X, e = block.pulls
-        residuals = Residuals(float(((e - X @ shift) ** 2).sum()), len(e) - int(has_rank.sum()))
+        nu = len(e) - int(has_rank.sum())
+        R = max(float(((e - X @ shift) ** 2).sum()), block.dust)
+        # A reading rounded to a grid of step h is off by h^2/12 in the mean of squares.
+        residuals = Residuals(R, nu, nu * block.step**2 / 12.0)
     return BlockFit(block.theta0 + shift, axes * np.sqrt(inverse), missed, residuals)

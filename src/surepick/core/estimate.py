@@ -43,6 +43,8 @@ LARGEST = 1e150
 FEW_PRODUCTS = 200_000
 # So many pulls are added up faster one by one than as arrays.
 FEW_PULLS = 16
+# Multiples of a step this small beside the largest reward cannot be told from floating point.
+FINEST = 1e-9
 
 
 @final
@@ -109,6 +111,9 @@ class LeastSquares:
         self._X, self._sums = np.zeros((16, self._dim)), np.zeros((4, 16))
         self._late: tuple[list[int], list[float]] = [], []  # places and rewards not yet in the sums
         self._n_pulls = 0
+        self._values: set[float] = set()  # all rewards, equal ones once
+        self._n_equal = 0
+        self._grid: tuple[int, float] | None = None  # how many values there were, and their step
         self._counts: dict[int, int] = {}
         self._kept: _Fit | None = None
         self._has_theta: bool | None = False  # None: not looked at since the last pull
@@ -190,6 +195,30 @@ class LeastSquares:
         return self._fit.residual_sum
 
     @property
+    def resolution(self) -> float:
+        """Step of the grid that the rewards lie on: the largest number that divides the distance of any two.
+
+        0 if no two are equal: noise with a density never repeats a value. inf if all are equal. An instrument that
+        rounds to multiples of h has a multiple of h here, once two of its readings are equal; below a billionth of the
+        largest reward the step is only an upper bound.
+        """
+        if len(self._values) == self._n_pulls:
+            return 0.0
+        if self._grid is None or self._grid[0] != len(self._values):
+            self._grid = len(self._values), common_step(np.fromiter(self._values, dtype=np.float64))
+        return self._grid[1]
+
+    @property
+    def spread(self) -> float:
+        """Distance of the largest reward from the smallest."""
+        return max(self._values, default=0.0) - min(self._values, default=0.0)
+
+    @property
+    def n_repeated(self) -> tuple[int, int]:
+        """How many rewards equal the first one of their arm exactly, and how many could: all but the first ones."""
+        return self._n_equal, self._n_pulls - len(self._places)
+
+    @property
     def regularizers(self) -> Array:
         """The matrices V_j (J, d, d)."""
         return self._V
@@ -218,7 +247,8 @@ class LeastSquares:
     def snapshot(self) -> Self:
         """Return a copy that does not learn with this one."""
         twin = copy(self)
-        own = {"_places": dict(self._places), "_counts": dict(self._counts), "_kept": None}
+        own = {"_places": dict(self._places), "_counts": dict(self._counts), "_values": set(self._values)}
+        own["_kept"] = None
         own |= {name: getattr(self, name).copy() for name in ("_X", "_sums", "_inverses", "_logdets")}
         twin.__dict__.update(own, _late=(self._late[0][:], self._late[1][:]))
         return twin
@@ -279,6 +309,9 @@ class LeastSquares:
                 self._X = np.concatenate([self._X, np.zeros_like(self._X)])
                 self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)], axis=1)
             self._X[place], self._sums[1, place] = x, reward
+        elif reward == self._sums[1, place]:
+            self._n_equal += 1
+        self._values.add(reward)
         places, rewards = self._late
         places.append(place)
         rewards.append(reward)
@@ -367,6 +400,27 @@ class RidgeEstimate(LeastSquares):
     def factor(self) -> Array:
         """Return F with |F'y|^2 = y'(A + V)^-1 y."""
         return upper_inverse(cholesky(self.A).T)
+
+
+def common_step(values: Array) -> float:
+    """Return the largest number that divides the distances of the values (n,), as far as doubles can say; inf if none.
+
+    Euclid's algorithm on all distances at once. What is left over below `FINEST` of the largest value is rounding.
+    """
+    values = np.sort(values)
+    rounding = FINEST * float(np.abs(values[[0, -1]]).max())
+    steps = np.diff(values)
+    steps = steps[steps > rounding]
+    if not len(steps):
+        return math.inf
+    while True:
+        least = float(steps.min())
+        # Of two numbers that differ by a multiple of the step, the remainder may be next to the divisor as well.
+        left = np.abs(steps - least * np.round(steps / least))
+        left = left[left > rounding]
+        if not len(left):
+            return least
+        steps = np.append(left, least)
 
 
 def _equilibrated_cholesky(M: Array) -> tuple[Array, Array]:

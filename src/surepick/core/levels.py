@@ -85,7 +85,7 @@ class ArmLevels:
         block = Block.of(
             np.tile(rows, (len(parts), 1)), rewards.ravel(), known.theta, known.A_inv.copy(), known.residuals
         )
-        block.parts = (rewards - rows @ known.theta) @ rows
+        block.parts, block.unit = (rewards - rows @ known.theta) @ rows, float(stds.min())
         return block
 
 

@@ -23,6 +23,20 @@ S = A(theta - true theta), sigma^2 Q = RSS + S'A^-1 S, and with probability 1 - 
 stays below 2/delta: then S'A^-1 S <= 2 sigma^2 B, B = min over j of (1 + kappa_j/lambda_min(A)) beta_j. Together
 
     RSS / Q_high <= sigma^2 <= RSS / (Q_low - 2 B)       (no upper end while Q_low <= 2 B).
+
+**Rounded readings.** An instrument that shows multiples of h (`LeastSquares.resolution`) moves each reward by at most
+h/2, hence sqrt(RSS) by at most sqrt(t) h/2: the limits above hold with sqrt(RSS) -/+ sqrt(t) h/2 in its place. For
+noise N(0, sigma^2) around m the mean of the rounded reading is m plus a Fourier series,
+
+    (h/pi) sum over k of (-1)^k sin(2 pi k m/h) exp(-2 (pi k sigma/h)^2)/k,   in size at most
+    b = min(h/2, -(h/pi) log(1 - exp(-2 (pi sigma/h)^2))),
+
+0.05 h at sigma = 0.3 h and 1e-9 h at sigma = h. Readings contradict sigma if they contradict the noise_std s with
+s^2 = max(0.28 h^2, sigma^2 + 0.1 h^2): with it the moments E exp((1 - 1/r_k) (r - m)^2/(2 s^2)) <= sqrt(r_k) of the
+proof above hold for the distances of rounded readings from m, whatever m and sigma are. The smallest sigma that is not
+contradicted gives a b that bounds the bias of every reading (docs/guarantee.md, Theorem 33). Readings of an arm that
+repeat each other to the last digit although their scatter around the fit is far above h are no measurements of their
+own: a cache answers, or the noise is often exactly 0.
 """
 
 import math
@@ -30,6 +44,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+import scipy
 
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
@@ -39,6 +54,10 @@ from surepick.core.student import Residuals
 # What the true noise variance might be instead, as a multiple of noise_std^2.
 VARIANCE_RATIOS = (1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 16.0)
 FALSE_ALARM = 1e-6
+# A rounded reading is as far from its mean as noise of variance max(first h^2, sigma^2 + second h^2), h the step.
+ROUNDED = 0.28, 0.1
+# Repeated readings that all agree, and the digits of an instrument, from which on that is no accident.
+FEW_REPEATS, MANY_STEPS = 3, 1e4
 # Shape of the mixture over precisions: sharpest after some ten rewards beyond the features.
 SHAPE = 2.0
 MIXTURE = Mixture.default()
@@ -82,10 +101,66 @@ def noise_estimate(estimate: LeastSquares) -> float:
 
 
 def residuals(estimate: LeastSquares) -> Residuals:
-    """Return what the rewards leave unexplained, at least what rounding alone leaves: noise of 0 is never believed."""
+    """Return what the rewards leave unexplained, at least what floating point leaves: noise of 0 is never believed.
+
+    R is inf, which is no scale to bet by, while all rewards are equal, and where they repeat each other.
+    """
     nu = estimate.n_pulls - estimate.dim
-    rounding = np.finfo(float).eps * float(np.linalg.norm(estimate.theta))
-    return Residuals(max(estimate.residual_sum, nu * rounding**2), nu)
+    if math.isinf(estimate.resolution) or is_repeating(estimate):
+        return Residuals(math.inf, nu)
+    return Residuals(max(estimate.residual_sum, nu * _dust(estimate) ** 2), nu)
+
+
+def _dust(estimate: LeastSquares) -> float:
+    """Return the size of a residual that floating point alone explains; whitened coordinates."""
+    return float(np.finfo(float).eps) * float(np.linalg.norm(estimate.theta))
+
+
+def is_repeating(estimate: LeastSquares) -> bool:
+    """Return whether rewards of the same arm equal each other too often for noise of the scatter around the fit.
+
+    A reading on a grid of step h hits a given value with probability at most h/(sigma sqrt(2 pi)). False alarms: below
+    1e-6 at a look if sigma is as large as the scatter. Readings of more than four digits that never move at all are no
+    measurements either, whatever the scatter.
+    """
+    n_equal, n_could = estimate.n_repeated
+    if n_equal == 0 or not estimate.has_theta or estimate.n_pulls <= estimate.dim:
+        return False
+    step, scatter = estimate.resolution, noise_estimate(estimate)
+    if n_equal == n_could >= FEW_REPEATS and estimate.spread > MANY_STEPS * step:
+        return True
+    chance = step / (math.sqrt(2.0 * math.pi) * scatter) if scatter > 0.0 else 1.0
+    return chance < 1.0 and float(scipy.special.bdtrc(n_equal - 1, n_could, chance)) < FALSE_ALARM
+
+
+def rounding_bias(estimate: LeastSquares, step: float) -> float:
+    """Return how far rounding to multiples of `step` moves the mean of a reading at most; all times together.
+
+    It holds with probability 1 - 1e-6 for Gaussian noise of one level: levels that the readings contradict are out.
+    """
+    if step == 0.0:
+        return 0.0
+    if not (math.isfinite(step) and estimate.has_theta):
+        return 0.5 * step
+    least = estimate.residual_sum / _contradicting(estimate.n_pulls) / step**2
+    return largest_bias(step, step * math.sqrt(least - ROUNDED[1]) if least > ROUNDED[0] else 0.0)
+
+
+def largest_bias(step: float, sigma: float) -> float:
+    """Return b: how far the mean of a Gaussian reading of level sigma, rounded to multiples of `step`, can be off."""
+    hidden = math.exp(-2.0 * (math.pi * sigma / step) ** 2)
+    return min(0.5 * step, -step / math.pi * math.log1p(-hidden)) if hidden < 1.0 else 0.5 * step
+
+
+@lru_cache(maxsize=4096)
+def _contradicting(n_pulls: int) -> float:
+    """Return the sum of squares over noise_std^2 from which on n rewards contradict noise_std."""
+    alarm, high = math.log(1.0 / FALSE_ALARM), 2.0 * n_pulls + 100.0
+    low = 0.0
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if noise_evidence(middle, n_pulls) < alarm else (low, middle)
+    return high
 
 
 def noise_interval(estimate: LeastSquares, delta: float) -> tuple[float, float]:
@@ -95,9 +170,13 @@ def noise_interval(estimate: LeastSquares, delta: float) -> tuple[float, float]:
     event the mixture of `core.evidence` is below 2/delta, so whatever follows from that with the upper end in the
     place of noise_std is covered by the same delta.
     """
-    if not estimate.has_theta:
+    if not estimate.has_theta or math.isinf(estimate.resolution) or is_repeating(estimate):
         return 0.0, math.inf
-    return noise_limits(estimate.A, estimate.residual_sum, estimate.n_pulls, delta)
+    n = estimate.n_pulls
+    rss = max(estimate.residual_sum, n * _dust(estimate) ** 2)
+    low, high = noise_limits(estimate.A, rss, n, delta)
+    off = 0.5 * estimate.resolution * math.sqrt(n / rss) if rss > 0.0 else 0.0
+    return low * max(1.0 - off, 0.0), high * (1.0 + off)
 
 
 def noise_limits(A: Array, rss: float, n: int, delta: float) -> tuple[float, float]:
@@ -114,10 +193,15 @@ def noise_limits(A: Array, rss: float, n: int, delta: float) -> tuple[float, flo
 def noise_to_assume(estimate: LeastSquares, noise_std: float | None, delta: float) -> tuple[float, float]:
     """Return a scale of the noise and the risk left for a claim by the mixture of `core.evidence` with this scale.
 
-    The scale itself, if it is given; else the upper end of `noise_interval`, which takes half of the risk; rewards that
-    are all alike leave no noise at all, and 1e-40, the smallest that may be given, stands for that.
+    The scale itself, if it is given; else the upper end of `noise_interval`, which takes half of the risk, and what the
+    bias of rounded readings adds: at most b sqrt(t) in units of the standard error, beside a claim of at least
+    sqrt(2 log(2/delta)) of them.
     """
-    return (max(noise_interval(estimate, delta)[1], 1e-40), 0.5 * delta) if noise_std is None else (noise_std, delta)
+    if noise_std is not None:
+        return noise_std, delta
+    high = noise_interval(estimate, delta)[1]
+    bias = rounding_bias(estimate, estimate.resolution) * math.sqrt(estimate.n_pulls)
+    return high + bias / math.sqrt(2.0 * math.log(2.0 / delta)), 0.5 * delta
 
 
 @lru_cache(maxsize=4096)

@@ -45,6 +45,8 @@ class Residuals:
     """Sum of squares; formed from residuals, since a difference of sums of squares cancels."""
     nu: int
     """Degrees of freedom: results less rank."""
+    least: float = 0.0
+    """What rounding of the readings may have hidden of R: a bet that wins counts at least this."""
 
     @property
     def has_scale(self) -> bool:
@@ -59,6 +61,8 @@ class Residuals:
 
 # No stake lies farther out than this, in standard deviations of z; steps of the table of log H below.
 MOST, STEP = 12.0, 0.05
+# A bet on readings that say nothing at all (z = -inf) is lost; with a finite w its direction is a number.
+FARTHEST = 1e150
 
 
 def log_t_returns(z: Array, q: Array, m: Array, s2: Array, rest: Array, block: Residuals, past: Residuals) -> Array:
@@ -83,7 +87,10 @@ def log_t_returns(z: Array, q: Array, m: Array, s2: Array, rest: Array, block: R
     with np.errstate(over="ignore", invalid="ignore"):  # rewards beyond all measure pay NaN, not evidence
         m2 = np.minimum(m * m, 2.0 * S2 * q * rest) / S2
         tau, mu0, goal = np.sqrt((s2 / S2 + m2 / (2.0 * past.nu)) / q), np.sqrt(m2 / q), np.sqrt(2.0 * rest)
-        g = _direction(z / np.sqrt(q), block.R)
+        w = np.maximum(z / np.sqrt(q), -FARTHEST)
+        # Larger than R only where the bet wins, so that it returns less in any case.
+        R = np.where(w > 0.0, np.maximum(block.R, block.least), block.R) if block.least > 0.0 else block.R
+        g = _direction(w, R)
         D = np.minimum(points(mu0, tau, goal), MOST)
         logs = _log_H(g * D, block.nu)
         logs -= 0.5 * D * D
@@ -116,7 +123,9 @@ def _table(nu: int) -> Array:
     return np.stack([left + right - 2.0 * rise, 3.0 * rise - 2.0 * left - right, left, f[:-1]])
 
 
-def log_sub_block_returns(z_parts: Array, q: Array, m: Array, s2: Array, rest: Array, past: Residuals) -> Array:
+def log_sub_block_returns(
+    z_parts: Array, q: Array, m: Array, s2: Array, rest: Array, past: Residuals, dust: float = 0.0, least: float = 0.0
+) -> Array:
     """Log of what one unit returns on B repetitions of one design: `log_t_returns` for noise that differs between arms.
 
     Whatever the noise of each arm, what the repetitions say is independent with one normal law. They are B pulls of a
@@ -130,10 +139,13 @@ def log_sub_block_returns(z_parts: Array, q: Array, m: Array, s2: Array, rest: A
         s2: variance of D (n,), positive.
         rest: log wealth still missing (n,), positive.
         past: residuals of all earlier results, in units of the levels.
+        dust: what floating point alone may make of R.
+        least: what rounding of the readings may have hidden of R.
     """
     mean, apart = z_parts[0], z_parts[1:]
     with np.errstate(over="ignore", invalid="ignore"):  # as in `log_t_returns`
-        own = Residuals((apart * apart).sum(axis=0) / (len(apart) * q), len(apart) - 1)  # R in units of B q
+        R = np.maximum((apart * apart).sum(axis=0) / (len(apart) * q), dust)  # in units of B q
+        own = Residuals(R, len(apart) - 1, least)
     return log_t_returns(mean, q, m, s2, rest, own, past)
 
 

@@ -69,13 +69,17 @@ class Team(Accounts):
         return self._candidates.best(theta, self._left())
 
     def log_wealth(self, leader: int) -> Array:
-        """Return the smallest log wealth (K,) of any member against every candidate; inf against members.
-
-        P(ever: a member of S is outside the team and the smallest against it is at least log(m/alpha)) <= alpha.
-        """
+        """Return the smallest log wealth (K,) of any member against every candidate; inf against members."""
         smallest = self._smallest()
         smallest[leader] = np.inf
         return smallest
+
+    def log_wealth_of(self, leaders: Sequence[int]) -> Array:
+        """Return the smallest log wealth (K,) that this team would begin a block with; inf against its members.
+
+        P(ever: S is not the team, and this is at least log(m/alpha) against all outside) <= alpha for each alpha.
+        """
+        return np.min(list(self._accounts_of(leaders)[0].values()), axis=0)
 
     def alternatives(self, leader: int) -> BoolArray:
         """Return which candidates (K,) are not rejected, the leader aside; other members of the team are among them."""
@@ -95,14 +99,20 @@ class Team(Accounts):
 
     def _change(self, team: Sequence[int]) -> None:
         """Make this the team, between two blocks."""
-        old = self._accounts
+        self._accounts, self._kept = self._accounts_of(team)
+
+    def _accounts_of(self, team: Sequence[int]) -> tuple[dict[int, Array], Array]:
+        """Return the accounts V[u] (K,) that a team begins a block with, and what is kept of its members."""
+        old, kept = self._accounts, self._kept
         leavers = [u for u in old if u not in team]
         joined = [u for u in team if u not in old]
-        low = np.min([old[u] for u in leavers], axis=0) if leavers else self._kept if not old else None
+        low = np.min([old[u] for u in leavers], axis=0) if leavers else kept if not old else None
         if low is None:
-            return
-        self._accounts = {u: np.minimum(old[u], low) if u in old else low.copy() for u in team}
-        self._kept[joined] = self._smallest()[joined]
-        for V in self._accounts.values():
-            V[leavers] = self._kept[leavers]
+            return old, kept
+        accounts = {u: np.minimum(old[u], low) if u in old else low.copy() for u in team}
+        kept = kept.copy()
+        kept[joined] = np.min(list(accounts.values()), axis=0)[joined]
+        for V in accounts.values():
+            V[leavers] = kept[leavers]
             V[list(team)] = np.inf
+        return accounts, kept

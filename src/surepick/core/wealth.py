@@ -32,7 +32,7 @@ Reference: mixture martingales, Robbins (1970), here with mixtures over the size
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
@@ -70,6 +70,10 @@ class Bets:
     log_returns: Returns
     weights: ArmWeights | None = None
     """How much each arm counts; None where nobody asks, because means are exactly linear."""
+    rounding: float = 0.0
+    """What rounding of the readings can add to z at most, in units of sqrt(q)."""
+    shuns_rounding: bool = False
+    """Whether the past knew that: then nothing is staked where it believes in no more than rounding may feign."""
 
 
 @final
@@ -165,6 +169,10 @@ class Accounts(ABC):
         than the best by more than epsilon.
         """
 
+    def log_wealth_of(self, leaders: Sequence[int]) -> Array:
+        """Return the same for those who would be the answer now, of whom there may be several (`core.team`)."""
+        return self.log_wealth(leaders[0])
+
     @abstractmethod
     def _bet(self, theta: Array, leader: int, bets: Bets) -> int | None:
         """Pay out the bets of a block and return the answer, if there is one now."""
@@ -258,12 +266,13 @@ class Accounts(ABC):
             return None
         believed = math.sqrt(float(past.variance))
         if block.parts is not None:
+            dust, least = block.dust, (len(block.parts) - 1) * block.step**2 / 12.0
             return self._backed(
                 block,
                 said,
                 believed,
                 [said.theta, *said.apart(block.parts)],
-                lambda z, q, m, s2, rest: log_sub_block_returns(z, q, m, s2, rest, past),
+                lambda z, q, m, s2, rest: log_sub_block_returns(z, q, m, s2, rest, past, dust, least),
             )
         assert own is not None  # whoever does not know the noise has the pulls one by one
         return self._backed(
@@ -290,12 +299,16 @@ class Accounts(ABC):
         else:
             belief = shrunk_belief(block.theta0, block.A0_inv, noise_std, self._level)
         factors = [belief.root, said.root] + ([] if said.missed is None else [said.missed])
+        # z = sum c_i r_i with sum c_i^2 = q, so a bias b of every reward adds b sum |c_i| <= b sqrt(n q) at most.
+        rounding = 0.0 if block.bias == 0.0 or block.pulls is None else block.bias * math.sqrt(len(block.pulls[1]))
         if not self._weighs_arms:
-            return Bets([belief.mean, *vectors], factors, log_returns)
+            return Bets(
+                [belief.mean, *vectors], factors, log_returns, rounding=rounding, shuns_rounding=block.was_coarse
+            )
         assert block.pulls is not None  # whoever allows for misfit says what was pulled
         assert block.arms is not None
         self._weights = weights = weights or ArmWeights.of_least_squares(block.arms, block.pulls[0], said.root)
-        return Bets([belief.mean, *vectors, *weights.W.T], factors, log_returns, weights)
+        return Bets([belief.mean, *vectors, *weights.W.T], factors, log_returns, weights, rounding, block.was_coarse)
 
     def _pay(self, leader: int, bets: Bets, log_wealth: Array) -> None:
         """Add to a leader's log wealth (K,) what the block returns; rejected candidates keep theirs."""
@@ -319,8 +332,14 @@ class Accounts(ABC):
             others, C = others[:-s], others[-s:]
             bias = bets.weights.bias(np.array(C), leader, index)
             believed = believed - self.misfit * bias
-        m, products = np.maximum(believed, 0.0), [first + self.epsilon, *others]
+        first = first + self.epsilon
+        if bets.rounding > 0.0:
+            off = bets.rounding * np.sqrt(q)
+            believed, first = believed - off, first - off
+        m, products = np.maximum(believed, 0.0), [first, *others]
         played = (q > 0) & (s2 > 0)
+        if bets.shuns_rounding:
+            played &= believed > 0.0
         if len(bets.factors) > 2:
             played &= forms.squares[2] <= NEGLIGIBLE**2 * forms.squares[1]
         if not played.all():

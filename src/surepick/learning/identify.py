@@ -21,9 +21,12 @@ from surepick.learning.history import History
 from surepick.learning.learner import Learner, create_learner
 from surepick.learning.result import Result, bare_result_of
 from surepick.learning.standing import Standing, standing_of
+from surepick.learning.words import REPEATS_ADVICE, coarse
 
 # So many failures in a row are no accident; without an end somebody would wait for ever.
 SKIPPED_IN_A_ROW = 1000
+# Fewer readings may be equal by chance, or because few arms have been measured.
+FEWEST_READINGS = 16
 
 
 @final
@@ -142,7 +145,8 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     Warns:
         NoiseWarning: the rewards scatter more than `noise_std` allows. If `noise_std` is right, that happens in at most
             one run in a million. The converse is no proof: a run that ends after hardly more pulls than features has
-            no scatter to look at.
+            no scatter to look at. Or `noise_std` is left out and the readings are too coarse: their steps are larger
+            than the noise, or an arm gives the same reading every time, which is no evidence.
         ModelWarning: the rewards contradict a mean that is linear in the features, which happens in at most one run in
             a hundred if it is. `result.guarantee` is "withdrawn" then, in both cases.
 
@@ -385,9 +389,14 @@ class _Session:
                 f"{void} Start again {cure}with features that describe the rewards better."
             )
             self._warn(NoiseWarning, text, arm)
+        elif learner.repeats:
+            text = f"the rewards are no evidence. {learner.explain_misfit()} {void} {REPEATS_ADVICE}"
+            self._warn(NoiseWarning, text, arm)
         elif learner.model_check == "contradicted" and learner.misfit == 0.0:
             text = f"the rewards contradict a mean that is linear in the features. {learner.explain_misfit()} {void}"
             self._warn(ModelWarning, text, arm)
+        elif learner.coarseness and learner.estimate.n_pulls >= FEWEST_READINGS:
+            self._warn(NoiseWarning, coarse(learner.coarseness, noise_estimate(learner.estimate)), arm)
 
     def _warn(self, kind: type[Warning], text: str, arm: Arm | None) -> None:
         """Warn once, in the line of the user's call."""

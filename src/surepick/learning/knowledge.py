@@ -20,7 +20,7 @@ from surepick.core.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.levels import ArmLevels
 from surepick.core.linalg import Array, IntArray, one_blas_thread
-from surepick.core.noise import noise_estimate, residuals
+from surepick.core.noise import is_repeating, noise_estimate, residuals, rounding_bias
 from surepick.learning.given import Rewards
 from surepick.learning.history import Event
 from surepick.learning.ledger import Interval, Ledger
@@ -28,6 +28,8 @@ from surepick.learning.model import Model, Pulls, check_arms
 from surepick.learning.plans import Plan
 from surepick.stopping.protocol import Rule, RuleState, Verdict
 
+COARSE = 0.6
+"""Readings are called coarse if they scatter by less than this share of their step; finer ones cost few more pulls."""
 PATH_STEP = 1.05
 """Evidence is noted when the pulls have grown by this factor: a result has its path in a few dozen steps."""
 
@@ -185,8 +187,28 @@ class Knowledge:
                     self.plan_checks(n)
         open_again(by_place.get(len(log)))
 
+    @property
+    def repeats(self) -> bool:
+        """Whether rewards of one arm equal each other too often to be measurements with noise that is learnt."""
+        return self._rewards.noise_std is None and is_repeating(self.estimate)
+
+    @property
+    def coarseness(self) -> float:
+        """Step of the readings where noise that is learnt is smaller than that; 0 where it is not."""
+        return self._coarseness(self.estimate)
+
+    def _coarseness(self, estimate: LeastSquares) -> float:
+        step = estimate.resolution if self._rewards.noise_std is None else 0.0
+        return step if math.isinf(step) or noise_estimate(estimate) < COARSE * step else 0.0
+
     def explain_misfit(self, called: Callable[[int], int]) -> str:
         """Say in plain words which constant, measurement or arms do not fit."""
+        if self.repeats:
+            n_equal, n_could = self.estimate.n_repeated
+            return (
+                f"{n_equal} of {n_could} repeated measurements equal the first one of their arm to the last digit: a "
+                "cache may answer in the place of a measurement, or the noise is often exactly 0."
+            )
         return self.model.explain(self.noise, self.estimate, self._pulls, called)
 
     def _row(self, number: int) -> Array:
@@ -206,14 +228,18 @@ class Knowledge:
             return  # all of it is void
         numbers, X, rewards = np.array(arms), self._features(arms), np.array(results)
         self._learn_before(interval)
-        self.model.settle(numbers, X, rewards)
+        # Rounding moves the means of coarse readings: that is no misfit, and bets allow for it already.
+        watch = self.model.learn if self._coarseness(self._past) else self.model.settle
+        watch(numbers, X, rewards)
         self.model.n_checks += len(arms) if interval.is_check else 0
         if not (self.stopped or self.state.decides_after_pulls):
-            if not interval.is_cut:
-                self._judge(interval, numbers, X, rewards)
-            elif self.levels is not None:
+            block = None if interval.is_cut else self._block(interval, numbers, X, rewards)
+            if self.levels is not None:
                 self.levels.learn(numbers, X, rewards)
             self._past.update_many(X, rewards)
+            if block is not None:
+                self._mind_rounding(block, was_coarse=False)
+                self._decide(self.state.after_interval(self.estimate, block))
         self.model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
 
     def _learn_before(self, interval: Interval) -> None:
@@ -234,24 +260,40 @@ class Knowledge:
         numbers, arms, rewards = zip(*self._told, strict=True)
         return Pulls(numbers, arms, self._features(arms), np.array(rewards))
 
-    def _judge(self, interval: Interval, arms: IntArray, X: Array, rewards: Array) -> None:
-        """Let the rule decide by an interval's own results and by what was known before."""
-        past, levels = self._past, self.levels
-        if levels is not None:
-            block = self._repeated(interval, levels)
-            levels.learn(arms, X, rewards)
+    def _block(self, interval: Interval, arms: IntArray, X: Array, rewards: Array) -> Block | None:
+        """Return an interval's own results beside what was known before; None if the rule cannot judge them."""
+        past = self._past
+        if self.levels is not None:
+            block = self._repeated(interval, self.levels)
         elif past.has_theta:
             left = residuals(past) if self._rewards.noise_std is None else None
             block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left, arms)
         else:
             block = Block.of(X, rewards, np.zeros(self._white.dim), arms=arms)
         if block is not None:
-            self._decide(self.state.after_interval(self.estimate, block))
+            self._mind_rounding(block, was_coarse=True)
+        return block
+
+    def _mind_rounding(self, block: Block, *, was_coarse: bool) -> None:
+        """Tell a block whose noise is learnt how coarse readings are: before they hold the block's own, and after.
+
+        Afterwards only what makes bets return less: that readings repeat, or a grid that could not be seen before.
+        """
+        step = self._past.resolution if block.past is not None else 0.0
+        if step > 0.0 and is_repeating(self._past):
+            block.bias = math.inf
+        elif step > 0.0 and block.step == 0.0:
+            bias = rounding_bias(self._past, step)
+            if self.levels is not None:
+                # Nothing bounds the level of a single arm from below. Rounding does no harm to one that is as large as
+                # the step (a billionth of it), and the smallest level that the past believes in is taken for that.
+                bias = 0.0 if block.unit >= step else 0.5 * step
+            block.step, block.bias, block.was_coarse = step / block.unit, bias / block.unit, was_coarse
 
     def _repeated(self, interval: Interval, levels: ArmLevels) -> Block | None:
         """Return the repetitions of an interval's plan that are whole; None if there are none."""
         arms, parts = interval.repetitions
-        if not parts:
+        if not parts or math.isinf(self._past.resolution) or is_repeating(self._past):
             return None
         return levels.block(np.array(arms), self._features(arms), np.array(parts))
 

@@ -585,7 +585,7 @@ class Learner:
 
     def _guarantee(self) -> Guarantee:
         # Whoever allows for misfit knows that means are not exactly linear, and more is not tested.
-        if (self.model_check == "contradicted" and self.misfit == 0.0) or self.noise_contradicted:
+        if (self.model_check == "contradicted" and self.misfit == 0.0) or self.noise_contradicted or self.repeats:
             return "withdrawn"
         # A proof for pulls that depend on no reward does not cover results whose arms somebody else chose.
         return "none" if self._rule.is_fixed_design and not self._known.is_own else self._rule.guarantee
@@ -598,7 +598,17 @@ class Learner:
     @property
     def model_check(self) -> ModelCheck:
         """Whether rewards follow the features: "contradicted" although they do at most once in a hundred learners."""
-        return self._known.model.check
+        return "contradicted" if self.repeats else self._known.model.check
+
+    @property
+    def repeats(self) -> bool:
+        """Whether results repeat each other to the last digit, so that they are no measurements of their own."""
+        return self._known.repeats
+
+    @property
+    def coarseness(self) -> float:
+        """Step of the readings, if noise that is learnt is smaller than it; else 0. inf: all readings are equal."""
+        return self._known.coarseness
 
     @property
     def n_checks(self) -> int:

@@ -75,6 +75,9 @@ class Result:
             for each arm, this and the interval are multiples of those: 1 if they are right.
         noise_interval: bounds on the true one, at confidence 1 - delta at all times together, for Gaussian noise.
         noise_contradicted: whether the rewards scatter more than `given_noise_std` allows; then the guarantee is void.
+        coarseness: step of the readings, if the noise is learnt and smaller than that; else 0.
+        repeated: whether results repeat each other to the last digit although the noise is learnt; the claim is
+            withdrawn then.
         given_noise_std: the `noise_std` that was given, an array if there was one for each arm; None if it was left to
             be learnt.
         noise: "same" level for all arms, or "per-arm": then nothing bounds the noise, and no interval is shown.
@@ -120,6 +123,8 @@ class Result:
     noise_std: float = math.nan
     noise_interval: tuple[float, float] = (0.0, math.inf)
     noise_contradicted: bool = False
+    coarseness: float = 0.0
+    repeated: bool = False
     given_noise_std: float | Array | None = None
     noise: str = "same"
     reward_range: tuple[float, float] | None = None
@@ -383,6 +388,8 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
         if learner.bounding_noise_std == math.inf
         else noise_interval(estimate, learner.delta),
         noise_contradicted=learner.noise_contradicted,
+        coarseness=learner.coarseness,
+        repeated=learner.repeats,
         arms=tables[0],
         candidates=tables[1] if len(tables) > 1 else None,
         arm_set="" if learner.candidates.is_listed else learner.candidates.description,

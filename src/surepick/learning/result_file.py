@@ -25,8 +25,9 @@ from surepick.learning.margin import Margin
 FORMAT = "surepick result"
 FORMAT_VERSION = 4
 READABLE = (3, FORMAT_VERSION)
-# What files of version 3 lack, and results made without a learner may.
+# What older files lack, and results made without a learner may.
 NEWER = frozenset({"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"})
+NEWER |= {"coarseness", "repeated"}
 
 
 def write(content: Mapping[str, Any], path: str | os.PathLike[str]) -> None:

@@ -257,10 +257,15 @@ def _bears(result: "Result") -> str:
     return f"The answer stands if no arm's mean is off its linear fit by more than {margin:.3g}."
 
 
+REPEATS_ADVICE = "Measure anew each time. Where measurements have no noise at all, give noise_std: half of the last digit that counts."
+
+
 def _withdrawn(result: "Result", pulls: str) -> str:
     was = f"was to be the answer after {pulls}" if result.stopped else f"leads after {pulls}"
     if result.m > 1:
         was = f"were to be the answer after {pulls}" if result.stopped else f"lead after {pulls}"
+    if result.repeated:
+        return f"No answer can be defended: {_leader(result)} {was}, but {result.misfit} {REPEATS_ADVICE}"
     if not result.noise_contradicted:
         why = f"the rewards contradict a mean that is linear in the features. {result.misfit}"
         advice = "Repeat with features that describe the rewards better"
@@ -275,6 +280,17 @@ def _withdrawn(result: "Result", pulls: str) -> str:
         why = f"{why} {result.misfit}".rstrip()  # a slip scatters as well
         advice = f"Repeat {cure}, or with features that describe the rewards better"
     return f"No answer can be defended: {_leader(result)} {was}, but {why} {advice}."
+
+
+def coarse(step: float, noise_std: float) -> str:
+    """Say what readings that are coarser than their noise can and cannot show, and how to do better."""
+    if math.isinf(step):
+        return "All readings are equal: there is nothing to compare yet. Record more digits."
+    return (
+        f"The readings lie on steps of {step:.3g}, and their noise ({noise_std:.3g}) is smaller than that. Only "
+        "differences that rounding cannot explain count as evidence. Record more digits, accept a difference of "
+        f"{step:.3g} (epsilon), or give reward_range where rewards are counts or grades."
+    )
 
 
 def _leader(result: "Result") -> str:
@@ -447,6 +463,8 @@ def _noise_checked(result: "Result") -> str:
     low, high = result.noise_interval
     bounds = f" ({percent(1.0 - result.delta)}: {low:.3g} to {high:.3g})" if math.isfinite(high) else ""
     said = f"The rewards scatter around the fit by {result.noise_std:.3g}{unit}{bounds}."
+    if result.coarseness > 0.0:
+        return coarse(result.coarseness, result.noise_std)
     return f"{said} Its law is not tested." if result.given_noise_std is None else f"{said} Not contradicted."
 
 

@@ -146,9 +146,9 @@ class BettingState(RuleState):
         wealth = self._wealth
         if not estimate.has_theta:
             return Verdict(threshold=wealth.log_price)
-        leader, *next_best = self.leaders(estimate)
+        leader, *next_best = leaders = self.leaders(estimate)
         # The answer has rejected everyone else; a wealth that was never touched is 0.
-        others = wealth.log_wealth(leader)
+        others = wealth.log_wealth_of(leaders)
         rival = int(np.argmin(others))
         return Verdict(
             stopped=wealth.answer is not None,

@@ -18,7 +18,7 @@ from surepick.core.checks import check_matrix
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, log_evidence
 from surepick.core.linalg import Array
-from surepick.core.noise import noise_interval
+from surepick.core.noise import noise_to_assume
 from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.stopping.protocol import RuleState
@@ -88,7 +88,7 @@ class _EvidenceTest(PairTest):
     def _noise(self, estimate: LeastSquares) -> float:
         """Return the scale of the noise to reckon with now."""
         if self._task.given_noise_std is None and self._n_seen != estimate.n_pulls:
-            self._n_seen, self._noise_std = estimate.n_pulls, noise_interval(estimate, self._task.delta)[1]
+            self._n_seen, self._noise_std = estimate.n_pulls, noise_to_assume(estimate, None, self._task.delta)[0]
         return self._noise_std
 
     def pair(self, estimate: LeastSquares, difference: Array) -> float:

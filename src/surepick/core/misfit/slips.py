@@ -28,7 +28,7 @@ import math
 import numpy as np
 import scipy
 
-from surepick.core.estimate import LeastSquares
+from surepick.core.estimate import LeastSquares, common_step
 from surepick.core.linalg import Array
 from surepick.core.misfit.watch import ROUNDING, range_basis
 from surepick.core.noise import MIXTURE, noise_limits
@@ -60,6 +60,9 @@ def has_slip(X: Array, rewards: Array, risk: float) -> bool:
     is_judged = left > 1e-9
     apart = np.where(is_judged, e / np.where(is_judged, left, 1.0), 0.0)
     least = max((ROUNDING * float(np.linalg.norm(rewards))) ** 2, np.finfo(float).tiny)  # all rewards may be 0
+    values = np.unique(rewards)
+    if 1 < len(values) < n:  # readings on a grid: beside equal ones, the next step would be a slip
+        least = max(least, nu * common_step(values) ** 2 / 12.0)
     rss_others = np.maximum(e @ e - e * apart, least)
     t = math.sqrt(float((nu * e * apart / rss_others).max()))
     return bool(2.0 * n * scipy.special.stdtr(nu, -t) <= risk)
@@ -82,6 +85,8 @@ def is_slip(estimate: LeastSquares, x: Array, error: float, i: int, noise_std: f
     risk = 6.0 * alpha / (math.pi * i) ** 2
     A = estimate.A - np.outer(x, x)
     rss = max(estimate.residual_sum - error * error * (1.0 - h), 0.0)
+    if estimate.resolution > 0.0:  # what rounding may have hidden
+        rss = (math.sqrt(rss) + 0.5 * estimate.resolution * math.sqrt(estimate.n_pulls)) ** 2
     # A scale that was given may be too small, and then everything would look like a slip; a larger one is as valid.
     scale = max(noise_limits(A, rss, estimate.n_pulls - 1, 0.5 * risk)[1], noise_std or 0.0)
     if not math.isfinite(scale):
