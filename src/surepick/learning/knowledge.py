@@ -7,6 +7,7 @@ again from a log, with corrected values, while arms and intervals stay as they h
 """
 
 import math
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -78,7 +79,14 @@ class Knowledge:
         # with the number of intervals opened before it was told.
         self._past = LeastSquares(self._white.dim)
         self._unsolicited: deque[tuple[int, int, float]] = deque()
-        self._told: list[tuple[int, int, float]] = []  # number, arm and reward of results that count
+        # Results that count, each as place, number, arm and reward. The place is the number of asks up to the result in
+        # the order of asks, its own included. An unsolicited result comes after all asks made before it was told.
+        self._told: list[tuple[int, int, int, float]] = []
+        self._last_place = 0
+        # Whether the time of a result may depend on its value.
+        self._allows_delays = rule.needs_fixed_intervals or rule.is_fixed_design
+        # The prefix at the last look, the results told behind it, and the number of results it has looked at.
+        self._prefix: tuple[LeastSquares, list[tuple[int, int, int, float]], int] = LeastSquares(self._white.dim), [], 0
         self._rows: dict[int, Array] = {}
 
     @property
@@ -91,6 +99,27 @@ class Knowledge:
         """The level of the noise as far as it is known; NaN if it is not."""
         given = self._rewards.noise_std
         return noise_estimate(self.estimate) if given is None else given
+
+    def prefix(self) -> LeastSquares:
+        """Return the estimate from the results before the first ask that is not told, in the order of asks.
+
+        Intervals are made of these. When a result is told may depend on its value, so what was told so far may be a
+        biased choice; a prefix of the order of asks is not (docs/guarantee.md, "Intervals under delays"). This is the
+        estimate of all results where none is left out, and for rules that decide after every pull: their assumption
+        is that delays ignore values.
+        """
+        n_complete = self.ledger.n_complete
+        if self._last_place <= n_complete or not self._allows_delays:
+            return self.estimate
+        estimate, behind, n_seen = self._prefix
+        behind = sorted(behind + self._told[n_seen:])
+        n_due = bisect_right(behind, n_complete, key=lambda told: told[0])
+        if n_due:
+            _, _, arms, rewards = zip(*behind[:n_due], strict=True)
+            estimate = estimate.snapshot()
+            estimate.update_many(self._features(arms), np.array(rewards), arms)
+        self._prefix = estimate, behind[n_due:], len(self._told)  # in one step: a look may be interrupted
+        return estimate
 
     def relative_stds(self) -> Array | None:
         """Return how noisy each arm (K,) seems beside the level of all results; None if arms are alike, or unknown."""
@@ -134,7 +163,9 @@ class Knowledge:
         self._looked = None
         if reward is not None:
             reward = self._rewards.scaled(number, reward)
-            self._told.append((self.n_told - 1, number, reward))
+            place = ledger.n_asked if answered is None else answered + 1
+            self._told.append((place, self.n_told - 1, number, reward))
+            self._last_place = max(self._last_place, place)
             self.estimate.update(self._row(number), reward, number)
             self.is_own = self.is_own and (answered is not None or self.stopped)
         has_place = answered is not None and ledger.tell(answered, reward, is_named=is_named)
@@ -231,7 +262,7 @@ class Knowledge:
 
     def _pulls(self) -> Pulls:
         """Return all results that count, in the order in which they were told."""
-        numbers, arms, rewards = zip(*self._told, strict=True)
+        _, numbers, arms, rewards = zip(*self._told, strict=True)
         return Pulls(numbers, arms, self._features(arms), np.array(rewards))
 
     def _judge(self, interval: Interval, arms: IntArray, X: Array, rewards: Array) -> None:
