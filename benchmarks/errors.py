@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import surepick as sp
-from surepick.core.linalg import Array
+from surepick.core.linalg import IntArray
 from surepick.core.noise import noise_to_assume
 from surepick.errors import Skipped
 from surepick.learning.estimates import estimates_of
@@ -204,9 +204,10 @@ def late(run: int, noise_std: float | None, *, is_late: bool) -> list[bool]:
     return found.tolist()
 
 
-def count_late(noise_std: float | None, runs: range, *, is_late: bool) -> Array:
+def count_late(noise_std: float | None, runs: range, *, is_late: bool) -> IntArray:
     """Count in how many runs `late` found each of its four errors."""
-    return np.sum([late(run, noise_std, is_late=is_late) for run in runs], axis=0)
+    found: IntArray = np.sum([late(run, noise_std, is_late=is_late) for run in runs], axis=0)
+    return found
 
 
 def _counted(work: Callable[..., Any], key: Any, runs: range) -> tuple[Any, Any]:
