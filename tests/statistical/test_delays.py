@@ -4,12 +4,16 @@ False alarms: a count exceeds its limit with probability below 1e-6 if every run
 (exact binomial).
 """
 
+import math
+
 import numpy as np
 import pytest
 
 import surepick as sp
 from benchmarks.errors import LATE_DELTA, count_late
 from surepick.core.noise import is_contradicted
+from surepick.learning.knowledge import Knowledge
+from surepick.learning.model import ALPHA
 from tests.statistical.chaos import error_limit
 
 
@@ -34,3 +38,26 @@ def test_noise_is_not_contradicted_if_extreme_values_come_first() -> None:
         assert is_contradicted(learner.estimate, 1.0)
         assert not learner.noise_contradicted
         assert learner.decision.guarantee == "proved"
+
+
+def n_contradicted(n_runs: int) -> int:
+    """Count the runs in which the model is contradicted if small errors come before those of the first block."""
+    n = 0
+    for run in range(n_runs):
+        rng = np.random.default_rng([run, 17])
+        learner = sp.create_learner("uniform", np.eye(2), stopping="betting", schedule="periodic:10", seed=run)
+        measured = [(ask, float(rng.standard_normal())) for ask in learner.next_asks(1200)]
+        small = [one for one in measured[10:] if abs(one[1]) < 0.2]
+        for ask, reward in small + measured[:10]:
+            learner.tell(ask.arm, reward, ask=ask.number)
+        n += learner.model_check == "contradicted"
+    return n
+
+
+def test_no_result_is_called_a_slip_if_small_errors_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside all results told so far the first block seems to scatter too much; beside a prefix it does not."""
+    n_runs = 20
+    limit = error_limit(n_runs, ALPHA)
+    assert n_contradicted(n_runs) <= limit
+    monkeypatch.setattr(Knowledge, "_n_places", lambda _: math.inf)
+    assert n_contradicted(n_runs) > limit

@@ -7,10 +7,11 @@ again from a log, with corrected values, while arms and intervals stay as they h
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Literal, final
 
@@ -79,10 +80,11 @@ class Knowledge:
         # with the number of intervals opened before it was told.
         self._past = LeastSquares(self._white.dim)
         self._unsolicited: deque[tuple[int, int, float]] = deque()
-        # Results that count, each as place, number, arm and reward. The place is the number of asks up to the result in
-        # the order of asks, its own included. An unsolicited result comes after all asks made before it was told.
+        # Results that count, each as place, number, arm and reward. Places, from 0, are in the order of asks; an
+        # unsolicited result has the next one after all asks made before it was told.
         self._told: list[tuple[int, int, int, float]] = []
-        self._last_place = 0
+        self._last_place = -1
+        self._asks_before: list[int] = []  # the number of those asks, for each unsolicited result
         # Whether the time of a result may depend on its value.
         self._allows_delays = rule.needs_fixed_intervals or rule.is_fixed_design
         # The prefix at the last look, the results told behind it, and the number of results it has looked at.
@@ -108,18 +110,26 @@ class Knowledge:
         estimate of all results where none is left out, and for rules that decide after every pull: their assumption
         is that delays ignore values.
         """
-        n_complete = self.ledger.n_complete
-        if self._last_place <= n_complete or not self._allows_delays:
+        n_places = self._n_places()
+        if self._last_place < n_places:
             return self.estimate
         estimate, behind, n_seen = self._prefix
         behind = sorted(behind + self._told[n_seen:])
-        n_due = bisect_right(behind, n_complete, key=lambda told: told[0])
+        n_due = bisect_left(behind, (n_places,))
         if n_due:
             _, _, arms, rewards = zip(*behind[:n_due], strict=True)
             estimate = estimate.snapshot()
             estimate.update_many(self._features(arms), np.array(rewards), arms)
         self._prefix = estimate, behind[n_due:], len(self._told)  # in one step: a look may be interrupted
         return estimate
+
+    def _place(self, n_asked: int) -> int:
+        """Return the place of what comes next after so many asks, and after the unsolicited results before it."""
+        return n_asked + bisect_right(self._asks_before, n_asked)
+
+    def _n_places(self) -> float:
+        """Return how many places the prefix has: those before the first ask that is not told, or all."""
+        return self._place(self.ledger.n_complete) if self._allows_delays else math.inf
 
     def relative_stds(self) -> Array | None:
         """Return how noisy each arm (K,) seems beside the level of all results; None if arms are alike, or unknown."""
@@ -161,9 +171,11 @@ class Knowledge:
         ledger = self.ledger
         self.n_told += 1
         self._looked = None
+        place = self._place(ledger.n_asked if answered is None else answered)
+        if answered is None:
+            self._asks_before.append(ledger.n_asked)
         if reward is not None:
             reward = self._rewards.scaled(number, reward)
-            place = ledger.n_asked if answered is None else answered + 1
             self._told.append((place, self.n_told - 1, number, reward))
             self._last_place = max(self._last_place, place)
             self.estimate.update(self._row(number), reward, number)
@@ -245,7 +257,7 @@ class Knowledge:
             elif self.levels is not None:
                 self.levels.learn(numbers, X, rewards)
             self._past.update_many(X, rewards)
-        self.model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
+        self.model.look_for_slips(self.prefix(), partial(self._pulls, self._n_places()), now=self.stopped)
 
     def _learn_before(self, interval: Interval) -> None:
         """Know the unsolicited results that were told before the interval opened; its bets may."""
@@ -260,10 +272,11 @@ class Knowledge:
             if self.levels is not None:
                 self.levels.learn(arms, X, rewards)
 
-    def _pulls(self) -> Pulls:
-        """Return all results that count, in the order in which they were told."""
-        _, numbers, arms, rewards = zip(*self._told, strict=True)
-        return Pulls(numbers, arms, self._features(arms), np.array(rewards))
+    def _pulls(self, n_places: float = math.inf) -> Pulls:
+        """Return the results that count, of the first so many places, in the order in which they were told."""
+        told = [one for one in self._told if one[0] < n_places]
+        places, numbers, arms, rewards = zip(*told, strict=True)
+        return Pulls(places, numbers, arms, self._features(arms), np.array(rewards))
 
     def _judge(self, interval: Interval, arms: IntArray, X: Array, rewards: Array) -> None:
         """Let the rule decide by an interval's own results and by what was known before."""
