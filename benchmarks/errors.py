@@ -1,23 +1,31 @@
 """Wrong answers in badly organised labs and under attacks, counted in thousands of runs: the long form of the tests.
 
-Run `python -m benchmarks.errors [runs]`; with 2,000 runs per pair about an hour on two cores.
+Run `python -m benchmarks.errors [runs]`; with 2,000 runs per pair about an hour on two cores. `python -m benchmarks
+errors late` prints the third table alone, in a few minutes.
 
 First table: every algorithm under each rule whose label is a proof, at delta = .3, in the labs of
 `tests.statistical.chaos` (batches, disorder, failures, unsolicited results, resumption) in turn; on the arc, where
 nearly every answer is wrong, or, for published rules, on two arms at which these stop. Second table: attacks beside the
 same runs without them. Limits are exact binomial, false alarm 1e-6 each. The last column of the first table is the sum
 of the errors of blocks under the betting rule, over what it exceeds in size about once in a million (`chaos.Spied`).
+Third table: confidence intervals and the bound on the loss under delays that depend on values, which the betting rule
+allows; beside the same formulas with all results told so far in the place of a prefix of the asks.
 """
 
+import math
 import sys
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 import surepick as sp
+from surepick.core.linalg import IntArray
+from surepick.core.noise import noise_to_assume
 from surepick.errors import Skipped
+from surepick.learning.estimates import estimates_of
 from surepick.learning.result import Result
 from tests.statistical.chaos import ARC, Habits, Setting, Tally, count, error_limit, normal_limit, trials
 
@@ -26,6 +34,7 @@ N_JOBS = 2
 BATCH = 25
 HORIZONS = {"betting": 60, "evidence": 60, "published": 400}
 N_STEERED, STEERED_HORIZON = 300, 1500  # a steered block gains little, so it takes many
+LATE_DELTA, LATE_ASKS, LATE_BY = 0.2, 320, 220
 
 
 class Quitting:
@@ -154,6 +163,53 @@ def steered(selection: str, run: int, *, is_steering: bool) -> sp.Learner:
     return learner
 
 
+def late(run: int, noise_std: float | None, *, is_late: bool) -> list[bool]:
+    """Measure two arms in a lab where the good values of the better arm come in 220 asks later than the others.
+
+    Returns:
+        Whether some interval ever missed, as a result shows it and by the same formula from all results told so far;
+        and the same two of the bound on the loss.
+    """
+    means, rng = np.array([0.3, 0.0]), np.random.default_rng([run, 11])
+    learner = sp.create_learner(
+        "uniform",
+        np.eye(2),
+        stopping="betting",
+        schedule="periodic:40",
+        delta=LATE_DELTA,
+        seed=run,
+        noise_std=noise_std,
+    )
+    held: deque[tuple[sp.Ask, float]] = deque()
+    found = np.zeros(4, dtype=bool)
+    while learner.n_asked < LATE_ASKS:
+        for ask in learner.next_asks(20):
+            reward = float(means[ask.arm] + rng.standard_normal())
+            if is_late and ask.arm == 0 and reward > means[0]:
+                held.append((ask, reward))
+            else:
+                learner.tell(ask.arm, reward, ask=ask.number)
+        while held and held[0][0].number < learner.n_asked - LATE_BY:
+            ask, reward = held.popleft()
+            learner.tell(ask.arm, reward, ask=ask.number)
+        if learner.n_asked % 40 == 0:
+            shown, told = learner.result(), learner.estimate
+            tables = shown.arms, estimates_of(learner.unscaled, told, delta=LATE_DELTA, noise_std=noise_std)
+            noise, delta = noise_to_assume(told, noise_std, LATE_DELTA)
+            bounds = [shown.epsilon_bound, math.inf]
+            if math.isfinite(noise):
+                bounds[1] = learner.candidates.largest_loss(shown.best, told, delta=delta, noise_std=noise)
+            found[:2] |= [bool(((means < one.low) | (means > one.high)).any()) for one in tables]
+            found[2:] |= means.max() - means[shown.best] > bounds
+    return found.tolist()
+
+
+def count_late(noise_std: float | None, runs: range, *, is_late: bool) -> IntArray:
+    """Count in how many runs `late` found each of its four errors."""
+    found: IntArray = np.sum([late(run, noise_std, is_late=is_late) for run in runs], axis=0)
+    return found
+
+
 def _counted(work: Callable[..., Any], key: Any, runs: range) -> tuple[Any, Any]:
     return key, work(runs=runs)
 
@@ -230,11 +286,32 @@ def attack_table(n_runs: int) -> None:
         print(f"{label:58s}{delta:6.1f}{cells[0].runs:6d}{error_limit(cells[0].runs, delta):6d}{shown}", flush=True)
 
 
-def main(n_runs: int = N_RUNS) -> None:
-    """Print both tables."""
-    chaos_table(n_runs)
-    attack_table(n_runs)
+def late_table(n_runs: int) -> None:
+    """Print how often intervals miss and bounds on the loss are wrong if good values come late."""
+    work: dict[Any, tuple[Callable[..., Any], range]] = {
+        (noise_std, is_late): (partial(count_late, noise_std, is_late=is_late), range(n_runs))
+        for noise_std in (1.0, None)
+        for is_late in (False, True)
+    }
+    counts = dict.fromkeys(work, np.zeros(4, dtype=int))
+    for key, counted in in_batches(work):
+        counts[key] = counts[key] + counted
+    print(f"\nof {n_runs} runs, delta {LATE_DELTA:g}, limit {error_limit(n_runs, LATE_DELTA)}")
+    print(f"{'good values':14s}{'noise':>8s}{'missed':>8s}{'wrong':>8s}{'all told: missed':>18s}{'wrong':>8s}")
+    for (noise_std, is_late), (missed, all_missed, wrong, all_wrong) in counts.items():
+        label, noise = "late" if is_late else "in order", "learnt" if noise_std is None else "given"
+        print(f"{label:14s}{noise:>8s}{missed:8d}{wrong:8d}{all_missed:18d}{all_wrong:8d}", flush=True)
+
+
+PARTS: Mapping[str, Callable[[int], None]] = {"chaos": chaos_table, "attacks": attack_table, "late": late_table}
+
+
+def main(*chosen: str) -> None:
+    """Print these tables, or all; a number says how many runs."""
+    n_runs = next((int(one) for one in chosen if one.isdigit()), N_RUNS)
+    for name in [one for one in chosen if one in PARTS] or PARTS:
+        PARTS[name](n_runs)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))
+    main(*sys.argv[1:])

@@ -417,3 +417,30 @@ def test_results_that_are_all_nought_are_no_error() -> None:
             study.tell(ask.id, 0.0)
         assert math.isfinite(study.status.n_pulls)
     assert verify(study.certificate(), study.rows()).ok
+
+
+def test_intervals_wait_for_the_oldest_open_ask() -> None:
+    """What the second worker tells counts once the first has answered: live, loaded again and in certificates."""
+    study, rng = new(noise_std=0.5), np.random.default_rng(9)
+
+    def tell(ask: sp.StudyAsk, worker: str) -> None:
+        study.tell(ask.id, means(ask.arm) + 0.5 * float(rng.standard_normal()), worker=worker)
+
+    for ask in study.ask(12, worker="ann"):
+        tell(ask, "ann")
+    (slow,) = study.ask(1, worker="ann")
+    before = study.result()
+    for _ in range(12):
+        for ask in study.ask(1, worker="ben"):
+            tell(ask, "ben")
+    while_open = study.result()
+    assert while_open.n_pulls == before.n_pulls + 12
+    assert np.array_equal(while_open.arms.low, before.arms.low)
+    assert np.array_equal(while_open.arms.high, before.arms.high)
+    assert study.status.epsilon_bound == while_open.epsilon_bound < math.inf
+    assert load_study("trees", study.storage).result() == while_open
+    assert verify(study.certificate(), study.rows()).ok
+    tell(slow, "ann")
+    assert study.result().n_pulls == before.n_pulls + 13
+    assert (study.result().arms.high - study.result().arms.low < before.arms.high - before.arms.low).all()
+    assert load_study("trees", study.storage).result() == study.result()

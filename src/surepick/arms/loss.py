@@ -29,8 +29,9 @@ def largest_loss_bound(
     """Return the rival with the largest upper confidence bound on what the leader loses to it, and the bound.
 
     All bounds hold together, at all times, with probability 1 - delta, if theta and A are those of the results so far;
-    they are below 0 for every rival exactly when the evidence rule stops. One pass over the candidates. The rival is
-    -1 and the bound -inf if the leader has no rivals left.
+    they are below 0 for every rival exactly when the evidence rule stops. The leader may be any candidate, also one
+    that does not have the largest estimate. One pass over the candidates. The rival is -1 and the bound -inf if the
+    leader has no rivals left.
     """
     least_certain = partial(negative_bounds, logdets=MIXTURE.logdets(A), delta=delta, noise_std=noise_std)
     factor = inverse_factor(A)

@@ -21,9 +21,10 @@ import numpy as np
 
 from surepick.arms.vectors import Confusion, VectorSet
 from surepick.core.estimate import LeastSquares
-from surepick.core.evidence import Mixture, log_sum_exp
+from surepick.core.evidence import Mixture, log_sum_exp, loss_bound
 from surepick.core.identity import written
 from surepick.core.linalg import Array, IntArray, triangular, upper_inverse
+from surepick.core.rows import square_norms
 from surepick.core.sizes import check_features
 
 MIXTURE = Mixture.default()
@@ -107,11 +108,23 @@ class NumberedVectors:
         """Return the number of the arm with the largest theta'a."""
         return self.number(self.vectors.best(self.map @ theta))
 
-    def largest_loss(self, _leader: int, estimate: LeastSquares, *, delta: float, noise_std: float) -> float:
+    def largest_loss(self, leader: int, estimate: LeastSquares, *, delta: float, noise_std: float) -> float:
         """Return what the leader can be losing at most, with probability 1 - delta for all times together.
 
-        The smallest epsilon whose evidence reaches log(1/delta), from above to one part in a thousand.
+        What the arm with the largest estimate can be losing; and, if the leader is another arm, what that one can be
+        losing to it, by the same event.
         """
+        y = (self._rows[leader] - self.vectors.best(self.map @ estimate.theta)) @ self.map
+        most = self._most_of_best(estimate, delta=delta, noise_std=noise_std)
+        if not y.any():
+            return most
+        q1, q2 = square_norms(np.array([y @ estimate.factor(), estimate.A_inv @ y]))
+        at: dict[str, Any] = {"mixture": MIXTURE, "noise_std": noise_std, "delta": delta}
+        behind = loss_bound(y @ estimate.theta, q1, q2, MIXTURE.logdets(estimate.A), **at)
+        return most + max(0.0, float(behind))
+
+    def _most_of_best(self, estimate: LeastSquares, *, delta: float, noise_std: float) -> float:
+        """Return the smallest epsilon whose evidence reaches log(1/delta), from above to one part in a thousand."""
         target = math.log(1.0 / delta)
 
         def is_enough(epsilon: float) -> bool:

@@ -383,9 +383,10 @@ class _Session:
                 cause, cure, given = "the", "", f" but their range allows {learner.noise_std:g} around their means"
             elif learner.white.stds is not None:
                 cure, given, unit = "with larger noise_std, or ", "", " times the noise_std given"
+            known = learner.bounding_estimate
             text = (
-                f"the rewards scatter around the fit by {noise_estimate(learner.estimate):.3g}{unit} (from "
-                f"{learner.estimate.n_pulls} pulls){given}: {cause} mean reward is not linear in the features. "
+                f"the rewards scatter around the fit by {noise_estimate(known):.3g}{unit} (from "
+                f"{known.n_pulls} pulls){given}: {cause} mean reward is not linear in the features. "
                 f"{void} Start again {cure}with features that describe the rewards better."
             )
             self._warn(NoiseWarning, text, arm)

@@ -7,9 +7,11 @@ again from a log, with corrected values, while arms and intervals stay as they h
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Literal, final
 
@@ -80,7 +82,15 @@ class Knowledge:
         # with the number of intervals opened before it was told.
         self._past = LeastSquares(self._white.dim)
         self._unsolicited: deque[tuple[int, int, float]] = deque()
-        self._told: list[tuple[int, int, float]] = []  # number, arm and reward of results that count
+        # Results that count, each as place, number, arm and reward. Places, from 0, are in the order of asks; an
+        # unsolicited result has the next one after all asks made before it was told.
+        self._told: list[tuple[int, int, int, float]] = []
+        self._last_place = -1
+        self._asks_before: list[int] = []  # the number of those asks, for each unsolicited result
+        # Whether the time of a result may depend on its value.
+        self._allows_delays = rule.needs_fixed_intervals or rule.is_fixed_design
+        # The prefix at the last look, the results told behind it, and the number of results it has looked at.
+        self._prefix: tuple[LeastSquares, list[tuple[int, int, int, float]], int] = LeastSquares(self._white.dim), [], 0
         self._rows: dict[int, Array] = {}
 
     @property
@@ -93,6 +103,35 @@ class Knowledge:
         """The level of the noise as far as it is known; NaN if it is not."""
         given = self._rewards.noise_std
         return noise_estimate(self.estimate) if given is None else given
+
+    def prefix(self) -> LeastSquares:
+        """Return the estimate from the results before the first ask that is not told, in the order of asks.
+
+        Intervals are made of these. When a result is told may depend on its value, so what was told so far may be a
+        biased choice; a prefix of the order of asks is not (docs/guarantee.md, "Intervals under delays"). This is the
+        estimate of all results where none is left out, and for rules that decide after every pull: their assumption
+        is that delays ignore values.
+        """
+        n_places = self._n_places()
+        if self._last_place < n_places:
+            return self.estimate
+        estimate, behind, n_seen = self._prefix
+        behind = sorted(behind + self._told[n_seen:])
+        n_due = bisect_left(behind, (n_places,))
+        if n_due:
+            _, _, arms, rewards = zip(*behind[:n_due], strict=True)
+            estimate = estimate.snapshot()
+            estimate.update_many(self._features(arms), np.array(rewards), arms)
+        self._prefix = estimate, behind[n_due:], len(self._told)  # in one step: a look may be interrupted
+        return estimate
+
+    def _place(self, n_asked: int) -> int:
+        """Return the place of what comes next after so many asks, and after the unsolicited results before it."""
+        return n_asked + bisect_right(self._asks_before, n_asked)
+
+    def _n_places(self) -> float:
+        """Return how many places the prefix has: those before the first ask that is not told, or all."""
+        return self._place(self.ledger.n_complete) if self._allows_delays else math.inf
 
     def relative_stds(self) -> Array | None:
         """Return how noisy each arm (K,) seems beside the level of all results; None if arms are alike, or unknown."""
@@ -134,9 +173,13 @@ class Knowledge:
         ledger = self.ledger
         self.n_told += 1
         self._looked = None
+        place = self._place(ledger.n_asked if answered is None else answered)
+        if answered is None:
+            self._asks_before.append(ledger.n_asked)
         if reward is not None:
             reward = self._rewards.scaled(number, reward)
-            self._told.append((self.n_told - 1, number, reward))
+            self._told.append((place, self.n_told - 1, number, reward))
+            self._last_place = max(self._last_place, place)
             self.estimate.update(self._row(number), reward, number)
             self.is_own = self.is_own and (answered is not None or self.stopped)
         has_place = answered is not None and ledger.tell(answered, reward, is_named=is_named)
@@ -240,7 +283,7 @@ class Knowledge:
             if block is not None:
                 self._mind_rounding(block, was_coarse=False)
                 self._decide(self.state.after_interval(self.estimate, block))
-        self.model.look_for_slips(self.estimate, self._pulls, now=self.stopped)
+        self.model.look_for_slips(self.prefix(), partial(self._pulls, self._n_places()), now=self.stopped)
 
     def _learn_before(self, interval: Interval) -> None:
         """Know the unsolicited results that were told before the interval opened; its bets may."""
@@ -255,10 +298,11 @@ class Knowledge:
             if self.levels is not None:
                 self.levels.learn(arms, X, rewards)
 
-    def _pulls(self) -> Pulls:
-        """Return all results that count, in the order in which they were told."""
-        numbers, arms, rewards = zip(*self._told, strict=True)
-        return Pulls(numbers, arms, self._features(arms), np.array(rewards))
+    def _pulls(self, n_places: float = math.inf) -> Pulls:
+        """Return the results that count, of the first so many places, in the order in which they were told."""
+        told = [one for one in self._told if one[0] < n_places]
+        places, numbers, arms, rewards = zip(*told, strict=True)
+        return Pulls(places, numbers, arms, self._features(arms), np.array(rewards))
 
     def _block(self, interval: Interval, arms: IntArray, X: Array, rewards: Array) -> Block | None:
         """Return an interval's own results beside what was known before; None if the rule cannot judge them."""

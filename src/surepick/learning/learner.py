@@ -205,14 +205,26 @@ class Learner:
         return self.noise_std if self._rewards.stds is None else self._rewards.stds
 
     @property
+    def bounding_estimate(self) -> LeastSquares:
+        """The estimate that intervals are around: of the results before the first ask that is still open.
+
+        Under the betting rule the time of a result may depend on its value, so a result that was asked for after an
+        open ask counts here once that ask is answered. Nothing is left out for rules that decide after every pull,
+        nor with one worker. As long as these results do not span, the estimate of all, and no intervals.
+        """
+        prefix = self._known.prefix()
+        return prefix if prefix.has_theta else self.estimate
+
+    @property
     def bounding_noise_std(self) -> float | None:
         """The scale for intervals: what was given; None if it is one level that is learnt.
 
-        Infinite where nothing is proved: levels are many, means are allowed to be off their linear fit, or arms may
-        have been chosen after a look at results that would count here.
+        Infinite where nothing is proved: levels are many, means are allowed to be off their linear fit, arms may
+        have been chosen after a look at results that would count here, or `bounding_estimate` has too few results.
         """
         is_chosen_late = self.earlier == "guidance" and isinstance(self._rule, stopping.Betting)
-        return math.inf if self.noise == "per-arm" or self.misfit > 0.0 or is_chosen_late else self.noise_std
+        has_none = self.noise == "per-arm" or self.misfit > 0.0 or is_chosen_late
+        return math.inf if has_none or not self._known.prefix().has_theta else self.noise_std
 
     @property
     def log(self) -> Sequence[Event]:
@@ -593,7 +605,7 @@ class Learner:
     @property
     def noise_contradicted(self) -> bool:
         """Whether the rewards scatter more than the `noise_std` given allows."""
-        return self.noise_std is not None and is_contradicted(self.estimate, self.noise_std, self.misfit)
+        return self.noise_std is not None and is_contradicted(self._known.prefix(), self.noise_std, self.misfit)
 
     @property
     def model_check(self) -> ModelCheck:
@@ -701,15 +713,17 @@ class Learner:
 
         From the evidence mixture with V the identity of whitened coordinates, whatever rule decides; one scan.
         inf before the pulled arms span, while nothing is known of the noise, and where a `misfit` is allowed for.
+        Rests on `bounding_estimate`, whoever leads by all results.
         """
-        noise_std, delta = noise_to_assume(self.estimate, self.bounding_noise_std, self.delta)
-        if not (self.estimate.has_theta and math.isfinite(noise_std)):
+        estimate = self.bounding_estimate
+        noise_std, delta = noise_to_assume(estimate, self.bounding_noise_std, self.delta)
+        if not (estimate.has_theta and math.isfinite(noise_std)):
             return math.inf
         if self.m == 1:
-            return self.candidates.largest_loss(self.leaders()[0], self.estimate, delta=delta, noise_std=noise_std)
+            return self.candidates.largest_loss(self.leaders()[0], estimate, delta=delta, noise_std=noise_std)
         rows, outside = as_rows(self.candidates), self._outside()
         return max(
-            rows.largest_loss(leader, self.estimate, delta=delta, noise_std=noise_std, among=outside)
+            rows.largest_loss(leader, estimate, delta=delta, noise_std=noise_std, among=outside)
             for leader in self.leaders()
         )
 

@@ -110,6 +110,11 @@ class Ledger:
         """Whether every ask so far has been told."""
         return not self._asks
 
+    @property
+    def n_complete(self) -> int:
+        """Asks before the first that is not told: all results up to there are in."""
+        return next(iter(self._asks), self.n_asked)
+
     def arm_of(self, number: int) -> int | None:
         """Return the arm of an ask that is not told."""
         ask = self._asks.get(number)

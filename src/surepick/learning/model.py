@@ -37,6 +37,8 @@ MOST_EACH = 20
 class Pulls(NamedTuple):
     """Results in the order in which they were told."""
 
+    places: Sequence[int]
+    """In the order of asks, 0 for the first."""
     numbers: Sequence[int]
     """Of the measurements, 0 for the first; those void are left out."""
     arms: Sequence[int]
@@ -82,10 +84,10 @@ class Model:
             self._watch.learn(arms, X, rewards)
 
     def look_for_slips(self, estimate: LeastSquares, pulls: Callable[[], Pulls], *, now: bool) -> None:
-        """Look at all results one by one, `now` or if they have doubled since.
+        """Look at results one by one, `now` or if they have doubled since.
 
         Args:
-            estimate: of all results.
+            estimate: of all results; of a prefix in the order of asks if delays may depend on values.
             pulls: gives them.
             now: whether to look in any case.
         """
@@ -96,7 +98,7 @@ class Model:
         told = pulls()
         i, predicted = farthest(estimate, told.X, told.rewards)
         off, alpha = float(told.rewards[i]) - predicted, SLIP_SHARE * ALPHA * (0.5 if self._noise_std is None else 1.0)
-        is_found = is_slip(estimate, told.X[i], off, told.numbers[i] + 1, self._noise_std, alpha)
+        is_found = is_slip(estimate, told.X[i], off, told.places[i] + 1, self._noise_std, alpha)
         # What an interval finds may as well be misfit: one reward is to blame if most of what is left goes with it.
         taken_off = off**2 * (1.0 - float(told.X[i] @ estimate.A_inv @ told.X[i]))
         self.has_slip = is_found or (self._block_has_slip and taken_off > 0.5 * estimate.residual_sum)

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 class Result:
     """What an identification found. Nothing in it changes later. Defaults are for what nothing is known about.
 
+    Estimates and intervals (`arms`, `candidates`, `theta`, `theta_margin`, `epsilon_bound`, `noise_std`,
+    `noise_interval`) are of the results before the first ask that is still open, in the order of asks: a result that
+    was asked for later counts once that ask is answered. Then delays may depend on values, as the betting rule allows.
+    While these results do not span, estimates are of all results and there are no intervals. With one worker, and for
+    rules that decide after every pull, nothing is left out. Counts and `measured` are always of all results.
+
     Attributes:
         best: row number of the answer, among the candidates if there were any, else among the arms, or the vector (d,)
             where arms are vectors; the leader so far if `stopped` is False; None before the pulled arms span the space.
@@ -344,7 +350,7 @@ class Result:
 
 def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
     """Return what a learner knows now."""
-    decision, estimate = learner.decision, learner.estimate
+    decision, estimate = learner.decision, learner.bounding_estimate
     at: dict[str, Any] = {"delta": learner.delta, "noise_std": learner.bounding_noise_std}
     views = list(dict.fromkeys((learner.unscaled, learner.candidates)))
     listed = [_listed(view, learner, decision.best) for view in views]
@@ -354,7 +360,7 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
     ]
     theta = margin = None
     if decision.best is not None:
-        theta, margin = learner.theta.copy(), coefficient_margins(learner.white, estimate, **at)
+        theta, margin = learner.white.theta_to_user(estimate.theta), coefficient_margins(learner.white, estimate, **at)
         leader = learner.leaders()[-1]
         tables[-1] = replace(tables[-1], margin=margins_of(views[-1], estimate, leader, only=listed[-1], **at))
     names = tables[-1].names

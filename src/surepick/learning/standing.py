@@ -88,7 +88,7 @@ def p_value_of(learner: "Learner") -> float:
 
 def standing_of(learner: "Learner") -> Standing:
     """Return where a learner stands; two passes over the candidates."""
-    decision, view, estimate = learner.decision, learner.candidates, learner.estimate
+    decision, view, estimate = learner.decision, learner.candidates, learner.bounding_estimate
     bare = Standing(
         n_pulls=decision.n_pulls,
         stopped=decision.stopped,

@@ -7,7 +7,7 @@ an error of e_i/(1 - h_i). Reward i is called a slip if
 
     |e_i|/(1 - h_i) > w_i + s_i z_i,
 
-with, at risk a_i = 6 alpha/(pi i)^2 (i = 1, 2, ..; half of it for each line),
+with, at risk a_i = 6 alpha/(pi i)^2 (i = 1, 2, .. in the order of asks; half of it for each line),
 
     w_i, s_i   how far the others' prediction and the noise can be off, by `noise_limits` and the mixture of
                `core.evidence` for the others' results
