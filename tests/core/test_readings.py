@@ -112,25 +112,19 @@ def test_equal_readings_of_a_block_are_no_evidence() -> None:
     theta0 = np.array([0.7, 0.1])  # the past expected 0.8, 0.9, 1.0
     said = fit(Block.of(X, X @ theta0 + 1e-16 * np.arange(12), theta0, np.eye(2)))
     assert said.residuals is not None
-    returns = log_t_returns(
-        *(np.array([value]) for value in (1e-16, 0.1, 1e-3, 1.0, 3.0)), said.residuals, Residuals(1.0, 5)
-    )
-    assert abs(float(returns[0]) - _empty_return(said.residuals.nu)) < 1e-3
+    dusty, empty = _returns([1e-16], said.residuals), _returns([0.0], Residuals(1.0, said.residuals.nu))
+    assert abs(float(dusty[0] - empty[0])) < 1e-3
 
 
-def _empty_return(nu: int) -> float:
-    """Return what the same bet returns on a block that says exactly 0."""
-    values = (np.array([value]) for value in (0.0, 0.1, 1e-3, 1.0, 3.0))
-    return float(log_t_returns(*values, Residuals(1.0, nu), Residuals(1.0, 5))[0])
+def _returns(z: list[float], block: Residuals) -> Array:
+    """Return what bets with one law pay on blocks that say z."""
+    q, m, s2, rest = (np.full(len(z), value) for value in (0.1, 0.5, 0.2, 3.0))
+    return log_t_returns(np.array(z), q, m, s2, rest, block, Residuals(1.0, 5))
 
 
 def test_rounding_that_hides_scatter_lowers_what_a_bet_wins_and_never_what_it_loses() -> None:
     """A block without residuals counts as one with those of its step where it wins."""
-    law = [np.array([value] * 2) for value in (0.1, 0.5, 0.2, 3.0)]
-    z, past = np.array([0.5, -0.5]), Residuals(1.0, 5)
-    bare, floored = (
-        log_t_returns(z, *law, block, past) for block in (Residuals(1e-6, 6), Residuals(1e-6, 6, least=0.5))
-    )
+    bare, floored = (_returns([0.5, -0.5], block) for block in (Residuals(1e-6, 6), Residuals(1e-6, 6, least=0.5)))
     assert floored[0] < bare[0] - 0.1
     assert floored[1] == bare[1]
 
@@ -138,8 +132,8 @@ def test_rounding_that_hides_scatter_lowers_what_a_bet_wins_and_never_what_it_lo
 def test_equal_repetitions_are_no_evidence_either() -> None:
     """Sub-blocks that agree to the last digit have no scatter to bet by."""
     z_parts = np.array([[1e-16], [0.0], [0.0], [0.0]])
-    law = [np.array([value]) for value in (0.1, 1e-3, 1.0, 3.0)]
-    plain, dusty = (log_sub_block_returns(z_parts, *law, Residuals(1.0, 5), dust) for dust in (0.0, 1e-24))
+    q, m, s2, rest = (np.array([value]) for value in (0.1, 1e-3, 1.0, 3.0))
+    plain, dusty = (log_sub_block_returns(z_parts, q, m, s2, rest, Residuals(1.0, 5), dust) for dust in (0.0, 1e-24))
     assert plain[0] > 1.0
     assert dusty[0] < 0.01
 

@@ -463,17 +463,17 @@ def test_sees_a_flipped_bit_anywhere(tmp_path: Path) -> None:
 def test_an_interval_that_an_audit_has_cut_is_not_bet_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its length may depend on its own results; seen where a correction takes the verdict back, and it goes on."""
     judged, closed = list[bool](), list[bool]()
-    real_judge, real_close = Knowledge._judge, Knowledge._close
+    real_judge, real_close = Knowledge._block, Knowledge._close
 
-    def judge(known: Knowledge, interval: Any, *pulls: Any) -> None:
+    def judge(known: Knowledge, interval: Any, *pulls: Any) -> Any:
         judged.append(interval.is_cut)
-        real_judge(known, interval, *pulls)
+        return real_judge(known, interval, *pulls)
 
     def close(known: Knowledge, interval: Any) -> None:
         closed.append(interval.is_cut and not known.stopped)
         real_close(known, interval)
 
-    monkeypatch.setattr(Knowledge, "_judge", judge)
+    monkeypatch.setattr(Knowledge, "_block", judge)
     monkeypatch.setattr(Knowledge, "_close", close)
     for seed in range(2):
         X, theta, rng = problem(seed, n_arms=6, dim=3)

@@ -79,7 +79,8 @@ class Team(Accounts):
 
         P(ever: S is not the team, and this is at least log(m/alpha) against all outside) <= alpha for each alpha.
         """
-        return np.min(list(self._accounts_of(leaders)[0].values()), axis=0)
+        smallest: Array = np.min(list(self._accounts_of(leaders)[0].values()), axis=0)
+        return smallest
 
     def alternatives(self, leader: int) -> BoolArray:
         """Return which candidates (K,) are not rejected, the leader aside; other members of the team are among them."""

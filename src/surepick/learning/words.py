@@ -257,7 +257,7 @@ def _bears(result: "Result") -> str:
     return f"The answer stands if no arm's mean is off its linear fit by more than {margin:.3g}."
 
 
-REPEATS_ADVICE = "Measure anew each time. Where measurements have no noise at all, give noise_std: half of the last digit that counts."
+REPEATS_ADVICE = "Measure anew each time. If measurements have no noise at all, give noise_std, such as half a digit."
 
 
 def _withdrawn(result: "Result", pulls: str) -> str:
