@@ -206,7 +206,8 @@ class Knowledge:
             return  # all of it is void
         numbers, X, rewards = np.array(arms), self._features(arms), np.array(results)
         self._learn_before(interval)
-        self.model.settle(numbers, X, rewards)
+        # A length that may depend on the block's own results allows no bet, the watch's neither.
+        (self.model.learn if interval.is_cut else self.model.settle)(numbers, X, rewards)
         self.model.n_checks += len(arms) if interval.is_check else 0
         if not (self.stopped or self.state.decides_after_pulls):
             if not interval.is_cut:
@@ -249,9 +250,9 @@ class Knowledge:
             self._decide(self.state.after_interval(self.estimate, block))
 
     def _repeated(self, interval: Interval, levels: ArmLevels) -> Block | None:
-        """Return the repetitions of an interval's plan that are whole; None if there are none."""
+        """Return the repetitions of an interval's plan that are whole; None if less than two are left to compare."""
         arms, parts = interval.repetitions
-        if not parts:
+        if len(parts) < 2:
             return None
         return levels.block(np.array(arms), self._features(arms), np.array(parts))
 
