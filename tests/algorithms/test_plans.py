@@ -180,7 +180,7 @@ def test_the_watch_bets_on_no_interval_that_an_audit_has_cut(monkeypatch: pytest
 
 def test_guidance_is_no_evidence() -> None:
     """Earlier results guide the first plan, and the first verdict needs pulls of its own; as evidence they suffice."""
-    guided, told = learner(earlier="guidance"), learner()
+    guided, told = learner(), learner(earlier="evidence")
     for one in (guided, told):
         for n in range(80):
             one.tell(n % 4, value(n % 4, n))

@@ -73,6 +73,8 @@ class Knowledge:
         """Whether every result was asked for, until the rule stopped."""
         self.n_told = 0
         """Results so far, those void included."""
+        self.n_earlier = 0
+        """Results that count and were told before the first interval, without being asked for."""
         self._looked: Verdict | None = None
         # What is known before the oldest interval not settled, and unsolicited results that it may not know yet, each
         # with the number of intervals opened before it was told.
@@ -91,6 +93,11 @@ class Knowledge:
         """The level of the noise as far as it is known; NaN if it is not."""
         given = self._rewards.noise_std
         return noise_estimate(self.estimate) if given is None else given
+
+    @property
+    def counts_every_result(self) -> bool:
+        """Whether the rule takes every result for evidence, asked for or not; with a fixed design its label goes."""
+        return self.state.counts_every_result and not self._rule.is_fixed_design
 
     def relative_stds(self) -> Array | None:
         """Return how noisy each arm (K,) seems beside the level of all results; None if arms are alike, or unknown."""
@@ -137,6 +144,7 @@ class Knowledge:
             self._told.append((self.n_told - 1, number, reward))
             self.estimate.update(self._row(number), reward, number)
             self.is_own = self.is_own and (answered is not None or self.stopped)
+            self.n_earlier += answered is None and ledger.n_opened == 0
         has_place = answered is not None and ledger.tell(answered, reward, is_named=is_named)
         if reward is not None and not has_place:
             self._unsolicited.append((ledger.n_opened, number, reward))
