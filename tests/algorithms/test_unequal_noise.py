@@ -263,7 +263,7 @@ class TestLearnt:
         assert learner.decision.n_pulls == 149
         told(learner, 30, seed=3)
 
-    def test_less_than_two_whole_repetitions_make_no_bet(self) -> None:
+    def test_fewer_than_two_whole_repetitions_make_no_bet(self) -> None:
         """Void results in all repetitions but one leave nothing to judge the noise by: the block is out of the bets."""
         learner = sp.create_learner("uniform", X, noise="per-arm", delta=1e-9)
         while learner._known.state._wealth.n_blocks < 3:  # type: ignore[attr-defined]

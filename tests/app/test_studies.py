@@ -459,6 +459,9 @@ def test_reopening_says_what_it_costs(decided: Shell) -> None:
     assert "goes on by itself" in decided("reopen", "--reason", "why not").err
     ask = decided("ask", "--format", "json").json["asks"][0]["id"]
     assert f"No longer awaited: ask {ask};" in decided("reopen", "--delta", "0.01", "--reason", "strict").out
+    assert "The risk of all 3 eras together: 0.11." in decided("certificate", "--out", "third.json").out
+    decided("export", "log.csv")
+    assert "Note: risk of all 3 eras together: 0.11." in decided("verify", "third.json", "--log", "log.csv").out
 
 
 def test_several_studies(paints: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

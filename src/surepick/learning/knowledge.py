@@ -258,7 +258,7 @@ class Knowledge:
             self._decide(self.state.after_interval(self.estimate, block))
 
     def _repeated(self, interval: Interval, levels: ArmLevels) -> Block | None:
-        """Return the repetitions of an interval's plan that are whole; None if less than two are left to compare."""
+        """Return the repetitions of an interval's plan that are whole; None if fewer than two are left to compare."""
         arms, parts = interval.repetitions
         if len(parts) < 2:
             return None
