@@ -1,7 +1,7 @@
 """Wrong answers in badly organised labs and under attacks, counted in thousands of runs: the long form of the tests.
 
 Run `python -m benchmarks.errors [runs]`; with 2,000 runs per pair about an hour on two cores. `python -m benchmarks
-errors late` prints the third table alone, in a few minutes.
+errors late` prints the third table alone, `... errors screened` that of earlier results, each in a few minutes.
 
 First table: every algorithm under each rule whose label is a proof, at delta = .3, in the labs of
 `tests.statistical.chaos` (batches, disorder, failures, unsolicited results, resumption) in turn; on the arc, where
@@ -17,7 +17,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -210,6 +210,46 @@ def count_late(noise_std: float | None, runs: range, *, is_late: bool) -> IntArr
     return found
 
 
+def screened(run: int, *, n_options: int = 200, earlier: Literal["evidence", "guidance"] = "guidance") -> Result:
+    """Measure equal options twenty times each, and identify the better of the two that look worst and best.
+
+    Their results go along as `history`. Arms were chosen after a look at them; the answer is wrong if it is the one
+    that looked best, which is worse than the other by a millionth of the noise.
+    """
+    rng = np.random.default_rng([run, 61])
+    results = rng.standard_normal((20, n_options))
+    totals = results.sum(axis=0)
+    kept = results[:, [int(np.argmin(totals)), int(np.argmax(totals))]]
+    history = [(arm, float(reward)) for row in kept for arm, reward in enumerate(row)]
+    return sp.identify(
+        np.eye(2),
+        lambda arm: float(rng.standard_normal()) - 1e-6 * arm,
+        noise_std=1.0,
+        history=history,
+        earlier=earlier,
+        max_pulls=40,
+        seed=run,
+    )
+
+
+def count_screened(runs: range, *, n_options: int = 200, earlier: Literal["evidence", "guidance"]) -> Tally:
+    """Count wrong answers of `screened`."""
+    total = Tally()
+    for run in runs:
+        result = screened(run, n_options=n_options, earlier=earlier)
+        total += Tally(result.stopped and result.best != 0, result.stopped, 1)
+    return total
+
+
+def screened_table(n_runs: int) -> None:
+    """Print wrong answers after screening, by what the results of the screening are said to be."""
+    print(f"wrong (answers) in {n_runs} runs, delta 0.05, limit {error_limit(n_runs, 0.05)}")
+    kinds: tuple[Literal["evidence", "guidance"], ...] = ("guidance", "evidence")
+    for earlier in kinds:
+        tally = count_screened(range(n_runs), earlier=earlier)
+        print(f"200 options screened, two passed on as {earlier}: {tally.wrong} ({tally.stopped})", flush=True)
+
+
 def _counted(work: Callable[..., Any], key: Any, runs: range) -> tuple[Any, Any]:
     return key, work(runs=runs)
 
@@ -303,7 +343,12 @@ def late_table(n_runs: int) -> None:
         print(f"{label:14s}{noise:>8s}{missed:8d}{wrong:8d}{all_missed:18d}{all_wrong:8d}", flush=True)
 
 
-PARTS: Mapping[str, Callable[[int], None]] = {"chaos": chaos_table, "attacks": attack_table, "late": late_table}
+PARTS: Mapping[str, Callable[[int], None]] = {
+    "chaos": chaos_table,
+    "attacks": attack_table,
+    "late": late_table,
+    "screened": screened_table,
+}
 
 
 def main(*chosen: str) -> None:

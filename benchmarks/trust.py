@@ -269,7 +269,7 @@ def resumed(job: Earlier, run: int) -> tuple[int, bool]:
         return float(means[arm] + noise.standard_normal())
 
     history = [(i % len(X), pull(i % len(X))) for i in range(job.n)]
-    result = sp.identify(X, pull, noise_std=1.0 if job.is_told else None, history=history, seed=run)
+    result = sp.identify(X, pull, noise_std=1.0 if job.is_told else None, history=history, earlier="evidence", seed=run)
     return result.n_pulls - job.n, result.best != int(np.argmax(means))
 
 

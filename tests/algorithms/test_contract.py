@@ -309,11 +309,12 @@ def test_ten_thousand_arms_fit_in_memory(name: str) -> None:
 
 @pytest.mark.parametrize("name", LINEAR)
 def test_earlier_results_are_welcome(name: str) -> None:
-    """A history that spans already: no second start, and the right answer."""
+    """A history that spans already, as evidence: no second start, and the right answer."""
     rng, means = np.random.default_rng(21), TILTED.X @ TILTED.theta
     history = [(arm % 5, float(means[arm % 5] + rng.standard_normal())) for arm in range(20)]
     pull: Callable[[int], float] = lambda arm: float(means[arm] + rng.standard_normal())  # noqa: E731
-    result = sp.identify(TILTED.X, pull, algorithm=name, history=history, **{"noise_std": 1.0} | needs(name, TILTED))
+    options = {"noise_std": 1.0} | needs(name, TILTED)
+    result = sp.identify(TILTED.X, pull, algorithm=name, history=history, earlier="evidence", **options)
     assert result.best == TILTED.best
 
 

@@ -121,7 +121,7 @@ class TestBooks:
         told(learner, problem, 40, batch=2)
         before, value = learner.decision, learner.history[3][1]
         if (name, variant) in REFUSED:
-            with pytest.raises(InvalidInput, match="evidence"):
+            with pytest.raises(InvalidInput, match="betting"):
                 learner.correct(3, value)
             assert learner.decision == before
             return

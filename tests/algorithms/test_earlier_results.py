@@ -1,6 +1,8 @@
 """Results from before the first interval: what they are worth to the betting rule, and how often that is wrong."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -11,10 +13,14 @@ from surepick.core.betting import log_returns
 from surepick.core.earlier import CUTS, N_SHARES, SIDEWAYS, Rest, log_evidence, log_start
 from surepick.core.linalg import Array, IntArray
 from surepick.core.wealth import Accounts, Seats, Wealth
+from surepick.errors import InvalidInput
+from surepick.learning import words
 from surepick.learning.learner import create_learner
 from tests.algorithms.lab import Lab, X, never
 from tests.statistical.paths import DELTA, N_PATHS, error_limit
 
+KINDS: tuple[Literal["guidance", "evidence"], ...] = ("guidance", "evidence")
+GOLDEN = Path(__file__).parents[1] / "study" / "golden"
 BALANCED = [row % 4 for row in range(40)]
 
 
@@ -27,7 +33,8 @@ def test_wealth_starts_at_what_they_say(accounts: type[Accounts], noise_std: flo
     epsilon = 0.01 if accounts is Seats else 0.0
     wealth = accounts(FiniteArms(X), delta=1e-9, noise_std=noise_std, epsilon=epsilon)
     wealth.begin(X[BALANCED], rewards)
-    learner = create_learner("lazy-track-and-stop", X, delta=1e-9, noise_std=noise_std, epsilon=epsilon)
+    options: Any = {"delta": 1e-9, "noise_std": noise_std, "epsilon": epsilon}
+    learner = create_learner("lazy-track-and-stop", X, **options, earlier="evidence")
     for row, reward in zip(BALANCED, rewards, strict=True):
         learner.tell(row, float(reward))
     learner.next_arms()
@@ -41,12 +48,12 @@ def test_enough_of_them_decide_before_anything_is_measured() -> None:
     """The first ask says that no more of them come; nobody has to answer it. Corrected, they may decide no more."""
     lab = Lab(noise_std=0.1)
     history = [(row, lab(row)) for row in 3 * BALANCED]
-    result = sp.identify(X, never, noise_std=0.1, history=history)
+    result = sp.identify(X, never, noise_std=0.1, history=history, earlier="evidence")
     assert result.stopped
     assert result.best == 2
     assert result.n_pulls == len(history)
-    assert sp.identify(X, never, noise_std=0.1, history=result.history).stopped
-    learner = create_learner("lazy-track-and-stop", X, noise_std=0.1)
+    assert sp.identify(X, never, noise_std=0.1, history=result.history, earlier="evidence").stopped
+    learner = create_learner("lazy-track-and-stop", X, noise_std=0.1, earlier="evidence")
     for arm, reward in history:
         learner.tell(arm, reward)
     assert not learner.stopped
@@ -61,9 +68,90 @@ def test_enough_of_them_decide_before_anything_is_measured() -> None:
     assert learner.decision.best == 2
 
 
+def test_an_ordinary_call_makes_no_evidence_of_them() -> None:
+    """They guide: the estimate has them, the wealth does not, and no interval is shown that would count them."""
+    lab = Lab(noise_std=0.1)
+    history = [(row, lab(row)) for row in 3 * BALANCED]
+    result = sp.identify(X, never, noise_std=0.1, history=history, max_pulls=0)
+    assert (result.n_pulls, result.stopped, result.earlier) == (len(history), False, "guidance")
+    assert result.epsilon_bound == np.inf
+    assert np.isinf(result.arms.high).all()
+    assert f"{len(history)} results of before guide it and are no evidence" in str(words.assumptions(result))
+    counted = sp.identify(X, never, noise_std=0.1, history=history, earlier="evidence", max_pulls=0)
+    assert np.isfinite(counted.arms.high).all()
+    alone = sp.identify(X, lab, noise_std=0.1)
+    assert np.isfinite(alone.arms.high).all()
+    assert sp.identify(X, lab, noise_std=0.1, history=history).n_pulls > len(history)
+
+
+OF_VECTORS = {"mix-grid", "paper", "per-coordinate"}
+
+
+@pytest.mark.parametrize("stopping", [name for name in sp.stopping.names() if name not in OF_VECTORS])
+def test_no_rule_decides_by_guidance(stopping: str) -> None:
+    """A rule that counts every result refuses it and says what to do; no other has decided at the first ask."""
+    rows = np.eye(2)
+    lab = Lab(noise_std=0.1, rows=rows, theta=np.array([0.0, 1.0]))
+    history = [(n % 2, lab(n % 2)) for n in range(60)]
+    options: Any = {"noise_std": 0.1, "delta": 1e-3, "stopping": stopping}
+    learner = create_learner("lazy-track-and-stop", rows, **options)
+    if stopping.startswith("betting"):
+        for arm, reward in history:
+            learner.tell(arm, reward)
+        learner.next_arms()
+        assert not learner.stopped
+    elif learner.rule.is_fixed_design:
+        assert sp.identify(rows, lab, **options, history=history).guarantee == "none"
+    else:
+        with pytest.raises(InvalidInput, match='begin with earlier="evidence"; else with stopping="betting"'):
+            sp.identify(rows, never, **options, history=history)
+        with pytest.raises(InvalidInput, match="counts every result"):
+            learner.tell(0, 0.5)
+        assert learner.n_told == 0
+    assert sp.identify(rows, lab, **options, history=history, earlier="evidence").best == 1
+
+
+def test_the_first_event_says_that_they_are_guidance_where_there_are_some() -> None:
+    """Without a word they are evidence, as in logs of before; each log is replayed as what it is, or refused."""
+    guided, counting = (create_learner("lazy-track-and-stop", X, noise_std=0.1, earlier=e) for e in KINDS)
+    plain = guided.identity
+    assert plain == counting.identity
+    assert "earlier" not in plain
+    lab = Lab(noise_std=0.1)
+    for learner in (guided, counting):
+        for row in BALANCED:
+            learner.tell(row, lab(row))
+        learner.next_arms()
+    assert guided.identity == plain.replace(", seed=", ", earlier=guidance, seed=")
+    assert counting.identity == plain
+    for learner, kind in ((guided, "guidance"), (counting, "evidence")):
+        kinds = KINDS if kind == KINDS[0] else reversed(KINDS)
+        again, other = (create_learner("lazy-track-and-stop", X, noise_std=0.1, earlier=e) for e in kinds)
+        again.replay(learner.log)
+        assert (again.log, again.decision) == (learner.log, learner.decision)
+        with pytest.raises(
+            InvalidInput, match=f'40 results from before the first ask are {kind}: give earlier="{kind}"'
+        ):
+            other.replay(learner.log)
+        assert other.log == (("start", plain),)
+
+
+def test_a_result_saved_before_there_was_a_choice_goes_on_as_evidence() -> None:
+    """Its pairs were told first and counted: it loads, is replayed by who says so, and is refused by others."""
+    old = sp.Result.load(GOLDEN / "earlier-result.json")
+    assert (old.earlier, old.stopped, old.n_pulls) == ("evidence", True, 115)
+    arms = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6], [-0.5, 0.3]])
+    again = sp.identify(arms, never, delta=1e-6, history=old.history, earlier="evidence")
+    assert again.history.log == old.history.log
+    assert (again.best, again.stopped) == (old.best, True)
+    assert again.p_value == pytest.approx(old.p_value, rel=1e-9)
+    with pytest.raises(InvalidInput, match='give earlier="evidence"'):
+        sp.identify(arms, never, delta=1e-6, history=old.history)
+
+
 def test_later_ones_and_own_results_start_nothing() -> None:
     """Once an interval is open, unsolicited results inform bets and pay none."""
-    learner = create_learner("lazy-track-and-stop", X, noise_std=0.5)
+    learner = create_learner("lazy-track-and-stop", X, noise_std=0.5, earlier="evidence")
     learner.next_arms()
     for row in 10 * BALANCED:
         if row not in learner.pending:
@@ -81,7 +169,8 @@ def test_three_hundred_balanced_ones_save_more_than_half_of_what_is_needed(noise
         labs = [Lab(seed=seed, noise_std=0.7, rows=rows, theta=theta) for seed in range(6)]
         histories = [[(i % 5, lab(i % 5)) for i in range(n)] for lab in labs]
         results = [
-            sp.identify(rows, lab, noise_std=noise_std, history=h) for lab, h in zip(labs, histories, strict=True)
+            sp.identify(rows, lab, noise_std=noise_std, history=h, earlier="evidence")
+            for lab, h in zip(labs, histories, strict=True)
         ]
         assert all(result.stopped for result in results)
         needed.append(np.mean([result.n_pulls for result in results]) - n)

@@ -207,7 +207,7 @@ def test_history_counts_and_shortens_the_experiment() -> None:
         earlier += [(NAMES[arm] if arm % 2 else arm, lab(arm)) for _ in range(50)]
     fresh, again = Lab(seed=6), Lab(seed=6)
     alone = identify(arms, fresh, noise_std=0.5, stopping="evidence")
-    result = identify(arms, again, noise_std=0.5, history=iter(earlier), stopping="evidence")
+    result = identify(arms, again, noise_std=0.5, history=iter(earlier), stopping="evidence", earlier="evidence")
     assert result.best == alone.best == 2
     assert result.n_pulls == 200 + len(again.pulled)
     assert sum(result.counts.values()) == result.n_pulls
@@ -219,7 +219,7 @@ def test_history_alone_can_be_judged() -> None:
     """With no new pulls allowed, the result says where earlier rewards have led to."""
     lab = Lab(seed=5)
     earlier = [(arm, lab(arm)) for arm in [0, 1, 2, 3] * 5]
-    result = identify(X, never, noise_std=0.5, history=earlier, max_pulls=0)
+    result = identify(X, never, noise_std=0.5, history=earlier, earlier="evidence", max_pulls=0)
     assert result.history == tuple(earlier)
     assert result.best == int(np.argmax(result.arms.estimate))
     assert not result.stopped
@@ -304,8 +304,9 @@ def test_history_does_not_spoil_the_guarantee(stopping: str) -> None:
     n_wrong = 0
     for run in range(30):
         lab = Lab(seed=run, rows=rows, theta=theta)
-        earlier = [(int(arm), lab(int(arm))) for arm in lab.rng.integers(3, size=run % 31)]
-        result = identify(rows, lab, delta=0.2, noise_std=0.5, history=earlier, stopping=stopping)
+        pairs = [(int(arm), lab(int(arm))) for arm in lab.rng.integers(3, size=run % 31)]
+        options: Any = {"delta": 0.2, "noise_std": 0.5, "stopping": stopping}
+        result = identify(rows, lab, history=pairs, earlier="evidence", **options)
         assert result.stopped
         n_wrong += result.best != 2
     assert n_wrong <= stats.binom.ppf(1 - 1e-6, 30, 0.2)

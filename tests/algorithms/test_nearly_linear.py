@@ -200,7 +200,7 @@ class TestMargin:
             {"candidates": FACTORS[:4]},
             {"model": "unstructured"},
             {"max_pulls": 20},
-            {"history": [(arm, mean) for arm, mean in enumerate(MAIN)] * 40},
+            {"history": [(arm, mean) for arm, mean in enumerate(MAIN)] * 40, "earlier": "evidence"},
         ],
     )
     def test_there_is_none(self, options: dict[str, Any]) -> None:
@@ -267,8 +267,9 @@ class TestAllowed:
     def test_earlier_results_are_no_start(self) -> None:
         """Their evidence rests on means that are exactly linear."""
         history = [(arm, mean) for arm, mean in enumerate(MAIN)] * 40
-        assert sp.identify(FACTORS, lab(MAIN, 1), noise_std=1.0, history=history).n_pulls == len(history)
-        assert sp.identify(FACTORS, lab(MAIN, 1), noise_std=1.0, history=history, misfit=0.05).n_pulls > len(history)
+        told: dict[str, Any] = {"noise_std": 1.0, "history": history, "earlier": "evidence"}
+        assert sp.identify(FACTORS, lab(MAIN, 1), **told).n_pulls == len(history)
+        assert sp.identify(FACTORS, lab(MAIN, 1), **told, misfit=0.05).n_pulls > len(history)
 
     def test_a_log_belongs_to_its_misfit(self) -> None:
         """A learner that allows for another misfit refuses it; the same one goes through it."""

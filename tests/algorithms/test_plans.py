@@ -7,6 +7,7 @@ import pytest
 
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
+from surepick.learning.model import Model
 from surepick.learning.plans import Plan
 from surepick.sampling.tracking import Tracker
 from tests.algorithms.lab import THETA, X
@@ -150,9 +151,36 @@ def test_an_audit_ends_a_later_interval_that_is_open() -> None:
     assert one.n_planned == 0
 
 
+def test_the_watch_bets_on_no_interval_that_an_audit_has_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its length may depend on its own results, so the watch of the model only learns from them."""
+    taken: dict[str, list[int]] = {"settle": [], "learn": []}
+    for name, sizes in taken.items():
+        real = getattr(Model, name)
+
+        def noted(self: Any, arms: Any, *rest: Any, real: Any = real, sizes: list[int] = sizes) -> None:
+            sizes.append(len(arms))
+            real(self, arms, *rest)
+
+        monkeypatch.setattr(Model, name, noted)
+    one, n = learner(), 0
+    while not one.stopped:
+        ahead = one.next_asks(one.n_planned + 1)  # the last of them opens the next interval
+        for ask in ahead[:-1]:
+            one.tell(ask.arm, value(ask.arm, n), ask=ask.number)
+            n += 1
+        last = ahead[-1]
+        if not one.stopped:
+            one.tell(last.arm, value(last.arm, n), ask=last.number)
+    n_settled = len(taken["settle"])
+    assert taken["learn"] == []
+    one.audit(4)
+    one.tell(last.arm, value(last.arm, n), ask=last.number)
+    assert (len(taken["settle"]), taken["learn"]) == (n_settled, [1])
+
+
 def test_guidance_is_no_evidence() -> None:
     """Earlier results guide the first plan, and the first verdict needs pulls of its own; as evidence they suffice."""
-    guided, told = learner(earlier="guidance"), learner()
+    guided, told = learner(), learner(earlier="evidence")
     for one in (guided, told):
         for n in range(80):
             one.tell(n % 4, value(n % 4, n))

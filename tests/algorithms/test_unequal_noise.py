@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import surepick as sp
+from surepick.arms.finite import FiniteArms
 from surepick.arms.scaled import ScaledArms
 from surepick.core.levels import ArmLevels
+from surepick.core.wealth import Wealth
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
 
@@ -260,6 +262,37 @@ class TestLearnt:
         assert not np.array_equal(learner._known.state._wealth.log_wealth(BEST), before)  # type: ignore[attr-defined]
         assert learner.decision.n_pulls == 149
         told(learner, 30, seed=3)
+
+    def test_fewer_than_two_whole_repetitions_make_no_bet(self) -> None:
+        """Void results in all repetitions but one leave nothing to judge the noise by: the block is out of the bets."""
+        learner = sp.create_learner("uniform", X, noise="per-arm", delta=1e-9)
+        while learner._known.state._wealth.n_blocks < 3:  # type: ignore[attr-defined]
+            told(learner, 1)
+        _, plan = learner._opened[2]
+        n = plan.length // plan.n_parts
+        assert plan.n_parts >= 3
+        for part in range(plan.n_parts - 2):
+            learner.void(plan.first + part * n)
+        assert learner._known.state._wealth.n_blocks == 3  # type: ignore[attr-defined]
+        learner.void(plan.first + (plan.n_parts - 2) * n)
+        assert learner._known.state._wealth.n_blocks == 2  # type: ignore[attr-defined]
+
+    @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+    def test_repetitions_that_are_no_numbers_pay_nothing(self, odd: float) -> None:
+        """Sums that overflow are no evidence: the wealth against every arm stays."""
+        wealth, levels = Wealth(FiniteArms(np.eye(2)), delta=0.05, noise_std=None), ArmLevels(2)
+        rng, arms = np.random.default_rng(2), np.arange(2)
+        levels.learn(np.tile(arms, 5), np.tile(np.eye(2), (5, 1)), rng.standard_normal(10))
+        block = levels.block(arms, np.eye(2), rng.standard_normal((3, 2)))
+        assert block.parts is not None
+        wealth.settle(block)
+        before = wealth.log_wealth(0).copy()
+        assert np.nan_to_num(before, posinf=0.0).any()
+        spoilt = np.array([odd, 0.0])
+        block.parts, block.b = block.parts + spoilt, block.b + spoilt
+        with np.errstate(invalid="ignore"):
+            wealth.settle(block)
+        np.testing.assert_array_equal(wealth.log_wealth(0), before)
 
     def test_unsolicited_results_inform_the_levels(self) -> None:
         """They are of the past of later intervals."""

@@ -305,7 +305,10 @@ def test_per_coordinate_refuses_results_of_another_design() -> None:
     history = [(tuple(arm.tolist()), lab(arm)) for arm in foreign]
     with pytest.raises(sp.PullFailed, match="unsolicited"):
         sp.identify(sp.Hypercube(2), lab, noise_std=NOISE, stopping="per-coordinate", history=history)
-    result = sp.identify(sp.Hypercube(2), lab, noise_std=NOISE, stopping="evidence", history=history)
+    with pytest.raises(sp.InvalidInput, match=r'begin with earlier="evidence"\.$'):
+        sp.identify(sp.Hypercube(2), lab, noise_std=NOISE, stopping="evidence", history=history)
+    told: Any = {"history": history, "earlier": "evidence"}
+    result = sp.identify(sp.Hypercube(2), lab, noise_std=NOISE, stopping="evidence", **told)
     assert result.stopped
     assert result.guarantee == "proved"
 
@@ -396,7 +399,7 @@ def test_decision_says_whether_evidence_is_a_bound(vectors: VectorSet, epsilon: 
 def test_uneven_pulls_of_a_large_hypercube_are_a_bound() -> None:
     """Results nobody asked for make some signs better known than others."""
     cube, theta = sp.Hypercube(14), np.linspace(0.4, -0.5, 14)
-    learner, lab = learner_of(cube, epsilon=0.3), Lab(theta)
+    learner, lab = learner_of(cube, epsilon=0.3, earlier="evidence"), Lab(theta)
     for direction in np.random.default_rng(0).standard_normal((20, 14)):
         arm = cube.best(direction)
         learner.tell(arm, lab(arm))

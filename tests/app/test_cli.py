@@ -327,12 +327,30 @@ def test_log_without_its_last_line_end_is_mended_and_said(folder: Path, here: He
 
 
 def test_history_is_used(folder: Path, here: Here) -> None:
-    """Earlier measurements count, in the estimate and in the bets: here they decide before anything is measured."""
+    """Earlier measurements guide; said to be evidence they count, and here decide before anything is measured."""
     (folder / "history.csv").write_text("arm,reward\n" + 5 * "".join(f"{k},{v}\n" for k, v in MEANS.items()))
-    done = here(folder, *OWN, "--pull", COMMAND, "--history", "history.csv", "--max-pulls", "2", "--format", "json")
-    report = json.loads(done.stdout)
-    assert (report["n_pulls"], report["stopped"]) == (25, True)
+    command = [*OWN, "--pull", COMMAND, "--history", "history.csv", "--max-pulls", "2", "--format", "json"]
+    report = json.loads(here(folder, *command).stdout)
+    assert (report["n_pulls"], report["stopped"], report["earlier"]) == (27, False, "guidance")
+    report = json.loads(here(folder, *command, "--earlier", "evidence").stdout)
+    assert (report["n_pulls"], report["stopped"], report["earlier"]) == (25, True, "evidence")
     assert report["best_name"] == "E"
+
+
+def test_a_log_says_what_its_history_is(folder: Path, here: Here) -> None:
+    """Without a word it is evidence, as in logs of before; a log without history says nothing, whatever is meant."""
+    (folder / "history.csv").write_text("arm,reward\n" + "".join(f"{k},{v}\n" for k, v in MEANS.items()))
+    command = [*OWN, "--pull", COMMAND, "--max-pulls", "2", "--log"]
+    for log, more in (("guided.csv", ()), ("counted.csv", ("--earlier", "evidence"))):
+        done = here(folder, *command, log, "--history", "history.csv", *more)
+        assert done.returncode == 3
+        assert ("no evidence" in done.stdout) is (log == "guided.csv")
+        here(folder, *command, f"plain-{log}", *more)
+        assert "earlier" not in (folder / f"plain-{log}").read_text()
+    assert " earlier='guidance'" in (folder / "guided.csv").read_text().partition("\n")[0]
+    assert "earlier" not in (folder / "counted.csv").read_text()
+    other = here(folder, *command, "counted.csv", "--history", "history.csv")
+    assert (other.returncode, "earlier" in other.stderr) == (2, True)
 
 
 def test_ctrl_c_during_a_measurement_keeps_what_was_learnt(folder: Path) -> None:

@@ -111,8 +111,11 @@ def test_an_empty_file_is_no_ellipsoid(folder: Path, here: Here, text: str) -> N
 
 def test_a_history_of_vectors_is_read_back(folder: Path, here: Here) -> None:
     """Logged vectors are a history for another session, digit by digit; what is no arm is refused by its line."""
-    options = ("--sphere", "2", "--epsilon", "0.5", "--noise-std", "0.2", "--pull", COMMAND)
+    options = ["--sphere", "2", "--epsilon", "0.5", "--noise-std", "0.2", "--pull", COMMAND]
     (folder / "earlier.csv").write_text('arm,reward\n"1,0",1.0\n"0.6,0.8",0.1\n"0,1",-0.6\n')
+    done = here(folder, "run", *options, "--history", "earlier.csv")
+    assert (done.returncode, 'begin with earlier="evidence"' in done.stderr) == (2, True)
+    options += ["--earlier", "evidence"]
     done = here(folder, "run", *options, "--history", "earlier.csv", "--format", "csv")
     assert done.returncode == 0, done.stderr
     assert "(0.6, 0.8)" in [row["arm"] for row in csv.DictReader(io.StringIO(done.stdout))]

@@ -378,12 +378,16 @@ def test_a_signed_certificate(decided: Shell, tmp_path: Path) -> None:
 
 
 def test_files_of_a_study(paints: Shell, tmp_path: Path) -> None:
-    """Earlier results are imported as evidence, measurements exported, and a page is written."""
+    """Earlier results are imported once, whatever the file is called, measurements exported, a page is written."""
     (tmp_path / "earlier.csv").write_text("arm,value\nA,0.6\nE,0.9\nB,0.55\n")
-    assert (
-        "3 results of earlier.csv are in study paints; they count as evidence." in paints("import", "earlier.csv").out
-    )
-    assert "they were told before: nothing changed" in paints("import", "earlier.csv").out
+    said = "3 results of earlier.csv are in study paints; they guide what is asked next, and are no evidence."
+    assert said in paints("import", "earlier.csv").out
+    shutil.copy(tmp_path / "earlier.csv", tmp_path / "copy.csv")
+    for name in ("earlier.csv", "copy.csv"):
+        assert "they were told before: nothing changed" in paints("import", name).out
+    assert paints("create", "paints.csv", "--name", "fixed", "--earlier", "evidence").code == 0
+    assert "they count as evidence" in paints("import", "earlier.csv", "--study", "fixed").out
+    paints("delete", "fixed", "--yes")
     assert "3 measurements of study paints" in paints("export", "m.csv", "--what", "measurements").out
     assert (tmp_path / "m.csv").read_text().count("\n") == 4
     assert "any browser shows" in paints("report", "page.html").out
@@ -455,6 +459,9 @@ def test_reopening_says_what_it_costs(decided: Shell) -> None:
     assert "goes on by itself" in decided("reopen", "--reason", "why not").err
     ask = decided("ask", "--format", "json").json["asks"][0]["id"]
     assert f"No longer awaited: ask {ask};" in decided("reopen", "--delta", "0.01", "--reason", "strict").out
+    assert "The risk of all 3 eras together: 0.11." in decided("certificate", "--out", "third.json").out
+    decided("export", "log.csv")
+    assert "Note: risk of all 3 eras together: 0.11." in decided("verify", "third.json", "--log", "log.csv").out
 
 
 def test_several_studies(paints: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from benchmarks.errors import sessions
+from benchmarks.errors import count_screened, sessions
 from surepick.arms.cluster import DaskArms
 from surepick.core.linalg import Array
 from surepick.learning.decision import Ask
@@ -299,6 +299,17 @@ def test_sixteen_sessions_with_lost_measurements_are_one(name: str) -> None:
     assert many.history == one.history
     assert many.history.log == one.history.log
     assert (many.evidence, many.best, many.stopped) == (one.evidence, one.best, one.stopped)
+
+
+# ---- earlier results ----
+
+
+@pytest.mark.statistical
+def test_options_chosen_after_a_look_are_no_harm_if_what_was_seen_is_guidance() -> None:
+    """Sixty options screened, the extremes passed on, delta 0.05: as evidence, which it is not, it is often wrong."""
+    limit = error_limit(80, 0.05)
+    assert count_screened(range(80), n_options=60, earlier="guidance").wrong <= limit
+    assert count_screened(range(80), n_options=60, earlier="evidence").wrong > limit
 
 
 # ---- size ----

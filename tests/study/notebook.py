@@ -68,9 +68,11 @@ class Notebook:
         """Begin an era, with the arms of `here` among all rows."""
         self.X, self.names, self.era = np.array(X, dtype=float), names, self.era + 1
         self.here = [arm for arm in range(len(self.X)) if arm not in self.gone]
-        earlier: Literal["evidence", "guidance"] = "evidence" if self.era == 1 else "guidance"
-        self.learner = sp.create_learner("lazy-track-and-stop", self.X[self.here], earlier=earlier, **options)
+        # A study of before the option had them as evidence, in its first era.
         self.options = {**USUAL, **options, "algorithm": "lazy-track-and-stop"}
+        earlier: Literal["evidence", "guidance"] = options.get("earlier", "evidence") if self.era == 1 else "guidance"
+        own = {name: value for name, value in options.items() if name != "earlier"}
+        self.learner = sp.create_learner("lazy-track-and-stop", self.X[self.here], earlier=earlier, **own)
         self.waiting: list[tuple[int, int]] = []  # number and arm: planned, or failed, and to be asked
         self.n_failed = self.n_numbers = 0
         self.said: int | None = None

@@ -75,6 +75,37 @@ def study() -> Study:
         return lived(monkeypatch)
 
 
+def test_the_risks_of_all_eras_add_up() -> None:
+    """Every era has a delta of its own; the certificate has their sum, a check says it, and one without it is older."""
+    study = create_study("again", arms=sp.FiniteArms(ROWS, names=NAMES), noise_std=0.2, storage="memory:")
+    assert study.certificate()["all_eras_delta"] == 0.05
+    study.reopen(reason="more", delta=0.07)
+    study.reopen(reason="and more", delta=0.03)
+    certificate = study.certificate()
+    assert certificate["all_eras_delta"] == pytest.approx(0.15)
+    report = verify(certificate, study.rows())
+    assert (report.problems, "risk of all 3 eras together: 0.15" in report.notes) == ([], True)
+    for change, said in (({"all_eras_delta": 0.03}, "all_eras_delta: the certificate says 0.03"), ({}, "")):
+        other = {name: value for name, value in certificate.items() if name != "all_eras_delta"} | change
+        found = verify({**other, "digest": digest_of(other)}, study.rows()).problems
+        assert [one[: len(said)] for one in found] == ([said] if said else [])
+
+
+@pytest.mark.parametrize("changes", [{"stopping": "evidence", "budget": 500.0}, {"delta": 0.01}])
+def test_a_later_era_of_before_says_guidance_also_where_nothing_was_measured(changes: Json) -> None:
+    """Its first event named the learner so whatever the rule; the log is read as it was meant."""
+    own = {"stopping": changes["stopping"]} if "stopping" in changes else {}
+    study = create_study("old", arms=sp.FiniteArms(ROWS, names=NAMES), noise_std=0.2, storage="memory:", **own)
+    study.reopen(reason="more", **{name: value for name, value in changes.items() if name not in own})
+    events = study.log
+    events[-1]["identity"] = events[-1]["identity"].replace(", seed=", ", earlier=guidance, seed=")
+    rows = rows_of([canonical(event) for event in events])
+    assert verify(certificate_of(study.state, rows[-1].hash), rows).problems == []
+    events[-1]["identity"] = events[-1]["identity"].replace("noise_std=0.2", "noise_std=0.1")
+    rows = rows_of([canonical(event) for event in events])
+    assert "describes another learner" in str(verify(certificate_of(study.state, rows[-1].hash), rows).problems)
+
+
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The way to everything in a document that is no list and no table, and to lists and tables that are empty."""
     entries: Any = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()

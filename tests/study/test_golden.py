@@ -9,12 +9,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from surepick.study import standalone
 from surepick.study.certificate import verify
+from surepick.study.events import Row, canonical, rows_of
 from surepick.study.library import load_study
 from surepick.study.storage import open_storage
 from surepick.study.storage.schema import REVISIONS
 from surepick.study.study import Study
-from tests.study.golden.make import ANSWERS, DATABASE, SQL, answers
+from tests.study.golden.make import ANSWERS, DATABASE, EARLIER, SQL, answers
 
 
 def check(study: Study) -> None:
@@ -54,6 +56,30 @@ def test_a_postgresql_database_of_the_first_schema_opens(postgres_url: str) -> N
         check(load_study("lived", storage))
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("SELECT version_num FROM surepick_version").fetchall() == [(REVISIONS[-1],)]
+
+
+def test_a_study_of_before_the_option_has_its_earlier_results_as_evidence(tmp_path: Path) -> None:
+    """Forty results were told before the first ask and counted: the same verdict, for the package and stand-alone."""
+    kept = json.loads(EARLIER.read_text(encoding="utf-8"))
+    certificate, rows = kept["certificate"], [Row(one["n"], one["event"], one["hash"]) for one in kept["log"]]
+    assert "earlier" not in json.loads(rows[0].text)["options"]
+    report = verify(certificate, rows)
+    assert (report.problems, report.notes[-1]) == ([], "verdict of event 188: a")
+    with closing(open_storage("memory:")) as storage:
+        storage.create("old", rows)
+        study = load_study("old", storage)
+        assert (study.stopped, study.learner.earlier, study.status.n_pulls) == (True, "evidence", 136)
+        again = study.certificate()
+        assert again["evidence"] == certificate["evidence"]
+        assert {*again} - {*certificate} == {"all_eras_delta"}
+        # Without them it would not have stopped there.
+        events = [json.loads(row.text) for row in rows]
+        events[0]["options"]["earlier"] = "guidance"
+        assert not verify(certificate, rows_of([canonical(event) for event in events])).ok
+    files = [tmp_path / "certificate.json", tmp_path / "log.json"]
+    for file, content in zip(files, (certificate, {"log": kept["log"]}), strict=True):
+        file.write_text(json.dumps(content), encoding="utf-8")
+    standalone.main(*map(str, files))
 
 
 def test_the_golden_files_hold_the_same_log() -> None:

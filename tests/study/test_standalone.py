@@ -261,6 +261,25 @@ def test_checks_a_study_of_the_package(tmp_path: Path, noise_std: float | None) 
     assert verified(tmp_path, signed(certificate | {"best": best}, rows), rows)[0] == 1
 
 
+@pytest.mark.parametrize("noise_std", [None, 1.0])
+def test_earlier_results_start_no_wealth_where_they_are_guidance(tmp_path: Path, noise_std: float | None) -> None:
+    """The verdict of a study in which they guide agrees, and no longer does where they are said to be evidence."""
+    X, theta, rng = problem(3, n_arms=5, dim=3)
+    notebook = Notebook(X, measured(theta, rng), noise_std=noise_std, earlier="guidance")
+    for arm in range(60):
+        notebook.tell(arm=arm % 5)
+    until_stopped(notebook)
+    assert notebook.said is not None
+    certificate = notebook.certificate() | {"all_eras_delta": 0.05}
+    rows = chained(notebook.events)
+    assert verified(tmp_path, signed(certificate, rows), rows)[0] == 0
+    assert verified(tmp_path, signed(certificate | {"all_eras_delta": 0.1}, rows), rows)[0] == 1
+    events = copy.deepcopy(notebook.events)
+    events[0]["options"]["earlier"] = certificate["options"]["earlier"] = "evidence"
+    rows = chained(events)
+    assert verified(tmp_path, signed(certificate, rows), rows)[0] == 1
+
+
 def test_follows_a_study_into_its_next_era(tmp_path: Path) -> None:
     """After arms have joined and retired, results of those still there guide the bets, and are no evidence."""
     X, theta, rng = problem(7, n_arms=6, dim=3)

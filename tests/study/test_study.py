@@ -14,6 +14,7 @@ import surepick as sp
 from surepick.errors import Conflict, CorruptLog, InvalidInput, NoSuchStudy, StudyExists
 from surepick.study import clock
 from surepick.study.certificate import verify
+from surepick.study.events import canonical, rows_of
 from surepick.study.library import copy_study, create_study, delete_study, list_studies, load_study
 from surepick.study.storage import open_storage
 from surepick.study.tables import import_results
@@ -272,8 +273,8 @@ def test_what_cannot_be_is_refused_in_words_and_leaves_no_trace(call: Callable[[
 
 
 def test_earlier_results_count_and_may_be_enough() -> None:
-    """Told before the first ask they are evidence: enough of them, and the first ask finds the verdict."""
-    study = new()
+    """In a study that was created so they are evidence: enough of them, and the first ask finds the verdict."""
+    study = new(earlier="evidence")
     study.tell_earlier([(NAMES[n % 4], means(n % 4) + 0.01 * (n % 3)) for n in range(80)])
     assert not study.stopped
     assert study.ask(3) == []
@@ -282,9 +283,72 @@ def test_earlier_results_count_and_may_be_enough() -> None:
     assert kinds(study)[-2:] == ["planned", "stopped"]
 
 
+def test_earlier_results_guide_unless_the_study_was_created_otherwise() -> None:
+    """They decide nothing, no interval is shown that would count them, and the log says what they are."""
+    study = new()
+    study.tell_earlier([(NAMES[n % 4], means(n % 4) + 0.01 * (n % 3)) for n in range(80)])
+    (ask,) = study.ask(1)
+    assert not study.stopped
+    assert study.result().epsilon_bound == math.inf
+    assert study.log[0]["options"]["earlier"] == "guidance"
+    study.tell(ask.id, means(ask.arm))
+    finish(study)
+    certificate = study.certificate()
+    assert certificate["n_pulls"] > 80
+    assert "80 results of before guide it and are no evidence" in str(certificate["assumptions"])
+    assert not any("fixed before the first of the" in one for one in certificate["conditions"])
+    assert verify(certificate, study.rows()).problems == []
+    events = study.log
+    events[0]["options"]["earlier"] = "evidence"
+    assert not verify(certificate, rows_of([canonical(event) for event in events])).ok
+
+
+def test_a_certificate_says_what_earlier_results_must_be_to_count() -> None:
+    """The condition stands beside the claim."""
+    study = new(earlier="evidence")
+    study.tell_earlier([(n % 4, means(n % 4) + 0.01 * (n % 3)) for n in range(80)])
+    study.ask(1)
+    said = study.certificate()["conditions"]
+    assert [one for one in said if "fixed before the first of the 80 results was seen" in one]
+
+
+def test_a_rule_that_counts_every_result_takes_no_earlier_ones() -> None:
+    """Neither before the first ask nor as earlier results later; nothing is written. Another budget counts on."""
+    study = new(stopping="evidence")
+    for _ in range(2):
+        head = study.head
+        with pytest.raises(InvalidInput, match="counts every result"):
+            study.tell_earlier([("elm", 0.5)])
+        assert study.head == head
+        study.ask(1)
+    study.tell(arm="elm", value=0.7)
+    finish(study)
+    study.reopen(reason="go on", budget=500)
+    assert study.stopped
+    assert study.learner.decision.guarantee == "proved"
+    assert math.isfinite(study.result().epsilon_bound)
+    with pytest.raises(InvalidInput, match="counts every result"):
+        study.tell_earlier([("elm", 0.5)])
+    assert verify(study.certificate(), study.rows()).problems == []
+
+
+def test_the_same_earlier_results_are_told_once() -> None:
+    """Told again they are refused, since they would count twice; with a key they are further measurements."""
+    study = new()
+    pairs = [("elm", 0.5), ("oak", 0.6), ("elm", 0.5)]
+    study.tell_earlier(pairs)
+    head = study.head
+    with pytest.raises(Conflict, match=r"these 3 results were told before, as measurement 1.*with a key"):
+        study.tell_earlier(iter(pairs))
+    assert study.head == head
+    study.tell_earlier(pairs[:2])
+    study.tell_earlier(pairs, key="tuesday")
+    assert len(study.measurements) == 8
+
+
 def test_a_correction_of_earlier_results_keeps_the_interval_that_was_planned() -> None:
     """The verdict of earlier results taken back, the first asks are those that were planned beside it."""
-    study = new()
+    study = new(earlier="evidence")
     study.tell_earlier([(n % 4, means(n % 4) + 0.01 * (n % 3)) for n in range(80)])
     study.ask(1)
     planned = next(event for event in study.log if event["kind"] == "planned")
@@ -338,7 +402,7 @@ def test_candidates_of_their_own_have_their_own_numbers() -> None:
 
 def test_vectors_are_arms_by_their_entries() -> None:
     """On a sphere an arm is a vector, also after a way through the log; others are refused."""
-    study = create_study("ball", arms=sp.Sphere(2), noise_std=0.2, epsilon=0.3, storage="memory:")
+    study = create_study("ball", arms=sp.Sphere(2), noise_std=0.2, epsilon=0.3, earlier="evidence", storage="memory:")
     (told,) = study.tell(arm=[0.6, 0.8], value=0.5)
     assert told.arm == (0.6, 0.8)
     for wrong in ([1.0, 1.0], [1.0], [math.nan, 0.0], 0, "x", [[1.0], 0.0]):

@@ -33,7 +33,7 @@ def test_an_audit_survives_a_correction_that_leaves_the_verdict() -> None:
 
 def test_earlier_results_decide_also_where_the_budget_allows_no_pull() -> None:
     """And again after a correction that changes next to nothing."""
-    study = new(costs=[10.0] * 4, budget=5.0)
+    study = new(costs=[10.0] * 4, budget=5.0, earlier="evidence")
     study.tell_earlier([(n % 4, means(n % 4) + 0.01 * (n % 3)) for n in range(80)])
     assert study.ask(1) == []
     assert study.stopped
@@ -131,7 +131,15 @@ def test_an_audit_of_a_machine_that_had_its_verdict_is_followed() -> None:
     assert len(load_study("trees", storage).ask(3)) == 3
 
 
-@pytest.mark.parametrize("name", ["arms", "candidates", "earlier"])
+def test_what_earlier_results_are_is_fixed_when_a_study_begins() -> None:
+    """A later era has all that was measured before it as guidance."""
+    with pytest.raises(InvalidInput, match="`earlier` is fixed"):
+        new().reopen(reason="why not", earlier="evidence")
+    with pytest.raises(InvalidInput, match=r"evidence.*guidance"):
+        new(earlier="hints")
+
+
+@pytest.mark.parametrize("name", ["arms", "candidates"])
 def test_what_a_study_has_by_itself_is_no_option(name: str) -> None:
     """Refused in words, when it is created and later."""
     given: Any = {name: NAMES}

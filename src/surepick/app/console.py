@@ -46,6 +46,13 @@ class Noise(StrEnum):
     PER_ARM = "per-arm"
 
 
+class Earlier(StrEnum):
+    """What results are that are known before the first ask."""
+
+    GUIDANCE = "guidance"
+    EVIDENCE = "evidence"
+
+
 def check_out(folder: Path) -> None:
     """Refuse a folder of results that is a file, or in one."""
     there = next((path for path in (folder, *folder.parents) if path.exists()), folder)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from surepick.app.console import Format, Model, Noise
+from surepick.app.console import Earlier, Format, Model, Noise
 from surepick.errors import InvalidInput
 
 ARM_FILES = ".csv with a header line, .xlsx, .parquet, .arrow or .npy"
@@ -127,6 +127,14 @@ class LearnerOptions:
         list[str] | None, says("An option of the algorithm as NAME=VALUE, such as tracking=current.", "--option")
     ] = None
     seed: Annotated[int, says("Seed of everything random.")] = 0
+    earlier: Annotated[
+        Earlier | None,
+        says(
+            "What results from before the first ask are. guidance (default): plans and bets rest on them, and no claim "
+            "does. evidence: they count; say so only if arms and options were fixed before the first of them was seen, "
+            "each arm was chosen from results before it, none is left out, and they are in the order of measuring."
+        ),
+    ] = None
 
     def settings(self, *, noise_std: Any, costs: Any) -> dict[str, Any]:
         """Return the arguments of a learner; a column of the arms' file may have said two of them."""
@@ -145,6 +153,7 @@ class LearnerOptions:
             "costs": costs,
             "budget": self.budget,
             "algorithm": self.algorithm or "lazy-track-and-stop",
+            "earlier": (self.earlier or Earlier.GUIDANCE).value,
             **({} if self.stopping is None else {"stopping": self.stopping}),
             **options_of(self.option or []),
         }

@@ -38,6 +38,7 @@ UNSAID: Mapping[str, Any] = {
     "misfit": 0.0,
     "m": 1,
     "algorithm": "lazy-track-and-stop",
+    "earlier": "evidence",  # as it was in logs of before
     **dict.fromkeys(("reward_range", "rewards", "costs", "budget")),
 }
 """Settings that the first line of a log leaves out."""
@@ -99,7 +100,9 @@ def run_session(request: Request) -> Code:
     with nullcontext() if log is None else closing(log):
         console.print(f"arms: {own.describe(request.settings['model'])}", soft_wrap=True)
         if earlier:
-            console.print(f"history: {len(earlier)} earlier measurements", soft_wrap=True)
+            is_evidence = request.settings["earlier"] == "evidence"
+            kind = "evidence" if is_evidence else "guidance for plans and bets, no evidence"
+            console.print(f"history: {len(earlier)} earlier measurements, {kind}", soft_wrap=True)
         for line in [] if log is None else log.notes():
             console.print(f"log: {line}", soft_wrap=True)
         if request.pull is None:
@@ -301,18 +304,18 @@ def _next_steps(
         if keeps:
             yield f"Next: {', '.join(keeps)}."
     else:
-        yield f"Next: {_how_to_go_on(request, is_cut_off=is_cut_off)}"
+        yield f"Next: {_how_to_go_on(request, result.stopping, is_cut_off=is_cut_off)}"
 
 
-def _how_to_go_on(request: Request, *, is_cut_off: bool) -> str:
+def _how_to_go_on(request: Request, stopping: str, *, is_cut_off: bool) -> str:
     """Say what leads from an experiment without a verdict to one with."""
     log, max_pulls = request.log, request.settings["max_pulls"]
     if not is_cut_off and max_pulls is None:  # then it was the budget that ended it
         kept = "what --log FILE kept" if log is None else str(log)
-        return (
-            f"the budget is spent. To go on, pass {kept} as --history, with a new --budget and a new --log: what was "
-            "measured counts, and the new run has a risk of its own."
-        )
+        said = f"the budget is spent. To go on, pass {kept} as --history, with a new --budget and a new --log"
+        if stopping.startswith("betting"):
+            return f"{said}: what was measured guides the new run, which has a risk of its own."
+        return f"{said}, and with --earlier evidence if all else stays as it was: what was measured counts."
     if log is None:
         return "with --log pulls.csv every measurement is kept, and the same command goes on where it was."
     limit = "" if is_cut_off else " and a larger --max-pulls, or none,"
@@ -322,7 +325,8 @@ def _how_to_go_on(request: Request, *, is_cut_off: bool) -> str:
 def _belongs_to(request: Request, history: list[tuple[Any, float]]) -> str:
     """Everything that the order of the asks and the validity of the answer depend on."""
     content = hashlib.sha256(request.arms.fingerprint() + repr(history).encode())
-    told = {name: value for name, value in request.settings.items() if name not in ("audit", "max_pulls")}
+    unused = ("audit", "max_pulls") if history else ("audit", "max_pulls", "earlier")
+    told = {name: value for name, value in request.settings.items() if name not in unused}
     for name in ("noise_std", "costs"):
         if isinstance(told[name], np.ndarray):
             content.update(told[name].tobytes())

@@ -164,7 +164,8 @@ def _half_widths(
 
     def half_widths(rows: Array) -> Array:
         q1, q2 = square_norms(rows @ factor), square_norms(rows @ inverse)
-        widths: Array = noise_std * np.sqrt(2.0 * (betas * (q1 + kappas * q2)).min(axis=0))
-        return widths
+        roots: Array = np.sqrt(2.0 * (betas * (q1 + kappas * q2)).min(axis=0))
+        # Of a row of zeros the mean is known, whatever the noise.
+        return np.multiply(noise_std, roots, out=roots, where=roots > 0.0)
 
     return half_widths

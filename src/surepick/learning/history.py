@@ -9,6 +9,16 @@ behind if it was named ("none": it answered none); ("void", n), ("correct", n, v
 of the measurement, and the reason behind if one was given. A vector is written as a tuple."""
 
 
+def n_earlier(log: Iterable[Event]) -> int:
+    """Return how many results were told before the first ask."""
+    n = 0
+    for event in log:
+        if event[0] == "ask":
+            break
+        n += event[0] == "tell"
+    return n
+
+
 @final
 class History(tuple[tuple[Any, float], ...]):
     """Every (arm, reward) that counts, in order, corrected; in `log` the asks, failures and corrections between them.

@@ -81,6 +81,7 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     seed: int = 0,
     max_pulls: int | None = None,
     history: Iterable[tuple[Any, float]] | None = None,
+    earlier: Literal["evidence", "guidance"] = "guidance",
     on_pull: Callable[[Progress], object] | None = None,
     **options: Any,
 ) -> Result:
@@ -127,11 +128,15 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
             with `stopped` False.
         history: what was measured before. The `result.history` of an earlier call with the same arms, seed and options:
             goes on exactly where that call was, failures and bets included; with others it is refused. Or plain
-            (arm, reward) pairs, the arm by row number or by name, in the order in which they were measured:
-            unsolicited results. These are valid if each arm was chosen before its reward was known and no reward is
-            left out; they inform the estimate, and the betting rule starts its new bets from their evidence, if all
-            arms take turns in them (sorted by arm they save little). Answers from several such calls share no delta,
-            each has its own.
+            (arm, reward) pairs, the arm by row number or by name: they guide plans and bets, and `earlier` says whether
+            they are evidence too. Answers from several such calls share no delta, each has its own.
+        earlier: what plain pairs of `history` are. "guidance" (default): the first plans and bets rest on them, and no
+            claim does, so arms and options may have been chosen after a look at them. The result has no intervals then,
+            which would count them; rules that count every result, such as evidence, refuse them. "evidence": they
+            count. Say so only if arms, candidates and every option were fixed before the first of these results was
+            seen; each arm was chosen from results before it; none is left out; in the order of measuring. The betting
+            rule then starts its bets from their evidence, if all arms take turns in them (sorted by arm they save
+            little).
         on_pull: called with a `Progress` after each pull. To stop early, return False; any other value goes on.
         options: options of the algorithm, where it is given by name.
 
@@ -181,6 +186,7 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         candidates=candidates,
         model=model,
         seed=seed,
+        earlier=earlier,
         **options,
     )
     if audit and noise == "per-arm":
@@ -190,7 +196,9 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     if isinstance(history, History):
         _replay(learner, history)
         history = None
-    return _Session(learner, pull, on_pull, audit).run(_checked_history(history, learner), limit)
+    if pairs := _checked_history(history, learner):
+        learner.check_earlier()
+    return _Session(learner, pull, on_pull, audit).run(pairs, limit)
 
 
 def _replay(learner: Learner, history: History) -> None:
@@ -198,8 +206,8 @@ def _replay(learner: Learner, history: History) -> None:
         learner.replay(history.log)
     except InvalidInput as error:
         raise InvalidInput(
-            f"`history` must be of the same arms, algorithm and options: {error} To use its rewards all the same, as "
-            "unsolicited results with new bets, pass list(history)."
+            f"`history` must be of the same arms, algorithm and options: {error} To let its rewards guide new bets, "
+            "with a delta of their own, pass list(history)."
         ) from error
     for arm in Counter(learner.pending).elements():  # whoever asked is gone; we ask again
         learner.fail(arm)
@@ -227,11 +235,11 @@ class _Session:
         """Whether the user's code is running, so that the learner is in a sound state."""
         self._warned: set[type[Warning]] = set()
 
-    def run(self, earlier: list[tuple[Any, float]], limit: float) -> Result:
+    def run(self, before: list[tuple[Any, float]], limit: float) -> Result:
         """Go through history, then pull until the rule stops, the limit is reached or the user has enough."""
         interrupted = False
         try:
-            self._go(earlier, limit)
+            self._go(before, limit)
         except PullFailed:
             raise
         except Exception as error:
@@ -256,8 +264,8 @@ class _Session:
         said = f"{type(error).__name__} ({text})" if text else type(error).__name__
         return self._failed(f"{what} {said}{f' {link} {self._label(arm)}' if link else ''}", arm)
 
-    def _go(self, earlier: list[tuple[Any, float]], limit: float) -> None:
-        for arm, reward in earlier:
+    def _go(self, before: list[tuple[Any, float]], limit: float) -> None:
+        for arm, reward in before:
             self._tell(arm, reward)
         self._watch()
         # Again and again: a verdict may come in the middle of an interval, whose rest is measured before check pulls,

@@ -77,6 +77,8 @@ class Knowledge:
         """Whether every result was asked for, until the rule stopped."""
         self.n_told = 0
         """Results so far, those void included."""
+        self.n_earlier = 0
+        """Results that count and were told before the first interval, without being asked for."""
         self._looked: Verdict | None = None
         # What is known before the oldest interval not settled, and unsolicited results that it may not know yet, each
         # with the number of intervals opened before it was told.
@@ -133,6 +135,11 @@ class Knowledge:
         """Return how many places the prefix has: those before the first ask that is not told, or all."""
         return self._place(self.ledger.n_complete) if self._allows_delays else math.inf
 
+    @property
+    def counts_every_result(self) -> bool:
+        """Whether the rule takes every result for evidence, asked for or not; with a fixed design its label goes."""
+        return self.state.counts_every_result and not self._rule.is_fixed_design
+
     def relative_stds(self) -> Array | None:
         """Return how noisy each arm (K,) seems beside the level of all results; None if arms are alike, or unknown."""
         known = None if self.levels is None else self.levels.now
@@ -182,6 +189,7 @@ class Knowledge:
             self._last_place = max(self._last_place, place)
             self.estimate.update(self._row(number), reward, number)
             self.is_own = self.is_own and (answered is not None or self.stopped)
+            self.n_earlier += answered is None and ledger.n_opened == 0
         has_place = answered is not None and ledger.tell(answered, reward, is_named=is_named)
         if reward is not None and not has_place:
             self._unsolicited.append((ledger.n_opened, number, reward))
@@ -271,9 +279,10 @@ class Knowledge:
             return  # all of it is void
         numbers, X, rewards = np.array(arms), self._features(arms), np.array(results)
         self._learn_before(interval)
-        # Rounding moves the means of coarse readings: that is no misfit, and bets allow for it already.
-        watch = self.model.learn if self._coarseness(self._past) else self.model.settle
-        watch(numbers, X, rewards)
+        # A length that may depend on the block's own results allows no bet, the watch's neither. And rounding moves the
+        # means of coarse readings: that is no misfit, and bets allow for it already.
+        is_judged = not (interval.is_cut or self._coarseness(self._past))
+        (self.model.settle if is_judged else self.model.learn)(numbers, X, rewards)
         self.model.n_checks += len(arms) if interval.is_check else 0
         if not (self.stopped or self.state.decides_after_pulls):
             block = None if interval.is_cut else self._block(interval, numbers, X, rewards)
@@ -335,9 +344,9 @@ class Knowledge:
             block.step, block.bias, block.was_coarse = step / block.unit, bias / block.unit, was_coarse
 
     def _repeated(self, interval: Interval, levels: ArmLevels) -> Block | None:
-        """Return the repetitions of an interval's plan that are whole; None if there are none."""
+        """Return the repetitions of an interval's plan that are whole; None if fewer than two are left to compare."""
         arms, parts = interval.repetitions
-        if not parts or math.isinf(self._past.resolution) or is_repeating(self._past):
+        if len(parts) < 2 or math.isinf(self._past.resolution) or is_repeating(self._past):
             return None
         return levels.block(np.array(arms), self._features(arms), np.array(parts))
 

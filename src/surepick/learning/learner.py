@@ -42,7 +42,7 @@ from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.learning.decision import Algorithm, Arm, Ask, Decision
 from surepick.learning.given import Rewards, arms_given, check_several, check_suited, costs_given, views
-from surepick.learning.history import Event, History
+from surepick.learning.history import Event, History, n_earlier
 from surepick.learning.knowledge import Knowledge
 from surepick.learning.margin import Recorder
 from surepick.learning.model import ModelCheck, check_allowed, enough_checks
@@ -54,6 +54,9 @@ from surepick.stopping.protocol import Rule, RuleState
 
 MOST_ASKS = 10_000_000
 """Arms in one batch; more do not fit into memory, and nobody measures so many before looking."""
+
+GUIDED = ", earlier=guidance"
+"""What the identity of a learner says if results told before the first ask are guidance, and there are some."""
 
 
 @final
@@ -79,9 +82,11 @@ class Learner:
         candidates: what is compared, if not the arms.
         model: "linear" in the features, or "unstructured": one mean per arm.
         seed: of whatever the algorithm draws.
-        earlier: what results are that were told before the first ask: "evidence" that counts, or "guidance", which the
-            first plans and bets rest on and no claim does. So it must be if arms or options were chosen after a look at
-            them. For betting: rules that judge every result as it comes count them all the same.
+        earlier: what results are that are told before the first ask. "guidance" (default): plans and bets may rest on
+            them, and no claim does, so arms and options may have been chosen after a look at them. Rules that count
+            every result, such as evidence, refuse them. "evidence": they count. Say so only if arms, candidates and
+            every option were fixed before the first of these results was seen; each arm was chosen from results before
+            it; none is left out; in the order of measuring (docs/guarantee.md, Theorem 24).
         options: of the algorithm, if it is named.
     """
 
@@ -106,7 +111,7 @@ class Learner:
         candidates: Any = None,
         model: Literal["linear", "unstructured"] = "linear",
         seed: int = 0,
-        earlier: Literal["evidence", "guidance"] = "evidence",
+        earlier: Literal["evidence", "guidance"] = "guidance",
         **options: Any,
     ) -> None:
         if earlier not in ("evidence", "guidance"):
@@ -181,9 +186,21 @@ class Learner:
         """Least squares of all results that count, in whitened coordinates; to be looked at."""
         return self._known.estimate
 
-    @cached_property
+    @property
     def identity(self) -> str:
-        """What the learner's state depends on besides the events: algorithm, options, and the content of the arms."""
+        """What the learner's state depends on besides the events: algorithm, options, and the content of the arms.
+
+        That results told before the first ask are guidance is said once there are some. Without a word they are
+        evidence: so it was in logs of before, where that was the default.
+        """
+        return self._identity(is_guided=self.earlier == "guidance" and n_earlier(self._log) > 0)
+
+    def _identity(self, *, is_guided: bool) -> str:
+        return f"{self._description}{GUIDED if is_guided else ''}, seed={self.seed}"
+
+    @cached_property
+    def _description(self) -> str:
+        """All of it but what results told before the first ask are, and the seed."""
         own = "" if self.candidates is self.unscaled else f" for candidates {self.candidates.identity()}"
         stds = self._rewards.stds
         unequal = "" if self.noise == "same" else f"noise={self.noise}, "
@@ -193,10 +210,9 @@ class Learner:
         epsilon += f", m={self.m}" if self.m > 1 else ""
         epsilon += "" if self.costs is None else f", costs=sha256 {row_digest([self.costs]).hex()}"
         epsilon += "" if self.budget is None else f", budget={self.budget!r}"
-        epsilon += "" if self.earlier == "evidence" else f", earlier={self.earlier}"
         return (
             f"{self.algorithm} {written(self._composition)} on arms {self.unscaled.identity()}{own}, "
-            f"delta={self.delta!r}, {bounds}{unequal}noise_std={noise}, epsilon={epsilon}, seed={self.seed}"
+            f"delta={self.delta!r}, {bounds}{unequal}noise_std={noise}, epsilon={epsilon}"
         )
 
     @property
@@ -222,9 +238,13 @@ class Learner:
         Infinite where nothing is proved: levels are many, means are allowed to be off their linear fit, arms may
         have been chosen after a look at results that would count here, or `bounding_estimate` has too few results.
         """
-        is_chosen_late = self.earlier == "guidance" and isinstance(self._rule, stopping.Betting)
-        has_none = self.noise == "per-arm" or self.misfit > 0.0 or is_chosen_late
+        has_none = self.noise == "per-arm" or self.misfit > 0.0 or self.is_guided
         return math.inf if has_none or not self._known.prefix().has_theta else self.noise_std
+
+    @property
+    def is_guided(self) -> bool:
+        """Whether there are results that guide plans and bets and are no evidence: arms may be chosen after them."""
+        return self.earlier == "guidance" and self._known.n_earlier > 0
 
     @property
     def log(self) -> Sequence[Event]:
@@ -435,9 +455,27 @@ class Learner:
                 f"stopping={self._rule.name!r} rests on its own fixed design and cannot use an unsolicited result, "
                 f'got one of arm {self.white.key_of(number)}; use stopping="evidence" for such results.'
             )
+        if answered is None:
+            self.check_earlier()
         key = self.white.key_of(number)
         self._log.append(("tell", key, reward) if ask is None else ("tell", key, reward, ask))
         self._known.take_in(number, reward, answered, is_named=ask is not None)
+
+    def check_earlier(self) -> None:
+        """Refuse a result before the first ask where it may not count, if the rule could only count it."""
+        if self.earlier == "guidance" and not (self.n_asked or self._known.ledger.n_opened):
+            self.refuse_guidance()
+
+    def refuse_guidance(self) -> None:
+        """Refuse results that arms or options may have been chosen after, if the rule could only count them."""
+        if self._known.counts_every_result:
+            other = '; else with stopping="betting", which they guide' if self.candidates.is_listed else ""
+            raise InvalidInput(
+                f"stopping={self._rule.name!r} counts every result, and has no proof if arms or options were chosen "
+                "after a look at some, got earlier results. If arms, candidates and every option "
+                "were fixed before the first of these results was seen, each arm was chosen from results before it, "
+                f'and none is left out, begin with earlier="evidence"{other}.'
+            )
 
     def fail(self, arm: Arm, *, ask: int | None = None) -> None:
         """Give up a pending ask of an arm, the oldest unless its number is named; it will be asked for again.
@@ -520,7 +558,7 @@ class Learner:
         if not self._rule.takes_corrections:
             raise InvalidInput(
                 f"stopping={self._rule.name!r} judges every result by the plan it was asked for, all of them together, "
-                'and has no proof after a correction; use another rule, such as "evidence", with list(history).'
+                'and has no proof after a correction; use stopping="betting" with list(history), which guides it.'
             )
         log = [*self._log, (kind, n, *said, *([reason] if reason else ()))]
         known = self._nothing_known()
@@ -757,10 +795,17 @@ class Learner:
         given: object = log
         if isinstance(given, str | bytes) or not isinstance(given, Sequence):
             raise InvalidInput(f"`log` must be a list of events as in `Learner.log`, got {reprlib.repr(given)}.")
-        if not log or log[0] != ("start", self.identity):
+        n_before = n_earlier(log[1:])
+        expected = self._identity(is_guided=self.earlier == "guidance" and n_before > 0)
+        if not log or log[0] != ("start", expected):
+            other = self._identity(is_guided=self.earlier == "evidence")
+            hint = ""
+            if n_before and log[0] == ("start", other):
+                kind = "guidance" if self.earlier == "evidence" else "evidence"
+                hint = f' Its {n_before} results from before the first ask are {kind}: give earlier="{kind}".'
             raise InvalidInput(
-                f"`log` must begin with ('start', identity) of this learner, {self.identity!r}, got "
-                f"{log[0] if log else 'nothing'!r}; replay it on a learner with the same arms and options."
+                f"`log` must begin with ('start', identity) of this learner, {expected!r}, got "
+                f"{log[0] if log else 'nothing'!r}; replay it on a learner with the same arms and options.{hint}"
             )
         before = dict(self.__dict__)
         try:

@@ -88,7 +88,8 @@ class Result:
             be learnt.
         noise: "same" level for all arms, or "per-arm": then nothing bounds the noise, and no interval is shown.
         reward_range: bounds of the rewards, if they were given; `given_noise_std` is half their distance then.
-        earlier: whether results told before the first ask are "evidence", or "guidance" for plans and bets alone.
+        earlier: whether results told before the first ask, if there are any, are "evidence", or "guidance" for plans
+            and bets alone.
         delta, epsilon, algorithm, seed: as they were given.
         history: every (arm, reward) in order; hand it to the next `identify`, with the same arms and options, to go on
             exactly here. `history.log` has the asks, failures and corrections between them.

@@ -13,6 +13,7 @@ import numpy as np
 
 from surepick.arms.alike import same_features
 from surepick.core.thresholds import Guarantee
+from surepick.learning.history import n_earlier
 from surepick.learning.model import ModelCheck
 from surepick.learning.standing import Standing
 
@@ -301,8 +302,9 @@ def _leader(result: "Result") -> str:
         return joined([label_of(result)(arm) for arm in result.best])
     if result.best_name is None:
         return f"{kind} {result.best}"
-    # In a later era the learner's own number is none that users know.
-    return str(result.best_name) if result.earlier == "guidance" else f"{result.best_name} ({kind} {result.best})"
+    # In a later era, which a study begins with all it knows, the learner's own number is none that users know.
+    is_later = result.earlier == "guidance" and any(event[3:] == ("none",) for event in result.history.log[1:2])
+    return str(result.best_name) if is_later else f"{result.best_name} ({kind} {result.best})"
 
 
 def _vector(arm: Any) -> str:
@@ -446,10 +448,7 @@ def _n_unsolicited(result: "Result") -> int:
 
 def _n_guiding(result: "Result") -> int:
     """How many results guide plans and bets without being evidence: all that were told before the first ask."""
-    if result.earlier == "evidence":
-        return 0
-    kinds = [event[0] for event in result.history.log]
-    return kinds[: kinds.index("ask") if "ask" in kinds else None].count("tell")
+    return 0 if result.earlier == "evidence" else n_earlier(result.history.log)
 
 
 def _noise_checked(result: "Result") -> str:

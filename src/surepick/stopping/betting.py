@@ -87,6 +87,8 @@ class Betting(Rule):
 class BettingState(RuleState):
     """The betting rule at work on one set of candidates."""
 
+    counts_every_result = False
+
     def __init__(self, task: Task, sizes: Sizes) -> None:
         super().__init__(task)
         self._options: dict[str, Any] = {

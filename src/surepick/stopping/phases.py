@@ -58,6 +58,8 @@ class Phases(Rule):
 class EliminationState(RuleState):
     """What all rules share that reject candidates at the end of intervals and stop when one is left."""
 
+    counts_every_result = False
+
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         self._alive = np.ones(task.candidates.n_arms, dtype=bool)

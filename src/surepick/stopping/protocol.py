@@ -60,6 +60,8 @@ class RuleState(ABC):
 
     decides_after_pulls: bool = False
     """Whether `after_pull` says anything; else the rule decides between intervals."""
+    counts_every_result: bool = True
+    """Whether it decides by the estimate of all results; else by those of its intervals, and others guide it."""
 
     def __init__(self, task: Task) -> None:
         self.task = task

@@ -41,6 +41,8 @@ class Course(RuleState):
     The sampler reads it when an interval opens, the rule moves it on when the interval is over.
     """
 
+    counts_every_result = False
+
     def __init__(self, task: Task, *, exploration_risk: float) -> None:
         super().__init__(task)
         self._exploration = Phases(price=partial(exploration_price, task.candidates.n_arms, exploration_risk))
@@ -153,6 +155,7 @@ class _Beside(RuleState):
         super().__init__(course.task)
         self._course, self._decider = course, decider
         self.regularizers, self.decides_after_pulls = decider.regularizers, decider.decides_after_pulls
+        self.counts_every_result = decider.counts_every_result
 
     def leader(self, estimate: LeastSquares) -> int:
         """Return who leads by the other rule."""

@@ -18,6 +18,8 @@ from typing import Any, final
 from surepick._version import __version__
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning import words
+from surepick.learning.history import n_earlier
+from surepick.learning.learner import GUIDED
 from surepick.learning.result import Result
 from surepick.study.events import Kind, Row, canonical, check_chain
 from surepick.study.state import ROUNDING, State, described
@@ -35,6 +37,12 @@ OF_ERAS = (
     "The claim is about the arms of the present era, which began with event {event}. What was measured before guided "
     "its plans and bets and is no evidence, so arms and options could be chosen after a look at it."
 )
+OF_EARLIER = (
+    "Arms, candidates and every option were fixed before the first of the {n} results was seen that were told before "
+    "the first ask; each of their arms was chosen from results before it; none is left out; in the order of measuring."
+)
+LATER = ("all_eras_delta",)
+"""Entries that certificates of before do not have."""
 
 
 def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
@@ -53,6 +61,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         "guarantee": status.guarantee if state.stopped else "none",
         "claim": named(result.explain(), result),
         "delta": learner.delta,
+        "all_eras_delta": sum(era["options"]["delta"] for era in state.eras),
         "evidence": None if verdict is None else verdict.evidence,
         "threshold": status.threshold,
         "p_value": result.p_value,
@@ -100,6 +109,11 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
     return {**content, "digest": digest_of(content)}
 
 
+def all_eras_words(certificate: Mapping[str, Any]) -> str:
+    """Say at which risk all answers that the eras of a study gave are right (docs/guarantee.md, Theorem 30)."""
+    return f"risk of all {certificate['era']} eras together: {certificate['all_eras_delta']:.6g}"
+
+
 def named(said: str, result: Result) -> str:
     """Return a sentence in which arms go by their names alone: a learner's number is not the study's."""
     if result.best_name is None or isinstance(result.best, list):
@@ -119,6 +133,9 @@ def _conditions(state: State) -> Iterator[str]:
         yield OF_CHANGES
     if any(one.is_again for one in state.attempts.values()):
         yield OF_LEASES
+    n = n_earlier(state.learner.log)
+    if state.era == 1 and n and state.options.get("earlier") == "evidence":
+        yield OF_EARLIER.format(n=n)
     if state.era > 1:
         yield OF_ERAS.format(event=state.eras[-1]["n"])
 
@@ -200,12 +217,16 @@ def _note_later(rows: Sequence[Row], report: Report) -> None:
 def _compare(certificate: Mapping[str, Any], again: Mapping[str, Any], report: Report) -> None:
     """Compare a certificate with what follows from the log."""
     report.claim = str(again["claim"])
+    if again["era"] > 1:
+        report.notes.append(all_eras_words(again))
     version = certificate.get("version")
     if not isinstance(version, str):
         report.problems.append(f"version: must be a text, got {version!r}")
     elif version != __version__:
         report.notes.append(f"made by version {version}; where sentences are worded otherwise, both are shown")
     for name in sorted({*again, *certificate} - {"digest", "signature", "version"}):
+        if name in LATER and name not in certificate:
+            continue
         if name not in again or name not in certificate:
             report.problems.append(f"{name}: {'missing' if name in again else 'nothing that a certificate has'}")
         elif not _agree(certificate[name], again[name], is_copied=name in COPIED):
@@ -256,7 +277,10 @@ def _verdict_due(state: State) -> Kind | None:
 def _check_description(state: State, event: Mapping[str, Any], report: Report) -> None:
     """Check what the first event of an era says of its learner, by which bets are checked elsewhere."""
     own = _plain(described(state.learner))
-    if event.get("version") == __version__ and not _agree({name: event.get(name) for name in own}, own):
+    said = {name: event.get(name) for name in own}
+    # The era says what earlier results are; logs of before say it here too where it makes no difference.
+    own["identity"], said["identity"] = (str(one["identity"]).replace(GUIDED, "") for one in (own, said))
+    if event.get("version") == __version__ and not _agree(said, own):
         report.problems.append(f"event {event['n']} describes another learner than its arms and options make")
 
 

@@ -16,7 +16,7 @@ from surepick.study import clock
 from surepick.study.arms_kept import read_arms, write_arms
 from surepick.study.events import Kind, canonical, rows_of
 from surepick.study.options import changed_options
-from surepick.study.state import described, learner_of
+from surepick.study.state import described, earlier_of, learner_of
 from surepick.study.storage import Storage, open_storage
 from surepick.study.study import Study
 
@@ -45,6 +45,7 @@ def create_study(  # noqa: PLR0913 (every argument is an option of its own)
     model: Literal["linear", "unstructured"] = "linear",
     algorithm: str = "lazy-track-and-stop",
     seed: int = 0,
+    earlier: Literal["evidence", "guidance"] = "guidance",
     storage: Address = DEFAULT_STORAGE,
     lease: str | float | timedelta | None = DEFAULT_LEASE,
     author: str | None = None,
@@ -69,6 +70,10 @@ def create_study(  # noqa: PLR0913 (every argument is an option of its own)
         model: see above.
         algorithm: by name.
         seed: of whatever the algorithm draws.
+        earlier: what results are that are told before the first ask. "guidance" (default): plans and bets rest on them,
+            and no claim does; rules that count every result, such as evidence, refuse them. "evidence": they count. Say
+            so only if arms, candidates and every option were fixed before the first of these results was seen; each arm
+            was chosen from results before it; none is left out; in the order of measuring.
         storage: path of an SQLite file, "sqlite:///lab.db", "postgresql://user@host/database", "memory:", or an open
             storage.
         lease: how long an ask is kept for who asked: "30m", "2h", "3d", seconds, or None for ever.
@@ -82,7 +87,7 @@ def create_study(  # noqa: PLR0913 (every argument is an option of its own)
     given: dict[str, Any] = {
         "delta": delta, "noise_std": noise_std, "noise": noise, "reward_range": reward_range, "rewards": rewards,
         "epsilon": epsilon, "misfit": misfit, "m": m, "costs": costs, "budget": budget, "model": model,
-        "algorithm": algorithm, "seed": seed,
+        "algorithm": algorithm, "seed": seed, "earlier": earlier,
     }  # fmt: skip
     length = clock.lease_length(lease)
     by = user() if author is None else author
@@ -93,9 +98,8 @@ def create_study(  # noqa: PLR0913 (every argument is an option of its own)
     kept = changed_options(dict.fromkeys([*given, "own"], None) | {"own": {}}, {**given, **options})
     # Of what the log has, as it will be read: what cannot be read back is refused now.
     read_back = json.loads(canonical({"options": kept}))["options"]
-    learner = learner_of(
-        read_arms(written), None if of_candidates is None else read_arms(of_candidates), read_back, is_first=True
-    )
+    again = None if of_candidates is None else read_arms(of_candidates)
+    learner = learner_of(read_arms(written), again, read_back, earlier_of(read_back))
     event = {
         "n": 1,
         "at": clock.written(clock.now()),

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> Json:
     """Return options as the log has them, with some of them changed; those that none of ours are the algorithm's."""
     changed = {**options, "own": dict(options["own"])}
-    if odd := [name for name in ("arms", "candidates", "earlier") if name in changes]:
+    if odd := [name for name in ("arms", "candidates") if name in changes]:
         raise InvalidInput(f"`{odd[0]}` is no option that can be given here; arms can `join` and `retire`.")
     for name, value in changes.items():
         if name == "algorithm" and not isinstance(value, str):
@@ -34,6 +34,8 @@ def next_era(state: State, join: Any, retired: Sequence[int], changes: Mapping[s
         InvalidInput: they cannot, or nothing differs in a study that is not over.
     """
     roster = state.roster
+    if "earlier" in changes:
+        raise InvalidInput("`earlier` is fixed when a study begins: in later eras results from before are guidance.")
     if (retired or join is not None) and not roster.is_listed:
         raise InvalidInput(f"arms can join or retire in a list of arms, got {state.learner.white.description}.")
     if gone := [roster.label(key) for key in retired if not roster.is_present(key)]:

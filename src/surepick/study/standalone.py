@@ -28,10 +28,10 @@ def need(holds, otherwise, code=1):
 class Study:  # the fold over the events: asks, blocks, measurements, and the log wealth L against every arm
     def __init__(self):
         self.era, self.rows, self.names, self.gone, self.measured, self.said = 0, [], [], set(), [], []
-        self.asks, self.plan, self.live, self.told = {}, {}, {}, {}
+        self.asks, self.plan, self.live, self.told, self.risk = {}, {}, {}, {}, 0.0
 
     def begin(self, event):  # an era: arms and options; results of earlier eras guide its bets, and are no evidence
-        self.options, self.era, self.said = event["options"], self.era + 1, []
+        self.options, self.era, self.said, self.risk = (o := event["options"]), self.era + 1, [], self.risk + o["delta"]
         arms = event.get("arms") or event["joined"] or {"rows": [], "names": []}
         given, self.sigma = {**event, **self.options, "kind": arms.get("kind", "finite")}, self.options["noise_std"]
         odd = [key for key, value in USUAL.items() if given.get(key, value) != value]
@@ -48,8 +48,8 @@ class Study:  # the fold over the events: asks, blocks, measurements, and the lo
             self.L, self.done = np.array([math.inf if arm in self.gone else 0.0 for arm in range(len(self.X))]), 0
             self.found = {"best": [], "evidence": None, "threshold": self.price}
         while not self.found["best"] and (ahead := self.piles[self.done :])[1:] and None not in ahead[0].values():
-            is_cut = {"void": True} in ahead[0].values()
-            past, block = self.pulls(self.piles[: self.done]), self.pulls([] if is_cut else ahead[:1])
+            idle = {"void": True} in ahead[0].values() or (not self.done and self.options.get("earlier") == "guidance")
+            past, block = self.pulls(self.piles[: self.done]), self.pulls([] if idle else ahead[:1])
             leader = self.settle(*past, *block) if self.done or self.era > 1 else self.start(*block)
             if (least := float(self.L[self.same != self.same[leader]].min())) >= self.price:
                 self.found |= {"best": [leader], "evidence": least}
@@ -186,9 +186,9 @@ def main(certificate_file, log_file):
     found |= {"n_pulls": len(kept), "counts": {names[arm]: n for arm, n in zip(*counts, strict=True)}, **study.found}
     found |= {"stopped": bool(study.said), "best_names": [names[arm] for arm in study.said], "era": study.era}
     found["arms_digest"] = sha256(np.delete(study.rows, sorted(study.gone), axis=0).tobytes()).hexdigest()
-    found["voids"] = [m["measurement"] for m in study.measured if m["void"]]
+    found["voids"], found["all_eras_delta"] = [m["measurement"] for m in study.measured if m["void"]], study.risk
     found["corrections"] = [m["measurement"] for m in study.measured if m["fixed"] and not m["void"]]
-    study.agree("certificate", certificate, found)
+    study.agree("certificate", {"all_eras_delta": study.risk, **certificate}, found)  # older ones do not sum up
     print(f"The log is whole, and the one certified: {len(log)} events. Found: {found['best_names']} {study.found}")
     print("Not checked here:", ", ".join(sorted(certificate.keys() - found.keys())))
 

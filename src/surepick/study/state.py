@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import groupby
 from typing import Any, Literal, NamedTuple, final
 
 from surepick.arms.whitening import WhitenedArms
@@ -24,6 +25,7 @@ from surepick.study.events import Kind
 from surepick.study.roster import Key, Roster, key_from, plain_key
 
 Event = Mapping[str, Any]
+Earlier = Literal["evidence", "guidance"]
 ROUNDING = 1e-6
 """Relative: sums of numbers are rounded differently on other machines."""
 
@@ -155,13 +157,13 @@ class State:
             Kind.RESUMED: self._resumed,
             Kind.REOPENED: self._reopened,
         }
-        self._begin(Roster(first["arms"], first["candidates"]), first["options"])
+        self._begin(Roster(first["arms"], first["candidates"]), first["options"], earlier_of(first["options"]))
 
-    def _begin(self, roster: Roster, options: Mapping[str, Any]) -> None:
-        """Begin an era."""
+    def _begin(self, roster: Roster, options: Mapping[str, Any], earlier: Earlier) -> None:
+        """Begin an era, in which results told before its first ask are this."""
         self.roster, self.options = roster, dict(options)
         candidates = None if roster.candidates is None else read_arms(roster.candidates)
-        self.learner = learner_of(roster.arms, candidates, options, is_first=self.era == 1)
+        self.learner = learner_of(roster.arms, candidates, options, earlier)
         self._numbers: dict[int, int] | None = None if self.era == 1 else {}
         """The learner's numbers of measurements; None: one less than theirs."""
         self._given_up: set[int] = set()  # numbers of asks that somebody gave up
@@ -318,6 +320,15 @@ class State:
             )
         return self.measurements[id_ - 1]
 
+    def told_together(self, pairs: Sequence[tuple[Key, float]]) -> list[Measurement]:
+        """Return the measurements that were told in one call, unasked, and are these pairs; none if there are none."""
+        unasked = (one for one in self.measurements if one.ask is None)
+        for _, call in groupby(unasked, key=lambda one: (one.at, one.by, one.key)):
+            told = list(call)
+            if [(one.arm, one.told) for one in told] == list(pairs):
+                return told
+        return []
+
     def _id_of(self, number: int) -> int:
         """Return the id of the measurement that the learner calls by this number."""
         return number + 1 if self._numbers is None else next(id_ for id_, n in self._numbers.items() if n == number)
@@ -448,9 +459,13 @@ class State:
         self.stopped = False
         self.eras = [*self.eras, event]
         before = self.options
-        self._begin(self.roster.changed(event["joined"], event["retired"]), event["options"])
         changed = [name for name, value in event["options"].items() if value != before[name] and name != "budget"]
-        if not isinstance(self.learner.rule, Betting) and (changed or event["joined"] or event["retired"]):
+        is_other = bool(changed or event["joined"] or event["retired"])
+        # Where nothing was chosen after a look, a rule that counts every result goes on with those it had.
+        counts = not (is_other or isinstance(self.learner.rule, Betting) or self.learner.is_guided)
+        roster = self.roster.changed(event["joined"], event["retired"])
+        self._begin(roster, event["options"], "evidence" if counts else "guidance")
+        if not isinstance(self.learner.rule, Betting) and is_other:
             raise InvalidInput(
                 f"stopping={self.learner.rule.name!r} counts what was measured before, and has no proof where arms or "
                 "options were chosen after that; change the budget alone, or begin another study."
@@ -462,12 +477,17 @@ class State:
                 self._numbers[one.id] = self.learner.n_told - 1
 
 
-def learner_of(arms: Any, candidates: Any, options: Mapping[str, Any], *, is_first: bool) -> Learner:
-    """Return the learner of an era; in later ones what was measured before is guidance."""
-    own = {name: value for name, value in options.items() if name not in ("algorithm", "own")}
+def earlier_of(options: Mapping[str, Any]) -> Earlier:
+    """Return what results told before the first ask of a study are; studies of before have them as evidence."""
+    earlier: Earlier = options.get("earlier", "evidence")
+    return earlier
+
+
+def learner_of(arms: Any, candidates: Any, options: Mapping[str, Any], earlier: Earlier) -> Learner:
+    """Return the learner of an era."""
+    own = {name: value for name, value in options.items() if name not in ("algorithm", "own", "earlier")}
     if own.get("reward_range") is not None:
         own["reward_range"] = tuple(own["reward_range"])
-    earlier: Literal["evidence", "guidance"] = "evidence" if is_first else "guidance"
     return Learner(options["algorithm"], arms, candidates=candidates, earlier=earlier, **own, **options["own"])
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from surepick._version import __version__
 from surepick.core.checks import check_count, check_number, check_vector
 from surepick.errors import Conflict, InvalidInput, what_was_meant
+from surepick.learning import words
 from surepick.learning.learner import Learner
 from surepick.learning.result import Result
 from surepick.study import clock
@@ -28,7 +29,7 @@ from surepick.study.options import next_era
 from surepick.study.pen import Pen
 from surepick.study.reasons import reason_for
 from surepick.study.roster import Key, plain_key
-from surepick.study.state import Attempt, Measurement, Standing, State
+from surepick.study.state import Attempt, Measurement, Standing, State, earlier_of
 from surepick.study.status import Status, status_of
 from surepick.study.storage import Storage
 from surepick.study.tables import What, export
@@ -182,7 +183,8 @@ class Study:
         Args:
             ask: which ask it answers, open, given up or expired. The first value answers it, further ones are extra.
                 Told again with the same values nothing happens, with others it is a `Conflict`.
-            value: what was measured.
+            value: what was measured; several values in the order of measuring, never sorted: which of them is the
+                first, and answers the ask, must not depend on the values.
             arm: instead of `ask`: name, row number or vector. The oldest open ask of that arm is answered that this
                 worker has; if there is none, the result is one that nobody asked for, and counts as well.
             worker: who measured.
@@ -223,8 +225,13 @@ class Study:
     ) -> list[Measurement]:
         """Take in results that nobody asked for, all or none: (arm, value) in the order in which they were measured.
 
-        Told before the first ask they are evidence; later they guide plans and bets (docs/study.md). `key` as for
-        `tell`.
+        They guide plans and bets, and are no evidence. Told before the first ask of a study that was created with
+        earlier="evidence" they count (docs/study.md).
+
+        Args:
+            pairs: (arm, value). The same list told once more is a `Conflict`, since it would count twice.
+            worker: who measured.
+            key: as for `tell`. With a key of their own, the same values are further measurements.
         """
         pairs = list(pairs)  # before others have to wait for it
         with self._writing(worker) as pen:
@@ -235,6 +242,14 @@ class Study:
                 if [state.measurement(id_).arm for id_ in before] != [arm for _, arm, _ in results]:
                     raise Conflict(f"key {key!r} names results of other arms already; choose another key.")
                 return _told_already(state, before, [_number(state, value) for _, _, value in results], f"key {key!r}")
+            if results and earlier_of(state.options) == "guidance":
+                state.learner.refuse_guidance()
+            values = [(arm, _number(state, value)) for _, arm, value in results]
+            if key is None and (told := state.told_together(values)):
+                raise Conflict(
+                    f"these {words.counted(len(told), 'result')} were told before, as measurement {told[0].id} and "
+                    "following, and would count twice; if they are further measurements, tell them with a key."
+                )
             return self._write_results(pen, results, key)
 
     @staticmethod

@@ -103,8 +103,8 @@ def once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def import_results(study: "Study", path: Path, *, worker: str | None = None) -> list[Measurement]:
     """Tell a study earlier results from a file with a column of arms and one of values: CSV, Excel, Parquet or Arrow.
 
-    All or none. In the order of the file, which must be that of the measurements (docs/study.md). A file that is told
-    again is told once; what `export` marks as void is left out.
+    All or none. In the order of the file, line by line, which must be that of measuring (docs/study.md). What was told
+    before, by a file of any name or by `tell_earlier`, is told once; what `export` marks as void is left out.
     """
     table = _without_void(open_table(path))
     titles = {str(title).lower(): title for title in table.columns}
@@ -122,6 +122,8 @@ def import_results(study: "Study", path: Path, *, worker: str | None = None) -> 
             pairs.append((study.arm(text_of(label).strip()), number))
         except InvalidInput as error:
             raise table.refusal(row, str(error)) from error
+    if told := study.state.told_together(pairs):
+        return told
     key = f"{path.name} {sha256(canonical({'': pairs}).encode()).hexdigest()}"
     return study.tell_earlier(pairs, worker=worker, key=key)
 

@@ -2,7 +2,9 @@
 
     python -m tests.study.golden.make
 
-Run once, when revision 1 of the tables was released; what later versions write is not what is to be tested.
+Run once, when revision 1 of the tables was released; what later versions write is not what is to be tested. Beside them
+`earlier-study.json`, a log with its certificate, and `earlier-result.json`, as `Result.save` wrote it: of the time when
+results told before the first ask were evidence, and nothing else could be said of a study's.
 """
 
 import json
@@ -23,6 +25,7 @@ from tests.study.test_certificate import lived
 
 FOLDER = Path(__file__).parent
 DATABASE, SQL, ANSWERS = FOLDER / "revision-1.db", FOLDER / "revision-1.sql", FOLDER / "answers.json"
+EARLIER = FOLDER / "earlier-study.json"
 
 TABLES = """\
 CREATE TABLE surepick_version (version_num VARCHAR(32) PRIMARY KEY);

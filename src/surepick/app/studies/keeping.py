@@ -157,11 +157,13 @@ def import_command(
     *,
     where: Where,
 ) -> int:
-    """Tell a study earlier results from a file. All or none; before the first ask they are evidence."""
-    from surepick.study.tables import import_results  # noqa: PLC0415 (`--help` stays quick)
+    """Tell a study earlier results from a file. All or none. They guide plans and bets, see create --earlier."""
+    from surepick.study.state import earlier_of  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.tables import import_results  # noqa: PLC0415
 
     with where.loaded() as study:
-        is_evidence, n_before = not study.state.attempts and study.state.era == 1, len(study.measurements)
+        state, n_before = study.state, len(study.measurements)
+        is_evidence = earlier_of(state.options) == "evidence" and not state.attempts and state.era == 1
         told = import_results(study, path, worker=where.who)
         counts = "they count as evidence" if is_evidence else "they guide what is asked next, and are no evidence"
         if told[0].id <= n_before:

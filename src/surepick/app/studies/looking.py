@@ -128,13 +128,13 @@ def certificate(
 ) -> int:
     """Write a certificate that a stranger can check. Exit codes as for best."""
     from surepick.app.session import check_targets  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.certificate import all_eras_words  # noqa: PLC0415
+    from surepick.study.certificate import sign as sign_by  # noqa: PLC0415
 
     check_targets({"--out": out}, {"--storage": where.file, "--sign": sign}, suffix=".json")
     with where.loaded() as study:
         made = study.certificate()
         if sign is not None:
-            from surepick.study.certificate import sign as sign_by  # noqa: PLC0415 (`--help` stays quick)
-
             made = sign_by(made, sign)
         text = f"{to_json(made)}\n"
         if out is None:
@@ -146,6 +146,8 @@ def certificate(
         with refusing("cannot write", out), replacing(out) as draft:
             draft.write_text(text, encoding="utf-8")
         printing.say(f"{printing.standing_line(study)}")
+        if made["era"] > 1:
+            printing.say(f"The {all_eras_words(made)}.")
         printing.say(f"The certificate is in {out}. Whoever has it and the log can check it:")
         printing.say(f"  {where.next('export log.csv', study)}")
         printing.say(f"  {shlex.join(['surepick', 'verify', str(out), '--log', 'log.csv'])}")

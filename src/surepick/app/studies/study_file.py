@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from surepick.app.console import Model, Noise
+from surepick.app.console import Earlier, Model, Noise
 from surepick.app.options import LearnerOptions, SetOptions, TableOptions, help_of, one_set
 from surepick.arms.tables.sources import refusing
 from surepick.errors import InvalidInput, what_was_meant
@@ -48,6 +48,7 @@ class StudyFile(BaseModel):
     stopping: str | None = None
     option: dict[str, Any] = Field({}, description="Options of the algorithm: a table of names and values.")
     seed: int = 0
+    earlier: Literal["guidance", "evidence"] = "guidance"
     lease: str | float = Field("1d", description='How long an ask is kept for who asked: "2h", "3d", "none" for ever.')
     name_column: str | None = None
     features: list[str] | None = Field(None, description="Columns to use as features, and no others.")
@@ -101,6 +102,7 @@ def read_study_file(path: Path) -> Wanted:
     learner |= {
         "noise_std": None if said.noise_std is None else str(said.noise_std),
         "noise": Noise(said.noise),
+        "earlier": Earlier(said.earlier),
         "model": Model(said.model),
         "reward_range": None if said.reward_range is None else tuple(said.reward_range),
         "option": [f"{name}={value!r}" for name, value in said.option.items()],
