@@ -58,6 +58,8 @@ class Block:
     """Which arms were pulled (n,), for whoever has to tell them apart although their features may be alike."""
     parts: Array | None = field(default=None, repr=False)
     """The sums b (B, d) of each of B repetitions of one design, of which the block then consists."""
+    is_symmetric: bool = False
+    """Whether its noise is only known to be symmetric, beside `parts`; else it is normal with a level for each arm."""
 
     @classmethod
     def of(
