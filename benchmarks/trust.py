@@ -149,7 +149,7 @@ def symmetric(n_runs: int = 200) -> None:
     """Print pulls by what is assumed of the noise."""
     kinds = ("same", "per-arm", "symmetric")
     found = in_parallel(assumed, [*map(Assumed._make, itertools.product(LAWS, kinds))], n_runs)
-    print(f"\nbasis d=5, by what is assumed of the noise; pulls until the stop, delta = .05, {n_runs} runs")
+    print(f"\nbasis d=5, by what is assumed of the noise; pulls until the stop, delta = 0.05, {n_runs} runs")
     print(f"{'':16s}{''.join(f'{kind:>14s}' for kind in kinds)}{'wrong':>10s}{'withdrawn':>12s}")
     for law in LAWS:
         runs = [found[Assumed(law, kind)] for kind in kinds]
