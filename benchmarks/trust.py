@@ -129,32 +129,36 @@ LAWS: Mapping[str, Callable[[np.random.Generator], float]] = {
 
 
 class Assumed(NamedTuple):
-    """The law of the noise, and what is assumed of it."""
+    """An instance, the law of its noise, and what is assumed of that."""
 
+    instance: str
     law: str
     noise: str
 
 
 def assumed(job: Assumed, run: int) -> tuple[int, bool, bool]:
-    """Return pulls on the unit basis, whether the answer is wrong, and whether it is withdrawn."""
-    seeds, means = run_seeds(SEED, run), np.array([1.0, 0.75, 0.5, 0.25, 0.0])
-    rng, options = np.random.default_rng(seeds.noise), {"noise": job.noise, "seed": seeds.learner}
+    """Return pulls, whether the answer is wrong, and whether it is withdrawn."""
+    seeds = run_seeds(SEED, run)
+    problem, rng = INSTANCES[job.instance](seeds.instance), np.random.default_rng(seeds.noise)
+    means = problem.X @ problem.theta
+    options: dict[str, Any] = {"noise": job.noise, "seed": seeds.learner}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sp.ModelWarning)
-        result = sp.identify(np.eye(5), lambda arm: float(means[arm] + LAWS[job.law](rng)), **options)
-    return result.n_pulls, result.best != 0, result.guarantee == "withdrawn"
+        result = sp.identify(problem.X, lambda arm: float(means[arm] + LAWS[job.law](rng)), **options)
+    return result.n_pulls, result.best != problem.best, result.guarantee == "withdrawn"
 
 
 def symmetric(n_runs: int = 200) -> None:
     """Print pulls by what is assumed of the noise."""
-    kinds = ("same", "per-arm", "symmetric")
-    found = in_parallel(assumed, [*map(Assumed._make, itertools.product(LAWS, kinds))], n_runs)
-    print(f"\nbasis d=5, by what is assumed of the noise; pulls until the stop, delta = 0.05, {n_runs} runs")
-    print(f"{'':16s}{''.join(f'{kind:>14s}' for kind in kinds)}{'wrong':>10s}{'withdrawn':>12s}")
-    for law in LAWS:
-        runs = [found[Assumed(law, kind)] for kind in kinds]
+    cases, kinds = [*itertools.product(("basis d=5", "many arms K=1000"), LAWS)], ("same", "per-arm", "symmetric")
+    found = in_parallel(assumed, [Assumed(*case, kind) for case in cases for kind in kinds], n_runs)
+    print(f"\nby what is assumed of the noise; pulls until the stop, delta = 0.05, {n_runs} runs")
+    print(f"{'':26s}{''.join(f'{kind:>14s}' for kind in kinds)}{'wrong':>10s}{'withdrawn':>12s}")
+    for case in cases:
+        runs = [found[Assumed(*case, kind)] for kind in kinds]
         wrong, withdrawn = (", ".join(f"{run[i].sum():.0f}" for run in runs) for i in (1, 2))
-        print(f"{law:16s}{''.join(f'{cell(pulls):>14s}' for pulls, *_ in runs)}{wrong:>10s}{withdrawn:>12s}")
+        pulls = "".join(f"{cell(run[0]):>14s}" for run in runs)
+        print(f"{', '.join(case):26s}{pulls}{wrong:>10s}{withdrawn:>12s}")
 
 
 class Case(NamedTuple):

@@ -335,3 +335,16 @@ def test_rounding_is_no_evidence_where_noise_is_only_symmetric(size: float) -> N
     assert not sp.identify(rows, lambda row: float(means[row]), noise="symmetric", max_pulls=600).stopped
     means[1] *= 1.0 - 1e-6
     assert sp.identify(rows, lambda row: float(means[row]), noise="symmetric", max_pulls=600).best == 0
+
+
+def test_heavy_tails_are_neither_slips_nor_a_misfit_where_noise_is_only_symmetric() -> None:
+    """With noise of Student's law with three degrees of freedom the default withdraws what it found."""
+
+    def result(**options: Any) -> sp.Result:
+        rng = np.random.default_rng(5)
+        return sp.identify(np.eye(3), lambda row: float((1.0, 0.6, 0.0)[row] + rng.standard_t(3)), **options)
+
+    found = result(noise="symmetric")
+    assert (found.best, found.guarantee) == (0, "proved")
+    with pytest.warns(sp.ModelWarning):
+        assert result().guarantee == "withdrawn"
