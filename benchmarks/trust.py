@@ -1,10 +1,10 @@
 """Trust: what not knowing the noise costs, and whether a wrong model is noticed.
 
-Run `make bench ARGS=trust`, or a part: `python -m benchmarks.trust {noise,per-arm,models,misfit,history} [runs]`. Run i
-has the same noise with and without `noise_std`, and for every misfit, as far as pulls correspond, and so where noise
-differs between arms. The accuracies of support-vector machines were measured once with scikit-learn's own copy of the
-breast-cancer data (20 splits, 30 % held out, features standardised): eight values log10 C = -2, .., 4 by five
-log10 gamma = -5, .., 1; one measurement has a standard deviation of .008.
+Run `make bench ARGS=trust`, or a part: `python -m benchmarks.trust {noise,per-arm,symmetric,models,misfit,history}
+[runs]`. Run i has the same noise with and without `noise_std`, and for every misfit, as far as pulls correspond, and so
+where noise differs between arms. The accuracies of support-vector machines were measured once with scikit-learn's own
+copy of the breast-cancer data (20 splits, 30 % held out, features standardised): eight values log10 C = -2, .., 4 by
+five log10 gamma = -5, .., 1; one measurement has a standard deviation of .008.
 """
 
 import itertools
@@ -119,6 +119,46 @@ def per_arm(n_runs: int = 40) -> None:
         runs = [found[Unequal(instance, told)] for told in TOLD]
         wrong = ", ".join(f"{is_wrong.sum():.0f}" for _, is_wrong in runs)
         print(f"{instance:16s}{''.join(f'{cell(pulls):>14s}' for pulls, _ in runs)}{wrong:>10s}")
+
+
+LAWS: Mapping[str, Callable[[np.random.Generator], float]] = {
+    "normal": lambda rng: rng.standard_normal(),
+    "t_3": lambda rng: rng.standard_t(3) / 3.0**0.5,
+}
+"""Noise of standard deviation 1."""
+
+
+class Assumed(NamedTuple):
+    """An instance, the law of its noise, and what is assumed of that."""
+
+    instance: str
+    law: str
+    noise: str
+
+
+def assumed(job: Assumed, run: int) -> tuple[int, bool, bool]:
+    """Return pulls, whether the answer is wrong, and whether it is withdrawn."""
+    seeds = run_seeds(SEED, run)
+    problem, rng = INSTANCES[job.instance](seeds.instance), np.random.default_rng(seeds.noise)
+    means = problem.X @ problem.theta
+    options: dict[str, Any] = {"noise": job.noise, "seed": seeds.learner}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sp.ModelWarning)
+        result = sp.identify(problem.X, lambda arm: float(means[arm] + LAWS[job.law](rng)), **options)
+    return result.n_pulls, result.best != problem.best, result.guarantee == "withdrawn"
+
+
+def symmetric(n_runs: int = 200) -> None:
+    """Print pulls by what is assumed of the noise."""
+    cases, kinds = [*itertools.product(("basis d=5", "many arms K=1000"), LAWS)], ("same", "per-arm", "symmetric")
+    found = in_parallel(assumed, [Assumed(*case, kind) for case in cases for kind in kinds], n_runs)
+    print(f"\nby what is assumed of the noise; pulls until the stop, delta = 0.05, {n_runs} runs")
+    print(f"{'':26s}{''.join(f'{kind:>14s}' for kind in kinds)}{'wrong':>10s}{'withdrawn':>12s}")
+    for case in cases:
+        runs = [found[Assumed(*case, kind)] for kind in kinds]
+        wrong, withdrawn = (", ".join(f"{run[i].sum():.0f}" for run in runs) for i in (1, 2))
+        pulls = "".join(f"{cell(run[0]):>14s}" for run in runs)
+        print(f"{', '.join(case):26s}{pulls}{wrong:>10s}{withdrawn:>12s}")
 
 
 class Case(NamedTuple):
@@ -290,6 +330,7 @@ def history(n_runs: int = 100) -> None:
 PARTS: Mapping[str, Callable[..., None]] = {
     "noise": noise,
     "per-arm": per_arm,
+    "symmetric": symmetric,
     "models": models,
     "misfit": misfit,
     "history": history,

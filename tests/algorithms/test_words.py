@@ -53,6 +53,7 @@ STATES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "withdrawn": ({"n": 200, "theta": CLEAR, "scale": 3.0, "noise_std": 0.3}, ["No answer can be defended"]),
     "another rule": ({"n": 30, "theta": CLEAR, "noise_std": 0.3, "stopping": "heuristic"}, ["F-18"]),
     "levels of their own": ({"n": 60, "theta": TIE, "noise": "per-arm"}, ["Leader F-"]),
+    "a law of their own": ({"n": 60, "theta": TIE, "noise": "symmetric"}, ["Leader F-"]),
     "a misfit allowed for": ({"n": 40, "theta": CLEAR, "noise_std": 0.3, "misfit": 0.2}, ["Not decided (40 pulls)"]),
 }
 

@@ -204,8 +204,9 @@ def test_noise_of_each_arm_from_a_column(folder: Path, here: Here) -> None:
     (folder / "arms.csv").write_text("\n".join(noisy).replace("0.1", "0.2"))
     assert here(folder, *run, "--noise-std", "loudness", "--log", "log.csv").returncode == 2
     (folder / "arms.csv").write_text(ARMS)
-    done = here(folder, *run, "--noise", "per-arm", "--format", "json")
-    assert json.loads(done.stdout)["best_name"] == "E"
+    for noise in ("per-arm", "symmetric"):
+        done = here(folder, *run, "--noise", noise, "--format", "json")
+        assert json.loads(done.stdout)["best_name"] == "E"
 
 
 def test_own_arms_for_programs(folder: Path, here: Here) -> None:

@@ -1,5 +1,6 @@
 """The t-bet: closed forms against independent integrals, and what it returns under the null whatever the noise."""
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -14,10 +15,11 @@ from surepick.core import student
 from surepick.core.betting import LOG_SHARES, STAKES, log_bet
 from surepick.core.lengths import log_chi_mean
 from surepick.core.linalg import Array
-from surepick.core.student import MOST, Residuals, log_sub_block_returns, log_t_returns
+from surepick.core.student import FARTHEST, MOST, Residuals, log_sub_block_returns, log_symmetric_returns, log_t_returns
 from surepick.errors import InvalidInput
 from tests.statistical.chaos import own_points
 
+ANY_PAST = Residuals(30.0, 10)
 SPOTS, SPOT_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
@@ -275,6 +277,65 @@ def test_repetitions_of_a_design_are_pulls_of_one_arm() -> None:
     np.testing.assert_allclose(scaled, found, rtol=1e-12, atol=1e-14)
 
 
+def _parts(z: Array) -> Array:
+    """What repetitions z (B, n) say, as the bets are told: the mean, and how far each is from it."""
+    return np.vstack([z.mean(axis=0), z - z.mean(axis=0)])
+
+
+def test_a_symmetric_bet_is_a_product_over_repetitions() -> None:
+    """The mean over the six points of e^x/cosh x, by loops; near 0 a little more than exp(x - x^2/2); no units."""
+    rng = np.random.default_rng(9)
+    z, (m, s2, rest) = 0.3 * rng.standard_normal((4, 50)), rng.uniform(0.1, 2.0, (3, 50))
+    q, past = np.full(50, 0.25), Residuals(12.0, 10)
+    found = log_symmetric_returns(_parts(z), q, m, s2, rest, past)
+    for i in range(50):
+        v, product, lower = 1.2 * 0.25, 0.0, 0.0
+        goal = math.sqrt(2.0 * v * rest[i])
+        for stake, share in ((1.0, 0.25), (0.6, 0.125), (0.3, 0.125)):
+            for D in own_points(np.array(stake * min(m[i], goal)), np.array(min(math.sqrt(s2[i]), goal))):
+                x = np.clip(D * z[:, i] / (4.0 * v), -1.0, 1.0)
+                product += share * float(np.prod(np.exp(x) / np.cosh(x)))
+                lower += share * math.exp(float(x.sum() - 0.5 * (x @ x)))
+        assert found[i] == pytest.approx(math.log(product), rel=1e-9, abs=1e-12)
+        assert found[i] >= math.log(lower)
+    scaled = log_symmetric_returns(8.0 * _parts(z), 64.0 * q, 8.0 * m, 64.0 * s2, rest, past)
+    np.testing.assert_allclose(scaled, found, rtol=1e-12, atol=1e-14)
+
+
+@given(
+    mu=st.floats(-5.0, 0.0),
+    a=st.lists(st.floats(0.0, 1e3) | st.floats(0.0, 2.0), min_size=1, max_size=4),
+    bet=st.tuples(*[st.floats(0.01, 10.0)] * 4),
+)
+def test_a_symmetric_bet_has_mean_at_most_one_whatever_the_sizes(
+    mu: float, a: list[float], bet: tuple[float, float, float, float]
+) -> None:
+    """Over all signs of z_j - mu = -a_j, a_j, equally likely: (f(mu + a) + f(mu - a))/2 <= 1 for one, 1 at mu = 0."""
+    signs = np.array(list(itertools.product([-1.0, 1.0], repeat=len(a)))).T
+    q, m, s2, rest = (np.full(signs.shape[1], value) for value in bet)
+
+    def mean(mu: float) -> float:
+        z = mu + np.array(a)[:, None] * signs
+        return float(np.exp(log_symmetric_returns(_parts(z), q, m, s2, rest, Residuals(7.0, 5))).mean())
+
+    assert mean(mu) <= 1.0 + 1e-9
+    assert mean(0.0) == pytest.approx(1.0, rel=1e-9)
+
+
+def test_equal_or_endless_readings_pay_no_more_than_their_number() -> None:
+    """B factors of 1 + tanh(1), however small the spread; results beyond all measure stay finite, or are no number."""
+    z = np.array([0.0, 1e-300, 1e-16, 1.0, 1e16, 1e300, -1e300])
+    one, most = np.ones_like(z), 4.0 * math.log1p(math.tanh(FARTHEST))
+    for unit in (1e-100, 1e-16, 1.0, 1e16):
+        found = log_symmetric_returns(np.vstack([z, np.zeros((4, 7))]), unit**2 * one, one, one, 30.0 * one, ANY_PAST)
+        assert np.isfinite(found).all()
+        assert found.max() <= most + 1e-12
+        assert found[0] <= 1e-12
+        assert (np.diff(found[:-1]) >= -1e-12).all()
+    one = np.ones(1)
+    assert np.isnan(log_symmetric_returns(np.full((5, 1), np.nan), one, one, one, one, ANY_PAST))
+
+
 @pytest.mark.parametrize("past", [Residuals(0.0, 4), Residuals(1.0, 0), Residuals(math.nan, 4), Residuals(math.inf, 4)])
 def test_without_an_estimate_of_the_noise_there_is_no_bet(past: Residuals) -> None:
     """No spare degrees or no residuals in the past: the caller keeps the stake."""
@@ -282,3 +343,5 @@ def test_without_an_estimate_of_the_noise_there_is_no_bet(past: Residuals) -> No
     one = np.ones(1)
     with pytest.raises(InvalidInput, match="do not bet"):
         log_t_returns(one, one, one, one, one, Residuals(1.0, 1), past)
+    with pytest.raises(InvalidInput, match="do not bet"):
+        log_symmetric_returns(np.ones((3, 1)), one, one, one, one, past)

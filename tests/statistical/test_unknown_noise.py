@@ -12,11 +12,11 @@ from typing import Self
 import numpy as np
 import pytest
 
-from surepick.core.betting import log_returns
+from surepick.core.betting import log_mixed, log_returns, points
 from surepick.core.capital import largest_loss, log_click_capital, nodes, rate_variances
 from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.noise import MIXTURE, noise_limits
-from surepick.core.student import Residuals, log_sub_block_returns, log_t_returns
+from surepick.core.student import Residuals, log_sub_block_returns, log_symmetric_returns, log_t_returns
 from tests.statistical.paths import DELTA, N_PATHS, error_limit
 
 pytestmark = pytest.mark.statistical
@@ -187,6 +187,86 @@ def test_the_gate_sees_repetitions_judged_by_the_level_of_all_results() -> None:
         return log_t_returns(parts[0], q, m, s2, rest, Residuals(3.0, 3), past)
 
     assert repeated(believed, 4) > error_limit()
+
+
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
+WILD: dict[str, list[Draw]] = {
+    "t_2": 3 * [lambda rng, shape: rng.standard_t(2, shape)],
+    "Cauchy": 3 * [lambda rng, shape: rng.standard_cauchy(shape)],
+    "Laplace": 3 * [lambda rng, shape: rng.laplace(size=shape)],
+    "a law for each arm": [
+        lambda rng, shape: rng.standard_t(2, shape),
+        lambda rng, shape: rng.choice([-1.0, 1.0], shape),
+        lambda rng, shape: 0.1 * rng.standard_cauchy(shape),
+    ],
+    # Nine times out of ten the best arm is a little below its mean.
+    "not symmetric": [
+        lambda rng, shape: np.where(rng.random(shape) < 0.1, 9.0, -1.0),
+        lambda rng, shape: 0.1 * rng.standard_normal(shape),
+        lambda rng, shape: 0.1 * rng.standard_normal(shape),
+    ],
+}
+"""The noise of each of three arms."""
+
+
+def wild(bet: SubBlockBet, law: str, n_parts: int = 4) -> int:
+    """Paths that ever reject arm 0, which ties with arm 1, by repetitions of one design; arm 2 is 0.3 behind."""
+    rng, means = np.random.default_rng(21), np.array([0.0, 0.0, -0.3])
+
+    def pulls(n: int) -> Array:
+        return np.stack([draw(rng, (N_PATHS, n)) for draw in WILD[law]], axis=2) + means
+
+    told = pulls(4)
+    n, sums, squares = 4, told.sum(axis=1), (told**2).sum(axis=(1, 2))
+    L, is_wrong = np.zeros(N_PATHS), np.zeros(N_PATHS, dtype=bool)
+    for _ in range(24):
+        leader = 1 + np.argmax(sums[:, 1:], axis=1)
+        m = (sums[ROWS, leader] - sums[:, 0]) / n
+        past = Residuals(squares - (sums**2).sum(axis=1) / n, 3 * n - 3)
+        n_part = math.ceil(0.15 * n / n_parts)
+        told = pulls(n_parts * n_part)
+        drawn = told.reshape(N_PATHS, n_parts, n_part, 3).mean(axis=2)
+        z = drawn[ROWS, :, leader].T - drawn[:, :, 0].T
+        parts, one = np.vstack([z.mean(axis=0), z - z.mean(axis=0)]), np.ones(N_PATHS)
+        q, s2 = 2.0 / (n_parts * n_part) * one, past.variance * 2.0 / n
+        gain = bet(parts, q, np.maximum(m, 0.0), s2 * one, np.maximum(PRICE - L, 1e-3), past)
+        L += np.where(is_wrong, 0.0, gain)
+        is_wrong |= L >= PRICE
+        n, sums, squares = n + n_parts * n_part, sums + told.sum(axis=1), squares + (told**2).sum(axis=(1, 2))
+    return int(is_wrong.sum())
+
+
+@pytest.mark.parametrize("law", ["t_2", "Cauchy", "Laplace", "a law for each arm"])
+def test_bets_on_symmetric_noise_keep_delta_whatever_its_law(law: str) -> None:
+    """With or without a variance, alike or not between arms."""
+    assert 0 < wild(log_symmetric_returns, law) <= error_limit()
+
+
+def test_the_gate_sees_noise_that_is_not_symmetric() -> None:
+    """What the bet assumes."""
+    assert wild(log_symmetric_returns, "not symmetric") > error_limit()
+
+
+def test_the_gate_sees_a_believed_variance_taken_for_that_of_the_noise() -> None:
+    """The bet for known noise, which Cauchy noise does not have."""
+
+    def believed(parts: Array, q: Array, m: Array, s2: Array, rest: Array, past: Residuals) -> Array:
+        return log_returns(parts[0], past.variance * q, m, s2, rest)
+
+    assert wild(believed, "Cauchy") > error_limit()
+
+
+@pytest.mark.parametrize("law", ["t_2", "Laplace"])
+def test_the_gate_sees_losses_that_are_cut_more_than_gains(law: str) -> None:
+    """The mistake of a bet that is not odd."""
+
+    def lopsided(parts: Array, q: Array, m: Array, s2: Array, rest: Array, past: Residuals) -> Array:
+        sd = np.sqrt(past.variance * q)
+        D = points(m / sd, np.sqrt(s2) / sd, np.sqrt(2.0 * rest))
+        x = D[:, None] * (parts[0] + parts[1:]) / (sd * (len(parts) - 1))
+        return log_mixed(np.log1p(np.tanh(np.clip(x, -0.25, 1.0))).sum(axis=1))
+
+    assert wild(lopsided, law) > error_limit()
 
 
 @dataclass(frozen=True)

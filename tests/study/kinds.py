@@ -45,6 +45,7 @@ KINDS = {
     "usual": Kind(),
     "unknown noise": Kind({"noise_std": None}),
     "per arm": Kind({"noise_std": None, "noise": "per-arm"}),
+    "symmetric": Kind({"noise_std": None, "noise": "symmetric"}),
     "one noise each": Kind({"noise_std": [0.1, 0.2, 0.1, 0.3]}),
     "two best": Kind({"m": 2}),
     "costs": Kind({"costs": [1.0, 2.0, 1.5, 0.5], "budget": 60.0}),

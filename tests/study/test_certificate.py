@@ -434,7 +434,9 @@ def _flip(text: str) -> str:
     return ("1" if text[0] != "1" else "2") + text[1:]
 
 
-@pytest.mark.parametrize("name", ["unknown noise", "two best", "slack", "binary", "costs", "sphere", "means"])
+@pytest.mark.parametrize(
+    "name", ["unknown noise", "symmetric", "two best", "slack", "binary", "costs", "sphere", "means"]
+)
 def test_studies_of_every_kind_have_certificates(name: str) -> None:
     """Several winners, slack, bounded rewards, costs, vectors: each certificate agrees with its log, and no other."""
     kind, rng = KINDS[name], np.random.default_rng(2)

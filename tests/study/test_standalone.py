@@ -389,6 +389,7 @@ def run(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
         {"misfit": 0.01},
         {"reward_range": [-50.0, 50.0], "noise_std": None},
         {"noise": "per-arm", "noise_std": None},
+        {"noise": "symmetric", "noise_std": None},
         {"noise_std": [1.0, 1.0, 1.0, 1.0]},
         {"model": "unstructured"},
         {"stopping": "evidence"},

@@ -531,6 +531,20 @@ def test_binary_rewards_take_booleans() -> None:
         study.tell(arm="elm", value=0.5)
 
 
+@pytest.mark.parametrize("name", ["per arm", "symmetric"])
+def test_what_is_assumed_of_the_noise_is_kept(tmp_path: Path, name: str) -> None:
+    """A study whose plans are repeated is the same when it is loaded again, and goes on to its verdict."""
+    kind, rng = KINDS[name], np.random.default_rng(1)
+    study = sp.create_study(name, **kind.given, storage=tmp_path / "a.db")
+    while not study.stopped:
+        for ask in study.ask(5):
+            study.tell(ask.id, kind.value(ask.features, float(rng.standard_normal())))
+        again = sp.load_study(name, storage=tmp_path / "a.db")
+        assert again.status == study.status
+    assert again.result().noise == kind.options["noise"]
+    assert again.result().best_name == "ash"
+
+
 @pytest.mark.parametrize("name", ["small budget", "costs"])
 def test_a_budget_ends_the_asks(name: str) -> None:
     """No further ask then; what was given up is still made, and the state is "spent" unless there is a verdict."""

@@ -40,10 +40,11 @@ class Model(StrEnum):
 
 
 class Noise(StrEnum):
-    """Whether all arms have noise of one level."""
+    """What is assumed of noise whose level is not given."""
 
     SAME = "same"
     PER_ARM = "per-arm"
+    SYMMETRIC = "symmetric"
 
 
 class Earlier(StrEnum):

@@ -106,7 +106,10 @@ class LearnerOptions:
     ] = None
     noise: Annotated[
         Noise | None,
-        says("Whether a level that is learnt is the same for all arms (default), or each has its own: per-arm."),
+        says(
+            "Noise whose level is learnt: normal with the same level for all arms (default); with one for each arm: "
+            "per-arm; or of any law that is symmetric around 0: symmetric."
+        ),
     ] = None
     reward_range: Annotated[
         tuple[float, float] | None,

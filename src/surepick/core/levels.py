@@ -14,7 +14,7 @@ from typing import final
 
 import numpy as np
 
-from surepick.core.block import RANK_TOL, Block
+from surepick.core.block import LARGEST_REWARD, RANK_TOL, Block
 from surepick.core.linalg import Array, IntArray
 from surepick.core.misfit.means import ArmMeans
 from surepick.core.student import Residuals
@@ -52,9 +52,11 @@ class ArmLevels:
 
     Args:
         dim: number of features.
+        is_symmetric: whether blocks say that their noise is only known to be symmetric.
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, *, is_symmetric: bool = False) -> None:
+        self._is_symmetric = is_symmetric
         self._past = ArmMeans.none(dim)
         self._now: Levels | None = None
 
@@ -85,7 +87,11 @@ class ArmLevels:
         block = Block.of(
             np.tile(rows, (len(parts), 1)), rewards.ravel(), known.theta, known.A_inv.copy(), known.residuals
         )
+<<<<<<< HEAD
         block.parts, block.unit = (rewards - rows @ known.theta) @ rows, float(stds.min())
+=======
+        block.parts, block.is_symmetric = (rewards - rows @ known.theta) @ rows, self._is_symmetric
+>>>>>>> 87fce3f51df7246be8e2484952f493af473ef8a5
         return block
 
 
@@ -104,10 +110,11 @@ def _levels(past: ArmMeans) -> Levels | None:
         A_inv: Array = (axes / spread) @ axes.T
         # Measured from the estimate before: sums of large rewards would lose the noise in rounding.
         theta = theta + A_inv @ ((weights * (past.means - X @ theta)) @ X)
-        squares = past.squares + n * (past.means - X @ theta) ** 2
+        # Rewards are of the size of theta at most, arms being whitened: less noise than a share of that is rounding.
+        dust = float(np.linalg.norm(theta)) / LARGEST_REWARD
+        squares = np.maximum(past.squares + n * (past.means - X @ theta) ** 2, n * dust**2)
         free = n * np.maximum(1.0 - np.einsum("ij,jk,ik->i", X, A_inv, X) / variances, 0.0)
-        rounding = np.finfo(float).eps * float(np.linalg.norm(theta))
-        level = max(float(squares.sum()) / n_spare, rounding**2)
+        level = float(squares.sum()) / n_spare
         if not level > 0.0:
             return None
         variances = (squares + SHRINKAGE * level) / (free + SHRINKAGE)

@@ -21,7 +21,8 @@ block's arms have fixed; S only says how much to stake. docs/guarantee.md has th
 
 What it assumes: Gaussian noise with one level inside a block; from block to block the level may change in any way. Not
 for clicks or skewed noise (`core.capital`), and not if some arms are noisier than others: for those
-`log_sub_block_returns` compares repetitions of one and the same design.
+`log_sub_block_returns` compares repetitions of one and the same design. `log_symmetric_returns` bets on such
+repetitions where the noise has any symmetric law.
 """
 
 from dataclasses import dataclass
@@ -147,6 +148,38 @@ def log_sub_block_returns(
         R = np.maximum((apart * apart).sum(axis=0) / (len(apart) * q), dust)  # in units of B q
         own = Residuals(R, len(apart) - 1, least)
     return log_t_returns(mean, q, m, s2, rest, own, past)
+
+
+# No repetition is bet on as if it were farther out than this, see below. With 0.5, 1, 2 and no limit t_2 noise on the
+# unit basis in five dimensions took 2600, 2770, 3130 and 3230 pulls (+- 240); normal noise did not tell them apart.
+FARTHEST = 1.0
+
+
+def log_symmetric_returns(z_parts: Array, q: Array, m: Array, s2: Array, rest: Array, past: Residuals) -> Array:
+    """Log of what one unit returns on B repetitions z_j if all that is known of the noise is that it is symmetric.
+
+    A share on the point D returns the product over j of 1 + tanh(x_j), where x_j is D z_j/(B v) cut to -FARTHEST ..
+    FARTHEST, v the believed variance of the mean. Without the cut it is the likelihood ratio between D and an even
+    chance of D and -D for normal z_j of the believed variance, and at least exp(x_j - x_j^2/2).
+
+    Why it is valid: g(z) = tanh(x) is odd and does not decrease, for any D >= 0 and v that the past has fixed. Let z_j
+    be symmetric around mu <= 0. Given |z_j - mu| = a both signs are equally likely, and g(mu + a) + g(mu - a) =
+    g(mu + a) - g(a - mu) <= 0. So every factor has mean at most 1. docs/guarantee.md has the proof (Theorem 32).
+
+    A repetition returns at most 1 + tanh(1) < 1.77 times the stake, and at least 0.23 of it: a wild result costs
+    little, and repetitions that are equal to the last digit are worth as many factors and no more. That the believed
+    variance does not fall to the square of rounding is up to `core.levels`.
+
+    Arguments: as of `log_sub_block_returns`.
+    """
+    if not past.has_scale:
+        raise InvalidInput("log_symmetric_returns needs residuals of the past, with R > 0 and nu > 0; do not bet.")
+    with np.errstate(over="ignore", invalid="ignore"):  # as in `log_t_returns`
+        per_sd = 1.0 / np.sqrt(past.variance * q)
+        D = points(m * per_sd, np.sqrt(s2) * per_sd, np.sqrt(2.0 * rest))
+        z = (z_parts[0] + z_parts[1:]) * (per_sd / (len(z_parts) - 1))
+        x = np.clip(D[:, None] * z, -FARTHEST, FARTHEST)
+        return log_mixed(np.log1p(np.tanh(x)).sum(axis=1))
 
 
 def _direction(w: Array, R: float | Array) -> Array:

@@ -25,7 +25,8 @@ The proof asks of whoever uses it:
    told before the block was opened; nothing else;
  * no stopping inside a block: the state changes in `settle` alone;
  * noise_std is a sub-Gaussian scale of the noise; or it is None, and the noise of a block is Gaussian with one level,
-   or with one for each arm if the block repeats a design; or every reward lies within bounds, and no scale is needed.
+   or, if the block repeats a design, with one for each arm, or of any symmetric law; or every reward lies within
+   bounds, and no scale is needed.
 
 Reference: mixture martingales, Robbins (1970), here with mixtures over the size of a gap; Ville (1939).
 """
@@ -48,7 +49,7 @@ from surepick.core.checks import check_delta, check_epsilon, check_misfit, check
 from surepick.core.earlier import log_start
 from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
 from surepick.core.misfit.margin import ArmWeights
-from surepick.core.student import log_sub_block_returns, log_t_returns
+from surepick.core.student import log_sub_block_returns, log_symmetric_returns, log_t_returns
 from surepick.errors import InvalidInput
 
 # Possible answers that bet under slack, at most; each is a pass over the candidates per block and a number for each.
@@ -266,13 +267,21 @@ class Accounts(ABC):
             return None
         believed = math.sqrt(float(past.variance))
         if block.parts is not None:
+<<<<<<< HEAD
             dust, least = block.dust, (len(block.parts) - 1) * block.step**2 / 12.0
+=======
+            repeated = log_symmetric_returns if block.is_symmetric else log_sub_block_returns
+>>>>>>> 87fce3f51df7246be8e2484952f493af473ef8a5
             return self._backed(
                 block,
                 said,
                 believed,
                 [said.theta, *said.apart(block.parts)],
+<<<<<<< HEAD
                 lambda z, q, m, s2, rest: log_sub_block_returns(z, q, m, s2, rest, past, dust, least),
+=======
+                lambda z, q, m, s2, rest: repeated(z, q, m, s2, rest, past),
+>>>>>>> 87fce3f51df7246be8e2484952f493af473ef8a5
             )
         assert own is not None  # whoever does not know the noise has the pulls one by one
         return self._backed(

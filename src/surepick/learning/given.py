@@ -40,12 +40,12 @@ class Rewards:
     @classmethod
     def of(cls, noise_std: Any, reward_range: Any, rewards: object, noise: object = "same") -> "Rewards":
         """Check what the user says of them."""
-        if noise not in ("same", "per-arm"):
-            raise InvalidInput(f'`noise` must be "same" or "per-arm", got {reprlib.repr(noise)}.')
-        if noise == "per-arm" and not (noise_std is None and reward_range is None and rewards is None):
+        if noise not in ("same", "per-arm", "symmetric"):
+            raise InvalidInput(f'`noise` must be "same", "per-arm" or "symmetric", got {reprlib.repr(noise)}.')
+        if noise != "same" and not (noise_std is None and reward_range is None and rewards is None):
             raise InvalidInput(
-                'noise="per-arm" is for levels that are learnt: leave out `noise_std`, or give it for each arm without '
-                "`noise`; rewards with bounds need neither."
+                f'noise="{noise}" is for levels that are learnt: leave out `noise_std`, or give it for each arm '
+                "without `noise`; rewards with bounds need neither."
             )
         if rewards not in (None, "binary"):
             raise InvalidInput(

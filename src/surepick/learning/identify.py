@@ -66,7 +66,7 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     *,
     delta: float = 0.05,
     noise_std: float | ArrayLike | None = None,
-    noise: Literal["same", "per-arm"] = "same",
+    noise: Literal["same", "per-arm", "symmetric"] = "same",
     reward_range: tuple[float, float] | None = None,
     rewards: Literal["binary"] | None = None,
     epsilon: float = 0.0,
@@ -99,9 +99,11 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
             sub-Gaussian scale of the noise of one measurement, or an upper bound; a list of one for each arm, in the
             order of the arms, where some are noisier than others. The standard deviation alone is not enough where
             noise is skewed, as it is for rare failures among successes: give `reward_range` then.
-        noise: where `noise_std` is left out, whether the level is the "same" for all arms, or each arm has one of its
-            own: "per-arm". Then intervals repeat one plan three or four times, for the default rule alone; the result
-            has no intervals around its estimates, and the model is not watched.
+        noise: where `noise_std` is left out, what is assumed instead: normal noise with the "same" level for all arms,
+            or with one of its own for each: "per-arm"; or no more than that it is "symmetric" around 0 and independent
+            from pull to pull, of any law, with heavy tails or not, another one for each arm. With the last two
+            intervals repeat one plan three or four times, for the default rule alone; the result has no intervals
+            around its estimates, and the model is not watched.
         reward_range: (lo, hi) between which every reward lies, instead of `noise_std`: nothing else is assumed of the
             noise, and the betting rule pays by the variance that the rewards really have. A reward outside is refused.
             Other rules, and intervals, take (hi - lo)/2 for `noise_std`.
@@ -189,8 +191,8 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         earlier=earlier,
         **options,
     )
-    if audit and noise == "per-arm":
-        raise InvalidInput('`audit` has no proof yet beside noise="per-arm"; leave it out, or give noise_std.')
+    if audit and noise != "same":
+        raise InvalidInput(f'`audit` has no proof yet beside noise="{noise}"; leave it out, or give noise_std.')
     if audit and not learner.white.is_listed:
         raise InvalidInput(f"`audit` needs a list of arms, got {learner.white.description}; leave it out.")
     if isinstance(history, History):

@@ -44,7 +44,7 @@ class Knowledge:
         task: what the algorithm is composed for.
         rule: the stopping rule.
         rewards: what is known of them before the first.
-        noise: whether a level that is learnt is the same for all arms.
+        noise: what is assumed of noise whose level is not given, as of a learner.
         earlier: whether what is told before the first interval is evidence or guidance.
         state: of the rule, if not a fresh one.
     """
@@ -55,17 +55,17 @@ class Knowledge:
         rule: Rule,
         rewards: Rewards,
         *,
-        noise: Literal["same", "per-arm"],
+        noise: Literal["same", "per-arm", "symmetric"],
         earlier: Literal["evidence", "guidance"],
         state: RuleState | None = None,
     ) -> None:
         self._task, self._white, self._rule, self._rewards = task, task.arms, rule, rewards
-        # Where arms differ in noise by nobody knows how much, a start from earlier results has no proof.
+        # Unless the noise is normal with one level, a start from earlier results has no proof.
         self._looks_back = earlier == "evidence" and noise == "same"
         self.state = rule.start(task) if state is None else state
         self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
         self.ledger = Ledger(opens_ahead=rule.opens_ahead and not rule.is_fixed_design)
-        self.levels = ArmLevels(self._white.dim) if noise == "per-arm" else None
+        self.levels = None if noise == "same" else ArmLevels(self._white.dim, is_symmetric=noise == "symmetric")
         self.verdict: Verdict | None = None
         """What the rule said last."""
         self.model = Model(self._white, rewards.noise_std, is_watched=self.levels is None)

@@ -69,8 +69,8 @@ class Learner:
         delta: risk.
         noise_std: sub-Gaussian scale of the noise, or a list of one for each arm; None: Gaussian noise of a level that
             is learnt on the way.
-        noise: if it is learnt, whether its level is the "same" for all arms, or differs: "per-arm". Betting alone can
-            do with that.
+        noise: if it is learnt, whether its level is the "same" for all arms, or differs: "per-arm"; or "symmetric" if
+            the noise need not be Gaussian either. Betting alone can do with the last two.
         reward_range: (lo, hi) between which every reward lies, in the place of `noise_std`: all that is then assumed of
             the noise. `noise_std` becomes (hi - lo)/2, for rules other than betting.
         rewards: "binary" for rewards that are 0 or 1, False or True: `reward_range` (0, 1).
@@ -100,7 +100,7 @@ class Learner:
         *,
         delta: float = 0.05,
         noise_std: float | ArrayLike | None = None,
-        noise: Literal["same", "per-arm"] = "same",
+        noise: Literal["same", "per-arm", "symmetric"] = "same",
         reward_range: tuple[float, float] | None = None,
         rewards: Literal["binary"] | None = None,
         epsilon: float = 0.0,
@@ -160,13 +160,15 @@ class Learner:
             )
         check_allowed(self.task, self._rule, self.model, self.noise)
         check_several(self.task, self._rule)
-        if self.budget is not None and self.noise == "per-arm":
-            raise InvalidInput('`budget` cannot end a plan that is repeated; leave it out beside noise="per-arm".')
-        if self.noise == "per-arm":
+        if self.noise != "same":
+            if self.budget is not None:
+                raise InvalidInput(
+                    f'`budget` cannot end a plan that is repeated; leave it out beside noise="{self.noise}".'
+                )
             if not self._rule.takes_unequal_noise:
                 raise InvalidInput(
-                    f'noise="per-arm" has no proof for stopping={self._rule.name!r}; use "betting", or give noise_std '
-                    "for each arm."
+                    f'noise="{self.noise}" has no proof for stopping={self._rule.name!r}; use "betting", or give '
+                    "noise_std for each arm."
                 )
             sampler = SubBlocks(sampler, self.white.dim)
         self._log: list[Event] = []
@@ -235,6 +237,7 @@ class Learner:
     def bounding_noise_std(self) -> float | None:
         """The scale for intervals: what was given; None if it is one level that is learnt.
 
+<<<<<<< HEAD
         Infinite where nothing is proved: levels are many, means are allowed to be off their linear fit, arms may
         have been chosen after a look at results that would count here, or `bounding_estimate` has too few results.
         """
@@ -245,6 +248,13 @@ class Learner:
     def is_guided(self) -> bool:
         """Whether there are results that guide plans and bets and are no evidence: arms may be chosen after them."""
         return self.earlier == "guidance" and self._known.n_earlier > 0
+=======
+        Infinite where nothing is proved: levels are many or the law is unknown, means are allowed to be off their
+        linear fit, or arms may have been chosen after a look at results that would count here.
+        """
+        is_chosen_late = self.earlier == "guidance" and isinstance(self._rule, stopping.Betting)
+        return math.inf if self.noise != "same" or self.misfit > 0.0 or is_chosen_late else self.noise_std
+>>>>>>> 87fce3f51df7246be8e2484952f493af473ef8a5
 
     @property
     def log(self) -> Sequence[Event]:
@@ -685,8 +695,8 @@ class Learner:
         """
         if not (self.stopped or follows):
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
-        if self._known.levels is not None:
-            raise InvalidInput('an audit has no proof yet beside noise="per-arm"; give noise_std for each arm.')
+        if self.noise != "same":
+            raise InvalidInput(f'an audit has no proof yet beside noise="{self.noise}"; give noise_std for each arm.')
         if not isinstance(self.white, WhitenedArms):
             raise InvalidInput(f"an audit needs a list of arms, got {self.white.description}; leave it out.")
         if self._known.checks:

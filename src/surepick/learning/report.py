@@ -132,8 +132,8 @@ def _versus(result: "Result") -> Table:
 def _of_intervals(result: "Result") -> str:
     """Say what intervals mean, or why there are none."""
     if not math.isfinite(result.standing.interval[1]):
-        if result.noise == "per-arm" or result.allowed_misfit > 0.0:
-            return "With noise that differs between arms, or a misfit allowed for, there are no intervals."
+        if result.noise != "same" or result.allowed_misfit > 0.0:
+            return "With noise of an unknown law or of many levels, or a misfit allowed for, there are no intervals."
         return "There is no interval yet: too few pulls say how large the noise can be."
     said = f"Intervals hold for all arms and all times together, at {percent(1.0 - result.delta)} confidence."
     if not result.stopped or result.standing.interval[0] >= -result.epsilon:

@@ -27,6 +27,8 @@ from surepick.learning.standing import Standing, p_value_of, standing_in
 if TYPE_CHECKING:
     from surepick.learning.learner import Learner
 
+SYMMETRIC_LAW = "is symmetric around 0, whatever its law, and independent of that of all others"
+
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,7 +88,8 @@ class Result:
             withdrawn then.
         given_noise_std: the `noise_std` that was given, an array if there was one for each arm; None if it was left to
             be learnt.
-        noise: "same" level for all arms, or "per-arm": then nothing bounds the noise, and no interval is shown.
+        noise: "same" level for all arms; or "per-arm" or "symmetric": then nothing bounds the noise, and no interval is
+            shown.
         reward_range: bounds of the rewards, if they were given; `given_noise_std` is half their distance then.
         earlier: whether results told before the first ask, if there are any, are "evidence", or "guidance" for plans
             and bets alone.
@@ -415,7 +418,9 @@ def bare_result_of(learner: "Learner") -> Result:
         counts=dict(Counter(arm for arm, _ in history)),
         target=math.log(1.0 / learner.delta),
         stopping=learner.rule.name,
-        noise_law=learner.rule.noise_law(is_known=learner.noise_std is not None),
+        noise_law=SYMMETRIC_LAW
+        if learner.noise == "symmetric"
+        else learner.rule.noise_law(is_known=learner.noise_std is not None),
         delta=learner.delta,
         epsilon=learner.epsilon,
         given_noise_std=learner.given_noise_std,

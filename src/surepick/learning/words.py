@@ -359,6 +359,8 @@ def _noise(result: "Result", *, seen: bool) -> str:
         return f"rewards lie between {lo:g} and {hi:g}"
     law, level = f"the noise of one measurement {result.noise_law}", result.noise_std
     is_seen = seen and not math.isnan(level)
+    if result.noise == "symmetric":
+        return law
     if result.noise == "per-arm":
         return f"{law}, with a standard deviation of its own for each arm"
     if result.given_noise_std is None:
@@ -373,8 +375,9 @@ def _checked(result: "Result") -> str:
     """How the means were checked; "" where nothing is assumed of them."""
     if result.model != "linear":
         return ""
-    if result.noise == "per-arm":
-        return "With noise of unknown levels, a different one for each arm, the model is not watched."
+    if result.noise != "same":
+        kind = "of unknown levels, a different one for each arm" if result.noise == "per-arm" else "of an unknown law"
+        return f"With noise {kind}, the model is not watched."
     if result.allowed_misfit > 0.0:
         seen = f"The rewards contradict an exactly linear mean, as was allowed for. {result.misfit}"
         return seen if result.misfit else ""

@@ -1,8 +1,8 @@
-"""Sub-blocks: an interval as repetitions of one plan, for noise that differs between arms by nobody knows how much.
+"""Sub-blocks: an interval as repetitions of one plan, for noise that differs between arms or has an unknown law.
 
 Repetitions have the same arms, each as often as in the others, so whatever they say of a difference has one law: they
 can be judged by how they differ among themselves (`core.student.log_sub_block_returns`; docs/guarantee.md, Theorem
-27).
+27), or if that law is symmetric by their signs and sizes (`log_symmetric_returns`; Theorem 32).
 """
 
 import math

@@ -128,7 +128,8 @@ class Rule(ABC):
     takes_misfit: ClassVar[bool] = False
     """Whether it can allow for means that are off their linear fit by a known distance."""
     takes_unequal_noise: ClassVar[bool] = False
-    """Whether it can do without it where arms differ in noise, if intervals are repetitions of one plan."""
+    """Whether it can do without it where arms differ in noise, or its law is only known to be symmetric, if intervals
+    are repetitions of one plan."""
     takes_several: ClassVar[bool] = False
     """Whether it can tell the m best from the rest."""
     pays_real_variances: ClassVar[bool] = False

@@ -33,7 +33,7 @@ def create_study(  # noqa: PLR0913 (every argument is an option of its own)
     arms: Any,
     delta: float = 0.05,
     noise_std: float | ArrayLike | None = None,
-    noise: Literal["same", "per-arm"] = "same",
+    noise: Literal["same", "per-arm", "symmetric"] = "same",
     reward_range: tuple[float, float] | None = None,
     rewards: Literal["binary"] | None = None,
     epsilon: float = 0.0,

@@ -35,7 +35,7 @@ class StudyFile(BaseModel):
     )
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.05
     noise_std: float | str | None = None
-    noise: Literal["same", "per-arm"] = "same"
+    noise: Literal["same", "per-arm", "symmetric"] = "same"
     reward_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
     binary: bool = False
     model: Literal["linear", "unstructured"] = "linear"
