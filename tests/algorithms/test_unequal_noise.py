@@ -266,7 +266,6 @@ class TestLearnt:
         assert learner.decision.n_pulls == 149
         told(learner, 30, seed=3)
 
-<<<<<<< HEAD
     def test_fewer_than_two_whole_repetitions_make_no_bet(self) -> None:
         """Void results in all repetitions but one leave nothing to judge the noise by: the block is out of the bets."""
         learner = sp.create_learner("uniform", X, noise="per-arm", delta=1e-9)
@@ -298,10 +297,7 @@ class TestLearnt:
             wealth.settle(block)
         np.testing.assert_array_equal(wealth.log_wealth(0), before)
 
-    def test_unsolicited_results_inform_the_levels(self) -> None:
-=======
     def test_unsolicited_results_inform_the_levels(self, noise: Any) -> None:
->>>>>>> 87fce3f51df7246be8e2484952f493af473ef8a5
         """They are of the past of later intervals."""
         learner = sp.create_learner("lazy-track-and-stop", X, noise=noise, delta=1e-9)
         pull = laboratory(12)

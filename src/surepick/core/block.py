@@ -61,7 +61,8 @@ class Block:
     """Which arms were pulled (n,), for whoever has to tell them apart although their features may be alike."""
     parts: Array | None = field(default=None, repr=False)
     """The sums b (B, d) of each of B repetitions of one design, of which the block then consists."""
-<<<<<<< HEAD
+    is_symmetric: bool = False
+    """Whether its noise is only known to be symmetric, beside `parts`; else it is normal with a level for each arm."""
     unit: float = 1.0
     """The smallest number that rewards were divided by."""
     step: float = 0.0
@@ -70,10 +71,6 @@ class Block:
     """How far rounding to that grid can move the mean of a reward."""
     was_coarse: bool = False
     """Whether step and bias were known before the block's first result."""
-=======
-    is_symmetric: bool = False
-    """Whether its noise is only known to be symmetric, beside `parts`; else it is normal with a level for each arm."""
->>>>>>> 87fce3f51df7246be8e2484952f493af473ef8a5
 
     @classmethod
     def of(

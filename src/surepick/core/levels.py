@@ -87,11 +87,8 @@ class ArmLevels:
         block = Block.of(
             np.tile(rows, (len(parts), 1)), rewards.ravel(), known.theta, known.A_inv.copy(), known.residuals
         )
-<<<<<<< HEAD
-        block.parts, block.unit = (rewards - rows @ known.theta) @ rows, float(stds.min())
-=======
         block.parts, block.is_symmetric = (rewards - rows @ known.theta) @ rows, self._is_symmetric
->>>>>>> 87fce3f51df7246be8e2484952f493af473ef8a5
+        block.unit = float(stds.min())
         return block
 
 

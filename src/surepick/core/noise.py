@@ -116,12 +116,12 @@ def _dust(estimate: LeastSquares) -> float:
     return float(np.finfo(float).eps) * float(np.linalg.norm(estimate.theta))
 
 
-def is_repeating(estimate: LeastSquares) -> bool:
+def is_repeating(estimate: LeastSquares, *, is_normal: bool = True) -> bool:
     """Return whether rewards of the same arm equal each other too often for noise of the scatter around the fit.
 
     A reading on a grid of step h hits a given value with probability at most h/(sigma sqrt(2 pi)). False alarms: below
     1e-6 at a look if sigma is as large as the scatter. Readings of more than four digits that never move at all are no
-    measurements either, whatever the scatter.
+    measurements either, whatever the scatter. That alone counts where the noise need not be normal.
     """
     n_equal, n_could = estimate.n_repeated
     if n_equal == 0 or not estimate.has_theta or estimate.n_pulls <= estimate.dim:
@@ -129,6 +129,8 @@ def is_repeating(estimate: LeastSquares) -> bool:
     step, scatter = estimate.resolution, noise_estimate(estimate)
     if n_equal == n_could >= FEW_REPEATS and estimate.spread > MANY_STEPS * step:
         return True
+    if not is_normal:
+        return False
     chance = step / (math.sqrt(2.0 * math.pi) * scatter) if scatter > 0.0 else 1.0
     return chance < 1.0 and float(scipy.special.bdtrc(n_equal - 1, n_could, chance)) < FALSE_ALARM
 

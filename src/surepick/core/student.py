@@ -63,7 +63,7 @@ class Residuals:
 # No stake lies farther out than this, in standard deviations of z; steps of the table of log H below.
 MOST, STEP = 12.0, 0.05
 # A bet on readings that say nothing at all (z = -inf) is lost; with a finite w its direction is a number.
-FARTHEST = 1e150
+LOST = 1e150
 
 
 def log_t_returns(z: Array, q: Array, m: Array, s2: Array, rest: Array, block: Residuals, past: Residuals) -> Array:
@@ -88,7 +88,7 @@ def log_t_returns(z: Array, q: Array, m: Array, s2: Array, rest: Array, block: R
     with np.errstate(over="ignore", invalid="ignore"):  # rewards beyond all measure pay NaN, not evidence
         m2 = np.minimum(m * m, 2.0 * S2 * q * rest) / S2
         tau, mu0, goal = np.sqrt((s2 / S2 + m2 / (2.0 * past.nu)) / q), np.sqrt(m2 / q), np.sqrt(2.0 * rest)
-        w = np.maximum(z / np.sqrt(q), -FARTHEST)
+        w = np.maximum(z / np.sqrt(q), -LOST)
         # Larger than R only where the bet wins, so that it returns less in any case.
         R = np.where(w > 0.0, np.maximum(block.R, block.least), block.R) if block.least > 0.0 else block.R
         g = _direction(w, R)

@@ -267,21 +267,16 @@ class Accounts(ABC):
             return None
         believed = math.sqrt(float(past.variance))
         if block.parts is not None:
-<<<<<<< HEAD
-            dust, least = block.dust, (len(block.parts) - 1) * block.step**2 / 12.0
-=======
-            repeated = log_symmetric_returns if block.is_symmetric else log_sub_block_returns
->>>>>>> 87fce3f51df7246be8e2484952f493af473ef8a5
+            least = (len(block.parts) - 1) * block.step**2 / 12.0
+            repeated: Callable[..., Array] = partial(log_sub_block_returns, dust=block.dust, least=least)
+            if block.is_symmetric:
+                repeated = log_symmetric_returns
             return self._backed(
                 block,
                 said,
                 believed,
                 [said.theta, *said.apart(block.parts)],
-<<<<<<< HEAD
-                lambda z, q, m, s2, rest: log_sub_block_returns(z, q, m, s2, rest, past, dust, least),
-=======
                 lambda z, q, m, s2, rest: repeated(z, q, m, s2, rest, past),
->>>>>>> 87fce3f51df7246be8e2484952f493af473ef8a5
             )
         assert own is not None  # whoever does not know the noise has the pulls one by one
         return self._backed(

@@ -65,6 +65,7 @@ class Knowledge:
         self.state = rule.start(task) if state is None else state
         self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
         self.ledger = Ledger(opens_ahead=rule.opens_ahead and not rule.is_fixed_design)
+        self._is_normal = noise != "symmetric"
         self.levels = None if noise == "same" else ArmLevels(self._white.dim, is_symmetric=noise == "symmetric")
         self.verdict: Verdict | None = None
         """What the rule said last."""
@@ -241,7 +242,10 @@ class Knowledge:
     @property
     def repeats(self) -> bool:
         """Whether rewards of one arm equal each other too often to be measurements with noise that is learnt."""
-        return self._rewards.noise_std is None and is_repeating(self.estimate)
+        return self._rewards.noise_std is None and self._is_repeating(self.estimate)
+
+    def _is_repeating(self, estimate: LeastSquares) -> bool:
+        return is_repeating(estimate, is_normal=self._is_normal)
 
     @property
     def coarseness(self) -> float:
@@ -333,7 +337,7 @@ class Knowledge:
         Afterwards only what makes bets return less: that readings repeat, or a grid that could not be seen before.
         """
         step = self._past.resolution if block.past is not None else 0.0
-        if step > 0.0 and is_repeating(self._past):
+        if step > 0.0 and self._is_repeating(self._past):
             block.bias = math.inf
         elif step > 0.0 and block.step == 0.0:
             bias = rounding_bias(self._past, step)
@@ -346,7 +350,7 @@ class Knowledge:
     def _repeated(self, interval: Interval, levels: ArmLevels) -> Block | None:
         """Return the repetitions of an interval's plan that are whole; None if fewer than two are left to compare."""
         arms, parts = interval.repetitions
-        if len(parts) < 2 or math.isinf(self._past.resolution) or is_repeating(self._past):
+        if len(parts) < 2 or math.isinf(self._past.resolution) or self._is_repeating(self._past):
             return None
         return levels.block(np.array(arms), self._features(arms), np.array(parts))
 

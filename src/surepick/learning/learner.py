@@ -237,24 +237,17 @@ class Learner:
     def bounding_noise_std(self) -> float | None:
         """The scale for intervals: what was given; None if it is one level that is learnt.
 
-<<<<<<< HEAD
-        Infinite where nothing is proved: levels are many, means are allowed to be off their linear fit, arms may
-        have been chosen after a look at results that would count here, or `bounding_estimate` has too few results.
+        Infinite where nothing is proved: levels are many or the law is unknown, means are allowed to be off their
+        linear fit, arms may have been chosen after a look at results that would count here, or `bounding_estimate` has
+        too few results.
         """
-        has_none = self.noise == "per-arm" or self.misfit > 0.0 or self.is_guided
+        has_none = self.noise != "same" or self.misfit > 0.0 or self.is_guided
         return math.inf if has_none or not self._known.prefix().has_theta else self.noise_std
 
     @property
     def is_guided(self) -> bool:
         """Whether there are results that guide plans and bets and are no evidence: arms may be chosen after them."""
         return self.earlier == "guidance" and self._known.n_earlier > 0
-=======
-        Infinite where nothing is proved: levels are many or the law is unknown, means are allowed to be off their
-        linear fit, or arms may have been chosen after a look at results that would count here.
-        """
-        is_chosen_late = self.earlier == "guidance" and isinstance(self._rule, stopping.Betting)
-        return math.inf if self.noise != "same" or self.misfit > 0.0 or is_chosen_late else self.noise_std
->>>>>>> 87fce3f51df7246be8e2484952f493af473ef8a5
 
     @property
     def log(self) -> Sequence[Event]:
