@@ -20,6 +20,7 @@ from surepick.study.certificate import certificate_of, digest_of, sign, verify
 from surepick.study.events import Row, canonical, rows_of
 from surepick.study.library import create_study
 from surepick.study.state import State
+from surepick.study.storage import open_storage
 from surepick.study.study import Study
 from surepick.study.tables import read_log
 from tests.study.kinds import KINDS, NAMES, ROWS
@@ -223,7 +224,9 @@ def test_what_came_later_is_said(study: Study) -> None:
 
 def copy_of(study: Study) -> Study:
     """The same study elsewhere."""
-    return sp.copy_study(study.name, "copy", storage=study.storage, to_storage="memory:")
+    storage = open_storage("memory:")
+    storage.create(study.name, study.rows())
+    return sp.load_study(study.name, storage)
 
 
 def test_what_is_copied_is_compared_to_the_letter(study: Study) -> None:
