@@ -182,9 +182,9 @@ def test_entries_that_are_missing_or_too_many_are_found(study: Study) -> None:
 def test_a_claim_under_the_name_of_another_version_is_shown_beside_what_follows(study: Study) -> None:
     """Sentences of another version cannot be compared to the letter; both are shown, and numbers are compared."""
     certificate, rows = study.certificate(), study.rows()
-    forged = sealed({**certificate, "version": "9.9", "claim": "fir is best"})
-    report = verify(forged, rows)
-    assert any("fir is best" in note and "ash" in note for note in report.notes)
+    report = verify(sealed({**certificate, "version": "9.9", "claim": "fir is best"}), rows)
+    assert report.outcome == "unchecked"
+    assert any("fir is best" in sentence and "ash" in sentence for sentence in report.unchecked)
     assert is_found(sealed({**certificate, "version": "9.9", "best_names": ["fir"]}), rows)
 
 

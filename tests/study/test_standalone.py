@@ -387,6 +387,32 @@ def test_says_what_it_does_not_cover(tmp_path: Path, options: dict[str, Any]) ->
     assert "surepick verify" in said
 
 
+def test_exit_code_0_means_that_every_entry_was_checked(tmp_path: Path) -> None:
+    """A claim in words that the file cannot check, true or false, never ends with 0, and is named."""
+    study = study_of_the_package()
+    certificate, rows = study.certificate(), as_rows(study)
+    for claim in (certificate["claim"], "arm 5 is the best of all"):
+        code, said = verified(tmp_path, signed(certificate | {"claim": claim, "version": "0.9.9"}, rows), rows)
+        assert (code, "NOT CHECKED:" in said, " claim," in said) == (AGREES, True, True)
+    unchecked = said.partition("NOT CHECKED: ")[2].partition(";")[0].split(", ")
+    assert "registrations" not in unchecked
+    core = {key: value for key, value in certificate.items() if key not in unchecked}
+    assert verified(tmp_path, signed(core, rows), rows)[0] == 0
+    forged = core | {"registrations": ["0" * 64]}
+    assert verified(tmp_path, signed(forged, rows), rows)[0] == 1
+
+
+def test_copies_and_anchors_change_no_verdict(tmp_path: Path) -> None:
+    """Events that keep a fork or a proof are in the chain of hashes, and the bets pass over them."""
+    study = study_of_the_package()
+    sp.copy_study("own", "copy", storage=study.storage)
+    study.reopen(reason="stricter", delta=0.01)
+    study.ask()
+    rows = chained([*study.log, {"n": study.head[0] + 1, "at": "", "by": "", "kind": "anchored", "event": 1}])
+    certificate = signed(study.certificate(), rows)
+    assert verified(tmp_path, certificate, rows)[0] == AGREES
+
+
 def test_sees_every_change_of_a_certificate(tmp_path: Path) -> None:
     """No field can be changed; those that follow from the log not even by who writes a new digest."""
     certificate, rows = short().certificate(), chained(short().events)

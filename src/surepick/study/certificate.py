@@ -67,7 +67,8 @@ OF_ORIGINAL = (
     "chosen among them by its results."
 )
 OF_LOST = (
-    "{asks} without a result, {without} of them without a reason. Whether the values were seen before cannot be seen."
+    "{asks} given up without a result, {without} of them without a reason. Whether a value had been seen before cannot "
+    "be seen."
 )
 
 

@@ -193,11 +193,11 @@ def verify(
             printing.say(f"Note: {note}.")
         printing.say(OUTCOMES[found.outcome].format(claim=found.claim, version=said.get("version")))
     if tokens is not None:
-        _write_tokens(found.anchors, tokens)
+        _write_tokens(found.anchors, tokens, output)
     return {"ok": Code.OK, "not ok": Code.FAILURE, "unchecked": Code.UNCHECKED}[found.outcome]
 
 
-def _write_tokens(anchors: list[dict[str, Any]], folder: Path) -> None:
+def _write_tokens(anchors: list[dict[str, Any]], folder: Path, output: Format) -> None:
     """Write time stamps to files, and say how each is checked."""
     from surepick.arms.tables.sources import refusing  # noqa: PLC0415 (`--help` stays quick)
     from surepick.study.signatures import openssl_command  # noqa: PLC0415
@@ -208,7 +208,7 @@ def _write_tokens(anchors: list[dict[str, Any]], folder: Path) -> None:
             with refusing("cannot write", file):
                 folder.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(base64.b64decode(anchor["token"]))
-            stages(Format.JSON).print(openssl_command(anchor, shlex.quote(str(file))), soft_wrap=True)
+            stages(output).print(openssl_command(anchor, shlex.quote(str(file))), soft_wrap=True)
 
 
 @grouped
