@@ -75,13 +75,19 @@ def test_a_copy_is_seen_in_both_logs() -> None:
     certificate, report = checked(go_on(copies[2]))
     assert [one["is_copy"] for one in certificate["forks"]] == [False, False, True]
     assert [one["fork"] for one in certificate["forks"]] == ids
-    said = " ".join(report.notes)
+    said = " ".join(report.limits)
     assert f"This log is a fork: a copy of study trees, made after event 3 (fork id {ids[2]})" in said
     assert "2 copies were made of this log" in said
     kept, report = checked(go_on(study))
     assert [one["is_copy"] for one in kept["forks"]] == [False] * 3
-    assert "3 copies were made of this log" in " ".join(report.notes)
+    assert report.limits == kept["limits"]
     assert any("3 copies were made" in limit for limit in kept["limits"])
+    again = [sp.copy_study(name, f"again {name}", storage=study.storage) for name in ("trees", "try 0")]
+    sp.copy_study("trees", "try 4", storage=study.storage)
+    (said,) = checked(study)[1].limits
+    assert said.startswith("5 copies were made of this log (")
+    assert ", 1 more). What was measured there" in said
+    assert "a copy of a copy, 2 times in all" in checked(again[1])[1].limits[0]
     forged = sealed({**certificate, "forks": [], "limits": []})
     assert len(verify(forged, copies[2].rows()).problems) == 2
 
@@ -109,7 +115,7 @@ def test_earlier_results_that_were_left_out_cannot_be_seen() -> None:
     certificate, report = checked(study)
     assert certificate["n_earlier"] == 3
     assert certificate["limits"][0].startswith("3 earlier results were told before the first ask")
-    assert "Whether some earlier results were left out cannot be seen" in " ".join(report.notes)
+    assert "Whether some earlier results were left out cannot be seen" in " ".join(report.limits)
     study.reopen(reason="stricter", delta=0.01)
     (limit,) = checked(study)[0]["limits"]
     assert limit.startswith("1 ask was given up without a result, 1 of them without a reason.")
@@ -156,7 +162,10 @@ def test_what_another_version_says_in_other_words_is_not_checked() -> None:
     """A third outcome, neither ok nor refuted; a number that is wrong is wrong under every version."""
     study = go_on(begun())
     certificate, rows = study.certificate(), study.rows()
-    for forged in ({"claim": "fir is best"}, {"conditions": ["x"]}, {"assumptions": []}, {"limits": ["x"]}):
+    forgeries: list[dict[str, Any]] = [
+        {"claim": "fir is best"}, {"conditions": ["x"]}, {"assumptions": []}, {"limits": ["x"]}
+    ]  # fmt: skip
+    for forged in forgeries:
         report = verify(sealed({**certificate, "version": "0.9.9", **forged}), rows)
         assert (report.outcome, report.ok, report.problems) == ("unchecked", False, [])
         assert verify(sealed({**certificate, **forged}), rows).outcome == "not ok"

@@ -66,6 +66,8 @@ OF_ORIGINAL = (
     "{copies} made of this log ({forks}). What was measured there cannot be seen. The claim holds if this log was not "
     "chosen among them by its results."
 )
+MOST_NAMED = 4
+"""Forks in a sentence; the entry `forks` has all of them."""
 OF_LOST = (
     "{asks} given up without a result, {without} of them without a reason. Whether a value had been seen before cannot "
     "be seen."
@@ -180,11 +182,12 @@ def _limits(state: State) -> Iterator[str]:
             yield OF_UNASKED.format(results=_were(n_unasked, "result"))
     elif state.era == 1 and n_earlier:
         yield OF_EARLIER.format(results=_were(n_earlier, "earlier result"))
-    for one in state.forks:
-        if one["is_copy"]:
-            yield OF_COPY.format(study=one["study"], event=one["n"] - 1, fork=one["fork"])
+    if copies := [one for one in state.forks if one["is_copy"]]:
+        one, often = copies[-1], "" if len(copies) == 1 else f" It is a copy of a copy, {len(copies)} times in all."
+        yield OF_COPY.format(study=one["study"], event=one["n"] - 1, fork=one["fork"]) + often
     if made := [f"fork id {one['fork']} after event {one['n'] - 1}" for one in state.forks if not one["is_copy"]]:
-        yield OF_ORIGINAL.format(copies=_were(len(made), "copy", "copies"), forks=", ".join(made))
+        listed = [*made[:MOST_NAMED], *([f"{len(made) - MOST_NAMED} more"] if len(made) > MOST_NAMED else [])]
+        yield OF_ORIGINAL.format(copies=_were(len(made), "copy", "copies"), forks=", ".join(listed))
     if lost := _lost(state):
         failed, expired, without = (sum(one[key] for one in lost) for key in ("failed", "expired", "without_reason"))
         yield OF_LOST.format(asks=_were(failed + expired, "ask"), without=without + expired)
@@ -237,6 +240,8 @@ class Report:
     unchecked: list[str] = field(default_factory=list)
     """What this version cannot check: sentences of another one that are not what this one says."""
     notes: list[str] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
+    """What the log cannot show, because of what happened on the way."""
     claim: str = ""
     """What follows from the log, in the words of this version."""
     registrations: list[str] = field(default_factory=list)
@@ -406,7 +411,7 @@ def _note_what_is_seen(state: State, report: Report) -> None:
         said.append(f"{one['arm']} {' and '.join(how)}")
     if said:
         report.notes.append(f"asks without a result: {'; '.join(said)}")
-    report.notes += [limit.rstrip(".") for limit in _limits(state)]
+    report.limits = list(_limits(state))
 
 
 def _verdict_due(state: State) -> Kind | None:

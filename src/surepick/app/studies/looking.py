@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 N_SHOWN = 4
 """Problems of a certificate that people are shown."""
 OUTCOMES = {
-    "ok": "All of it follows from the log. {claim}",
+    "ok": "All of it follows from the log{within}. {claim}",
     "not ok": "Do not rely on this certificate with this log.",
     "unchecked": (
         "This version cannot check all of the certificate: use version {version}. From the log follows: {claim}"
@@ -180,7 +180,7 @@ def verify(
         raise InvalidInput(f"{certificate} must be a certificate, as surepick certificate --out writes it.")
     found = checked(said, read_log(log), public_key=public_key)
     if output is not Format.TABLE:
-        names = ("ok", "outcome", "problems", "unchecked", "notes", "claim", "registrations")
+        names = ("ok", "outcome", "problems", "unchecked", "notes", "limits", "claim", "registrations")
         record = {name: getattr(found, name) for name in names}
         printing.write(output, record, [record])
     else:
@@ -191,7 +191,10 @@ def verify(
             printing.say(f"Not checked: {sentence}.")
         for note in found.notes:
             printing.say(f"Note: {note}.")
-        printing.say(OUTCOMES[found.outcome].format(claim=found.claim, version=said.get("version")))
+        for limit in found.limits:
+            printing.say(f"Limit: {limit}")
+        within = ", within the limits above" if found.limits else ""
+        printing.say(OUTCOMES[found.outcome].format(claim=found.claim, version=said.get("version"), within=within))
     if tokens is not None:
         _write_tokens(found.anchors, tokens, output)
     return {"ok": Code.OK, "not ok": Code.FAILURE, "unchecked": Code.UNCHECKED}[found.outcome]
