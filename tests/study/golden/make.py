@@ -2,7 +2,9 @@
 
     python -m tests.study.golden.make
 
-Run once, when revision 1 of the tables was released; what later versions write is not what is to be tested.
+Run once, when revision 1 of the tables was released; what later versions write is not what is to be tested. Kept as
+well: `certificates-1.json`, certificates of the first format for the ends of its three eras, and `stamp.tsr`, a time
+stamp (RFC 3161) by OpenSSL of the SHA-256 hash of "abc".
 """
 
 import json
