@@ -39,6 +39,7 @@ begins one, `surepick ask` says what to measure, `surepick tell` takes the resul
 | 2 | misuse: one line on standard error says what was needed, what came, and what to do |
 | 3 | not decided yet (`run`, `best`, `certificate`) |
 | 4 | the answer is withdrawn: the data contradict the model, or the noise given (`run`, `best`, `certificate`) |
+| 5 | this version cannot check all of a certificate: another version made it, in other words (`verify`) |
 """
 
 JSON = """\
@@ -96,6 +97,7 @@ STATUS = {
     "n_corrected": "measurements with another value than they were told with",
     "era": "1, and one more each time the study was reopened",
     "stopped_at": "when the verdict was reached that holds; `null` if there is none",
+    "registrations": "for each era the hash of its first event, a list: the registration digests",
 }
 OF_BEST = (
     *("name", "state", "best", "best_name", "rival_name", "lead", "lead_low", "lead_high", "confidence", "delta"),
@@ -143,10 +145,14 @@ FIELDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "verify": (
         "An object:",
         {
-            "ok": "whether everything agrees",
-            "problems": "what does not, a list of texts",
+            "ok": "whether everything was checked and agrees",
+            "outcome": "`ok`, `not ok`, or `unchecked`: this version cannot check some sentences",
+            "problems": "what does not agree, a list of texts",
+            "unchecked": "what this version cannot check, a list of texts",
             "notes": "what else there is to know",
-            "claim": "what the certificate claims, in words",
+            "limits": "what the log cannot show, a list of texts",
+            "claim": "what follows from the log, in words",
+            "registrations": "for each era the hash of its first event in the log, a list",
         },
     ),
 }

@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -22,8 +23,11 @@ from docs.commands import FIELDS
 from surepick.app.cli import main
 from surepick.app.studies.measuring import complete_arms
 from surepick.app.studies.where import complete_studies
+from surepick.study.certificate import digest_of
+from surepick.study.signatures import read_stamp
 from surepick.study.storage import open_storage
 from tests.app.terminal import in_terminal
+from tests.study.golden.make import FOLDER
 
 PAINTS = "paint,gloss,drying\nA,1.0,0.2\nB,0.1,1.0\nC,0.7,0.7\nD,0.3,0.4\nE,0.9,0.9\n"
 MEANS = {"A": 0.6, "B": 0.55, "C": 0.7, "D": 0.35, "E": 0.9}
@@ -111,6 +115,8 @@ def test_from_arms_to_an_answer(shell: Shell) -> None:
     assert "numbers     gloss, drying" in made.out
     assert "Study paints is in surepick.db: the best arm, at a risk of 5 %; noise at most 0.05." in made.out
     assert made.out.endswith("Next: surepick ask\n")
+    (digest,) = shell("status", "--format", "json").json["registrations"]
+    assert f"Registration digest {digest}: give it to a colleague now" in made.out
     asked = shell("ask", "-n", "2", "--lease", "2h")
     assert all(text in asked.out for text in ("gloss 1, drying 0.2", "Why: ", "Next: surepick tell 1 VALUE"))
     told = shell("tell", "1", "0,61")
@@ -358,6 +364,57 @@ def test_a_certificate_that_a_colleague_checks(decided: Shell, tmp_path: Path) -
     assert (short.code, short.out.count("Wrong: "), "export all of it" in short.out) == (1, 1, True)
 
 
+def test_a_claim_that_this_version_cannot_check(decided: Shell, tmp_path: Path) -> None:
+    """A false claim under the name of another version is neither ok nor refuted: exit code 5, and a sentence."""
+    decided("certificate", "--out", "certificate.json")
+    decided("export", "log.csv")
+    certificate = tmp_path / "certificate.json"
+    said = json.loads(certificate.read_text()) | {"version": "0.9.9", "claim": "A is best"}
+    certificate.write_text(json.dumps(said | {"digest": digest_of(said)}))
+    done = decided("verify", "certificate.json", "--log", "log.csv")
+    assert done.code == 5
+    assert "Not checked: claim:" in done.out
+    assert "cannot check all of the certificate: use version 0.9.9" in " ".join(done.out.split())
+    found = decided("verify", "certificate.json", "--log", "log.csv", "--format", "json")
+    assert (found.code, found.json["ok"], found.json["outcome"]) == (5, False, "unchecked")
+
+
+def test_the_luckiest_of_several_copies_is_told(paints: Shell) -> None:
+    """Whoever goes on with a copy cannot have a certificate that does not say so."""
+    for n in range(3):
+        paints("copy", "paints", f"try{n}")
+    paints.measure(100, "--study", "try1")
+    assert paints("certificate", "--study", "try1", "--out", "certificate.json").code == 0
+    paints("export", "log.csv", "--study", "try1")
+    said = " ".join(paints("verify", "certificate.json", "--log", "log.csv").out.split())
+    assert "This log is a fork: a copy of study paints, made after event 2" in said
+    assert "1 copy was made of this log" in said
+    assert "registration digest" in said
+
+
+def test_an_anchor_is_checked_by_others(decided: Shell, tmp_path: Path) -> None:
+    """The head to be time-stamped is said, its time stamp kept, and `verify` writes it out for openssl."""
+    head = decided("anchor")
+    assert "openssl ts -query -digest" in head.out
+    digest = re.search(r"-digest (\w{64}) -sha256", head.out)
+    assert digest is not None
+    stamp = (FOLDER / "stamp.tsr").read_bytes()
+    assert decided("anchor", "--token", "none.tsr").code == 2
+    (tmp_path / "answer.tsr").write_bytes(stamp)
+    assert "must be of the hash of an event" in decided("anchor", "--token", "answer.tsr").err
+    own = stamp.replace(bytes.fromhex(read_stamp(stamp).hash), bytes.fromhex(digest[1]))
+    (tmp_path / "answer.tsr").write_bytes(own)
+    assert "anchors the log up to event" in decided("anchor", "--token", "answer.tsr").out
+    decided("certificate", "--out", "certificate.json")
+    decided("export", "log.csv")
+    done = decided("verify", "certificate.json", "--log", "log.csv", "--tokens", "stamps")
+    assert done.code == 0
+    assert "time stamp of 2026-11-18T03:" in done.out
+    (file,) = (tmp_path / "stamps").iterdir()
+    assert file.read_bytes() == own
+    assert f"openssl ts -verify -digest {digest[1]} -in stamps/{file.name} -CAfile" in done.out
+
+
 def test_a_signed_certificate(decided: Shell, tmp_path: Path) -> None:
     """A key signs, and the public key says who it was."""
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
@@ -466,7 +523,8 @@ def test_reopening_says_what_it_costs(decided: Shell) -> None:
 
 def test_several_studies(paints: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copied, listed, named by option or variable, deleted; next steps name the study where that is needed."""
-    assert paints("copy", "paints", "spare").out == "Study paints is copied to spare in surepick.db.\n"
+    made = paints("copy", "paints", "spare")
+    assert made.out.startswith("Study paints is copied to spare in surepick.db; both logs say so (fork id ")
     assert "say which by --study NAME" in paints("ask").err
     assert paints("ask", "--study", "spare").out.endswith("Next: surepick tell 1 VALUE --study spare\n")
     monkeypatch.setenv("SUREPICK_STUDY", "spare")

@@ -20,6 +20,7 @@ from surepick.study.certificate import certificate_of, digest_of, sign, verify
 from surepick.study.events import Row, canonical, rows_of
 from surepick.study.library import create_study
 from surepick.study.state import State
+from surepick.study.storage import open_storage
 from surepick.study.study import Study
 from surepick.study.tables import read_log
 from tests.study.kinds import KINDS, NAMES, ROWS
@@ -212,9 +213,9 @@ def test_entries_that_are_missing_or_too_many_are_found(study: Study) -> None:
 def test_a_claim_under_the_name_of_another_version_is_shown_beside_what_follows(study: Study) -> None:
     """Sentences of another version cannot be compared to the letter; both are shown, and numbers are compared."""
     certificate, rows = study.certificate(), study.rows()
-    forged = sealed({**certificate, "version": "9.9", "claim": "fir is best"})
-    report = verify(forged, rows)
-    assert any("fir is best" in note and "ash" in note for note in report.notes)
+    report = verify(sealed({**certificate, "version": "9.9", "claim": "fir is best"}), rows)
+    assert report.outcome == "unchecked"
+    assert any("fir is best" in sentence and "ash" in sentence for sentence in report.unchecked)
     assert is_found(sealed({**certificate, "version": "9.9", "best_names": ["fir"]}), rows)
 
 
@@ -254,7 +255,9 @@ def test_what_came_later_is_said(study: Study) -> None:
 
 def copy_of(study: Study) -> Study:
     """The same study elsewhere."""
-    return sp.copy_study(study.name, "copy", storage=study.storage, to_storage="memory:")
+    storage = open_storage("memory:")
+    storage.create(study.name, study.rows())
+    return sp.load_study(study.name, storage)
 
 
 def test_what_is_copied_is_compared_to_the_letter(study: Study) -> None:

@@ -461,7 +461,7 @@ def test_a_study_that_cannot_be_is_not_created(options: dict[str, Any], says: st
 
 
 def test_studies_are_found_copied_and_deleted_by_name(tmp_path: Path) -> None:
-    """A name is used once; a copy has the same log, also in another storage, and goes its own way."""
+    """A name is used once; a copy has the same log, also in another storage, says so, and goes its own way."""
     storage = tmp_path / "lab.db"
     study = new("one", storage=storage)
     study.tell(arm="elm", value=0.5)
@@ -470,7 +470,12 @@ def test_studies_are_found_copied_and_deleted_by_name(tmp_path: Path) -> None:
         new("one", storage=storage)
     twin = copy_study("one", "two", storage=storage)
     away = copy_study("one", "one", storage=storage, to_storage=tmp_path / "other.db")
-    assert twin.rows() == away.rows() == study.rows()
+    assert [event["kind"] for event in study.log] == ["created", "told", "copied", "copied"]
+    assert (twin.rows()[:-1], away.rows()[:-1]) == (study.rows()[:2], study.rows()[:3])
+    marks = [study.log[2], twin.log[2], study.log[3], away.log[3]]
+    assert [mark.pop("is_copy") for mark in marks] == [False, True, False, True]
+    assert (marks[0], marks[2]) == (marks[1], marks[3])
+    assert marks[0]["fork"] != marks[2]["fork"]
     twin.tell(arm="elm", value=0.6)
     assert (len(twin.measurements), len(study.measurements)) == (2, 1)
     assert list_studies(storage) == ["one", "two"]
@@ -478,8 +483,10 @@ def test_studies_are_found_copied_and_deleted_by_name(tmp_path: Path) -> None:
         load_study(storage=storage)
     with pytest.raises(NoSuchStudy, match="did you mean 'one'"):
         load_study("onee", storage)
+    head = study.head
     with pytest.raises(StudyExists):
         copy_study("one", "two", storage=storage)
+    assert study.head == head
     delete_study("two", storage)
     assert list_studies(storage) == ["one"]
     with pytest.raises(NoSuchStudy):

@@ -22,6 +22,7 @@ class Code(IntEnum):
     MISUSE = 2
     NOT_STOPPED = 3
     WITHDRAWN = 4
+    UNCHECKED = 5
 
 
 class Format(StrEnum):

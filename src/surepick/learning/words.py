@@ -423,7 +423,7 @@ def assumptions(result: "Result") -> list[Assumption]:
         if kinds[kind]
     ]
     part = "part of the log that counts" if n_guiding else "log"
-    reported = f"The {part} has {', '.join(notes)}, with reasons of their own." if notes else f"The {part} has no gap."
+    reported = f"The {part} has {', '.join(notes) or 'no lost, corrected or void result'}."
     listed.append(
         Assumption(
             "Every reward is reported; one is lost, corrected or void for reasons other than its value.", reported

@@ -33,6 +33,8 @@ class Kind(StrEnum):
     STOPPED = "stopped"
     RESUMED = "resumed"
     REOPENED = "reopened"
+    COPIED = "copied"
+    ANCHORED = "anchored"
 
 
 class Row(NamedTuple):

@@ -102,12 +102,13 @@ class Follower:
         try:
             # Many in one text: to read them one by one takes several times as long, and all at once more memory.
             for first in range(0, len(rows), AT_ONCE):
-                texts = [row.text for row in rows[first : first + AT_ONCE]]
-                for event in json.loads(f"[{','.join(texts)}]"):
+                some = rows[first : first + AT_ONCE]
+                events = json.loads(f"[{','.join([row.text for row in some])}]")
+                for row, event in zip(some, events, strict=True):
                     if self._state is None:
-                        self._state = State(event)
+                        self._state = State(event, row.hash)
                     else:
-                        self._state.apply(event)
+                        self._state.apply(event, row.hash)
         except BaseException:
             self._forget()
             raise

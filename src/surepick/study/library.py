@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import secrets
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -14,10 +15,11 @@ from surepick.arms.vectors import VectorSet
 from surepick.errors import InvalidInput
 from surepick.study import clock
 from surepick.study.arms_kept import read_arms, write_arms
-from surepick.study.events import Kind, canonical, rows_of
+from surepick.study.events import Kind, canonical, check_chain, rows_of
 from surepick.study.options import changed_options
 from surepick.study.state import described, earlier_of, learner_of
 from surepick.study.storage import Storage, open_storage
+from surepick.study.storage.protocol import check_name, study_exists
 from surepick.study.study import Study
 
 DEFAULT_STORAGE = "surepick.db"
@@ -151,12 +153,38 @@ def copy_study(
     *,
     storage: Address = DEFAULT_STORAGE,
     to_storage: Address | None = None,
+    author: str | None = None,
 ) -> Study:
-    """Copy a study, event by event, to another name or another storage. Hashes stay: they say what happened when."""
+    """Copy a study, event by event, to another name or another storage. Hashes stay: they say what happened when.
+
+    Both logs get an event that says so, with one random fork id: a certificate lists the forks of its log.
+
+    Raises:
+        StudyExists: there is a study of the new name; neither log has changed.
+    """
     place = open_storage(storage, may_create=False)
-    rows = place.read(name)
+    place.n_events(name)  # a name that is not there makes no new file
     target = place if to_storage is None else open_storage(to_storage)
-    target.create(to, rows)
+    check_name(to)
+    if to in target.names():
+        raise study_exists(to, target.address)
+    fork = {
+        "at": clock.written(clock.now()),
+        "by": user() if author is None else author,
+        "kind": Kind.COPIED.value,
+        "fork": secrets.token_hex(8),
+        "study": name,
+    }
+    # The original is marked first: a crash between the two leaves a mark without a copy, and no copy without a mark.
+    with place.writing(name) as writer:
+        rows = writer.read()
+        check_chain(rows)
+        n, last = len(rows) + 1, rows[-1].hash
+        original, copy = (
+            rows_of([canonical({**fork, "n": n, "is_copy": is_copy})], last, n) for is_copy in (False, True)
+        )
+        writer.append(original)
+    target.create(to, [*rows, *copy])
     return load_study(to, target)
 
 

@@ -32,7 +32,7 @@ class Pen:
         """Let an event happen."""
         event = self._event(kind, fields)
         text = canonical(event)
-        self.state.apply(event)
+        self.state.apply(event, chained(self.hash, text))
         self.is_ahead = True
         self._add(text)
 

@@ -1,8 +1,8 @@
 """Check the certificate of a study against its log: one file, numpy alone, written apart from the package.
 
 `python standalone.py certificate.json log.csv`; columns n, hash, event (the text hashed), or JSON {"log": [{"n", ..}]}.
-Exit code 0: all agrees; 1: it does not; 2: unreadable, or not covered: other bets than the usual (docs/guarantee.md). A
-belief is the posterior by the likeliest prior N(0, t2 I + t1 uu') of a grid, arms being x R^-1; event 1 fixed R and u.
+Exit code 0: all agrees; 1: it does not; 2: unreadable, or unusual bets (docs/guarantee.md); 3: agrees, not all checked.
+A belief is the posterior by the likeliest prior N(0, t2 I + t1 uu') of a grid, arms being x R^-1; event 1 fixed R, u.
 """
 
 import csv
@@ -22,7 +22,7 @@ canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii
 
 def need(holds, otherwise, code=1):
     if not holds:
-        raise SystemExit(print("DOES NOT AGREE:" if code == 1 else "CANNOT BE CHECKED:", otherwise) or code)
+        raise SystemExit(print(("DOES NOT AGREE:", "CANNOT BE CHECKED:", "NOT CHECKED:")[code - 1], otherwise) or code)
 
 
 class Study:  # the fold over the events: asks, blocks, measurements, and the log wealth L against every arm
@@ -159,7 +159,7 @@ class Study:  # the fold over the events: asks, blocks, measurements, and the lo
             need(event["measurement"] > 0 and m["void"] == (kind == "restored"), f"event {n}: is void, or is not")
             m |= {"void": kind == "voided"} | ({"value": event["value"], "fixed": True} if kind == "corrected" else {})
             self.advance(again=True)
-        else:
+        elif kind not in ("copied", "anchored"):
             need(kind in ("stopped", "resumed"), f"event {n} is of an unknown kind, {kind!r}", 2)
             found = {**self.found, "pulls": len(self.pulls(self.piles)[1])} if kind == "stopped" else {}
             self.agree(f"event {n}", event, found)
@@ -188,9 +188,11 @@ def main(certificate_file, log_file):
     found["arms_digest"] = sha256(np.delete(study.rows, sorted(study.gone), axis=0).tobytes()).hexdigest()
     found["voids"], found["all_eras_delta"] = [m["measurement"] for m in study.measured if m["void"]], study.risk
     found["corrections"] = [m["measurement"] for m in study.measured if m["fixed"] and not m["void"]]
-    study.agree("certificate", {"all_eras_delta": study.risk, **certificate}, found)  # older ones do not sum up
+    found["registrations"] = [h for _, h, text in log if json.loads(text)["kind"] in ("created", "reopened")]
+    newer = {"registrations": found["registrations"], "all_eras_delta": study.risk}  # the first format has neither
+    study.agree("certificate", newer | certificate, found)
     print(f"The log is whole, and the one certified: {len(log)} events. Found: {found['best_names']} {study.found}")
-    print("Not checked here:", ", ".join(sorted(certificate.keys() - found.keys())))
+    need(not (rest := sorted(certificate.keys() - found.keys())), f"{', '.join(rest)}; all else agrees", 3)
 
 
 if __name__ == "__main__":

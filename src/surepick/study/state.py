@@ -56,6 +56,8 @@ class Attempt:
     standing: Standing = Standing.OPEN
     results: tuple[int, ...] = ()
     """Ids of the measurements told for it."""
+    reason: str = ""
+    """Why it failed, if a reason was given."""
 
 
 class Change(NamedTuple):
@@ -120,10 +122,11 @@ class State:
 
     Args:
         first: the event that created it.
+        digest: hash of that event.
         checks: whether to decide everything again, to find what this machine would have decided otherwise.
     """
 
-    def __init__(self, first: Event, *, checks: bool = False) -> None:
+    def __init__(self, first: Event, digest: str = "", *, checks: bool = False) -> None:
         if first.get("kind") != Kind.CREATED:
             raise CorruptLog(f"a log must begin with the creation of the study, got {first.get('kind')!r}.")
         self.name: str = first["name"]
@@ -131,6 +134,14 @@ class State:
         self.era = 1
         self.eras: list[Event] = [first]
         """The events with which they began."""
+        self.registrations = [digest]
+        """The hashes of those events: arms and options of an era were fixed when its hash was known."""
+        self.forks: list[Event] = []
+        """Events by which a copy was made of this log, or this log as a copy."""
+        self.anchors: list[Event] = []
+        """Events that keep a signature or a time stamp of an earlier head."""
+        self.n_earlier = 0
+        """Measurements that were told before the first ask."""
         self.attempts: dict[int, Attempt] = {}
         self.open: dict[int, Attempt] = {}
         self.measurements: list[Measurement] = []
@@ -156,6 +167,8 @@ class State:
             Kind.STOPPED: self._stopped,
             Kind.RESUMED: self._resumed,
             Kind.REOPENED: self._reopened,
+            Kind.COPIED: self.forks.append,
+            Kind.ANCHORED: self.anchors.append,
         }
         self._begin(Roster(first["arms"], first["candidates"]), first["options"], earlier_of(first["options"]))
 
@@ -169,8 +182,8 @@ class State:
         self._given_up: set[int] = set()  # numbers of asks that somebody gave up
         self.learner.called = self._id_of
 
-    def apply(self, event: Event) -> None:
-        """Take in the next event.
+    def apply(self, event: Event, digest: str = "") -> None:
+        """Take in the next event, which has this hash in the log.
 
         Raises:
             InvalidInput: it cannot have happened here; nothing has changed.
@@ -182,6 +195,8 @@ class State:
                 "written by a later version."
             )
         handle(event)
+        if event["kind"] == Kind.REOPENED:
+            self.registrations.append(digest)
         self.n_events += 1
 
     # ---- arms
@@ -277,6 +292,7 @@ class State:
 
     def _failed(self, event: Event) -> None:
         self._give_up(event, event["ask"], Standing.FAILED)
+        self.attempts[event["ask"]].reason = event["reason"]
 
     def _expired(self, event: Event) -> None:
         for id_ in event["asks"]:
@@ -307,6 +323,7 @@ class State:
         self.measurements.append(told)
         if told.key is not None:
             self.by_key[told.key] = (*self.by_key.get(told.key, ()), told.id)
+        self.n_earlier += not self.attempts
         if attempt is not None:
             attempt.results = (*attempt.results, id_) if attempt.results else (id_,)
             attempt.standing = Standing.TOLD

@@ -45,6 +45,8 @@ class Status:
     n_corrected: int
     era: int
     stopped_at: str | None
+    registrations: list[str]
+    """For each era the hash of its first event: give it away before the first ask, and `verify` shows it again."""
 
     @property
     def stopped(self) -> bool:
@@ -88,6 +90,7 @@ def status_of(state: State) -> Status:
         n_corrected=sum(one.is_corrected for one in state.measurements),
         era=state.era,
         stopped_at=None if verdict is None else verdict.at,
+        registrations=list(state.registrations),
     )
 
 

@@ -4,6 +4,7 @@ Whatever is done is an event in the log (`events`), and what a study knows is wh
 `Follower` takes turns with others to add some. What a method has done is on the disk when it returns.
 """
 
+import base64
 import json
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
@@ -29,6 +30,7 @@ from surepick.study.options import next_era
 from surepick.study.pen import Pen
 from surepick.study.reasons import reason_for
 from surepick.study.roster import Key, plain_key
+from surepick.study.signatures import head_text, read_stamp, signature_of
 from surepick.study.state import Attempt, Measurement, Standing, State, earlier_of
 from surepick.study.status import Status, status_of
 from surepick.study.storage import Storage
@@ -353,6 +355,36 @@ class Study:
             fields = next_era(state, join, [self._key(state, arm) for arm in retire], changes)
             pen.write(Kind.REOPENED, **state.reopening({"reason": reason, **fields}), version=__version__)
             pen.note_verdict()  # rules that count what was measured before may say the same again at once
+
+    # ---- proofs for others
+
+    def anchor(self, *, token: bytes | None = None, key: Path | None = None, worker: str | None = None) -> Json:
+        """Keep a proof in the log that an earlier head existed; return the event.
+
+        Args:
+            token: an RFC 3161 time stamp of the hash of some event of this log, as an authority has sent it.
+            key: instead of it an Ed25519 private key, a PEM file, which signs the present head.
+            worker: who does it.
+        """
+        if (token is None) is (key is None):
+            raise InvalidInput("`anchor` needs a token or a key, got " + ("neither." if key is None else "both."))
+        heads = {} if token is None else {row.hash: row.n for row in self.rows()}
+        with self._writing(worker) as pen:
+            n, digest = pen.state.n_events, pen.hash
+            if token is not None:
+                digest = read_stamp(token).hash
+                if digest not in heads:
+                    raise InvalidInput(
+                        f"the time stamp must be of the hash of an event of this log, got one of {digest}; the last "
+                        f"event, {n}, has the hash {pen.hash}."
+                    )
+                proof: Json = {"token": base64.b64encode(token).decode()}
+                n = heads[digest]
+            else:
+                assert key is not None
+                proof = {"signature": signature_of(head_text(n, digest), key)}
+            pen.write(Kind.ANCHORED, event=n, hash=digest, **proof)
+            return dict(pen.state.anchors[-1])
 
     # ---- what is known
 

@@ -2,9 +2,11 @@
 
     python -m tests.study.golden.make
 
-Run once, when revision 1 of the tables was released; what later versions write is not what is to be tested. Beside them
-`earlier-study.json`, a log with its certificate, and `earlier-result.json`, as `Result.save` wrote it: of the time when
-results told before the first ask were evidence, and nothing else could be said of a study's.
+Run once, when revision 1 of the tables was released; what later versions write is not what is to be tested. Kept as
+well: `certificates-1.json`, certificates of the first format for the ends of its three eras; `stamp.tsr`, a time stamp
+(RFC 3161) by OpenSSL of the SHA-256 hash of "abc"; `earlier-study.json`, a log with its certificate, and
+`earlier-result.json`, as `Result.save` wrote it: of the time when results told before the first ask were evidence, and
+nothing else could be said of a study's.
 """
 
 import json

@@ -23,6 +23,7 @@ COMMANDS = {
     "report": looking.report,
     "certificate": looking.certificate,
     "verify": looking.verify,
+    "anchor": looking.anchor,
     "export": keeping.export,
     "import": keeping.import_command,
     "list": keeping.list_command,

@@ -84,14 +84,15 @@ def copy(
     to_storage: Annotated[str | None, says("Storage of the copy (default: the same).")] = None,
     place: Place,
 ) -> int:
-    """Copy a study to another name or another storage. Event by event."""
+    """Copy a study to another name or another storage. Event by event; both logs and their certificates say so."""
     from surepick.study.library import copy_study  # noqa: PLC0415 (`--help` stays quick)
 
     target = place if to_storage is None else Place(storage=to_storage)
     with place.opened() as storage:
-        study = copy_study(name, to, storage=storage, to_storage=target.address)
+        study = copy_study(name, to, storage=storage, to_storage=target.address, author=place.who)
+        fork = study.state.forks[-1]["fork"]
         with closing(study.storage) as other:
-            printing.say(f"Study {name} is copied to {to} in {other.address}.")
+            printing.say(f"Study {name} is copied to {to} in {other.address}; both logs say so (fork id {fork}).")
     return Code.OK
 
 

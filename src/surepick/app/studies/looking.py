@@ -1,5 +1,6 @@
 """Commands that look at a study: status, best, what is left; and pages, certificates and tables made of it."""
 
+import base64
 import json
 import shlex
 import sys
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.live import Live
 
-from surepick.app.console import Code, Format, results
+from surepick.app.console import Code, Format, results, stages
 from surepick.app.formats import to_json
 from surepick.app.options import Output, grouped, says
 from surepick.app.studies import printing
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 
 N_SHOWN = 4
 """Problems of a certificate that people are shown."""
+OUTCOMES = {
+    "ok": "All of it follows from the log{within}. {claim}",
+    "not ok": "Do not rely on this certificate with this log.",
+    "unchecked": (
+        "This version cannot check all of the certificate: use version {version}. From the log follows: {claim}"
+    ),
+}
+"""What people are told at the end of a check."""
 
 
 @grouped
@@ -159,9 +168,10 @@ def verify(
     *,
     log: Annotated[Path, says("The log, as surepick export writes it: .csv, .parquet or .json.")],
     public_key: Annotated[Path | None, says("Key of who must have signed it, a .pem file.")] = None,
+    tokens: Annotated[Path | None, says("Write the time stamps of the log to this folder, for openssl.")] = None,
     output: Output = Format.TABLE,
 ) -> int:
-    """Check a certificate against the log. Everything is worked out again; no study is needed."""
+    """Check a certificate against the log. No study is needed. Exit code 5 if this version cannot check all of it."""
     from surepick.arms.tables.sources import refusing  # noqa: PLC0415 (`--help` stays quick)
     from surepick.study.certificate import verify as checked  # noqa: PLC0415
     from surepick.study.tables import once_each, read_log  # noqa: PLC0415
@@ -172,17 +182,61 @@ def verify(
         raise InvalidInput(f"{certificate} must be a certificate, as surepick certificate --out writes it.")
     found = checked(said, read_log(log), public_key=public_key)
     if output is not Format.TABLE:
-        record = {"ok": found.ok, "problems": found.problems, "notes": found.notes, "claim": found.claim}
+        names = ("ok", "outcome", "problems", "unchecked", "notes", "limits", "claim", "registrations")
+        record = {name: getattr(found, name) for name in names}
         printing.write(output, record, [record])
     else:
         n_more = len(found.problems) - N_SHOWN
         for problem in [*found.problems[:N_SHOWN], *([f"{n_more} more, see --format json"] if n_more > 0 else [])]:
             printing.say(f"Wrong: {problem}.")
+        for sentence in found.unchecked:
+            printing.say(f"Not checked: {sentence}.")
         for note in found.notes:
             printing.say(f"Note: {note}.")
-        printing.say(
-            f"All of it follows from the log. {found.claim}"
-            if found.ok
-            else "Do not rely on this certificate with this log."
-        )
-    return Code.OK if found.ok else Code.FAILURE
+        for limit in found.limits:
+            printing.say(f"Limit: {limit}")
+        within = ", within the limits above" if found.limits else ""
+        printing.say(OUTCOMES[found.outcome].format(claim=found.claim, version=said.get("version"), within=within))
+    if tokens is not None:
+        _write_tokens(found.anchors, tokens, output)
+    return {"ok": Code.OK, "not ok": Code.FAILURE, "unchecked": Code.UNCHECKED}[found.outcome]
+
+
+def _write_tokens(anchors: list[dict[str, Any]], folder: Path, output: Format) -> None:
+    """Write time stamps to files, and say how each is checked."""
+    from surepick.arms.tables.sources import refusing  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.signatures import openssl_command  # noqa: PLC0415
+
+    for anchor in anchors:
+        if "token" in anchor:
+            file = folder / f"event-{anchor['kept']}.tsr"
+            with refusing("cannot write", file):
+                folder.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(base64.b64decode(anchor["token"]))
+            stages(output).print(openssl_command(anchor, shlex.quote(str(file))), soft_wrap=True)
+
+
+@grouped
+def anchor(
+    *,
+    token: Annotated[Path | None, says("Keep this RFC 3161 time stamp of a head, a file of the authority.")] = None,
+    sign: Annotated[Path | None, says("Sign the head with this Ed25519 private key, a .pem file.")] = None,
+    where: Where,
+) -> int:
+    """Keep a proof in the log that it was this long by now. Without options: say what to have time-stamped."""
+    from surepick.arms.tables.sources import refusing  # noqa: PLC0415 (`--help` stays quick)
+
+    with where.loaded() as study:
+        if token is None and sign is None:
+            n, digest = study.head
+            printing.say(f"The head is event {n}, hash {digest}. Ask an authority for a time stamp of it:")
+            printing.say(f"  openssl ts -query -digest {digest} -sha256 -cert -out head.tsq")
+            printing.say(f"Send head.tsq, then keep its answer: {where.next('anchor --token answer.tsr', study)}")
+            return Code.OK
+        content = None
+        if token is not None:
+            with refusing("cannot read", token):
+                content = token.read_bytes()
+        kept = study.anchor(token=content, key=sign, worker=where.who)
+        printing.say(f"Event {kept['n']} anchors the log up to event {kept['event']} (hash {kept['hash']}).")
+    return Code.OK

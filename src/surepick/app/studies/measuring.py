@@ -93,6 +93,7 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
     with closing(study.storage) as storage:
         results().print(f"arms: {own.describe(settings['model'])}", soft_wrap=True)
         printing.say(f"Study {name} is in {storage.address}: {printing.aim_words(study)}.")
+        printing.say(printing.registration_words(study))
         printing.say(f"Next: {place.command('ask', storage, name)}")
     return Code.OK
 

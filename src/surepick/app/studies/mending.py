@@ -134,6 +134,7 @@ def reopen(
             printing.say(f"What was measured so far ({n:,} pulls) guides it and is no evidence for the next verdict.")
         if dropped:
             printing.say(f"No longer awaited: ask {dropped}; results are welcome all the same.")
+        printing.say(printing.registration_words(study))
         printing.say(f"Next: {where.next('ask', study)}")
     return Code.OK
 

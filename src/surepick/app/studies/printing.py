@@ -94,6 +94,12 @@ def aim_words(study: "Study") -> str:
     return f"{sought}{near}, at a risk of {percent(learner.delta)}; {noise}{budget}"
 
 
+def registration_words(study: "Study") -> str:
+    """Say by which hash others can check later that arms and options were fixed before the first ask."""
+    digest = study.state.registrations[-1]
+    return f"Registration digest {digest}: give it to a colleague now; surepick verify will show it again."
+
+
 # ---- asks
 
 
