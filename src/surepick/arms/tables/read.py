@@ -52,6 +52,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     noise_column: str | None = None,
     cost_column: str | None = None,
     sheet: str | None = None,
+    trust_formula: bool = False,
 ) -> TableArms:
     """Read arms from a table, one row for each, and say what was made of every column.
 
@@ -70,13 +71,15 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         quadratic: add the square of every column of numbers, named `temp^2`, unless it has but two values.
         formula: features by a Wilkinson formula such as `"temp * catalyst + C(solvent)"`, read by the library formulaic
             (`surepick[tables]`), instead of the four options above. It has a constant unless it says `0 +`.
-            A formula may call functions: use none that you would not run.
+            It may call log, exp, sqrt, C, poly, bs and the like; whatever else is refused.
         intercept: put a constant 1 in front, or do not. Default: unless some combination of the columns is constant; a
             `.npy` is taken as it is.
         on_span: leave out features that others make up, instead of refusing them.
         noise_column: the column that says how noisy each arm is, as `noise_std`; it is no feature.
         cost_column: the column that says what a pull of each arm costs, as `costs`; it is no feature.
         sheet: which sheet of an Excel file, if several have cells.
+        trust_formula: let the formula be any Python that formulaic evaluates. It can then run any program: use it with
+            formulas of your own alone.
 
     Returns:
         `FiniteArms` with names, feature names, `roles`, `noise_std` and `costs`, for `identify` and `Learner`.
@@ -107,7 +110,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     for column in columns:
         check_describes(table, column, is_asked_for=features is not None or formula is not None)
     if formula is not None:
-        terms, intercept = formula_terms(formula, columns, table), False
+        terms, intercept = formula_terms(formula, columns, table, trusts=trust_formula), False
     else:
         # A .npy is taken as it is: whoever made it knows whether it needs a constant.
         intercept = False if intercept is None and not table.has_titles else intercept
