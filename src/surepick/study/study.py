@@ -17,6 +17,7 @@ import numpy as np
 from surepick._version import __version__
 from surepick.core.checks import check_count, check_number, check_vector
 from surepick.errors import Conflict, InvalidInput, what_was_meant
+from surepick.files import file_name
 from surepick.learning.learner import Learner
 from surepick.learning.result import Result
 from surepick.study import clock
@@ -91,7 +92,7 @@ class Study:
 
     def _writing(self, worker: str | None) -> AbstractContextManager[Pen]:
         """Take turns with all other writers of the study."""
-        return self._log.writing(self.author if worker is None else _text("worker", worker))
+        return self._log.writing(_text("author", self.author) if worker is None else _text("worker", worker))
 
     # ---- asks
 
@@ -396,10 +397,11 @@ class Study:
 
         Args:
             kind: of file.
-            path: where to; default: the name of the study and of what it is, in the working directory.
+            path: where to; default: the name of the study and of what it is, in the working directory. Characters
+                that could lead elsewhere are replaced.
             what: "log" or "measurements".
         """
-        target = Path(f"{self.name}-{what}.{kind}" if path is None else path)
+        target = Path(f"{file_name(self.name)}-{what}.{kind}" if path is None else path)
         if target.suffix.lower() != f".{kind}":
             raise InvalidInput(f"a file of the kind {kind!r} must end in .{kind}, got {target.name!r}.")
         export(self, target, what)

@@ -22,6 +22,7 @@ from surepick.app.options import (
 )
 from surepick.app.studies import printing
 from surepick.app.studies.where import Place, Where
+from surepick.core.texts import control_in
 from surepick.errors import InvalidInput, SurepickError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def complete_arms(context: typer.Context, incomplete: str) -> list[str]:
         return []
     first = studies.get(given.get("study") or next(iter(studies), ""), "{}")
     names = json.loads(first).get("arms", {}).get("names") or []
-    return [name for name in names if name.startswith(incomplete)]
+    return [name for name in names if name.startswith(incomplete) and control_in(name) is None]
 
 
 @grouped

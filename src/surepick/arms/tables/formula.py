@@ -46,7 +46,7 @@ DEEPEST = 50
 HIGHEST = 20
 """Degree of a polynomial or a power, and degrees of freedom of a spline."""
 MOST_KNOTS = 50
-MOST_FEATURES = 50_000
+MOST_FEATURES = 5_000
 """By a bound that counts products more than once, as formulaic forms them."""
 MOST_NUMBERS = 20_000_000
 """In the table of features: 160 MB."""

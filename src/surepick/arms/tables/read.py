@@ -22,6 +22,7 @@ from surepick.arms.tables.roles import Roles
 from surepick.arms.tables.sources import Table, open_table
 from surepick.arms.tables.terms import Terms, formula_terms, named_in, terms_of
 from surepick.core.linalg import Array
+from surepick.core.texts import check_line, control_in
 from surepick.errors import ArmsDoNotSpan, InvalidInput, what_was_meant
 
 NAME_HEADERS = ("name", "arm", "id")
@@ -115,6 +116,8 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         # A .npy is taken as it is: whoever made it knows whether it needs a constant.
         intercept = False if intercept is None and not table.has_titles else intercept
         terms = terms_of(columns, interactions=interactions, quadratic=quadratic, intercept=intercept)
+    for name in terms.features:
+        check_line(f"{table.title}: the name of a feature", name)
     if not terms.features:
         raise InvalidInput(
             f"{table.title} has no feature columns; add one column of numbers or text for each property of an arm."
@@ -165,6 +168,10 @@ class _Choice:
         names = [text_of(cell) for cell in table.cells[self.name_column]]
         first: dict[str, int] = {}
         for row, name in enumerate(names):
+            if (bad := control_in(name)) is not None:
+                raise table.refusal(
+                    row, f"a name must be a line of text, got {name!r} with {bad!r}; leave that character out."
+                )
             if first.setdefault(name, row) != row:
                 raise table.refusal(
                     row,
