@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import surepick as sp
 from surepick.app.cli import main
@@ -201,3 +203,70 @@ def test_different_names_make_different_files() -> None:
     """What is replaced is told apart by a hash."""
     names = ["a/b", "a\\b", "a_b", "a:b", "..", ".", "/", "NUL", "nul"]
     assert len({file_name(name).lower() for name in names}) == len(names)
+
+
+@pytest.fixture
+def bench(here: Here, tmp_path: Path) -> Path:
+    """A folder with a study of three paints."""
+    (tmp_path / "paints.csv").write_text("name,x,y\nA,1,0\nB,0,1\nC,1,1\n", encoding="utf-8")
+    assert here(tmp_path, "create", "paints.csv", "--noise-std", "0.1").returncode == 0
+    return tmp_path
+
+
+def _measured(here: Here, folder: Path) -> list[Any]:
+    records: list[Any] = json.loads(here(folder, "measurements", "--format", "json").stdout)
+    return [(one["name"], one["told"]) for one in records]
+
+
+def test_a_result_that_is_sent_twice_counts_once(here: Here, bench: Path) -> None:
+    """By its ask, by its key, and of an arm unless --yes says that it is a further one."""
+    here(bench, "ask", "--worker", "w")
+    name = json.loads(here(bench, "pending", "--format", "json").stdout)[0]["name"]
+    for _ in range(2):
+        assert here(bench, "tell", "1", "0.83", "--worker", "w").returncode == 0
+    assert "was told before: nothing changed" in here(bench, "tell", "1", "0.83", "--worker", "w").stdout
+    assert _measured(here, bench) == [(name, 0.83)]
+    # The same by the name of the arm: the ask is answered, and it is no longer open.
+    again = here(bench, "tell", name, "0.83", "--worker", "w")
+    assert again.returncode == 2
+    for word in (f"w told {name} = 0.83 already", "(measurement 1)", "--yes", "--key"):
+        assert word in again.stderr
+    assert here(bench, "tell", name, "0.83", "--worker", "other").returncode == 0
+    assert here(bench, "tell", name, "0.84", "--worker", "w").returncode == 0
+    assert here(bench, "tell", name, "0.84", "--worker", "w", "--yes").returncode == 0
+    for _ in range(2):
+        assert here(bench, "tell", "A", "0.5", "0.6", "--key", "plate 7", "--worker", "w").returncode == 0
+    assert [value for _, value in _measured(here, bench)] == [0.83, 0.83, 0.84, 0.84, 0.5, 0.6]
+    assert here(bench, "tell", "A", "0.7", "--key", "plate 7").returncode == 2
+
+
+def test_a_person_is_asked_whether_a_result_is_a_further_one(here: Here, bench: Path) -> None:
+    """On a terminal: no is the default, and leaves all as it was."""
+    assert here(bench, "tell", "A", "0.5", "--worker", "w").returncode == 0
+    tell = ("tell", "A", "0.5", "--worker", "w")
+    text, code = in_terminal(bench, *tell, keys=b"\n", after="[y/N]")
+    assert (code, "Nothing is recorded again." in text) == (0, True)
+    assert len(_measured(here, bench)) == 1
+    _, code = in_terminal(bench, *tell, keys=b"y\n", after="[y/N]")
+    assert (code, len(_measured(here, bench))) == (0, 2)
+
+
+def test_the_password_of_a_key_is_asked_for_or_in_the_environment(
+    here: Here, bench: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never an option, which others could see; where it cannot be asked for, the sentence names the variable."""
+    secret = serialization.BestAvailableEncryption(b"open sesame")
+    pem, pkcs = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (bench / "key.pem").write_bytes(Ed25519PrivateKey.generate().private_bytes(pem, pkcs, secret))
+    command = ("certificate", "--out", "c.json", "--sign", "key.pem")
+    said = here(bench, *command)
+    assert (said.returncode, "set SUREPICK_KEY_PASSWORD" in said.stderr) == (2, True)
+    monkeypatch.setenv("SUREPICK_KEY_PASSWORD", "wrong")
+    assert "cannot be opened with this password" in here(bench, *command).stderr
+    assert not (bench / "c.json").exists()
+    monkeypatch.setenv("SUREPICK_KEY_PASSWORD", "open sesame")
+    assert here(bench, *command).returncode == 3
+    monkeypatch.delenv("SUREPICK_KEY_PASSWORD")
+    text, code = in_terminal(bench, *command, keys=b"open sesame\n", after="Password of key.pem:")
+    assert (code, "open sesame" in text) == (3, False)
+    assert "signature" in json.loads((bench / "c.json").read_text(encoding="utf-8"))

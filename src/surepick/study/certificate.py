@@ -20,6 +20,7 @@ from surepick.errors import InvalidInput, SurepickError
 from surepick.learning import words
 from surepick.learning.result import Result
 from surepick.study.events import Kind, Row, canonical, check_chain
+from surepick.study.fields import check_asked
 from surepick.study.state import ROUNDING, State, described
 from surepick.study.status import status_of
 
@@ -151,13 +152,22 @@ class Report:
         return not self.problems
 
 
-def verify(certificate: Mapping[str, Any], rows: Sequence[Row], *, public_key: Path | None = None) -> Report:
+def verify(
+    certificate: Mapping[str, Any],
+    rows: Sequence[Row],
+    *,
+    public_key: Path | None = None,
+    arms: Path | None = None,
+    trust: bool = False,
+) -> Report:
     """Work everything out again from the log, and compare.
 
     Args:
         certificate: as `Study.certificate` returns it.
         rows: the log, as `surepick.study.tables.read_log` reads it.
         public_key: of who must have signed, an Ed25519 key in PEM; None: anybody, or nobody.
+        arms: your copy of the file of arms, if the log has them in a file.
+        trust: do whatever the log asks for, however long it takes, and open the files that it names.
     """
     known = None if public_key is None else _public_key(public_key)
     report = Report()
@@ -177,7 +187,7 @@ def verify(certificate: Mapping[str, Any], rows: Sequence[Row], *, public_key: P
         if certified[-1].hash != certificate["log"]["hash"]:
             raise InvalidInput(f"the certificate is of another log: event {len(certified)} has another hash there.")
         _note_later(rows[len(certified) :], report)
-        state = _replayed(certified, report)
+        state = _replayed(certified, report, arms=arms, trust=trust)
         _compare(certificate, certificate_of(state, certified[-1].hash), report)
     except Exception as error:  # noqa: BLE001 (a forged log can go wrong in any way; that is what is to be said)
         said = str(error) if isinstance(error, SurepickError) else f"not what such files hold: {error!r}"
@@ -216,12 +226,13 @@ def _compare(certificate: Mapping[str, Any], again: Mapping[str, Any], report: R
             where.append(f"{name}: the certificate says {said}, from the log follows {found}")
 
 
-def _replayed(rows: Sequence[Row], report: Report) -> State:
+def _replayed(rows: Sequence[Row], report: Report, *, arms: Path | None, trust: bool) -> State:
     """Return what the log adds up to; every plan and every verdict is made again and compared."""
     events = [json.loads(row.text) for row in rows]
     for row, event in zip(rows, events, strict=True):
         if canonical(event) != row.text or event.get("n") != row.n:
             raise InvalidInput(f"event {row.n} is not written as events are.")
+    report.notes += check_asked(events, arms=arms, trusts=trust)
     state = State(events[0], checks=True)
     _check_description(state, events[0], report)
     for event in events[1:]:
@@ -273,19 +284,37 @@ def _agree(one: Any, other: Any, *, is_copied: bool = False) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def sign(certificate: Mapping[str, Any], key: Path) -> dict[str, Any]:
+def is_encrypted(key: Path) -> bool:
+    """Whether a private key in a PEM file needs a password."""
+    try:
+        return b"ENCRYPTED" in key.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {key}: {error.strerror}.") from error
+
+
+def sign(certificate: Mapping[str, Any], key: Path, *, password: str | None = None) -> dict[str, Any]:
     """Return the certificate with a signature of its digest by an Ed25519 private key in a PEM file.
 
-    Such a key is made by `openssl genpkey -algorithm ed25519 -out key.pem`.
+    Such a key is made by `openssl genpkey -algorithm ed25519 -out key.pem`, with `-aes256` under a password.
+
+    Raises:
+        InvalidInput: not such a key, or not its password.
     """
     _check_can_sign()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 (optional)
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
+    locked = is_encrypted(key)
+    if locked and not password:
+        raise InvalidInput(f"{key} is encrypted; give its password (SUREPICK_KEY_PASSWORD at the command line).")
     try:
-        private = load_pem_private_key(key.read_bytes(), password=None)
+        private = load_pem_private_key(key.read_bytes(), password=password.encode() if locked and password else None)
     except (OSError, ValueError, TypeError) as error:
-        raise InvalidInput(f"{key} must be an Ed25519 private key in PEM without a password: {error}.") from error
+        raise InvalidInput(
+            f"{key} cannot be opened with this password; check it, and that the file is an Ed25519 private key in PEM."
+            if locked
+            else f"{key} must be an Ed25519 private key in PEM: {error}."
+        ) from error
     if not isinstance(private, Ed25519PrivateKey):
         raise InvalidInput(f"{key} must be an Ed25519 key, got one of another kind.")
     signature = {
