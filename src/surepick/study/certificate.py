@@ -289,7 +289,7 @@ def is_encrypted(key: Path) -> bool:
     try:
         return b"ENCRYPTED" in key.read_bytes()
     except OSError as error:
-        raise InvalidInput(f"cannot read {key}: {error.strerror}.") from error
+        raise InvalidInput(f"{key} must be an Ed25519 private key in PEM: {error.strerror}.") from error
 
 
 def sign(certificate: Mapping[str, Any], key: Path, *, password: str | None = None) -> dict[str, Any]:

@@ -119,7 +119,7 @@ class _Reader:
 
     def _end_of_call(self, place: int) -> int:
         """Return where the parenthesis that opens here is closed. A name in backticks may have one of its own."""
-        open_now = []
+        open_now: list[str] = []
         for at in range(place, len(self._formula)):
             mark = self._formula[at]
             if open_now and mark == open_now[-1]:
