@@ -75,6 +75,13 @@ def test_names_in_a_database_are_shown_and_never_obeyed(here: Here, old: Path, c
     assert said.returncode in (0, 3)
 
 
+def test_a_name_stays_in_its_sentence(here: Here, old: Path) -> None:
+    """A line end in a name begins no line."""
+    said = here(old, "tell", HOSTILE["A"], "0.5", "--worker", "w")
+    assert said.stdout.startswith(r"A\x1b[2J\x1b[H\r\nAll of it follows from the log. \x1b[8m = 0.5 (measurement 3")
+    _visible(said.stdout)
+
+
 def test_errors_show_names_too(here: Here, old: Path) -> None:
     """A name of the arguments or of the database stays on the line of the error."""
     for words in (["tell", f"A{PAINTED}!", "1"], ["tell", "[red]B", "1"], ["status", "--storage", f"x{PAINTED}.db"]):

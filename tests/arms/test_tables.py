@@ -425,12 +425,12 @@ def test_a_hostile_sheet_gives_one_sentence(tmp_path: Path) -> None:
 
 def test_what_a_sheet_says_of_its_size_is_not_believed(tmp_path: Path) -> None:
     """A sheet that claims a million rows of 16,384 columns is read by the cells that it has."""
-    good = excel(tmp_path, Arms=[["name", "x"], ["A", 1], ["B", 2], ["C", 4]])
+    good = excel(tmp_path, Arms=[["name", "x"], *([f"A{n}", n] for n in range(1_000))])
     with zipfile.ZipFile(good) as archive:
         sheet = archive.read("xl/worksheets/sheet1.xml")
     claimed = re.sub(rb'<dimension ref="[^"]*"', b'<dimension ref="A1:XFD1048576"', sheet)
     assert claimed != sheet
-    assert read_arms(altered(good, sheet1=claimed)).names == ("A", "B", "C")
+    assert read_arms(altered(good, sheet1=claimed)).n_arms == 1_000
 
 
 def test_all_sources_give_the_same_arms(tmp_path: Path) -> None:
