@@ -277,3 +277,14 @@ def test_the_password_of_a_key_is_asked_for_or_in_the_environment(
     text, code = in_terminal(bench, *command, keys=b"open sesame\n", after="Password of key.pem:")
     assert (code, "open sesame" in text) == (3, False)
     assert "signature" in json.loads((bench / "c.json").read_text(encoding="utf-8"))
+
+
+def test_a_log_that_asks_for_much_is_checked_with_trust(here: Here, tmp_path: Path) -> None:
+    """`surepick verify` names the flag, and does the work with it."""
+    assert here(tmp_path, "create", "--hypercube", "501", "--name", "cube", "--noise-std", "1").returncode == 0
+    assert here(tmp_path, "certificate", "--out", "c.json").returncode == 3
+    assert here(tmp_path, "export", "log.csv").returncode == 0
+    refused = here(tmp_path, "verify", "c.json", "--log", "log.csv")
+    assert (refused.returncode, "with 501 dimensions" in refused.stdout) == (1, True)
+    assert "--trust does it" in refused.stdout
+    assert here(tmp_path, "verify", "c.json", "--log", "log.csv", "--trust").returncode == 0
