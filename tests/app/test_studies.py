@@ -195,7 +195,7 @@ def test_numbers_as_people_write_them(paints: Shell) -> None:
     """Negative numbers are no options, and a decimal comma is one."""
     meant = {"-0.5": -0.5, "-0,5": -0.5, "-.5": -0.5, "+2e-3": 0.002, "-1e2": -100.0, "7": 7.0}
     for typed, value in meant.items():
-        told = paints("tell", "E", typed, "--format", "json").json["measurements"][0]
+        told = paints("tell", "E", typed, "--yes", "--format", "json").json["measurements"][0]
         assert told["value"] == value
         again = paints("correct", str(told["id"]), typed, "--reason", "as it was")
         assert (again.code, "there is nothing to correct" in again.err) == (2, True)
@@ -490,7 +490,7 @@ def test_a_number_with_a_nought_before_it_is_a_name(shell: Shell, tmp_path: Path
     shell("ask", "-n", "3")
     assert shell("tell", "02", "5").out.startswith("02 = 5")
     assert "answers ask 3" in shell("tell", "3", "5").out
-    assert shell("tell", "--", "--dash", "5").out.startswith("--dash = 5")
+    assert shell("tell", "--yes", "--", "--dash", "5").out.startswith("--dash = 5")
 
 
 def test_a_budget_is_spent_when_its_last_result_is_in(shell: Shell, paints: Shell) -> None:

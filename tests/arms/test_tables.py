@@ -2,6 +2,10 @@
 
 import datetime as dt
 import pickle
+import re
+import time
+import zipfile
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -307,7 +311,7 @@ def test_formulas_say_which_features_there_are(tmp_path: Path) -> None:
     ("options", "complaint"),
     [
         ({"formula": "tempp * solvent"}, r"names 'tempp', which is no column; did you mean 'temp'\? The columns are"),
-        ({"formula": "temp +"}, "cannot be used: Operator"),
+        ({"formula": "temp +"}, "cannot be used: .the end. stands where a column"),
         ({"formula": "y ~ temp"}, "the features alone"),
         ({"formula": "temp | time"}, "the features alone"),
         ({"formula": "log(temp - 60)"}, r"feature 'log\(temp - 60\)' must be finite.* got .* for arm 0"),
@@ -357,6 +361,76 @@ def test_excel_sheets(tmp_path: Path) -> None:
         read_arms(excel(tmp_path, Arms=rows))
     with pytest.raises(InvalidInput, match="must have a header row and at least one row below it, got 0 rows"):
         read_arms(excel(tmp_path, Empty=[]))
+
+
+def altered(path: Path, **parts: bytes | None) -> Path:
+    """Another Excel file with some parts replaced or left out, by the end of their names."""
+    new = path.with_name("altered.xlsx")
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as other:
+        for part in archive.namelist():
+            name = next((name for name in parts if part.endswith(f"{name}.xml")), None)
+            content = archive.read(part) if name is None else parts[name]
+            if content is not None:
+                other.writestr(part, content)
+    return new
+
+
+def hostile_sheets(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Excel files that a library reads for minutes, into gigabytes, or not at all; and what is to be said of them."""
+    good = excel(folder, Arms=[["name", "x"], ["A", 1], ["B", 2], ["C", 4]])
+    with zipfile.ZipFile(good) as archive:
+        sheet = archive.read("xl/worksheets/sheet1.xml")
+    start, end = sheet.split(b"<sheetData>")[0], b"</sheetData></worksheet>"
+    laughs = b"<!DOCTYPE x [<!ENTITY a 'ha'>" + b"".join(
+        b"<!ENTITY %c '%s'>" % (b"bcdefghij"[n], (b"&%c;" % b"abcdefghi"[n]) * 10) for n in range(9)
+    )
+    for code in ("utf-8", "utf-16"):
+        text = b"<!-- " + b"x" * 30_000 + b" -->" + laughs + b"]>" + sheet
+        yield altered(good, sheet1=text.decode().encode(code)), "defines entities"
+    yield altered(good, sheet1=start + b" " * 250_000_000), "unpacked it has 250,"
+    yield altered(good, styles=b" " * 25_000_000), "unpacked it has 25,"
+    shared = b'<sheetData><row r="1"><c r="A1" t="s"><v>0</v></c></row>'
+    yield altered(good, sheet1=start + shared + end), "damaged"  # there are no shared strings
+    yield altered(good, workbook=None), "damaged"
+    yield altered(good, styles=b"<styleSheet"), "damaged"
+    yield altered(good, sheet1=sheet[: len(sheet) // 2]), "damaged"
+    far = (
+        b'<sheetData><row r="1"><c r="A1"><v>1</v></c></row><row r="99999999999"><c r="A99999999999"><v>1</v></c></row>'
+    )
+    yield altered(good, sheet1=start + far + end), "more than 10,000,000 cells"
+    rows = b"".join(b'<row r="%d"><c r="A%d"><v>1</v></c></row>' % (n, n) for n in range(1, 2_001))
+    wide = b"<sheetData>" + rows + b'<row r="2001"><c r="XFD2001"><v>1</v></c></row>'
+    yield altered(good, sheet1=start + wide + end), "2,001 rows and 16,384 columns"
+    cut = folder / "cut.xlsx"
+    cut.write_bytes(good.read_bytes()[:-200])
+    yield cut, "no Excel file"
+    secret = folder / "secret.xlsx"
+    content = bytearray(good.read_bytes())
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = content.find(mark)
+        content[place + flags] |= 1
+    secret.write_bytes(content)
+    yield secret, "encrypted"
+
+
+def test_a_hostile_sheet_gives_one_sentence(tmp_path: Path) -> None:
+    """Archives and entities that unfold, cells far away, parts that are missing: each is refused at once, by name."""
+    for path, why in hostile_sheets(tmp_path):
+        began = time.process_time()
+        with pytest.raises(InvalidInput, match=re.escape(why)) as refused:
+            read_arms(path)
+        assert str(path) in str(refused.value)
+        assert time.process_time() - began < 15.0
+
+
+def test_what_a_sheet_says_of_its_size_is_not_believed(tmp_path: Path) -> None:
+    """A sheet that claims a million rows of 16,384 columns is read by the cells that it has."""
+    good = excel(tmp_path, Arms=[["name", "x"], *([f"A{n}", n] for n in range(1_000))])
+    with zipfile.ZipFile(good) as archive:
+        sheet = archive.read("xl/worksheets/sheet1.xml")
+    claimed = re.sub(rb'<dimension ref="[^"]*"', b'<dimension ref="A1:XFD1048576"', sheet)
+    assert claimed != sheet
+    assert read_arms(altered(good, sheet1=claimed)).n_arms == 1_000
 
 
 def test_all_sources_give_the_same_arms(tmp_path: Path) -> None:

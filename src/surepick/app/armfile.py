@@ -13,6 +13,7 @@ from surepick.arms.tables.roles import Roles
 from surepick.arms.tables.sources import COLUMN_FILES, read_csv
 from surepick.arms.tables.written import parse_number
 from surepick.core.linalg import Array
+from surepick.core.texts import told_cell
 from surepick.errors import InvalidInput
 
 LARGE_FILE = 200_000_000
@@ -100,6 +101,13 @@ def arm_file(path: Path, **reading: Any) -> ArmFile:
     return ArmFile(arms, arms.roles, str(path), arms.noise_std, arms.costs)
 
 
+def _arm(arms: ArmFile | ChosenSet, cell: str) -> Any:
+    """Return the arm of a cell, which may have an apostrophe that keeps a spreadsheet from computing it."""
+    told = told_cell(cell)
+    is_known = told != cell and told in (getattr(arms.arms, "names", None) or ())
+    return arms.index(told if is_known else cell)
+
+
 def read_history(path: Path, arms: ArmFile | ChosenSet) -> list[tuple[Any, float]]:
     """Read earlier measurements: columns `arm` and `reward`, one line each. No reward: the measurement failed.
 
@@ -118,7 +126,7 @@ def read_history(path: Path, arms: ArmFile | ChosenSet) -> list[tuple[Any, float
         if value is None:
             raise table.refusal(row, f"the reward must be a number, got {reward!r}.")
         try:
-            arm = arms.index(label)
+            arm = _arm(arms, label)
         except InvalidInput as error:
             raise table.refusal(row, str(error)) from error
         correction = Correction.read(mark, value, len(history))

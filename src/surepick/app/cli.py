@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from surepick._version import __version__
-from surepick.app.console import Code, Format, print_error
+from surepick.app.console import Code, Format, one_line_warnings, print_error
 from surepick.app.options import (
     ARM_FILES,
     LearnerOptions,
@@ -70,7 +70,8 @@ def main(arguments: Sequence[str]) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a name the terminal cannot show must not end a session
     try:
-        code = app(list(arguments) or ["--help"], standalone_mode=False, prog_name="surepick")
+        with one_line_warnings():
+            code = app(list(arguments) or ["--help"], standalone_mode=False, prog_name="surepick")
     except typer.TyperException as error:
         said, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
         command = "surepick" if context is None else context.command_path

@@ -2,12 +2,17 @@
 
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
+from rich.text import Text
 
+from surepick.core.texts import shown
 from surepick.errors import InvalidInput
 
 PIPE_WIDTH = 120
@@ -74,13 +79,33 @@ def stages(output: Format) -> Console:
 
 def print_error(text: str) -> None:
     """Write one line to standard error."""
-    sys.stderr.write(f"surepick: {' '.join(text.split())}\n")
+    sys.stderr.write(f"surepick: {shown(' '.join(text.split()))}\n")
+
+
+@contextmanager
+def one_line_warnings() -> Iterator[None]:
+    """Write each warning as an error is written."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print_error(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+class _SafeConsole(Console):
+    """A console on which no text of others steers the terminal: every text becomes visible characters."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a text as the console shows it."""
+        return super().render_str(shown(text, keeps_lines=True), **options)
 
 
 def _console(stream: TextIO) -> Console:
     # Not rich's own guess: variables of a surrounding tool could make it write control codes into a pipe.
     is_terminal = stream.isatty() and os.environ.get("TERM", "") != "dumb"
-    return Console(
+    return _SafeConsole(
         file=stream,
         force_terminal=is_terminal,
         force_interactive=is_terminal,

@@ -9,7 +9,9 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
+from surepick.core.texts import shown
 from surepick.learning.identify import Progress
 from surepick.learning.standing import Standing
 from surepick.learning.words import (
@@ -101,4 +103,4 @@ def _panel(standing: Standing, arm: Any, title: str, label: Callable[[Any], str]
         rows.add_row("remaining", left_to_do(standing))
     if near := near_tie_words(standing, label, epsilon_is=OPTION):
         rows.add_row("near tie", near)
-    return Panel(rows, title=title, title_align="left", expand=False, padding=(0, 1))
+    return Panel(rows, title=Text(shown(title)), title_align="left", expand=False, padding=(0, 1))

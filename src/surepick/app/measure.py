@@ -23,6 +23,7 @@ from rich.console import Console
 
 from surepick.arms.tables.sources import refusing
 from surepick.arms.tables.written import is_grouped, parse_number
+from surepick.core.texts import safe_cell, told_cell
 from surepick.errors import InvalidInput
 from surepick.files import lock
 
@@ -269,7 +270,7 @@ class Logged:
 
     def _repeated(self, label: str) -> Answer:
         known, answer = self._known.popleft()
-        if known != label and not isinstance(answer, Correction):
+        if label not in (known, told_cell(known)) and not isinstance(answer, Correction):
             raise MeasurementFailed(
                 f"the log {self._path} goes on with arm {known!r} where {label!r} is to be measured, so it was "
                 "changed, or written by another version; pass it as --history to use its values"
@@ -285,7 +286,7 @@ class Logged:
         else:
             label, reward, mark = self._label(arm), "" if answer is None else repr(answer), ""
         try:
-            self._write(label, reward, mark)
+            self._write(safe_cell(label), reward, mark)
         except OSError as error:
             raise MeasurementFailed(
                 f"cannot write {self._path} ({error.strerror}), so the last value, {reward or 'none'} for {label}, is "

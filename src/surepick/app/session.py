@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from surepick.app.armfile import ArmFile, read_history
-from surepick.app.console import Code, Format, print_error, results, stages
+from surepick.app.console import Code, Format, one_line_warnings, print_error, results, stages
 from surepick.app.formats import to_csv, to_json
 from surepick.app.live import NearTies, live_view, state_line
 from surepick.app.measure import Correction, Logged, Source, Values, by_command, by_prompt
@@ -136,7 +136,7 @@ def _values(settings: Mapping[str, Any]) -> Values:
 def _identified(request: Request, talk: "_Talk", history: list[tuple[Any, float]]) -> tuple[Result, str | None]:
     """The result, and why it is not complete if a measurement failed."""
     own = request.arms
-    with _one_line_warnings(), live_view(talk.console, own.title, own.label) as show:
+    with _every_warning(), live_view(talk.console, own.title, own.label) as show:
 
         def on_pull(progress: Progress) -> None:
             talk.hear(progress)
@@ -336,11 +336,7 @@ def _belongs_to(request: Request, history: list[tuple[Any, float]]) -> str:
 
 
 @contextmanager
-def _one_line_warnings() -> Iterator[None]:
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print_error(f"warning: {message}")
-
-    with warnings.catch_warnings():
+def _every_warning() -> Iterator[None]:
+    with one_line_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = show
         yield

@@ -39,7 +39,11 @@ def shown(label: str, *, each_quarter: bool = False) -> Iterator[Show]:
     from rich.console import Console  # noqa: PLC0415 (optional)
     from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
 
-    columns = TextColumn("{task.description}"), BarColumn(bar_width=30), TextColumn("{task.fields[state]}")
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        TextColumn("{task.fields[state]}", markup=False),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=None, state="")
         yield lambda state: bar.update(task, completed=state.done, total=state.total, state=str(state))

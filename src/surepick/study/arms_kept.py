@@ -19,6 +19,7 @@ from surepick.arms.sphere import Sphere
 from surepick.arms.top_k import TopK
 from surepick.arms.vectors import VectorSet
 from surepick.core.rows import row_digest
+from surepick.core.texts import check_line
 from surepick.errors import CorruptLog, InvalidInput
 
 MOST_NUMBERS = 4_000_000
@@ -49,6 +50,10 @@ def write_arms(arms: Any, *, names: Sequence[str] | None = None) -> Written:
             f"the log of a study can hold a table of {MOST_NUMBERS:,} numbers, got {rows.n_arms:,} arms with "
             f'{rows.dim} features; write them to a file and pass sp.MappedArms("arms.npy").'
         )
+    for name in rows.names or ():
+        check_line("the name of an arm", name)
+    for name in rows.feature_names:
+        check_line("the name of a feature", name)
     return {
         "kind": "finite",
         "rows": rows.X.tolist(),

@@ -24,6 +24,7 @@ from surepick.learning.learner import GUIDED
 from surepick.learning.result import Result
 from surepick.stopping import Betting
 from surepick.study.events import Kind, Row, canonical, check_chain
+from surepick.study.fields import check_asked
 from surepick.study.signatures import check_anchor, is_signed, read_public_key, signature_of
 from surepick.study.state import ROUNDING, Standing, State, described
 from surepick.study.status import status_of
@@ -275,13 +276,22 @@ class Report:
         return self.outcome == "ok"
 
 
-def verify(certificate: Mapping[str, Any], rows: Sequence[Row], *, public_key: Path | None = None) -> Report:
+def verify(
+    certificate: Mapping[str, Any],
+    rows: Sequence[Row],
+    *,
+    public_key: Path | None = None,
+    arms: Path | None = None,
+    trust: bool = False,
+) -> Report:
     """Work everything out again from the log, and compare.
 
     Args:
         certificate: as `Study.certificate` returns it.
         rows: the log, as `surepick.study.tables.read_log` reads it.
         public_key: of who must have signed, an Ed25519 key in PEM; None: anybody, or nobody.
+        arms: your copy of the file of arms, if the log has them in a file.
+        trust: do whatever the log asks for, however long it takes, and open the files that it names.
     """
     known = None if public_key is None else read_public_key(public_key)
     report = Report()
@@ -305,7 +315,7 @@ def verify(certificate: Mapping[str, Any], rows: Sequence[Row], *, public_key: P
         if certified[-1].hash != certificate["log"]["hash"]:
             raise InvalidInput(f"the certificate is of another log: event {len(certified)} has another hash there.")
         _note_later(rows[len(certified) :], report)
-        state = _replayed(certified, report)
+        state = _replayed(certified, report, arms=arms, trust=trust)
         again = certificate_of(state, certified[-1].hash)
         report.anchors = again["anchors"]
         _compare(certificate, again, report)
@@ -361,12 +371,13 @@ def _of_first_format(
     return {**certificate, "assumptions": said}, {**again, "format": FIRST_FORMAT}
 
 
-def _replayed(rows: Sequence[Row], report: Report) -> State:
+def _replayed(rows: Sequence[Row], report: Report, *, arms: Path | None, trust: bool) -> State:
     """Return what the log adds up to; every plan and every verdict is made again and compared."""
     events = [json.loads(row.text) for row in rows]
     for row, event in zip(rows, events, strict=True):
         if canonical(event) != row.text or event.get("n") != row.n:
             raise InvalidInput(f"event {row.n} is not written as events are.")
+    report.notes += check_asked(events, arms=arms, trusts=trust)
     state = State(events[0], rows[0].hash, checks=True)
     _check_description(state, events[0], report)
     for row, event in zip(rows[1:], events[1:], strict=True):
@@ -459,12 +470,15 @@ def _agree(one: Any, other: Any, *, is_copied: bool = False) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def sign(certificate: Mapping[str, Any], key: Path) -> dict[str, Any]:
+def sign(certificate: Mapping[str, Any], key: Path, *, password: str | None = None) -> dict[str, Any]:
     """Return the certificate with a signature of its digest by an Ed25519 private key in a PEM file.
 
-    Such a key is made by `openssl genpkey -algorithm ed25519 -out key.pem`.
+    Such a key is made by `openssl genpkey -algorithm ed25519 -out key.pem`, with `-aes256` under a password.
+
+    Raises:
+        InvalidInput: not such a key, or not its password.
     """
-    return {**certificate, "signature": signature_of(str(certificate["digest"]), key)}
+    return {**certificate, "signature": signature_of(str(certificate["digest"]), key, password)}
 
 
 def _check_signature(certificate: Mapping[str, Any], known: bytes | None, report: Report) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from surepick._version import __version__
 from surepick.arms.finite import as_arms
 from surepick.arms.vectors import VectorSet
+from surepick.core.texts import check_line
 from surepick.errors import InvalidInput
 from surepick.study import clock
 from surepick.study.arms_kept import read_arms, write_arms
@@ -95,6 +96,9 @@ def create_study(  # noqa: PLR0913 (every argument is an option of its own)
     by = user() if author is None else author
     if not isinstance(by, str):  # not everyone checks types
         raise InvalidInput(f"`author` must be a text, got {by!r}.")
+    check_line("the name of an author", by)
+    if isinstance(name, str):  # whatever else the storage refuses
+        check_line("the name of a study", name)
     written = write_arms(arms if isinstance(arms, VectorSet) else as_arms(arms))
     of_candidates = None if candidates is None else write_arms(candidates)
     kept = changed_options(dict.fromkeys([*given, "own"], None) | {"own": {}}, {**given, **options})
@@ -162,6 +166,7 @@ def copy_study(
     Raises:
         StudyExists: there is a study of the new name; neither log has changed.
     """
+    check_line("the name of a study", to)
     place = open_storage(storage, may_create=False)
     place.n_events(name)  # a name that is not there makes no new file
     target = place if to_storage is None else open_storage(to_storage)

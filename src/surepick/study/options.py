@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from surepick.arms.finite import FiniteArms
+from surepick.core.texts import check_line
 from surepick.errors import InvalidInput
 from surepick.study.roster import Roster
 from surepick.study.state import State
@@ -63,4 +64,6 @@ def _joined(roster: Roster, join: Any) -> Json:
         raise InvalidInput("arms that join must have names if the others have them; pass {name: features}.")
     if rows.names is not None and (taken := set(rows.names) & set(roster.names or ())):
         raise InvalidInput(f"the name {min(taken)!r} is taken by an arm of the study; choose another.")
+    for name in rows.names or ():
+        check_line("the name of an arm", name)
     return {"rows": rows.X.tolist(), "names": [] if rows.names is None else list(rows.names)}

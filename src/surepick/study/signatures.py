@@ -90,16 +90,31 @@ def check_anchor(event: Mapping[str, Any]) -> str:
     return f"signed by the key {event['signature']['public_key']} at {event['at']}, by the writer's clock"
 
 
-def signature_of(text: str, key: Path) -> dict[str, str]:
+def is_encrypted(key: Path) -> bool:
+    """Whether a private key in a PEM file needs a password."""
+    try:
+        return b"ENCRYPTED" in key.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"{key} must be an Ed25519 private key in PEM: {error.strerror}.") from error
+
+
+def signature_of(text: str, key: Path, password: str | None = None) -> dict[str, str]:
     """Sign a text by an Ed25519 private key in a PEM file."""
     _check_can_sign()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 (optional)
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
+    locked = is_encrypted(key)
+    if locked and not password:
+        raise InvalidInput(f"{key} is encrypted; give its password (SUREPICK_KEY_PASSWORD at the command line).")
     try:
-        private = load_pem_private_key(key.read_bytes(), password=None)
+        private = load_pem_private_key(key.read_bytes(), password=password.encode() if locked and password else None)
     except (OSError, ValueError, TypeError) as error:
-        raise InvalidInput(f"{key} must be an Ed25519 private key in PEM without a password: {error}.") from error
+        raise InvalidInput(
+            f"{key} cannot be opened with this password; check it, and that the file is an Ed25519 private key in PEM."
+            if locked
+            else f"{key} must be an Ed25519 private key in PEM: {error}."
+        ) from error
     if not isinstance(private, Ed25519PrivateKey):
         raise InvalidInput(f"{key} must be an Ed25519 key, got one of another kind.")
     return {

@@ -122,7 +122,7 @@ class Study:  # the fold over the events: asks, blocks, measurements, and the lo
     def agree(self, where, claims, found):
         for key, value in found.items():
             is_near = isinstance(value, float) and math.isclose(claims[key], value, rel_tol=1e-6)
-            need(is_near or claims[key] == value, f"{where}: {key} is {claims[key]}, recomputed {value}")
+            need(is_near or claims[key] == value, f"{where}: {key} is {claims[key]!r}, recomputed {value!r}")
 
     def take(self, event):
         n, kind, ask, best = event["n"], event["kind"], event.get("ask"), self.found["best"] if self.era else []

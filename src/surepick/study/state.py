@@ -22,6 +22,7 @@ from surepick.learning.plans import Plan
 from surepick.stopping import Betting
 from surepick.study.arms_kept import read_arms
 from surepick.study.events import Kind
+from surepick.study.fields import check_fields
 from surepick.study.roster import Key, Roster, key_from, plain_key
 
 Event = Mapping[str, Any]
@@ -129,6 +130,7 @@ class State:
     def __init__(self, first: Event, digest: str = "", *, checks: bool = False) -> None:
         if first.get("kind") != Kind.CREATED:
             raise CorruptLog(f"a log must begin with the creation of the study, got {first.get('kind')!r}.")
+        check_fields(first)
         self.name: str = first["name"]
         self.lease: str | None = first["lease"]
         self.era = 1
@@ -194,7 +196,11 @@ class State:
                 f"event {event['n']} is of a kind that this version does not know, {event['kind']!r}; the study was "
                 "written by a later version."
             )
-        handle(event)
+        try:
+            handle(event)
+        except KeyError:
+            check_fields(event)
+            raise
         if event["kind"] == Kind.REOPENED:
             self.registrations.append(digest)
         self.n_events += 1

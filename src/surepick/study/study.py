@@ -18,6 +18,7 @@ import numpy as np
 from surepick._version import __version__
 from surepick.core.checks import check_count, check_number, check_vector
 from surepick.errors import Conflict, InvalidInput, what_was_meant
+from surepick.files import file_name
 from surepick.learning import words
 from surepick.learning.learner import Learner
 from surepick.learning.result import Result
@@ -94,7 +95,7 @@ class Study:
 
     def _writing(self, worker: str | None) -> AbstractContextManager[Pen]:
         """Take turns with all other writers of the study."""
-        return self._log.writing(self.author if worker is None else _text("worker", worker))
+        return self._log.writing(_text("author", self.author) if worker is None else _text("worker", worker))
 
     # ---- asks
 
@@ -358,12 +359,20 @@ class Study:
 
     # ---- proofs for others
 
-    def anchor(self, *, token: bytes | None = None, key: Path | None = None, worker: str | None = None) -> Json:
+    def anchor(
+        self,
+        *,
+        token: bytes | None = None,
+        key: Path | None = None,
+        password: str | None = None,
+        worker: str | None = None,
+    ) -> Json:
         """Keep a proof in the log that an earlier head existed; return the event.
 
         Args:
             token: an RFC 3161 time stamp of the hash of some event of this log, as an authority has sent it.
             key: instead of it an Ed25519 private key, a PEM file, which signs the present head.
+            password: of the key, if it has one.
             worker: who does it.
         """
         if (token is None) is (key is None):
@@ -382,7 +391,7 @@ class Study:
                 n = heads[digest]
             else:
                 assert key is not None
-                proof = {"signature": signature_of(head_text(n, digest), key)}
+                proof = {"signature": signature_of(head_text(n, digest), key, password)}
             pen.write(Kind.ANCHORED, event=n, hash=digest, **proof)
             return dict(pen.state.anchors[-1])
 
@@ -443,10 +452,11 @@ class Study:
 
         Args:
             kind: of file.
-            path: where to; default: the name of the study and of what it is, in the working directory.
+            path: where to; default: the name of the study and of what it is, in the working directory. Characters
+                that could lead elsewhere are replaced.
             what: "log" or "measurements".
         """
-        target = Path(f"{self.name}-{what}.{kind}" if path is None else path)
+        target = Path(f"{file_name(self.name)}-{what}.{kind}" if path is None else path)
         if target.suffix.lower() != f".{kind}":
             raise InvalidInput(f"a file of the kind {kind!r} must end in .{kind}, got {target.name!r}.")
         export(self, target, what)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from surepick.arms.tables.columns import read_column, text_of
-from surepick.arms.tables.sources import Table, open_table, refusing
+from surepick.arms.tables.sources import COLUMN_FILES, Table, open_table, refusing
+from surepick.core.texts import safe_cell, told_cell
 from surepick.errors import InvalidInput, SurepickError
 from surepick.files import replacing
 from surepick.study.events import Row, canonical
@@ -119,7 +120,9 @@ def import_results(study: "Study", path: Path, *, worker: str | None = None) -> 
         raise InvalidInput(f"{path}: column {value!r} must hold numbers, got {text_of(table[value][0])!r}.")
     for row, (label, number) in enumerate(zip(table[arm], numbers.tolist(), strict=True)):
         try:
-            pairs.append((study.arm(text_of(label).strip()), number))
+            name = text_of(label).strip()
+            told = name if path.suffix.lower() in COLUMN_FILES else told_cell(name)
+            pairs.append((study.arm(told if told in study.state.roster.rows_by_name else name), number))
         except InvalidInput as error:
             raise table.refusal(row, str(error)) from error
     if told := study.state.told_together(pairs):
@@ -148,7 +151,10 @@ def _csv(records: Sequence[Mapping[str, Any]]) -> str:
     if records:
         writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(records)
+        writer.writerows(
+            {name: safe_cell(cell) if isinstance(cell, str) else cell for name, cell in record.items()}
+            for record in records
+        )
     return text.getvalue()
 
 

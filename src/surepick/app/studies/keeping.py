@@ -14,6 +14,7 @@ from surepick.app.options import Output, grouped, says
 from surepick.app.studies import printing
 from surepick.app.studies.measuring import say_standing
 from surepick.app.studies.where import Place, Where, complete_studies
+from surepick.core.texts import shown
 from surepick.errors import InvalidInput, SurepickError
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _is_sure(question: str, name: str) -> bool:
     if not sys.stdin.isatty():
         raise InvalidInput("deleting needs --yes where nobody can be asked.")
     try:
-        return input(question).strip() == name
+        return input(shown(question)).strip() == name
     except EOFError:
         return False
 

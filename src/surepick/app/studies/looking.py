@@ -1,7 +1,9 @@
 """Commands that look at a study: status, best, what is left; and pages, certificates and tables made of it."""
 
 import base64
+import getpass
 import json
+import os
 import shlex
 import sys
 from contextlib import nullcontext
@@ -17,11 +19,13 @@ from surepick.app.formats import to_json
 from surepick.app.options import Output, grouped, says
 from surepick.app.studies import printing
 from surepick.app.studies.where import Where
+from surepick.core.texts import shown
 from surepick.errors import InvalidInput
 
 if TYPE_CHECKING:
     from surepick.study.study import Study
 
+OF_KEY = "SUREPICK_KEY_PASSWORD"
 N_SHOWN = 4
 """Problems of a certificate that people are shown."""
 OUTCOMES = {
@@ -132,7 +136,10 @@ def report(
 def certificate(
     *,
     out: Annotated[Path | None, says("Write it to this .json file (default: to the screen).")] = None,
-    sign: Annotated[Path | None, says("Sign it with this Ed25519 private key, a .pem file.")] = None,
+    sign: Annotated[
+        Path | None,
+        says(f"Sign it with this Ed25519 private key, a .pem file; its password is asked for, or in {OF_KEY}."),
+    ] = None,
     where: Where,
 ) -> int:
     """Write a certificate that a stranger can check. Exit codes as for best."""
@@ -144,7 +151,7 @@ def certificate(
     with where.loaded() as study:
         made = study.certificate()
         if sign is not None:
-            made = sign_by(made, sign)
+            made = sign_by(made, sign, password=_password(sign))
         text = f"{to_json(made)}\n"
         if out is None:
             results().file.write(text)
@@ -163,12 +170,30 @@ def certificate(
         return printing.code_of(study)
 
 
+def _password(key: Path) -> str | None:
+    """Return the password of a private key, if it has one: from the environment, or as it is typed."""
+    from surepick.study.signatures import is_encrypted  # noqa: PLC0415 (`--help` stays quick)
+
+    if not is_encrypted(key):
+        return None
+    password = os.environ.get(OF_KEY)
+    if password is None and sys.stdin.isatty():
+        return getpass.getpass(f"Password of {shown(str(key))}: ")
+    if not password:
+        raise InvalidInput(f"{key} is encrypted; set {OF_KEY} to its password where it cannot be asked for.")
+    return password
+
+
 def verify(
     certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="As surepick certificate writes it.")],
     *,
     log: Annotated[Path, says("The log, as surepick export writes it: .csv, .parquet or .json.")],
     public_key: Annotated[Path | None, says("Key of who must have signed it, a .pem file.")] = None,
     tokens: Annotated[Path | None, says("Write the time stamps of the log to this folder, for openssl.")] = None,
+    arms: Annotated[Path | None, says("Your copy of the file of arms, if the log has them in a file.")] = None,
+    trust: Annotated[
+        bool, says("Do whatever the log asks for: however long it takes, and with the files it names.", "--trust")
+    ] = False,
     output: Output = Format.TABLE,
 ) -> int:
     """Check a certificate against the log. No study is needed. Exit code 5 if this version cannot check all of it."""
@@ -180,7 +205,7 @@ def verify(
         said: Any = json.loads(certificate.read_text(encoding="utf-8"), object_pairs_hook=once_each)
     if not isinstance(said, dict):
         raise InvalidInput(f"{certificate} must be a certificate, as surepick certificate --out writes it.")
-    found = checked(said, read_log(log), public_key=public_key)
+    found = checked(said, read_log(log), public_key=public_key, arms=arms, trust=trust)
     if output is not Format.TABLE:
         names = ("ok", "outcome", "problems", "unchecked", "notes", "limits", "claim", "registrations")
         record = {name: getattr(found, name) for name in names}
@@ -237,6 +262,7 @@ def anchor(
         if token is not None:
             with refusing("cannot read", token):
                 content = token.read_bytes()
-        kept = study.anchor(token=content, key=sign, worker=where.who)
+        password = None if sign is None else _password(sign)
+        kept = study.anchor(token=content, key=sign, password=password, worker=where.who)
         printing.say(f"Event {kept['n']} anchors the log up to event {kept['event']} (hash {kept['hash']}).")
     return Code.OK

@@ -1,6 +1,7 @@
 """Commands by which a study is made and measured: create, ask, tell, fail."""
 
 import json
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +23,7 @@ from surepick.app.options import (
 )
 from surepick.app.studies import printing
 from surepick.app.studies.where import Place, Where
+from surepick.core.texts import control_in, shown
 from surepick.errors import InvalidInput, SurepickError
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def complete_arms(context: typer.Context, incomplete: str) -> list[str]:
         return []
     first = studies.get(given.get("study") or next(iter(studies), ""), "{}")
     names = json.loads(first).get("arms", {}).get("names") or []
-    return [name for name in names if name.startswith(incomplete)]
+    return [name for name in names if name.startswith(incomplete) and control_in(name) is None]
 
 
 @grouped
@@ -163,6 +165,10 @@ def tell(
     values: Annotated[list[str], typer.Argument(metavar="VALUE", help="What was measured; several are repeats.")],
     *,
     arm: Annotated[bool, says("ASK|ARM is an arm, though its name is a number.", "--arm")] = False,
+    key: Annotated[
+        str | None, says("A name of your own for this result: told again under the same name, it counts once.")
+    ] = None,
+    yes: Annotated[bool, says("It is a further measurement, though it equals the last one.", "--yes")] = False,
     where: Where,
     output: Output = Format.TABLE,
 ) -> int:
@@ -175,7 +181,10 @@ def tell(
         if is_ask and int(what) not in study.state.attempts and what in study.state.roster.rows_by_name:
             raise InvalidInput(f"there is no ask {what}; if you mean the arm of that name, add --arm.")
         given: dict[str, Any] = {"ask": int(what)} if is_ask else {"arm": study.arm(what)}
-        told = study.tell(**given, value=numbers, worker=where.who)
+        if not (is_ask or yes or key is not None) and not _counts_again(study, given["arm"], numbers, where.who):
+            printing.say("Nothing is recorded again.")
+            return Code.OK
+        told = study.tell(**given, value=numbers, worker=where.who, key=key)
         state = study.state
         if output is Format.TABLE:
             for line in printing.told_words(state, told, n_before):
@@ -185,6 +194,34 @@ def tell(
             records = [printing.measurement_record(state, one) for one in told]
             printing.write(output, {"measurements": records, "status": printing.status_record(study)}, records)
     return Code.OK
+
+
+def _counts_again(study: "Study", arm: Any, values: list[float], who: str) -> bool:
+    """Whether a result that was not asked for is a new one, and not the last one sent twice.
+
+    Two equal results of one worker within a lease may be both. A person is asked; a script must say which.
+    """
+    from surepick.study import clock  # noqa: PLC0415 (`--help` stays quick)
+
+    state = study.state
+    if any(one.arm == arm and one.by == who for one in state.open.values()):
+        return True  # it answers an ask
+    lease = clock.lease_length(state.lease)
+    since = "" if lease is None else clock.written(clock.now() - lease)
+    last = [one for one in state.measurements if one.arm == arm and one.by == who and one.at >= since][-len(values) :]
+    if [one.told for one in last] != values:
+        return True
+    numbers, name = ", ".join(f"{value:.12g}" for value in values), state.roster.label(arm)
+    said = f"{who} told {name} = {numbers} already, {printing.when(last[0].at)} (measurement {last[0].id})"
+    if not sys.stdin.isatty():
+        raise InvalidInput(
+            f"{said}, so it is not recorded again; if it is a further measurement, add --yes, and to send a result "
+            "twice safely, give it a name by --key."
+        )
+    try:
+        return input(shown(f"{said}. Is this a further measurement? [y/N] ")).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def number_of(text: str) -> float:

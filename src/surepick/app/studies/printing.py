@@ -12,6 +12,7 @@ from rich.table import Table
 
 from surepick.app.console import Code, Format, results
 from surepick.app.formats import to_csv, to_json
+from surepick.core.texts import shown
 
 if TYPE_CHECKING:
     from surepick.study.state import Measurement, State
@@ -42,7 +43,7 @@ OF_PLAN = ("name", "state", "n_pulls", "remaining", "n_planned", "n_pending")
 def say(text: str) -> None:
     """Print sentences; a terminal breaks the lines between words, a pipe gets them whole."""
     console = results()
-    console.print(text, soft_wrap=not console.is_terminal)
+    console.print(shown(text), soft_wrap=not console.is_terminal)
 
 
 def write(output: Format, document: Any, rows: Sequence[Record] | None = None, *, titles: Sequence[str] = ()) -> None:
@@ -70,7 +71,7 @@ def show(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         is_number = title in ("id", "ask", "value", "pulls", "events", "measurement")
         table.add_column(title, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(shown, row))
     results().print(table)
 
 
@@ -266,7 +267,7 @@ def status_table(study: "Study") -> RenderableType:
     rows.add_column(style="dim")
     rows.add_column(overflow="fold")
     for word, text in status_lines(study):
-        rows.add_row(word, text)
+        rows.add_row(word, shown(text))
     return rows
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surepick.app.options import says
+from surepick.core.texts import control_in
 from surepick.errors import InvalidInput, SurepickError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def complete_studies(context: typer.Context, incomplete: str) -> list[str]:
     """Names of studies, for shells that complete what is typed."""
     try:
         with Place(storage=context.params.get("storage")).opened() as storage:
-            return [name for name in storage.names() if name.startswith(incomplete)]
+            return [name for name in storage.names() if name.startswith(incomplete) and control_in(name) is None]
     except (SurepickError, OSError):  # a shell that completes has nowhere to say why not
         return []
 

@@ -22,6 +22,7 @@ from surepick.arms.tables.roles import Roles
 from surepick.arms.tables.sources import Table, open_table
 from surepick.arms.tables.terms import Terms, formula_terms, named_in, terms_of
 from surepick.core.linalg import Array
+from surepick.core.texts import check_line, control_in
 from surepick.errors import ArmsDoNotSpan, InvalidInput, what_was_meant
 
 NAME_HEADERS = ("name", "arm", "id")
@@ -52,6 +53,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     noise_column: str | None = None,
     cost_column: str | None = None,
     sheet: str | None = None,
+    trust_formula: bool = False,
 ) -> TableArms:
     """Read arms from a table, one row for each, and say what was made of every column.
 
@@ -70,13 +72,15 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         quadratic: add the square of every column of numbers, named `temp^2`, unless it has but two values.
         formula: features by a Wilkinson formula such as `"temp * catalyst + C(solvent)"`, read by the library formulaic
             (`surepick[tables]`), instead of the four options above. It has a constant unless it says `0 +`.
-            A formula may call functions: use none that you would not run.
+            It may call log, exp, sqrt, C, poly, bs and the like; whatever else is refused.
         intercept: put a constant 1 in front, or do not. Default: unless some combination of the columns is constant; a
             `.npy` is taken as it is.
         on_span: leave out features that others make up, instead of refusing them.
         noise_column: the column that says how noisy each arm is, as `noise_std`; it is no feature.
         cost_column: the column that says what a pull of each arm costs, as `costs`; it is no feature.
         sheet: which sheet of an Excel file, if several have cells.
+        trust_formula: let the formula be any Python that formulaic evaluates. It can then run any program: use it with
+            formulas of your own alone.
 
     Returns:
         `FiniteArms` with names, feature names, `roles`, `noise_std` and `costs`, for `identify` and `Learner`.
@@ -107,11 +111,13 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     for column in columns:
         check_describes(table, column, is_asked_for=features is not None or formula is not None)
     if formula is not None:
-        terms, intercept = formula_terms(formula, columns, table), False
+        terms, intercept = formula_terms(formula, columns, table, trusts=trust_formula), False
     else:
         # A .npy is taken as it is: whoever made it knows whether it needs a constant.
         intercept = False if intercept is None and not table.has_titles else intercept
         terms = terms_of(columns, interactions=interactions, quadratic=quadratic, intercept=intercept)
+    for name in terms.features:
+        check_line(f"{table.title}: the name of a feature", name)
     if not terms.features:
         raise InvalidInput(
             f"{table.title} has no feature columns; add one column of numbers or text for each property of an arm."
@@ -162,6 +168,10 @@ class _Choice:
         names = [text_of(cell) for cell in table.cells[self.name_column]]
         first: dict[str, int] = {}
         for row, name in enumerate(names):
+            if (bad := control_in(name)) is not None:
+                raise table.refusal(
+                    row, f"a name must be a line of text, got {name!r} with {bad!r}; leave that character out."
+                )
             if first.setdefault(name, row) != row:
                 raise table.refusal(
                     row,

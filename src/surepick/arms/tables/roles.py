@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, final
 
 from surepick.arms.alike import same_features
+from surepick.core.texts import shown
 
 WIDTH = 12
 
@@ -79,6 +80,8 @@ class Roles:
             ("alike", [f"{same_features(group)}." for group in self.alike]),
         ]
         lines = [
-            f"  {word if place == 0 else '':{WIDTH}}{text}" for word, texts in rows for place, text in enumerate(texts)
+            f"  {word if place == 0 else '':{WIDTH}}{shown(text)}"
+            for word, texts in rows
+            for place, text in enumerate(texts)
         ]
-        return "\n".join([head, *lines])
+        return "\n".join([shown(head), *lines])

@@ -3,12 +3,14 @@
 import csv
 import io
 import os
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
+from xml.parsers import expat
 
 import numpy as np
 
@@ -18,6 +20,14 @@ from surepick.errors import InvalidInput, SurepickError
 
 COLUMN_FILES = (".parquet", ".arrow", ".feather")
 EXCEL = (".xlsx", ".xlsm")
+LARGEST_UNPACKED = 200_000_000
+"""Bytes of an Excel file once it is unpacked."""
+MOST_PARTS = 10_000
+"""Files in an Excel file."""
+READ_WHOLE = ("styles.xml", "workbook.xml", "[content_types].xml", ".rels")
+"""Parts of an Excel file of which the library makes a tree; they may have a tenth of the bytes."""
+MOST_CELLS = 10_000_000
+"""Of a sheet."""
 LOOKED_AT = 20_000
 """Characters of a CSV file that show what is between its columns."""
 _MARKS = {",": "", ";": "semicolons between the columns", "\t": "tabs between the columns"}
@@ -181,17 +191,17 @@ def _read_excel(path: Path, wanted: str | None) -> Table:
         import openpyxl  # noqa: PLC0415 - optional, and slow to import
     except ImportError as error:
         raise SurepickError(f"reading {path} needs openpyxl; install surepick[tables], or save it as .csv.") from error
-    from zipfile import BadZipFile  # noqa: PLC0415
-
+    with refusing("cannot read", path):
+        _check_archive(path)
     try:
-        with refusing("cannot read", path):
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (BadZipFile, KeyError, openpyxl.utils.exceptions.InvalidFileException) as error:
-        raise InvalidInput(f"cannot read {path}: it is no Excel file.") from error
-    try:
-        sheets = {sheet.title: _filled_rows(sheet) for sheet in book.worksheets}
-    finally:
-        book.close()
+        with closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as book:
+            sheets = {sheet.title: _filled_rows(sheet) for sheet in book.worksheets}
+    except SurepickError as error:
+        raise InvalidInput(f"cannot read {path}: {error}") from error
+    except Exception as error:  # a damaged file makes the library fail in any way
+        raise InvalidInput(
+            f"cannot read {path}: it is no Excel file, or a damaged one ({type(error).__name__})."
+        ) from error
     filled = [title for title, rows in sheets.items() if rows]
     listed = ", ".join(map(repr, filled))
     if wanted is not None and wanted not in sheets:
@@ -205,13 +215,56 @@ def _read_excel(path: Path, wanted: str | None) -> Table:
     return _from_lines(str(path), rows, "row", [f"sheet {sheet!r}"], takes_grouped=False)
 
 
+def _check_archive(path: Path) -> None:
+    """Refuse an Excel file that would take too much memory: it is an archive, and says how large its parts are."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            parts = archive.infolist()
+            if any(part.flag_bits & 1 for part in parts):
+                raise InvalidInput(f"cannot read {path}: it is encrypted; save it without a password.")
+            head = sum(part.file_size for part in parts if part.filename.lower().endswith(READ_WHOLE))
+            whole = sum(part.file_size for part in parts)
+            if len(parts) > MOST_PARTS or whole > LARGEST_UNPACKED or head > LARGEST_UNPACKED / 10:
+                raise InvalidInput(
+                    f"cannot read {path}: unpacked it has {whole:,} bytes in {len(parts):,} parts, which is too much; "
+                    "save the sheet with the arms as .csv."
+                )
+            for part in parts:
+                if part.filename.lower().endswith((".xml", ".rels")) and _defines_entities(archive, part):
+                    raise InvalidInput(
+                        f"cannot read {path}: {part.filename!r} defines entities, which Excel never does."
+                    )
+    except (zipfile.BadZipFile, expat.ExpatError, NotImplementedError, RuntimeError) as error:
+        raise InvalidInput(f"cannot read {path}: it is no Excel file, or a damaged one.") from error
+
+
+def _defines_entities(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bool:
+    """Whether a part has a document type: an entity that contains others can unfold to gigabytes."""
+    met: list[str] = []
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = lambda *_: met.append("entities")
+    parser.StartElementHandler = lambda *_: met.append("element")
+    with archive.open(part) as file:
+        while not met and (text := file.read(1000)):
+            parser.Parse(text)
+    return "entities" in met
+
+
 def _filled_rows(sheet: Any) -> list[tuple[int, list[Any]]]:
-    rows = (
-        (number, [cell.strip() if isinstance(cell, str) else cell for cell in cells])
-        for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1)
-    )
-    filled = [(number, cells) for number, cells in rows if _is_filled(cells)]
+    sheet.reset_dimensions()  # what the file says of its size may be wrong, and would be filled with empty cells
+    filled, n_cells = [], 0
+    for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+        cells = [cell.strip() if isinstance(cell, str) else cell for cell in row]
+        n_cells += len(cells) + 1
+        if n_cells > MOST_CELLS:
+            raise InvalidInput(
+                f"sheet {sheet.title!r} has more than {MOST_CELLS:,} cells, empty ones included; save it as .csv."
+            )
+        if _is_filled(cells):
+            filled.append((number, cells))
     width = max((len(cells) for _, cells in filled), default=0)
+    if len(filled) * width > MOST_CELLS:
+        raise InvalidInput(f"sheet {sheet.title!r} has {len(filled):,} rows and {width:,} columns; save it as .csv.")
     return [(number, cells + [None] * (width - len(cells))) for number, cells in filled]
 
 

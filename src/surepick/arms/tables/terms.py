@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from surepick.arms.tables.columns import Column
+from surepick.arms.tables.formula import ELEMENTWISE, Values, check_call, check_formula
 from surepick.arms.tables.roles import Levels
 from surepick.arms.tables.sources import Table
 from surepick.core.linalg import Array
@@ -96,22 +97,35 @@ def named_in(formula: str, titles: Sequence[str]) -> list[str]:
     ]
 
 
-def formula_terms(formula: str, columns: Sequence[Column], table: Table) -> Terms:
-    """Features by a formula such as "temp * catalyst + C(solvent)"; the library formulaic reads it."""
+def formula_terms(formula: str, columns: Sequence[Column], table: Table, *, trusts: bool = False) -> Terms:
+    """Features by a formula such as "temp * catalyst + C(solvent)"; the library formulaic reads it.
+
+    formulaic evaluates Python: unless `trusts`, only what `check_formula` allows comes so far.
+    """
     try:
         import formulaic  # noqa: PLC0415 - optional, and slow to import
         import pandas as pd  # noqa: PLC0415
     except ImportError as error:
         raise SurepickError("a formula needs formulaic and pandas; install surepick[tables].") from error
+    known = {title: Values(0, is_number=True) for title in table.cells} | {
+        column.title: Values(len(np.unique(np.array(column.texts or column.numbers))), column.numbers is not None)
+        for column in columns
+    }
+    if not trusts:
+        check_formula(formula, known, table.n_rows)
     data = {column.title: list(column.texts) or column.numbers for column in columns}
     frame = pd.DataFrame(data, index=range(table.n_rows))
     try:
-        if not isinstance(formulaic.Formula(formula), formulaic.SimpleFormula):
+        read = formulaic.Formula(formula)
+        if not isinstance(read, formulaic.SimpleFormula):
             raise InvalidInput(f"the formula must have the features alone, got {formula!r}; leave out ~ and |.")
-        # An empty context: a formula means its columns, not what happens to be around.
+        if not trusts:
+            _check_factors(read, known, formula)
+        # No other context: a formula means its columns, not what happens to be around.
+        context = {name: function for name, function in ELEMENTWISE.items() if name not in known}
         with np.errstate(all="ignore"):  # what is not finite is refused below, with its place
-            matrix = formulaic.model_matrix(formula, frame, context={}, na_action="ignore", output="pandas")
-    except (formulaic.errors.FormulaicError, ArithmeticError, TypeError, ValueError) as error:
+            matrix = formulaic.model_matrix(read, frame, context=context, na_action="ignore", output="pandas")
+    except (formulaic.errors.FormulaicError, ArithmeticError, TypeError, ValueError, RecursionError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(_said(formula, _CONTROL.sub("", str(error)), list(table.cells))) from error
@@ -131,6 +145,16 @@ def formula_terms(formula: str, columns: Sequence[Column], table: Table) -> Term
     numeric = [column.title for column in columns if column.numbers is not None]
     terms.numbers += [title for factor in factors if factor not in categories for title in named_in(factor, numeric)]
     return terms
+
+
+def _check_factors(read: Any, known: Mapping[str, Values], formula: str) -> None:
+    """Check what formulaic has made of a formula: every piece that it will evaluate must be one that was allowed."""
+    for factor in {factor for term in read for factor in term.factors}:
+        method = factor.eval_method.value
+        if method == "python":
+            check_call(factor.expr, known, formula)
+        elif method != "literal" and factor.expr not in known:
+            raise InvalidInput(f"the formula {formula!r} names {factor.expr!r}, which is no column; name columns.")
 
 
 def _readable(name: str, categories: Mapping[str, Mapping[str, str]]) -> str:
