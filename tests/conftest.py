@@ -1,16 +1,23 @@
 """Settings shared by every test."""
 
 import os
+from typing import Any
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # The server that tests of studies run on, and what stops it.
 from tests.postgres import postgres_server, postgres_url, pytest_configure, pytest_unconfigure
+from tests.waiting import LIMIT
 
 __all__ = ["postgres_server", "postgres_url", "pytest_configure", "pytest_unconfigure"]
 
+# Read by Dask when it is imported, here and in the processes that it starts; its own limit is 30 s.
+os.environ["DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"] = f"{LIMIT:.0f}s"
+os.environ["DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP"] = f"{LIMIT:.0f}s"
+
 # Examples are derived from the test itself, so a run that passes once passes always; set
-# HYPOTHESIS_PROFILE=explore to look for new ones. No deadline: timing belongs to the benchmarks.
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20)
-settings.register_profile("explore", deadline=None, max_examples=1000)
+# HYPOTHESIS_PROFILE=explore to look for new ones. Neither is limited in time: timing belongs to the benchmarks.
+unhurried: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("repeatable", derandomize=True, max_examples=20, **unhurried)
+settings.register_profile("explore", max_examples=1000, **unhurried)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

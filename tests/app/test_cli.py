@@ -21,6 +21,7 @@ from surepick.app import cli
 from surepick.learning.result import Result
 from tests.app.conftest import Here
 from tests.app.terminal import in_terminal
+from tests.waiting import LIMIT
 
 ARMS = "paint,gloss,drying\nA,1.0,0.2\nB,0.1,1.0\nC,0.7,0.7\nD,0.3,0.4\nE,0.9,0.9\n"
 MEANS = {"A": 0.6, "B": 0.55, "C": 0.7, "D": 0.35, "E": 0.9}
@@ -56,7 +57,7 @@ def surepick_in(folder: Path, *arguments: str, keys: str = "") -> subprocess.Com
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=300,
+        timeout=LIMIT,
         check=False,
     )
 
@@ -125,7 +126,7 @@ def test_demonstration_for_programs(tmp_path: Path, here: Here) -> None:
 
 def test_demonstration_on_a_terminal_is_live_and_can_be_interrupted(tmp_path: Path) -> None:
     """The view moves; Ctrl-C leaves a sentence about what was learnt, no traceback, and exit code 3."""
-    shown, code = in_terminal(tmp_path, "run", "--runs", "50", keys=b"\x03", after="many-arms")
+    shown, code = in_terminal(tmp_path, "run", "--runs", "1000", keys=b"\x03", after="many-arms")
     assert "Lazy Track-and-Stop, 1000 arms" in shown
     assert "confidence" in shown
     assert "one run: stopped after" in shown
@@ -356,7 +357,7 @@ def test_a_log_says_what_its_history_is(folder: Path, here: Here) -> None:
 
 def test_ctrl_c_during_a_measurement_keeps_what_was_learnt(folder: Path) -> None:
     """The live view ends, the result so far follows, and the exit code is 3."""
-    slow = MEASURE + "\nimport time\nif n == 5: time.sleep(60)\n"
+    slow = MEASURE + "\nimport time\nif n == 5: time.sleep(600)\n"
     (folder / "measure.py").write_text(slow)
     shown, code = in_terminal(folder, *OWN, "--pull", COMMAND, keys=b"\x03", after="5    ")
     assert code == 3

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,6 +17,7 @@ from surepick.app import cli
 from surepick.simulation.experiment_file import named_experiments
 from surepick.simulation.store import Store
 from tests.simulation.tiny import tiny, tiny_text
+from tests.waiting import LIMIT, until
 
 PLUGIN = """
 class Own:
@@ -227,10 +227,9 @@ def test_ctrl_c_says_how_to_go_on(folder: Path) -> None:
     command = [sys.executable, "-m", "surepick", "bench", "run", "tiny.toml", "--runs", "2000", "--jobs", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         kept = folder / "out" / "tiny" / "runs.sqlite-wal"
-        while not (kept.exists() and kept.stat().st_size > 50_000):
-            time.sleep(0.01)
+        until(lambda: kept.exists() and kept.stat().st_size > 50_000)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 3
     assert err == "surepick: interrupted; finished runs are in out/tiny, the same command goes on from there\n"
     n_kept = pq.read_table(folder / "out" / "tiny" / "runs.parquet").num_rows

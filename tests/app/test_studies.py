@@ -10,7 +10,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +27,7 @@ from surepick.study.signatures import read_stamp
 from surepick.study.storage import open_storage
 from tests.app.terminal import in_terminal
 from tests.study.golden.make import FOLDER
+from tests.waiting import LIMIT
 
 PAINTS = "paint,gloss,drying\nA,1.0,0.2\nB,0.1,1.0\nC,0.7,0.7\nD,0.3,0.4\nE,0.9,0.9\n"
 MEANS = {"A": 0.6, "B": 0.55, "C": 0.7, "D": 0.35, "E": 0.9}
@@ -612,16 +612,16 @@ def test_keys_of_the_study_file_are_the_options() -> None:
 @pytest.mark.usefixtures("paints")
 def test_watching_on_a_terminal(tmp_path: Path) -> None:
     """On a terminal the status is refreshed when a result comes from elsewhere; Ctrl-C ends it without complaint."""
+    told: list[object] = []
 
-    def tell() -> None:
-        storage = open_storage(tmp_path / "surepick.db")
-        sp.load_study("paints", storage).tell(arm="E", value=0.9)
-        storage.close()
+    def tell(shown: str) -> None:
+        if not told and "nothing is asked yet" in shown:
+            with closing(open_storage(tmp_path / "surepick.db")) as storage:
+                told.append(sp.load_study("paints", storage).tell(arm="E", value=0.9))
 
-    elsewhere = threading.Timer(3.0, tell)
-    elsewhere.start()
-    shown, code = in_terminal(tmp_path, "status", "--watch", "--every", "0.1", keys=b"\x03", after="measuring")
-    elsewhere.join()
+    watch = ("status", "--watch", "--every", "0.1")
+    shown, code = in_terminal(tmp_path, *watch, keys=b"\x03", after="measuring", meanwhile=tell)
+    assert told
     assert (code, "Traceback" in shown) == (0, False)
 
 
@@ -641,7 +641,7 @@ def test_real_processes(tmp_path: Path) -> None:
         command = [sys.executable, "-W", "error", "-m", "surepick", *words]
         given = {**os.environ, **variables}
         return subprocess.run(
-            command, cwd=tmp_path, env=given, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=tmp_path, env=given, capture_output=True, text=True, timeout=LIMIT, check=False
         )
 
     assert run("create", "paints.csv", "--noise-std", "0.05").returncode == 0
@@ -668,6 +668,6 @@ def test_help_loads_no_mathematics() -> None:
         "import sys, surepick.app.cli as cli; cli.main(['tell', '--help']); "
         "sys.exit(' '.join({'numpy', 'sqlalchemy', 'scipy'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.stderr.strip() == ""
     assert "--worker" in done.stdout

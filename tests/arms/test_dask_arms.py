@@ -15,6 +15,7 @@ from surepick.arms.cluster import DaskArms
 from surepick.arms.finite import FiniteArms
 from surepick.arms.protocol import ArmSet
 from surepick.core.linalg import Array
+from tests.waiting import LIMIT
 
 CUTS = [(400, 3), (137, 2), ((0, 1, 999, 0), (3,)), (1000, 1)]
 
@@ -180,7 +181,7 @@ def test_a_cluster_gives_the_pulls_of_memory_also_when_a_worker_dies(client: Cli
             os.kill(next(iter(before.values())), signal.SIGKILL)
 
     assert pulls_until_decided(DaskArms(array), X, theta, kill) == (pulled, best)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=LIMIT)
     assert set(client.run(os.getpid).values()) != set(before.values())
 
 

@@ -283,7 +283,7 @@ def spent_by_others(arms, theta, **options):
 if WAKING_CALL:
     update = LeastSquares.update
     def waking(self, *pull):
-        if self.n_pulls == 5:
+        if self.n_pulls >= 5:  # again and again: on a busy machine the others get little of the time
             scipy.linalg.solve_triangular(np.eye(2), np.eye(2))
         update(self, *pull)
     LeastSquares.update = waking

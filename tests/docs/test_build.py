@@ -7,6 +7,7 @@ from pathlib import Path
 
 import surepick
 from docs.parts import mathml, purposes
+from tests.waiting import LIMIT
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,7 +41,7 @@ def test_formulas_are_made_of_mathml() -> None:
 def test_pages(tmp_path: Path) -> None:
     """They build without a warning, show formulas, and fetch nothing."""
     command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", str(ROOT / "docs"), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     pages = {path.stem: path.read_text("utf-8") for path in tmp_path.glob("*.html")}
     assert pages["guarantee"].count('<math xmlns="http://www.w3.org/1998/Math/MathML"') > 200

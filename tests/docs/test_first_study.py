@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import LIMIT
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -27,7 +29,7 @@ def test_the_first_study_of_the_readme(tmp_path: Path) -> None:
     for line in typed:
         assert line.startswith("surepick ")
         command = [sys.executable, "-m", *shlex.split(line)]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=LIMIT)
         assert done.returncode == 0, f"{line}: {done.stderr}"
         said = done.stdout
     assert "mixtures" in said

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from surepick.simulation.report import write_report
-from tests.browser import needs_browser, open_browser
+from tests.browser import needs_browser, offline_context, open_browser
 from tests.simulation.report_folders import PAPER, write_folder
 
 pytestmark = needs_browser
@@ -35,7 +35,7 @@ def browser() -> Iterator[Any]:
 @pytest.mark.parametrize("width", [1280, 390])
 def test_page_from_disk_without_a_network(browser: Any, report: Path, tmp_path: Path, width: int) -> None:
     """Nothing sticks out, nothing is missing, nothing is fetched, nothing is complained about."""
-    context = browser.new_context(viewport={"width": width, "height": 844}, offline=True)
+    context = offline_context(browser, width)
     page = context.new_page()
     requests: list[str] = []
     complaints: list[str] = []

@@ -25,6 +25,7 @@ from surepick.simulation.problems import unit_basis
 from surepick.simulation.progress import State
 from surepick.simulation.sweep import loaded, sweep
 from tests.simulation.tiny import content, python, tiny, tiny_text
+from tests.waiting import LIMIT, until
 
 N_RUNS = 12
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_experiment.toml"
@@ -88,7 +89,7 @@ def test_a_sweep_does_what_is_missing_only(alone: Any, tmp_path: Path) -> None:
     assert [state.done for state in states] == list(range(4 * N_RUNS - 20 + 1))
     assert states[-1].total == 4 * N_RUNS - 20
     assert states[0].seconds_left is None
-    assert states[-2].seconds_left == pytest.approx(0.0, abs=5.0)
+    assert states[-2].seconds_left == pytest.approx(0.0, abs=60.0)
     assert states[-1].seconds_left == 0.0
     again = sweep(tiny(), tmp_path, n_runs=N_RUNS)
     assert (again.n_before, again.n_done) == (4 * N_RUNS, 0)
@@ -96,14 +97,17 @@ def test_a_sweep_does_what_is_missing_only(alone: Any, tmp_path: Path) -> None:
 
 
 SWEEP = """
-import sys
+import sys, time
 from pathlib import Path
 from surepick.simulation import store
 from surepick.simulation.experiment_file import read_experiment
 from surepick.simulation.sweep import sweep
 store.GROUP = 16
 experiment = read_experiment(Path(sys.argv[1]))
-say = lambda state: print(state.done, state.total, flush=True)
+def say(state):
+    print(state.done, state.total, flush=True)
+    if state.done > state.total // 2:
+        time.sleep(600)  # there is work left, however late the kill comes
 sweep(experiment, Path(sys.argv[2]), n_runs=int(sys.argv[3]), n_jobs=int(sys.argv[4]), progress=say)
 """
 
@@ -114,8 +118,7 @@ def killed_sweep(file: Path, folder: Path, n_runs: int, n_jobs: int, delay: floa
     arguments = [str(file), str(folder), str(n_runs), str(n_jobs)]
     with said.open("w") as out:
         process = subprocess.Popen([sys.executable, "-c", SWEEP, *arguments], stdout=out, start_new_session=True)
-    while "\n" not in said.read_text():
-        time.sleep(0.005)
+    until(lambda: "\n" in said.read_text())
     time.sleep(delay)
     process.kill()
     is_killed = process.wait() == -signal.SIGKILL
@@ -226,7 +229,7 @@ def test_no_cluster_is_said_in_one_sentence(tmp_path: Path, monkeypatch: pytest.
 def test_an_address_that_is_none_does_not_keep_the_process(tmp_path: Path) -> None:
     """A client that was never connected waits for a minute when the interpreter ends; there is to be none."""
     script = """if True:
-        import sys
+        import sys, time
         from pathlib import Path
         from surepick.errors import SurepickError
         from surepick.simulation.sweep import sweep
@@ -236,11 +239,14 @@ def test_an_address_that_is_none_does_not_keep_the_process(tmp_path: Path) -> No
                 sweep(tiny(), Path(sys.argv[1]), n_runs=1, dask=address)
             except SurepickError as error:
                 print(error)
+        print(time.monotonic())
     """
     addresses = ["nonsense", "nonsense://1", "tcp://nonsense", "tcp://localhost:x"]
     command = [sys.executable, "-c", script, str(tmp_path), *addresses]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
-    for address, said in zip(addresses, done.stdout.splitlines(), strict=True):
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT)
+    *errors, at_the_end = done.stdout.splitlines()
+    assert time.monotonic() - float(at_the_end) < 50.0, "the interpreter waited for a client"
+    for address, said in zip(addresses, errors, strict=True):
         assert f'must be "local" or an address such as "tcp://host:8786", got {address!r}' in said
 
 

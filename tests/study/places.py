@@ -10,6 +10,7 @@ import pytest
 
 from surepick.study.events import Row, canonical, rows_of
 from surepick.study.storage import Storage, Writer, open_storage
+from tests.waiting import LIMIT
 
 # Processes that are forks of one that has loaded everything: a hundred times cheaper than fresh ones. It runs no
 # threads, as this one does.
@@ -85,13 +86,13 @@ def write(storage: Storage, name: str, work: Callable[[Writer], object]) -> None
         work(writer)
 
 
-def in_processes(work: Callable[..., object], every: Sequence[tuple], timeout: float = 60.0) -> None:
+def in_processes(work: Callable[..., object], every: Sequence[tuple]) -> None:
     """Run `work` in one process for each tuple of arguments, all at once; each must end well."""
     processes = [PROCESSES.Process(target=work, args=arguments) for arguments in every]
     for process in processes:
         process.start()
     for process in processes:
-        process.join(timeout)
+        process.join(LIMIT)
         assert process.exitcode == 0, f"{work.__name__} in another process ended with {process.exitcode}"
         process.close()
 

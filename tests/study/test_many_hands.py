@@ -4,8 +4,6 @@
 """
 
 import resource
-import time
-from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +20,7 @@ from surepick.study.library import create_study, load_study
 from surepick.study.study import Study, StudyAsk
 from tests.postgres import Server
 from tests.study.places import Place, in_processes
+from tests.waiting import until
 
 
 def pull(study: Study, worker: str = "me") -> StudyAsk:
@@ -29,14 +28,6 @@ def pull(study: Study, worker: str = "me") -> StudyAsk:
     (ask,) = study.ask(1, worker=worker)
     study.tell(ask.id, value_of(ask.id, ask.arm), worker=worker)
     return ask
-
-
-def until(happens: Callable[[], bool], patience: float = 60.0) -> None:
-    """Wait for something that other processes do."""
-    deadline = time.monotonic() + patience
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_four_processes_lose_nothing_and_double_nothing(shared: Place, tmp_path: Path) -> None:
@@ -170,9 +161,9 @@ def test_a_disk_that_fills_up_during_a_tell_leaves_the_study_usable(tmp_path: Pa
 def test_a_server_that_stops_in_mid_work_holds_up_and_loses_nothing() -> None:
     """While it is down the error says so; when it is up again the same object goes on where it was."""
     server = Server(Path(mkdtemp(prefix="surepick-")))
-    server.create()
-    server.start()
     try:
+        server.create()
+        server.start()
         study = create_study("mix", arms=np.eye(3), noise_std=1.0, storage=server.url("postgres"))
         with closing(study.storage):
             (first, second) = study.ask(2, worker="w")

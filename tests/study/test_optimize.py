@@ -13,6 +13,7 @@ import pytest
 import surepick as sp
 from surepick.errors import InvalidInput, Skipped, SurepickError
 from tests.study.trees import means, new
+from tests.waiting import LIMIT
 
 
 def test_a_function_is_measured_until_the_study_stops() -> None:
@@ -58,11 +59,17 @@ def test_ctrl_c_ends_optimize(tmp_path: Path) -> None:
 import signal, sys, threading, surepick as sp
 from tests.study.kinds import ROWS
 study = sp.create_study("long", arms=ROWS, noise_std=1.0, delta=1e-9, storage=sys.argv[1])
-calls = []
+calls, interrupted = [], threading.Event()
+def interrupt(*_):
+    interrupted.set()
+    raise KeyboardInterrupt
+signal.signal(signal.SIGINT, interrupt)
 def measure(arm):
     calls.append(arm)
     if len(calls) == 20:
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    if len(calls) >= 20:
+        interrupted.wait()  # however long the main thread has to wait for its turn
     return float(len(calls) % 2)
 try:
     study.optimize(measure, n_jobs=2)
@@ -71,7 +78,7 @@ except KeyboardInterrupt:
 """
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", script, str(tmp_path / "lab.db")]
-    said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=60).stdout
+    said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=LIMIT).stdout
     n_calls, n_told, n_open = map(int, said.split())
     assert (n_calls, n_open) == (n_told, 0)
     assert n_calls < 100

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -11,14 +10,22 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, cast
 
+import psycopg
 import pytest
 
 from surepick.errors import OutcomeUnknown, StorageError
 from surepick.study.events import check_chain
 from surepick.study.storage import Storage, Writer, open_storage, postgres
-from surepick.study.storage.sql import SqlStorage
+from surepick.study.storage.sql import SqlStorage, SqlWriter
 from tests.postgres import Server
 from tests.study.places import append, first_rows, next_rows, write
+from tests.waiting import until
+
+# Who waits for a study of the database that is asked.
+WAITING = """
+    SELECT pid FROM pg_locks JOIN pg_database ON pg_locks.database = pg_database.oid
+    WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted
+"""
 
 
 @pytest.fixture
@@ -58,10 +65,7 @@ def test_a_connection_in_use_while_the_others_are_closed_is_closed_after_that(
         storage.close()
         writer.append(next_rows(first_rows()[-1]))
     # The server takes a moment to end one.
-    deadline = time.monotonic() + 10
-    while left := postgres_server.sql(f"SELECT state FROM pg_stat_activity WHERE datname = '{database}'"):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.01)
+    until(lambda: not postgres_server.sql(f"SELECT state FROM pg_stat_activity WHERE datname = '{database}'"))
     assert storage.n_events("mix") == 2
 
 
@@ -145,9 +149,9 @@ def test_a_server_that_is_stopped_and_started_again_loses_nothing() -> None:
     """Stopped as if by a crash in mid-transaction; while it is down the error says so; then all goes on."""
     folder = Path(mkdtemp(prefix="surepick-"))
     server = Server(folder)
-    server.create()
-    server.start()
     try:
+        server.create()
+        server.start()
         with closing(open_storage(server.url("postgres"))) as storage:
             storage.create("mix", first_rows())
             acknowledged = append(storage, "mix")
@@ -183,19 +187,35 @@ def test_who_waits_too_long_is_told_what_to_do(postgres_url: str, monkeypatch: p
         append(storage, "mix")
 
 
-def test_a_writer_that_fell_silent_loses_its_lock(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("query", "seconds"), [("", "60"), ("?connect_timeout=7", "7")])
+def test_a_slow_server_has_a_minute_to_answer(monkeypatch: pytest.MonkeyPatch, query: str, seconds: str) -> None:
+    """Unless the address says otherwise."""
+    waits: list[object] = []
+
+    def connect(*_: object, connect_timeout: str, **__: object) -> None:
+        waits.append(connect_timeout)
+        raise psycopg.OperationalError("too late")
+
+    monkeypatch.setattr(psycopg, "connect", connect)
+    with pytest.raises(StorageError, match="too late; check that the server runs"):
+        open_storage(f"postgresql://lab{query}")
+    assert waits == [seconds]
+
+
+def test_a_writer_that_fell_silent_loses_its_lock(storage: Storage) -> None:
     """A machine that died in a transaction does not hold the study up until the network notices."""
-    monkeypatch.setattr(postgres, "_LONGEST_SILENCE", 0.2)
-    with closing(open_storage(postgres_url)) as storage:
-        storage.create("mix", first_rows())
 
-        def work(writer: Writer) -> None:
-            append(storage, "mix")  # waits for the lock
-            writer.read()
+    def work(writer: Writer) -> None:
+        driver = cast(SqlWriter, writer)._transaction._driver
+        assert driver.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("2min",)
+        # Shortened here, not from the start: a busy machine may take as long between two statements.
+        driver.execute("SET LOCAL idle_in_transaction_session_timeout = '0.2s'")
+        append(storage, "mix")  # waits for the lock
+        writer.read()
 
-        with pytest.raises(StorageError, match="silent for too long"):
-            write(storage, "mix", work)
-        assert storage.n_events("mix") == 2
+    with pytest.raises(StorageError, match="silent for too long"):
+        write(storage, "mix", work)
+    assert storage.n_events("mix") == 2
 
 
 @pytest.mark.parametrize("level", ["serializable", "repeatable read"])
@@ -213,7 +233,9 @@ def test_a_stricter_default_of_the_server_does_not_hide_new_rows(
     assert storage.n_events("mix") == 21
 
 
-def test_a_study_deleted_while_a_writer_waits_for_it_is_not_written(storage: Storage) -> None:
+def test_a_study_deleted_while_a_writer_waits_for_it_is_not_written(
+    storage: Storage, postgres_server: Server, database: str
+) -> None:
     """Not even if there is a new one of that name by then."""
     heard: list[BaseException] = []
 
@@ -228,7 +250,7 @@ def test_a_study_deleted_while_a_writer_waits_for_it_is_not_written(storage: Sto
     connections = cast(SqlStorage, storage)._connections
     with connections.transaction("delete and make anew", "mix") as transaction:
         thread.start()
-        time.sleep(0.2)
+        until(lambda: postgres_server.sql(WAITING, database))
         old: Any = {"study": transaction.study}
         transaction.do("delete events", old)
         transaction.do("delete study", old)

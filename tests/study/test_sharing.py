@@ -18,6 +18,7 @@ from surepick.study.study import Study
 from tests.study.kinds import KINDS, NAMES, ROWS
 from tests.study.places import Place
 from tests.study.trees import new
+from tests.waiting import LIMIT
 
 
 def measure(study: Study, n: int, seed: int = 0) -> None:
@@ -66,7 +67,7 @@ def test_a_look_waits_until_nobody_else_looks(look: str) -> None:
         thread.start()
         thread.join(0.2)
         assert thread.is_alive()
-    thread.join(10)
+    thread.join(LIMIT)
     assert not thread.is_alive()
 
 

@@ -71,8 +71,12 @@ def until_stopped(notebook: Notebook, n_workers: int = 1, most: int = 600) -> No
         notebook.tell(pending.pop(int(rng.integers(len(pending)))))
 
 
-def adventure(seed: int, most: int = 250) -> Notebook:
-    """Return a study in which everything happens that can."""
+def adventure(seed: int, most: int = 1000) -> Notebook:
+    """Return a study in which everything happens that can.
+
+    It ends soon after its answer, which takes up to 300 results: arms that are rounded differently on another processor
+    lead to other asks.
+    """
     rng = np.random.default_rng(seed)
     dim = 2 + seed % 7
     X, theta, _ = problem(seed, n_arms=dim + int(rng.integers(1, 12)), dim=dim, condition=[1.0, 1e3, 1e6][seed % 3])

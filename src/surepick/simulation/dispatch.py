@@ -23,7 +23,7 @@ from surepick.simulation.progress import Show, State
 
 BATCH_SECONDS = 0.5
 LARGEST_BATCH = 64
-DASK_SECONDS = 30.0
+DASK_SECONDS = 60.0
 """How long to wait for a Dask cluster and its first worker."""
 
 _one_at_a_time = threading.Lock()

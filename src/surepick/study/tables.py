@@ -121,8 +121,8 @@ def import_results(study: "Study", path: Path, *, worker: str | None = None) -> 
     for row, (label, number) in enumerate(zip(table[arm], numbers.tolist(), strict=True)):
         try:
             name = text_of(label).strip()
-            told = name if path.suffix.lower() in COLUMN_FILES else told_cell(name)
-            pairs.append((study.arm(told if told in study.state.roster.rows_by_name else name), number))
+            plain = name if path.suffix.lower() in COLUMN_FILES else told_cell(name)
+            pairs.append((study.arm(plain if plain in study.state.roster.rows_by_name else name), number))
         except InvalidInput as error:
             raise table.refusal(row, str(error)) from error
     if told := study.state.told_together(pairs):

@@ -13,11 +13,11 @@ from surepick.study.storage.protocol import PATIENCE
 # tables themselves.
 _OURS = 0x73757265
 
-# What the address does not say otherwise. A server that has lost its power sends no word, so ask after 30 s of silence,
-# and wait no longer than we would for a lock.
+# What the address does not say otherwise (`?connect_timeout=10`, in seconds). A server that has lost its power sends no
+# word, so ask after 30 s of silence. For a connection and for an answer we wait as long as for a lock.
 _OPTIONS = {
     "application_name": "surepick",
-    "connect_timeout": "10",
+    "connect_timeout": f"{PATIENCE:.0f}",
     "keepalives_idle": "30",
     "keepalives_interval": "10",
     "keepalives_count": "3",
