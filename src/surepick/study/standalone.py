@@ -25,6 +25,40 @@ def need(holds, otherwise, code=1):
         raise SystemExit(print(("DOES NOT AGREE:", "CANNOT BE CHECKED:", "NOT CHECKED:")[code - 1], otherwise) or code)
 
 
+def step_of(r):  # Theorem 33: the step of the grid that readings lie on; 0 if no two are equal, inf if all are
+    values = np.unique(r)
+    if len(values) == len(r):
+        return 0.0
+    dust, steps = 1e-9 * np.abs(values[[0, -1]]).max(), np.diff(values)
+    while len(steps := steps[steps > dust]):
+        left = np.abs(steps - (least := steps.min()) * np.round(steps / least))
+        if not (left > dust).any():
+            return least
+        steps = np.append(left, least)
+    return math.inf
+
+
+def repeats(X, r, rss):  # whether readings of an arm equal its first one too often for noise of their scatter
+    _, first, arm = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    e, n, spare = int((r == r[first[arm.ravel()]]).sum()) - len(first), len(r) - len(first), len(r) - X.shape[1]
+    if e == 0 or spare <= 0 or (e == n >= 3 and np.ptp(r) > 1e4 * step_of(r)):
+        return e > 0 and spare > 0
+    if not 0 < (p := step_of(r) / math.sqrt(2 * math.pi * rss / spare) if rss > 0 else 1) < 1:
+        return False
+    logs = [math.log(math.comb(n, k)) + k * math.log(p) + (n - k) * math.log1p(-p) for k in range(e, n + 1)]
+    return np.exp(logs).sum() < 1e-6
+
+
+def bias_of(step, rss, n):  # how far rounding can move the mean of a reading, by the levels that n readings contradict
+    ratios, low, high = np.array([1.05, 1.1, 1.2, 1.5, 2, 4, 16]), 0.0, 2.0 * n + 100
+    for _ in range(50):
+        x = (low + high) / 2
+        E = np.logaddexp.reduce(-n / 2 * np.log(ratios) + (1 - 1 / ratios) * x / 2) - math.log(7)
+        low, high = (x, high) if E < math.log(1e6) else (low, x)
+    hidden = math.exp(-2 * math.pi**2 * (s2 - 0.1)) if (s2 := rss / high / step**2) > 0.28 else 1.0
+    return min(step / 2, -step / math.pi * math.log1p(-hidden)) if hidden < 1 else step / 2
+
+
 class Study:  # the fold over the events: asks, blocks, measurements, and the log wealth L against every arm
     def __init__(self):
         self.era, self.rows, self.names, self.gone, self.measured, self.said = 0, [], [], set(), [], []
@@ -92,6 +126,14 @@ class Study:  # the fold over the events: asks, blocks, measurements, and the lo
         if past is None or not len(r) or (not self.sigma and spare <= 0):
             return 0
         A0, inverse0, theta0, rss = past
+        step = bias = known = 0.0
+        if not self.sigma:  # what rounded readings can feign: by the past, or by the block if the past knew of no grid
+            if math.isinf(known := step_of(r0)) or repeats(X0, r0, rss):
+                return 0
+            both, values = self.least_squares(all_X := np.vstack([X0, X]), all_r := np.append(r0, r)), (r0, rss)
+            step, (readings, squares) = (known, values) if known else (step_of(all_r), (all_r, both[3]))
+            bias = bias_of(step, squares, len(readings)) if step else 0.0
+            bias = math.inf if repeats(all_X, all_r, both[3]) else bias
         variance = self.sigma**2 if self.sigma else max(rss / spare, np.finfo(float).eps ** 2 * theta0 @ theta0)
         size, E, one = theta0 @ theta0 / len(theta0), variance * inverse0, np.eye(len(theta0))
         level = self.u * (self.u @ A0 @ theta0) / max(self.u @ A0 @ self.u, 1e-300)
@@ -106,13 +148,18 @@ class Study:  # the fold over the events: asks, blocks, measurements, and the lo
         q, s2, missed = (((Y @ M) * Y).sum(axis=1) for M in (plus, C, out @ inverse0 @ out))
         bet = (self.same != self.same[leader]) & (self.L < self.price) & (q > 0) & (s2 > 0) & (missed <= 1e-12 * q)
         Y, sd, goal = Y[bet], np.sqrt(variance * q[bet]), np.sqrt(2 * (self.price - self.L[bet]))
-        mu, w = np.clip(Y @ C @ A0 @ theta0 / variance / sd, 0, goal), Y @ theta / sd  # in standard deviations of z
+        off, mu = bias * math.sqrt(len(r) / variance), Y @ C @ A0 @ theta0 / variance / sd  # in standard deviations
+        if known:  # of z; nothing is staked where the past believes in no more than rounding may feign
+            bet[bet], (Y, sd, goal, mu) = mu > off, (one[mu > off] for one in (Y, sd, goal, mu))
+        mu, w = np.clip(mu - off, 0, goal), np.maximum(Y @ theta / sd - off, -1e150)
         tau = np.minimum(np.sqrt(s2[bet] / sd**2 + (0 if self.sigma else mu**2 / (2 * spare))), goal)
         a = STAKES * np.minimum(mu / tau, 1e9)
         mills = 1 / (math.sqrt(math.pi / 2) * (1 + a**2 / 2 + a**4 / 8) + a + a**3 / 3)  # phi(a)/Phi(a), nearly
         D = tau * np.maximum(a + mills + SIGNS * np.sqrt(1 - mills * (mills + a)), 0).reshape(6, len(mu))
         if not self.sigma:  # log of the mean of exp(x s), s the length of nu + 1 standard normal numbers
-            D, nu, R = np.minimum(D, 12), len(r) - seen.shape[1], ((r - X @ theta) ** 2).sum() / variance
+            D, nu, R = np.minimum(D, 12), len(r) - seen.shape[1], ((r - X @ theta) ** 2).sum()
+            R = max(R, len(r) * (1e-12 * np.abs(X @ theta0).max()) ** 2)
+            R = np.where(w > 0, np.maximum(R, nu * step**2 / 12), R) / variance
             s = (end := math.sqrt(nu + 36) + 16) - min(end, 32) * (1 + NODES) / 2  # 10 beyond the integrands' modes
             chi, x = nu * np.log(s) - s**2 / 2 + np.log(WEIGHTS), D * w / np.sqrt(np.maximum(w**2 + R, 1e-300))
             logs = np.logaddexp.reduce(chi + s * x) - np.logaddexp.reduce(chi)
