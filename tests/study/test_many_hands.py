@@ -21,7 +21,7 @@ from surepick.study import clock
 from surepick.study.library import create_study, load_study
 from surepick.study.study import Study, StudyAsk
 from tests.postgres import Server
-from tests.study.places import Place, in_processes
+from tests.study.places import PROCESSES, Place, in_processes, set_time
 
 
 def pull(study: Study, worker: str = "me") -> StudyAsk:
@@ -91,7 +91,7 @@ def test_what_the_dead_were_asked_for_is_asked_again(shared: Place, monkeypatch:
     pull(study)
     assert len(study.pending) == 3
 
-    monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) + timedelta(hours=2))
+    set_time(monkeypatch, lambda: datetime.now(UTC) + timedelta(hours=2))
     numbers = {one.number for one in study.state.attempts.values() if one.id in lost}
     again = []
     while numbers:
@@ -116,13 +116,13 @@ def test_a_clock_that_goes_backwards_does_no_harm(shared: Place, monkeypatch: py
     study = endless(shared.open(), lease="1h")
     pull(study)
     (held,) = study.ask(1, worker="slow")
-    monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) - timedelta(days=1))
+    set_time(monkeypatch, lambda: datetime.now(UTC) - timedelta(days=1))
     pull(study)
     assert [one.id for one in study.pending] == [held.id]
     times = [event["at"] for event in study.log]
     assert times != sorted(times)
 
-    monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) + timedelta(days=1))
+    set_time(monkeypatch, lambda: datetime.now(UTC) + timedelta(days=1))
     pull(study)
     assert study.pending == []
     monkeypatch.undo()
@@ -188,3 +188,64 @@ def test_a_server_that_stops_in_mid_work_holds_up_and_loses_nothing() -> None:
             assert len(study.ask(1)) == 1
     finally:
         server.remove()
+
+
+def clock_ahead(url: str, notes: str, n: int) -> None:
+    """A worker on a machine whose clock is an hour ahead."""
+    clock.now = lambda: datetime.now(UTC) + timedelta(hours=1)
+    work(url, "ahead", notes, n)
+
+
+def test_a_clock_that_is_ahead_ends_no_lease(shared: Place, tmp_path: Path) -> None:
+    """Three workers with leases of half an hour, one of them an hour ahead: who has an ask answers it."""
+    endless(shared.open(), lease="30m")
+    notes = tmp_path / "notes"
+    processes = [PROCESSES.Process(target=work, args=(shared.url, f"w{i}", str(notes), 60)) for i in range(2)]
+    processes.append(PROCESSES.Process(target=clock_ahead, args=(shared.url, str(notes), 60)))
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    found = check(shared.url, acknowledged=noted(notes))
+    # A worker that has just begun to follow a file has nothing but its clock to judge earlier asks by.
+    n_before = 2 if not shared.url.startswith("postgres") else 0
+    assert found.n_told == 180
+    assert found.n_expired <= n_before
+
+
+def test_a_process_measures_leases_itself(shared: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that jumps ahead ends no lease that a process saw being given; what it did not see ends by the clock."""
+    study, other = endless(shared.open(), lease="1h"), load_study(NAME, shared.open())
+    other.ask(2, worker="slow")
+    assert len(study.pending) == 2
+    start, passed = datetime.now(UTC), [timedelta(0)]
+    real = clock.elapsed()
+    set_time(monkeypatch, lambda: start + timedelta(hours=3))  # the clock of machine and server is set
+    monkeypatch.setattr(clock, "elapsed", lambda: real + passed[0].total_seconds())
+    pull(study)
+    assert len(study.pending) == 2
+    passed[0] += timedelta(minutes=59)
+    pull(study)
+    assert len(study.pending) == 2
+    passed[0] += timedelta(minutes=2)
+    pull(study)
+    assert study.pending == []
+    found = check(shared.url)
+    assert (found.n_told, found.n_expired) == (3, 2)
+
+
+def test_a_process_that_looked_away_knows_when_it_looked_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ask that was made meanwhile is as old as its time says, and at most as old as that look."""
+    study = endless("memory:", lease="1h")
+    other, time = load_study(NAME, study.storage), [datetime.now(UTC)]
+    set_time(monkeypatch, lambda: time[0])
+    pull(study)
+    time[0] += timedelta(hours=1)
+    other.ask(1, worker="slow")
+    time[0] += timedelta(minutes=59)
+    pull(study)
+    assert len(study.pending) == 1
+    time[0] += timedelta(minutes=2)
+    pull(study)
+    assert study.pending == []

@@ -15,6 +15,7 @@ from surepick.errors import InvalidInput
 from surepick.study import clock
 from surepick.study.arms_kept import read_arms, write_arms
 from surepick.study.events import Kind, canonical, rows_of
+from surepick.study.forks import no_fork
 from surepick.study.options import changed_options
 from surepick.study.state import described, learner_of
 from surepick.study.storage import Storage, open_storage
@@ -27,6 +28,7 @@ DEFAULT_LEASE = "1d"
 Address = str | Path | Storage
 
 
+@no_fork()  # a module that is being imported is locked
 def create_study(  # noqa: PLR0913 (every argument is an option of its own)
     name: str,
     *,

@@ -4,12 +4,14 @@ import re
 from pathlib import Path
 
 from surepick.errors import NoSuchStudy, StorageError, SurepickError
+from surepick.study.forks import no_fork
 from surepick.study.storage.memory import MemoryStorage
 from surepick.study.storage.protocol import Storage
 
 _FORMS = 'a path such as "lab.db", "sqlite:///lab.db", "postgresql://user:password@host/database", or "memory:"'
 
 
+@no_fork()  # a module that is being imported is locked
 def open_storage(url: str | Path | Storage, *, may_create: bool = True) -> Storage:
     """Open a storage, and bring its tables to the version of this package.
 
