@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks.study_common import NAME, check, endless, value_of
 from benchmarks.study_crash import go_on, kill_one, noted, work, workers
+from benchmarks.study_points import ACKNOWLEDGED, OPERATIONS, REFUSED, base, check_after, rows_of, try_sizes
 from surepick.errors import Conflict, StorageError
 from surepick.study import clock
 from surepick.study.library import create_study, load_study
@@ -249,3 +250,28 @@ def test_a_process_that_looked_away_knows_when_it_looked_last(monkeypatch: pytes
     time[0] += timedelta(minutes=2)
     pull(study)
     assert study.pending == []
+
+
+def stops_in_mid_write(operation: str, ends: str) -> None:
+    """Stop an operation in the middle of writes to the write-ahead log, and beyond it."""
+    found = try_sizes(operation, (40, 4_160, 33_000))
+    Path(ends).write_text(" ".join(found))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation_that_stops_in_mid_write_is_there_whole_or_not_at_all(operation: str, tmp_path: Path) -> None:
+    """Killed within a write, or told of a full disk there: the chain is whole, and all goes on."""
+    in_processes(stops_in_mid_write, [(operation, str(tmp_path / "ends"))])
+    assert "killed" in (tmp_path / "ends").read_text()
+
+
+def test_a_log_that_lost_an_acknowledged_event_is_noticed(tmp_path: Path) -> None:
+    """The check after a stop fails where an event is missing, is there by half, or was refused and done."""
+    path = base(tmp_path)
+    rows = rows_of(path)
+    with pytest.raises(AssertionError, match="acknowledged and lost"):
+        check_after(path, rows, len(rows) + 1, ACKNOWLEDGED, "here")
+    with pytest.raises(AssertionError, match="1 of 2 events"):
+        check_after(path, rows[:-1], len(rows) + 1, REFUSED, "here")
+    with pytest.raises(AssertionError, match="refused and done"):
+        check_after(path, rows[:-1], len(rows), REFUSED, "here")

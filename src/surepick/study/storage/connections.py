@@ -4,6 +4,7 @@ They come from SQLAlchemy's pool, but statements run on the driver itself: SQLAl
 take longer than the database does. Every error of driver or pool leaves here as a `StorageError` of one line.
 """
 
+import re
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -166,7 +167,7 @@ class Connections:
     def _failure(self, doing: str, error: Exception, kind: type[StorageError] = StorageError) -> StorageError:
         """What was being done, what the database said, and what to do, in one line."""
         cause = _driver_error(error)
-        said = " ".join(str(cause).split())[:300].rstrip(".;: ")
+        said = re.sub(r":[^:@\s]*@", ":***@", " ".join(str(cause).split())[:300].rstrip(".;: "))  # a password
         advice = self.database.advice(cause)
         if kind is OutcomeUnknown:
             advice = f"whether it was written is not known, so read the log again; {advice}"
