@@ -212,23 +212,9 @@ def _traced(work: Callable[[Callable[[], object]], int], trace: Path, call: str,
 
     def watch(child: int) -> None:
         os.read(told_ready[1], 1)
-        strace.append(
-            subprocess.Popen(  # noqa: S603 (our words)
-                [
-                    str(shutil.which("strace")),
-                    "-qq",
-                    "-o",
-                    str(trace),
-                    "-e",
-                    f"trace={calls}",
-                    "-e",
-                    inject,
-                    "-p",
-                    str(child),
-                ],
-                stderr=subprocess.PIPE,
-            )
-        )
+        options = ["-qq", "-e", f"trace={call}", "-e", f"inject={call}:{fault}", "-o", str(trace), "-p", str(child)]
+        command = [str(shutil.which("strace")), *options]
+        strace.append(subprocess.Popen(command, stderr=subprocess.PIPE))  # noqa: S603 (our words)
         deadline = time.monotonic() + 20
         while "TracerPid:\t0\n" in Path(f"/proc/{child}/status").read_text():
             assert strace[0].poll() is None, f"strace cannot watch a child: {strace[0].communicate()[1].decode()}"

@@ -40,7 +40,7 @@ class PostgresDatabase:
 
     def connect(self) -> Engine:
         """The engine for the server, which is not asked yet."""
-        options = {name: value for name, value in _OPTIONS.items() if name not in self._url.query}
+        options: dict[str, Any] = {name: value for name, value in _OPTIONS.items() if name not in self._url.query}
         # Nothing is kept in a session, neither prepared statements nor settings: a pooler between us and the server
         # may give each transaction another one.
         options |= {"prepare_threshold": None}
