@@ -119,7 +119,7 @@ def pool_beside_optimize(url: str) -> None:
     study = STUDIES["one"] = endless(url)
     noise = iter(range(10**9))
     thread = threading.Thread(
-        target=study.optimize, args=(lambda _: float(next(noise) % 7),), kwargs={"n_jobs": 2, "max_pulls": 200}
+        target=study.optimize, args=(lambda _: float(next(noise) % 3),), kwargs={"n_jobs": 2, "max_pulls": 200}
     )
     thread.start()
     n_pools = 0
