@@ -8,12 +8,14 @@ from collections.abc import Callable
 from benchmarks.study_crash import cut, kill
 from benchmarks.study_length import beside, length
 from benchmarks.study_load import load
+from benchmarks.study_points import points
 from benchmarks.study_workers import workers
 
 PARTS: dict[str, Callable[[], None]] = {
     "load": load,
     "kill": kill,
     "cut": cut,
+    "points": points,
     "length": length,
     "beside": beside,
     "workers": workers,

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -671,3 +672,28 @@ def test_help_loads_no_mathematics() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.stderr.strip() == ""
     assert "--worker" in done.stdout
+
+
+def test_hints_about_a_server_can_be_typed_and_show_no_password(
+    shell: Shell, tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the address where it holds no password; else it belongs in the environment."""
+    monkeypatch.chdir(tmp_path)
+    Path("paints.csv").write_text(PAINTS)
+    made = shell("create", "paints.csv", "--name", "open", "--storage", postgres_url)
+    (hint,) = [line for line in made.out.splitlines() if line.startswith("Next: ")]
+    assert shell(*shlex.split(hint.removeprefix("Next: surepick "))).code == 0
+    secret = postgres_url.replace("postgres@", "postgres:s3cret@")
+    for words in ("create paints.csv --name closed", "ask --study closed", "status --study open"):
+        done = shell(*words.split(), "--storage", secret)
+        assert done.code == 0
+        assert "s3cret" not in done.out + done.err
+    assert (
+        "(with the address of the database in SUREPICK_STORAGE)"
+        in shell("ask", "--study", "open", "--storage", secret).out
+    )
+    monkeypatch.setenv("SUREPICK_STORAGE", secret)
+    done = shell("ask", "--study", "closed")
+    assert "SUREPICK_STORAGE" not in done.out
+    (hint,) = [line for line in done.out.splitlines() if line.startswith("Next: ")]
+    assert shell(*shlex.split(hint.removeprefix("Next: surepick ").replace("VALUE", "0.5"))).code == 0

@@ -3,11 +3,13 @@
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from surepick.study import clock
 from surepick.study.events import Row, canonical, rows_of
 from surepick.study.storage import Storage, Writer, open_storage
 from tests.waiting import LIMIT
@@ -58,6 +60,19 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     url = str(tmp_path / "lab.db") if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     with closing(Place(url)) as new:
         yield new
+
+
+def set_time(monkeypatch: pytest.MonkeyPatch, now: Callable[[], datetime]) -> None:
+    """Let this be the time, on this machine and on the server."""
+    from surepick.study.storage.postgres import PostgresDatabase  # noqa: PLC0415 (loads SQLAlchemy)
+
+    real = _REAL.setdefault("begin", PostgresDatabase.begin)
+    monkeypatch.setattr(clock, "now", now)
+    monkeypatch.setattr(clock, "elapsed", lambda: now().timestamp())
+    monkeypatch.setattr(PostgresDatabase, "begin", lambda self, connection: (real(self, connection)[0], now()))
+
+
+_REAL: dict[str, Any] = {}
 
 
 def first_rows(n: int = 1, **fields: object) -> list[Row]:

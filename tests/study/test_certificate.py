@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import surepick as sp
 from surepick.errors import InvalidInput
-from surepick.study import clock
 from surepick.study.certificate import certificate_of, digest_of, sign, verify
 from surepick.study.events import Row, canonical, rows_of
 from surepick.study.library import create_study
@@ -24,6 +23,7 @@ from surepick.study.storage import open_storage
 from surepick.study.study import Study
 from surepick.study.tables import read_log
 from tests.study.kinds import KINDS, NAMES, ROWS
+from tests.study.places import set_time
 
 Json = dict[str, Any]
 
@@ -35,7 +35,7 @@ signature helps against that, or to know the hash of the log from elsewhere."""
 def lived(monkeypatch: pytest.MonkeyPatch) -> Study:
     """A study to which everything has happened."""
     time = [datetime(2026, 11, 17, 12, tzinfo=UTC)]
-    monkeypatch.setattr(clock, "now", lambda: time[0])
+    set_time(monkeypatch, lambda: time[0])
     rng = np.random.default_rng(5)
     arms = sp.FiniteArms(ROWS, names=NAMES)
     study = create_study("lived", arms=arms, noise_std=0.2, storage="memory:", lease="1h", author="ann")

@@ -8,18 +8,20 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.study_common import NAME, check, endless, value_of
 from benchmarks.study_crash import go_on, kill_one, noted, work, workers
+from benchmarks.study_points import ACKNOWLEDGED, OPERATIONS, REFUSED, base, check_after, rows_of, try_sizes
 from surepick.errors import Conflict, StorageError
 from surepick.study import clock
 from surepick.study.library import create_study, load_study
 from surepick.study.study import Study, StudyAsk
 from tests.postgres import Server
-from tests.study.places import Place, in_processes
+from tests.study.places import PROCESSES, Place, in_processes, set_time
 from tests.waiting import until
 
 
@@ -82,7 +84,7 @@ def test_what_the_dead_were_asked_for_is_asked_again(shared: Place, monkeypatch:
     pull(study)
     assert len(study.pending) == 3
 
-    monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) + timedelta(hours=2))
+    set_time(monkeypatch, lambda: datetime.now(UTC) + timedelta(hours=2))
     numbers = {one.number for one in study.state.attempts.values() if one.id in lost}
     again = []
     while numbers:
@@ -107,13 +109,13 @@ def test_a_clock_that_goes_backwards_does_no_harm(shared: Place, monkeypatch: py
     study = endless(shared.open(), lease="1h")
     pull(study)
     (held,) = study.ask(1, worker="slow")
-    monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) - timedelta(days=1))
+    set_time(monkeypatch, lambda: datetime.now(UTC) - timedelta(days=1))
     pull(study)
     assert [one.id for one in study.pending] == [held.id]
     times = [event["at"] for event in study.log]
     assert times != sorted(times)
 
-    monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) + timedelta(days=1))
+    set_time(monkeypatch, lambda: datetime.now(UTC) + timedelta(days=1))
     pull(study)
     assert study.pending == []
     monkeypatch.undo()
@@ -179,3 +181,91 @@ def test_a_server_that_stops_in_mid_work_holds_up_and_loses_nothing() -> None:
             assert len(study.ask(1)) == 1
     finally:
         server.remove()
+
+
+def clock_ahead(url: str, n: int, is_loaded: Any, may_go: Any) -> None:
+    """A worker on a machine whose clock is an hour ahead."""
+    clock.now = lambda: datetime.now(UTC) + timedelta(hours=1)
+    study = load_study(NAME, url)
+    is_loaded.set()
+    assert may_go.wait(60)
+    for _ in range(n):
+        pull(study, "ahead")
+
+
+def test_a_clock_that_is_ahead_ends_no_lease(shared: Place) -> None:
+    """Asks with leases of half an hour are open while a worker measures whose clock is an hour ahead."""
+    study, is_loaded, may_go = endless(shared.open(), lease="30m"), PROCESSES.Event(), PROCESSES.Event()
+    ahead = PROCESSES.Process(target=clock_ahead, args=(shared.url, 30, is_loaded, may_go))
+    ahead.start()
+    assert is_loaded.wait(60)
+    held = study.ask(3, worker="slow")
+    may_go.set()
+    ahead.join(60)
+    assert ahead.exitcode == 0
+    for ask in held:
+        study.tell(ask.id, value_of(ask.id, ask.arm), worker="slow")
+    found = check(shared.url)
+    assert (found.n_told, found.n_expired, found.n_asked_again) == (33, 0, 0)
+
+
+def test_a_process_measures_leases_itself(shared: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that jumps ahead ends no lease that a process saw being given; what it did not see ends by the clock."""
+    study, other = endless(shared.open(), lease="1h"), load_study(NAME, shared.open())
+    other.ask(2, worker="slow")
+    assert len(study.pending) == 2
+    start, passed = datetime.now(UTC), [timedelta(0)]
+    real = clock.elapsed()
+    set_time(monkeypatch, lambda: start + timedelta(hours=3))  # the clock of machine and server is set
+    monkeypatch.setattr(clock, "elapsed", lambda: real + passed[0].total_seconds())
+    pull(study)
+    assert len(study.pending) == 2
+    passed[0] += timedelta(minutes=59)
+    pull(study)
+    assert len(study.pending) == 2
+    passed[0] += timedelta(minutes=2)
+    pull(study)
+    assert study.pending == []
+    found = check(shared.url)
+    assert (found.n_told, found.n_expired) == (3, 2)
+
+
+def test_a_process_that_looked_away_knows_when_it_looked_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ask that was made meanwhile is as old as its time says, and at most as old as that look."""
+    study = endless("memory:", lease="1h")
+    other, time = load_study(NAME, study.storage), [datetime.now(UTC)]
+    set_time(monkeypatch, lambda: time[0])
+    pull(study)
+    time[0] += timedelta(hours=1)
+    other.ask(1, worker="slow")
+    time[0] += timedelta(minutes=59)
+    pull(study)
+    assert len(study.pending) == 1
+    time[0] += timedelta(minutes=2)
+    pull(study)
+    assert study.pending == []
+
+
+def stops_in_mid_write(operation: str, ends: str) -> None:
+    """Stop an operation in the middle of writes to the write-ahead log, and beyond it."""
+    found = try_sizes(operation, (40, 4_160, 33_000))
+    Path(ends).write_text(" ".join(found))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation_that_stops_in_mid_write_is_there_whole_or_not_at_all(operation: str, tmp_path: Path) -> None:
+    """Killed within a write, or told of a full disk there: the chain is whole, and all goes on."""
+    in_processes(stops_in_mid_write, [(operation, str(tmp_path / "ends"))])
+    assert "killed" in (tmp_path / "ends").read_text()
+
+
+def test_a_log_that_lost_an_acknowledged_event_is_noticed(tmp_path: Path) -> None:
+    """The check after a stop fails where an event is missing, is there by half, or was refused and done."""
+    path = base(tmp_path)
+    rows = rows_of(path)
+    with pytest.raises(AssertionError, match="acknowledged and lost"):
+        check_after(path, rows, len(rows) + 1, ACKNOWLEDGED, "here")
+    with pytest.raises(AssertionError, match="1 of 2 events"):
+        check_after(path, rows[:-1], len(rows) + 1, REFUSED, "here")
+    with pytest.raises(AssertionError, match="refused and done"):
+        check_after(path, rows[:-1], len(rows), REFUSED, "here")

@@ -12,6 +12,7 @@ import pytest
 import surepick as sp
 from surepick.errors import NoSuchStudy, StorageError, SurepickError
 from surepick.study.storage import open_storage
+from surepick.study.storage.opening import file_of
 from tests.study.places import first_rows
 
 
@@ -57,13 +58,21 @@ def test_a_relative_path_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.
         ("postgresql://nowhere.invalid/user:s3cret@db", "write %40 for @"),
         ("postgresql://user:s3cret@[::1/db", "cannot"),
         ("postgresql:s3cret", "cannot be read; check it"),
+        (" postgresql://user:s3cret@nowhere.invalid/db", "check that the server runs"),
+        ("\tpostgresql://user:s3cret@host:port/db", "cannot be read; check it"),
+        ("postgresql//user:s3cret@nowhere.invalid/db", "check how it begins"),
+        ("//user:s3cret@nowhere.invalid/db", "check how it begins"),
+        ("nowhere/user:s3cret@more@host", "check how it begins"),
+        ("host=nowhere password=s3cret", "check how it begins"),
+        (" sqlite://user:s3cret@host/db", "check how it begins"),
+        (Path("postgresql:/user:s3cret@host/db"), "check how it begins"),
         ("postgresql://user:s3cret@nowhere.invalid/db", "check that the server runs"),
         ("postgresql://user@nowhere.invalid/db?password=s3cret", "check that the server runs"),
         ("postgresql://user:s3cret@/db?host=/nowhere", "check that the server runs"),
         ("postgresql://user:s3cret@/db?host=/nowhere&colour=1", 'invalid connection option "colour"'),
     ],
 )
-def test_a_wrong_address_is_explained_without_its_password(url: str, said: str) -> None:
+def test_a_wrong_address_is_explained_without_its_password(url: str | Path, said: str) -> None:
     """What an address should look like, and nothing of what may be secret; not in the traceback either."""
     with pytest.raises(StorageError, match=said) as caught:
         open_storage(url)
@@ -91,6 +100,7 @@ def test_a_missing_package_is_named_with_what_installs_it(tmp_path: Path, module
 import sys
 sys.modules[{module!r}] = None
 from surepick.study.storage import open_storage
+from surepick.study.storage.opening import file_of
 assert open_storage("memory:").names() == []
 open_storage({url!r})
 """
@@ -121,3 +131,9 @@ def test_looking_for_a_study_makes_no_file(tmp_path: Path) -> None:
     with sp.create_study("x", arms=[[1.0, 0.0], [0.0, 1.0]], storage=typo), pytest.raises(NoSuchStudy):
         sp.copy_study("y", "z", storage=typo, to_storage=other)
     assert not other.exists()
+
+
+@pytest.mark.parametrize("path", ["C:\\Users\\ann@lab\\lab.db", "/home/ann@lab/lab.db", "ann@lab.db", "12:30 lab.db"])
+def test_an_ordinary_path_is_taken_for_one(path: str) -> None:
+    """A drive, a mail address and a time hold no password."""
+    assert file_of(path) == file_of(Path(path)) == Path(path)

@@ -361,3 +361,65 @@ with open_storage(sys.argv[1]).writing("mix") as writer:
         subprocess.run([sys.executable, "-c", script, postgres_url], check=True)
     append(storage, "mix")
     assert storage.n_events("mix") == 2
+
+
+def test_tables_that_change_under_way_are_left_alone(storage: Storage, postgres_server: Server, database: str) -> None:
+    """A newer package may change them while this one is connected: the next turn says to upgrade."""
+    append(storage, "mix")
+    postgres_server.sql("UPDATE surepick_version SET version_num = '27'", database)
+    with pytest.raises(StorageError, match=r"written by a newer surepick .*upgrade surepick"):
+        append(storage, "mix")
+    assert storage.n_events("mix") == 2
+
+
+def test_nothing_is_kept_in_a_session(storage: Storage, postgres_server: Server, database: str) -> None:
+    """A pooler may give each transaction another session: no prepared statement, no setting, no lock stays in one."""
+    for _ in range(20):
+        append(storage, "mix")
+        storage.names()
+    with storage.writing("mix"):
+        count = "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database WHERE locktype = 'advisory'"
+        assert postgres_server.sql(f"{count} AND datname = '{database}'") == [(2,)]
+    assert postgres_server.sql(f"{count} AND datname = '{database}'") == [(0,)]
+    connections = cast(SqlStorage, storage)._connections
+    with closing(connections._engine.raw_connection()) as connection:
+        driver: Any = connection.driver_connection
+        assert driver.execute("SELECT count(*) FROM pg_prepared_statements").fetchall() == [(0,)]
+        changed = driver.execute("SELECT name FROM pg_settings WHERE source = 'session'").fetchall()
+        assert changed == []
+        assert driver.prepare_threshold is None
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("53300", r"as many connections as it allows: .*PgBouncer.*max_connections"),
+        ("53100", "disk of the server is full"),
+    ],
+)
+def test_a_full_server_is_told_from_one_that_is_down(
+    storage: Storage, postgres_server: Server, database: str, state: str, said: str
+) -> None:
+    """The advice is about what is full."""
+    postgres_server.sql(
+        f"""
+        CREATE FUNCTION full_() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN RAISE EXCEPTION ''full'' USING ERRCODE = ''{state}''; END';
+        CREATE TRIGGER full_ BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION full_();
+        """,
+        database,
+    )
+    with pytest.raises(StorageError, match=said):
+        append(storage, "mix")
+    assert storage.n_events("mix") == 1
+
+
+def test_a_server_without_a_free_connection_says_so(storage: Storage, postgres_server: Server, database: str) -> None:
+    """The refusal of a connection has no code in the driver's error, and is known by its words."""
+    postgres_server.sql("CREATE ROLE limited LOGIN CONNECTION LIMIT 0")
+    try:
+        with pytest.raises(StorageError, match=r"too many connections for role.*; the server has as many connections"):
+            open_storage(postgres_server.url(database).replace("postgres@", "limited@"))
+    finally:
+        postgres_server.sql("DROP ROLE limited")
+    append(storage, "mix")

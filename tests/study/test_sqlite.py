@@ -24,7 +24,7 @@ from surepick.errors import NoSuchStudy, StorageError
 from surepick.study.events import canonical, check_chain, rows_of
 from surepick.study.storage import Storage, open_storage, sqlite
 from surepick.study.storage.sql import SqlStorage
-from tests.study.places import append, first_rows, next_rows
+from tests.study.places import append, first_rows, next_rows, write
 from tests.waiting import until
 
 EVENTS = """
@@ -381,3 +381,116 @@ def test_many_rows_are_read_at_once(storage: Storage) -> None:
     assert storage.read("long") == rows
     with pytest.raises(NoSuchStudy, match="did you mean 'long'"):
         storage.read("lon")
+
+
+# ---- one file, one log beside it
+
+
+def test_a_file_with_two_names_is_refused(storage: Storage, path: Path, tmp_path: Path) -> None:
+    """Each name would have a log of its own, and hide what is in the other; a symbolic link is the same file."""
+    other, link = tmp_path / "other.db", tmp_path / "link.db"
+    link.symlink_to(path)
+    with closing(open_storage(link)) as same:
+        append(same, "mix")
+        append(storage, "mix")
+        assert same.n_events("mix") == storage.n_events("mix") == 3
+        assert not (tmp_path / "link.db-wal").exists()
+    os.link(path, other)
+    for name in (path, other, link):
+        with pytest.raises(StorageError, match=r"\.db must have one name, got 2 \(hard links\).*remove the others"):
+            open_storage(name)
+    other.unlink()
+    append(storage, "mix")
+    with closing(open_storage(path)) as again:
+        assert again.n_events("mix") == 4
+
+
+def test_a_file_that_is_mounted_by_itself_is_refused(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a container may have it: its log would stay in the container."""
+    storage.close()
+    path = (tmp_path / "lab.db").rename(tmp_path / "a lab.db")
+    mounts, name = tmp_path / "mounts", str(path).replace(" ", "\\040")
+    monkeypatch.setattr(sqlite, "_MOUNTS", mounts)
+    mounts.write_text(f"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n36 22 8:1 /lab {path.parent} rw - ext4 /dev/sda1 rw\n")
+    with closing(open_storage(path)) as folder:
+        assert folder.n_events("mix") == 1
+    mounts.write_text(f"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n36 22 8:1 /x/y.db {name} rw - ext4 /dev/sda1 rw\n")
+    with pytest.raises(StorageError, match=r"a lab\.db is mounted as a single file, .*; mount the folder"):
+        open_storage(path)
+
+
+def test_a_log_that_was_left_behind_is_not_wiped(storage: Storage, path: Path, tmp_path: Path) -> None:
+    """A writer was killed, the file was moved, and a new one is to be made: the last events are in the log alone."""
+    storage.close()
+    script = """
+storage = open_storage(sys.argv[1])
+for n in range(50):
+    with storage.writing("mix") as writer:
+        last = writer.read()[-1]
+        writer.append(rows_of(["{}"], last.hash, last.n + 1))
+os.kill(os.getpid(), 9)
+"""
+    with pytest.raises(subprocess.CalledProcessError, match="SIGKILL"):
+        run(script, path)
+    moved = path.rename(tmp_path / "old.db")
+    for leave in (lambda: None, path.touch):
+        leave()
+        with pytest.raises(StorageError, match=r"lab\.db-wal beside it, which has the last events .*; move that one"):
+            open_storage(path)
+    moved.rename(path)
+    with closing(open_storage(path)) as again:
+        assert again.n_events("mix") == 51
+
+
+def test_a_closed_storage_leaves_nothing_in_the_log_alone(storage: Storage, path: Path, tmp_path: Path) -> None:
+    """Also if another process has the file open: a copy of the file has all."""
+    with closing(open_storage(path)) as other:
+        assert other.n_events("mix") == 1
+        append(storage, "mix", n=5)
+        storage.close()
+        copy = shutil.copy(path, tmp_path / "copy.db")
+    with closing(open_storage(copy)) as found:
+        assert found.n_events("mix") == 6
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_file_moved_during_a_turn_is_noticed_after_it(
+    storage: Storage, path: Path, tmp_path: Path, is_replaced: bool
+) -> None:
+    """The writer hears that its event is in the file that was moved; and there it is."""
+    moved, backup = tmp_path / "moved.db", tmp_path / "backup.db"
+    storage.close()
+    shutil.copy(path, backup)
+    append(storage, "mix")
+
+    def move(writer: Any) -> None:
+        writer.append(next_rows(writer.read()[-1]))
+        path.rename(moved)
+        if is_replaced:
+            backup.rename(path)
+
+    with pytest.raises(
+        StorageError, match=r"lab\.db was moved, .* while this was written: it is on record in the file"
+    ):
+        write(storage, "mix", move)
+    storage.close()
+    if is_replaced:
+        path.unlink()
+    else:
+        with closing(open_storage(moved)) as found:
+            assert found.n_events("mix") == 3
+    moved.rename(path)
+    assert storage.n_events("mix") == 3
+
+
+def test_tables_that_change_under_way_are_left_alone(storage: Storage, path: Path) -> None:
+    """A newer package may change them while this one has the file open: the next turn says to upgrade."""
+    append(storage, "mix")
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute("UPDATE surepick_version SET version_num = '27'")
+    for write_something in (lambda: append(storage, "mix"), lambda: storage.create("new", first_rows())):
+        with pytest.raises(StorageError, match=r"written by a newer surepick \(its tables have revision 27, .*upgrade"):
+            write_something()
+    assert storage.n_events("mix") == 2

@@ -25,13 +25,12 @@ from hypothesis.stateful import (
 
 import surepick as sp
 from surepick.errors import Conflict, InvalidInput, NotEnoughData
-from surepick.study import clock
 from surepick.study.events import check_chain
 from surepick.study.library import copy_study, create_study, load_study
 from surepick.study.storage import Storage
 from surepick.study.study import Study
 from tests.study.kinds import KINDS, Kind
-from tests.study.places import Place
+from tests.study.places import Place, set_time
 
 EXPLORES = os.environ.get("HYPOTHESIS_PROFILE") == "explore"
 SETTINGS = (
@@ -62,7 +61,8 @@ class Studies(RuleBasedStateMachine):
         super().__init__()
         self.place = place
         self.time = datetime(2026, 11, 17, 12, tzinfo=UTC)
-        self._now, clock.now = clock.now, lambda: self.time
+        self.patch = pytest.MonkeyPatch()
+        set_time(self.patch, lambda: self.time)
         self.opened: list[Storage] = []
         self.studies: list[Study] = []
         self.kept: list[list[Any]] = []
@@ -73,7 +73,7 @@ class Studies(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Give the clock back, and all connections."""
-        clock.now = self._now
+        self.patch.undo()
         for storage in self.opened:
             storage.close()
 

@@ -12,13 +12,13 @@ import pytest
 
 import surepick as sp
 from surepick.errors import Conflict, CorruptLog, InvalidInput, NoSuchStudy, StudyExists
-from surepick.study import clock
 from surepick.study.certificate import verify
 from surepick.study.events import canonical, rows_of
 from surepick.study.library import copy_study, create_study, delete_study, list_studies, load_study
 from surepick.study.storage import open_storage
 from surepick.study.tables import import_results
 from tests.study.kinds import KINDS, NAMES, ROWS
+from tests.study.places import set_time
 from tests.study.trees import finish, kinds, means, new
 
 
@@ -37,7 +37,7 @@ class Clock:
 def time(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all studies."""
     own = Clock()
-    monkeypatch.setattr(clock, "now", own)
+    set_time(monkeypatch, own)
     return own
 
 

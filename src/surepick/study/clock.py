@@ -2,11 +2,15 @@
 
 Times are written in one form, in UTC, so that comparing texts compares times. Nothing that is decided depends on them:
 that a lease has run out is an event of its own, and a clock that jumps makes it come too early or too late, no more.
+`Leases` keeps it from coming too early wherever a process has seen the ask being made.
 """
 
+import math
 import re
+import time
+from collections.abc import Container
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, final
 
 from surepick.errors import InvalidInput
 
@@ -20,9 +24,14 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def written(time: datetime) -> str:
+def elapsed() -> float:
+    """Seconds since some moment, by a clock that nobody sets; where the system can say, with the time it slept."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def written(moment: datetime) -> str:
     """A time as the log has it."""
-    return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def lease_length(lease: Any) -> timedelta | None:
@@ -39,3 +48,32 @@ def lease_length(lease: Any) -> timedelta | None:
             f"{lease!r}."
         )
     return lease
+
+
+@final
+class Leases:
+    """How long a process has known of asks, so that it ends no lease that cannot have run out.
+
+    A wrong clock says that leases are over which are not. So whoever saw an ask being made also measures how long ago
+    that was. Of asks from before it began to follow the log, a process has nothing but their times to go by.
+    """
+
+    def __init__(self) -> None:
+        self._looked: float | None = None
+        self._n_known = 0
+        self._since: dict[int, float] = {}
+
+    def look(self, n_asks: int) -> None:
+        """Take note that there are so many asks by now: what is new was made after the look before."""
+        if self._looked is not None:
+            self._since |= dict.fromkeys(range(self._n_known + 1, n_asks + 1), self._looked)
+        self._n_known, self._looked = n_asks, elapsed()
+
+    def may_be_over(self, ask: int, at: str, until: str) -> bool:
+        """Whether a lease that was given at one time until another can have run out."""
+        length = datetime.fromisoformat(until) - datetime.fromisoformat(at)
+        return elapsed() - self._since.get(ask, -math.inf) >= length.total_seconds()
+
+    def keep(self, asks: Container[int]) -> None:
+        """Forget all other asks."""
+        self._since = {ask: since for ask, since in self._since.items() if ask in asks}

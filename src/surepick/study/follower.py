@@ -13,7 +13,9 @@ from functools import partial
 from typing import final
 
 from surepick.errors import CorruptLog, InvalidInput, SurepickError
+from surepick.study.clock import Leases
 from surepick.study.events import START, Row, check_chain
+from surepick.study.forks import at_forks, no_fork
 from surepick.study.pen import Pen
 from surepick.study.state import State
 from surepick.study.storage import Storage
@@ -33,6 +35,14 @@ class Follower:
 
     def __init__(self, storage: Storage, name: str) -> None:
         self._storage, self._name = storage, name
+        self.renew()
+        at_forks(self)
+
+    def before_fork(self) -> None:
+        """Nothing to let go of."""
+
+    def renew(self) -> None:
+        """Begin as if nothing had been read: in the child of a fork a thread of the parent may have had the lock."""
         self.lock = threading.RLock()
         """Who has it is the only one to change the state."""
         self._forget()
@@ -42,10 +52,11 @@ class Follower:
         self._state: State | None = None
         self.head = 0, START
         """Number and hash of the last event that is known."""
+        self.leases = Leases()
 
     def state(self) -> State:
         """Return the state by all events so far."""
-        with self.lock:
+        with self.lock, no_fork():
             return self._by(partial(self._storage.read, self._name))
 
     @contextmanager
@@ -55,7 +66,7 @@ class Follower:
         A look may work out what is kept, such as sums and designs. So nobody else looks meanwhile; and after a look
         that was broken off, by Ctrl-C say, all is read again.
         """
-        with self.lock:
+        with self.lock, no_fork():
             try:
                 yield self.state()
             except SurepickError:
@@ -67,7 +78,7 @@ class Follower:
     @contextmanager
     def writing(self, by: str) -> Iterator[Pen]:
         """Take turns with all other writers of the study; what is written is durable at the end, or does not exist."""
-        with self.lock:
+        with self.lock, no_fork():
             self.state()  # what takes long is done before others wait for it
             pen = None
             try:
@@ -76,6 +87,7 @@ class Follower:
                     yield pen
                     pen.end()
                 self.head = pen.state.n_events, pen.hash
+                self.leases.look(len(pen.state.attempts))
             except BaseException as error:
                 # A refusal changes nothing; after anything else the state may be ahead of the log.
                 if pen is not None and (pen.is_ahead or not isinstance(error, InvalidInput)):
@@ -95,6 +107,7 @@ class Follower:
                 )
             self._take_in(rows[1:] if n else rows)
         assert self._state is not None
+        self.leases.look(len(self._state.attempts))
         return self._state
 
     def _take_in(self, rows: Sequence[Row]) -> None:

@@ -17,6 +17,7 @@ from surepick.errors import InvalidInput
 from surepick.study import clock
 from surepick.study.arms_kept import read_arms, write_arms
 from surepick.study.events import Kind, canonical, check_chain, rows_of
+from surepick.study.forks import no_fork
 from surepick.study.options import changed_options
 from surepick.study.state import described, earlier_of, learner_of
 from surepick.study.storage import Storage, open_storage
@@ -30,6 +31,7 @@ DEFAULT_LEASE = "1d"
 Address = str | Path | Storage
 
 
+@no_fork()  # a module that is being imported is locked
 def create_study(  # noqa: PLR0913 (every argument is an option of its own)
     name: str,
     *,

@@ -22,7 +22,7 @@ class Pen:
 
     def __init__(self, state: State, writer: Writer, last_hash: str, by: str) -> None:
         self.state, self.hash, self.by = state, last_hash, by
-        self.now = clock.now()
+        self.now = writer.now
         self.at = clock.written(self.now)
         self.is_ahead = False
         """Whether the state may know more than the log did when the pen was taken up."""

@@ -118,8 +118,9 @@ class Study:
         with self._writing(worker) as pen:
             state = pen.state
             length = clock.lease_length(state.lease if lease == OWN_LEASE else lease)
-            if due := [one.id for one in state.open.values() if one.until is not None and one.until <= pen.at]:
+            if due := [one.id for one in state.open.values() if self._is_due(one, pen.at)]:
                 pen.write(Kind.EXPIRED, asks=due)
+            self._log.leases.keep(state.open)
             until = None if length is None else clock.written(pen.now + length)
             asked = [one for one in state.open.values() if worker is not None and one.by == worker][:n]
             while len(asked) < n and state.can_ask:
@@ -137,6 +138,12 @@ class Study:
                 state.note_asks(event)
                 asked += [state.attempts[id_] for id_ in range(first, first + len(pairs))]
             return [self._shown(state, one) for one in asked]
+
+    def _is_due(self, one: Attempt, at: str) -> bool:
+        """Whether the lease of an open ask has run out: by the clock, and by what this process has seen."""
+        if one.until is None or one.until > at:
+            return False
+        return self._log.leases.may_be_over(one.id, one.at, one.until)
 
     def _shown(self, state: State, one: Attempt) -> StudyAsk:
         return StudyAsk(

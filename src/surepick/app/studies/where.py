@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import shlex
 import socket
 from collections.abc import Iterator
@@ -96,12 +97,15 @@ class Place:
 
     def command(self, words: str, storage: "Storage", name: str) -> str:
         """Return what to type next: with the options without which it would not find this study."""
-        more = (
-            [] if self.storage in (None, os.environ.get(OF_STORAGE)) else ["--storage", storage.address]
-        )  # without a password
+        more, note = [], ""
+        if self.storage not in (None, os.environ.get(OF_STORAGE)):
+            if self.file is None and re.search(r"//[^@/]*:.*@|password", self.storage, re.DOTALL | re.IGNORECASE):
+                note = f" (with the address of the database in {OF_STORAGE})"  # a password is not shown
+            else:
+                more += ["--storage", storage.address if self.file else self.storage]
         if os.environ.get(OF_STUDY) != name and storage.names() != [name]:
             more += ["--study", name]
-        return f"surepick {words}{' ' if more else ''}{shlex.join(more)}"
+        return f"surepick {words}{' ' if more else ''}{shlex.join(more)}{note}"
 
 
 @dataclass(frozen=True, kw_only=True)

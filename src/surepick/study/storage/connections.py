@@ -4,10 +4,11 @@ They come from SQLAlchemy's pool, but statements run on the driver itself: SQLAl
 take longer than the database does. Every error of driver or pool leaves here as a `StorageError` of one line.
 """
 
-import os
+import re
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -15,8 +16,9 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import PoolProxiedConnection
 
 from surepick.errors import OutcomeUnknown, StorageError
+from surepick.study.forks import at_forks, no_fork
 from surepick.study.storage.database import Database
-from surepick.study.storage.schema import bring_up_to_date
+from surepick.study.storage.schema import bring_up_to_date, check_revision
 from surepick.study.storage.statements import STATEMENTS
 
 _Answer = TypeVar("_Answer")
@@ -36,12 +38,12 @@ class Connections:
         self._errors = (self._dialect.loaded_dbapi.Error, SQLAlchemyError)
         self.integrity_error: type[Exception] = self._dialect.loaded_dbapi.IntegrityError
         try:
-            with self.telling("open"):
+            with no_fork(), self.telling("open"):
                 bring_up_to_date(self._engine, database)
         except BaseException:
             self.close()
             raise
-        _all.add(self)
+        at_forks(self)
         weakref.finalize(self, self._engine.dispose)
 
     def query(self, doing: str, statement: str, **values: object) -> list[Any]:
@@ -50,8 +52,9 @@ class Connections:
         def ask(driver: Any) -> list[Any]:
             return list(driver.execute(self._sql[statement], values).fetchall())
 
-        connection, rows = self._started(doing, ask)
-        self._give_back(connection)
+        with no_fork():
+            connection, rows = self._started(doing, ask)
+            self._give_back(connection)
         return rows
 
     @contextmanager
@@ -60,16 +63,17 @@ class Connections:
 
         Committed when the block is left cleanly, and rolled back when not.
         """
-        connection, study = self._started(doing, lambda driver: self._begin(driver, name))
-        try:
-            transaction = Transaction(self, connection.driver_connection, doing, study)
-            yield transaction
-            transaction.check()
-            self._commit(connection, doing)
-        except BaseException as error:
-            self._end_badly(connection, error)
-            raise
-        self._give_back(connection)
+        with no_fork():
+            connection, (now, study) = self._started(doing, lambda driver: self._begin(driver, name))
+            try:
+                transaction = Transaction(self, connection.driver_connection, doing, now, study)
+                yield transaction
+                transaction.check()
+                self._commit(connection, doing)
+            except BaseException as error:
+                self._end_badly(connection, error)
+                raise
+            self._give_back(connection)
 
     @contextmanager
     def telling(self, doing: str) -> Iterator[None]:
@@ -85,18 +89,24 @@ class Connections:
 
     def close(self) -> None:
         """Close all connections: those that are in use as soon as they are given back."""
+        with no_fork():
+            self.before_fork()
+
+    def before_fork(self) -> None:
+        """Close all connections: an SQLite file would lose its locks, two processes would talk over one line."""
         with self._lock:
             self._pool_number += 1
             self._engine.dispose()
 
-    def forget(self) -> None:
-        """Drop all connections without a word to the other side: after a fork they are the parent's."""
-        self._lock = Lock()  # the old one may be held by a thread that only the parent has
+    def renew(self) -> None:
+        """Drop what was in use at the fork, without a word to the other side: it is the parent's."""
+        self._lock = Lock()
         self._engine.dispose(close=False)
 
-    def _begin(self, driver: Any, name: str | None) -> int | None:
-        self.database.begin(driver)
-        return None if name is None else self.database.claim(driver, name)
+    def _begin(self, driver: Any, name: str | None) -> tuple[datetime, int | None]:
+        revision, now = self.database.begin(driver)
+        check_revision(revision, self.database)  # another process may have changed the tables since
+        return now, None if name is None else self.database.claim(driver, name)
 
     def _started(self, doing: str, work: Callable[[Any], _Answer]) -> tuple[PoolProxiedConnection, _Answer]:
         """A connection, and the answer to the first thing that was done with it.
@@ -127,6 +137,7 @@ class Connections:
             if self._is_dead(connection, error) or self.database.may_have_committed(error):
                 raise self._failure(doing, error, OutcomeUnknown) from _driver_error(error)
             raise self._failure(doing, error) from _driver_error(error)
+        self.database.check_committed(connection.driver_connection)
 
     def _end_badly(self, connection: PoolProxiedConnection, error: BaseException) -> bool:
         """Roll back and give the connection back; return whether it was dead."""
@@ -156,7 +167,7 @@ class Connections:
     def _failure(self, doing: str, error: Exception, kind: type[StorageError] = StorageError) -> StorageError:
         """What was being done, what the database said, and what to do, in one line."""
         cause = _driver_error(error)
-        said = " ".join(str(cause).split())[:300].rstrip(".;: ")
+        said = re.sub(r":[^:@\s]*@", ":***@", " ".join(str(cause).split())[:300].rstrip(".;: "))  # a password
         advice = self.database.advice(cause)
         if kind is OutcomeUnknown:
             advice = f"whether it was written is not known, so read the log again; {advice}"
@@ -166,8 +177,8 @@ class Connections:
 class Transaction:
     """Statements between BEGIN and COMMIT. After an error there is no COMMIT, even if the error was caught."""
 
-    def __init__(self, connections: Connections, driver: Any, doing: str, study: int | None) -> None:
-        self.study = study
+    def __init__(self, connections: Connections, driver: Any, doing: str, now: datetime, study: int | None) -> None:
+        self.now, self.study = now, study
         self._connections = connections
         self._driver = driver
         self._doing = doing
@@ -206,22 +217,3 @@ class Transaction:
 def _driver_error(error: Exception) -> Exception:
     """What the driver said, without SQLAlchemy's words around it."""
     return error.orig if isinstance(error, DBAPIError) and isinstance(error.orig, Exception) else error
-
-
-# A fork must inherit no connection: an SQLite file would lose its locks, and two processes would talk to one server
-# over one line. Those in use by another thread at that moment cannot be closed; the child drops them unused.
-_all: "weakref.WeakSet[Connections]" = weakref.WeakSet()
-
-
-def _before_fork() -> None:
-    for connections in list(_all):
-        connections.close()
-
-
-def _in_child() -> None:
-    for connections in list(_all):
-        connections.forget()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
-    os.register_at_fork(before=_before_fork, after_in_child=_in_child)

@@ -1,5 +1,6 @@
 """What SQLite and PostgreSQL do differently; everything else about them is in `sql.py`."""
 
+from datetime import datetime
 from typing import Any, Protocol
 
 from sqlalchemy import URL, Engine, create_engine
@@ -20,17 +21,20 @@ class Database(Protocol):
     def prepare(self, connection: Any) -> None:
         """Set what is kept in the database itself, now that it is known to be ours, or empty."""
 
-    def begin(self, connection: Any) -> None:
-        """Begin a transaction that will write."""
+    def begin(self, connection: Any) -> tuple[str, datetime]:
+        """Begin a transaction that will write; return the revision of the tables, and the time by a shared clock."""
 
     def claim(self, connection: Any, name: str) -> int | None:
         """Wait until no other writes the study; its number, or None if there is none of that name."""
 
     def claim_schema(self, connection: Any) -> None:
-        """Wait until no other changes the tables."""
+        """Begin a transaction that may change the tables, when no other does."""
 
     def advice(self, error: Exception) -> str:
         """What to do about an error of the driver."""
+
+    def check_committed(self, connection: Any) -> None:
+        """Check that what was committed is where it will be looked for."""
 
     def may_have_committed(self, error: Exception) -> bool:
         """Whether a COMMIT that failed with this error may nevertheless have happened."""

@@ -5,7 +5,9 @@ from contextlib import contextmanager
 from threading import Lock
 
 from surepick.errors import StorageError
+from surepick.study import clock
 from surepick.study.events import Row, check_chain
+from surepick.study.forks import at_forks, no_fork
 from surepick.study.storage.protocol import (
     PATIENCE,
     Summary,
@@ -31,6 +33,16 @@ class MemoryStorage:
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
         self._lock = Lock()
+        at_forks(self)
+
+    def before_fork(self) -> None:
+        """Nothing to let go of."""
+
+    def renew(self) -> None:
+        """In the child of a fork, which has a copy of all studies: no thread of the parent has its locks."""
+        self._lock = Lock()
+        for log in self._logs.values():
+            log.lock = Lock()
 
     @property
     def address(self) -> str:
@@ -73,7 +85,7 @@ class MemoryStorage:
     @contextmanager
     def writing(self, name: str) -> Iterator["_MemoryWriter"]:
         """Wait to be the one writer of a study."""
-        with self._held(name) as log:
+        with no_fork(), self._held(name) as log:
             writer = _MemoryWriter(name, log.rows)
             yield writer
             log.rows += writer.new
@@ -91,7 +103,8 @@ class MemoryStorage:
     @contextmanager
     def _held(self, name: str) -> Iterator[_Log]:
         log = self._log(name)
-        if not log.lock.acquire(timeout=PATIENCE):
+        lock = log.lock  # in the child of a fork there is another one
+        if not lock.acquire(timeout=PATIENCE):
             raise StorageError(
                 f"cannot write study {name!r} in memory: another thread has been writing it for {PATIENCE:.0f} s; "
                 "let it finish, and do not open a second writer inside the block of the first."
@@ -101,7 +114,7 @@ class MemoryStorage:
                 raise no_such_study(name, self.names(), self.address)
             yield log
         finally:
-            log.lock.release()
+            lock.release()
 
 
 class _MemoryWriter:
@@ -110,6 +123,7 @@ class _MemoryWriter:
     def __init__(self, name: str, rows: list[Row]) -> None:
         self._name = name
         self._rows = rows
+        self.now = clock.now()
         self.new: list[Row] = []
 
     def read(self, after: int = 0) -> list[Row]:

@@ -4,12 +4,14 @@ import re
 from pathlib import Path
 
 from surepick.errors import NoSuchStudy, StorageError, SurepickError
+from surepick.study.forks import no_fork
 from surepick.study.storage.memory import MemoryStorage
 from surepick.study.storage.protocol import Storage
 
 _FORMS = 'a path such as "lab.db", "sqlite:///lab.db", "postgresql://user:password@host/database", or "memory:"'
 
 
+@no_fork()  # a module that is being imported is locked
 def open_storage(url: str | Path | Storage, *, may_create: bool = True) -> Storage:
     """Open a storage, and bring its tables to the version of this package.
 
@@ -28,7 +30,7 @@ def open_storage(url: str | Path | Storage, *, may_create: bool = True) -> Stora
         return MemoryStorage()
     path = file_of(url)
     if path is None:
-        return _postgres(str(url))
+        return _postgres(str(url).strip())
     if not may_create and not path.exists():
         raise NoSuchStudy(f"there is no file {path}, hence no study in it; check the path, or create a study there.")
     return _sqlite(path)
@@ -37,21 +39,34 @@ def open_storage(url: str | Path | Storage, *, may_create: bool = True) -> Stora
 def file_of(url: str | Path) -> Path | None:
     """Return the SQLite file that an address means; None if it means a server."""
     if isinstance(url, Path):
+        _check_open(str(url))
         return url.expanduser()
     if not isinstance(url, str) or not url.strip():  # type: ignore[redundant-expr] # not everyone checks types
         raise StorageError(f"a storage must be {_FORMS}; got {url!r}.")
     # A single letter before the colon is a drive of Windows.
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", url)
+    scheme = re.match(r"\s*([A-Za-z][A-Za-z0-9+.-]+):", url)
     if scheme is None:
+        _check_open(url)
         return Path(url).expanduser()
     # What follows may hold a password, so from here on no error shows the address that was given.
     match scheme.group(1).lower():
         case "sqlite" | "sqlite+pysqlite":
+            _check_open(url[scheme.end() :])
             return _path_in(url).expanduser()
         case "postgresql" | "postgres" | "postgresql+psycopg":
             return None
         case other:
             raise StorageError(f"a storage must be {_FORMS}; got one that begins with {other + ':'!r}.")
+
+
+def _check_open(path: str) -> None:
+    """Check that a path, which is shown, is not an address with a typing error, which may hold a password."""
+    without_drive = re.sub(r"^/*[A-Za-z]:(?=[\\/])", "", path)
+    if re.search(r":.*@|password=", without_drive, re.DOTALL | re.IGNORECASE):
+        raise StorageError(
+            f"a storage must be {_FORMS}; got what may be an address with a password, and is not shown; check how it "
+            "begins, or give the file a name without : and @."
+        )
 
 
 def _path_in(url: str) -> Path:

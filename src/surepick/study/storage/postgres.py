@@ -1,8 +1,9 @@
 """PostgreSQL: a server for many machines. Writers of a study take turns by an advisory lock of the server's."""
 
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import URL, Engine, event, make_url
+from sqlalchemy import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from surepick.errors import StorageError
@@ -39,10 +40,11 @@ class PostgresDatabase:
 
     def connect(self) -> Engine:
         """The engine for the server, which is not asked yet."""
-        options = {name: value for name, value in _OPTIONS.items() if name not in self._url.query}
-        engine = engine_for(self._url, use_native_hstore=False, connect_args=options)
-        event.listen(engine, "connect", _set_up)
-        return engine
+        options: dict[str, Any] = {name: value for name, value in _OPTIONS.items() if name not in self._url.query}
+        # Nothing is kept in a session, neither prepared statements nor settings: a pooler between us and the server
+        # may give each transaction another one.
+        options |= {"prepare_threshold": None}
+        return engine_for(self._url, use_native_hstore=False, connect_args=options)
 
     def prepare(self, connection: Any) -> None:
         """Check that the database can hold every text.
@@ -56,13 +58,20 @@ class PostgresDatabase:
                 f"{self.address} must keep texts as UTF8, got {encoding}; create a database with ENCODING 'UTF8'."
             )
 
-    def begin(self, connection: Any) -> None:
-        """Begin a transaction in which each statement sees what was committed before it.
+    def begin(self, connection: Any) -> tuple[str, datetime]:
+        """Begin a transaction in which each statement sees what was committed before it, and no tables change.
 
         Whatever the server's default is: in a stricter one the statement after `claim` would still see the log as it
         was before the wait.
         """
-        connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        cursor = connection.execute(  # in one message
+            f"{_begin()}; SELECT pg_advisory_xact_lock_shared({_OURS}, 0);"  # noqa: S608 (our numbers)
+            "SELECT version_num, clock_timestamp() FROM surepick_version"
+        )
+        while cursor.nextset():
+            pass  # on to the last answer
+        revision, now = cursor.fetchone()
+        return revision, now
 
     def claim(self, connection: Any, name: str) -> int | None:
         """Wait to be the only writer of a study."""
@@ -72,8 +81,8 @@ class PostgresDatabase:
         return found and int(found[0])
 
     def claim_schema(self, connection: Any) -> None:
-        """Wait to be the only one who changes the tables."""
-        connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_OURS,))
+        """Begin a transaction, and wait until nobody writes or changes the tables."""
+        connection.execute(f"{_begin()}; SELECT pg_advisory_xact_lock({_OURS}, 0)")
 
     def advice(self, error: Exception) -> str:
         """What to do about an error of PostgreSQL."""
@@ -81,7 +90,12 @@ class PostgresDatabase:
         for prefix, advice in _ADVICE.items():
             if state.startswith(prefix):
                 return advice
+        if any(words in str(error) for words in _TOO_MANY):
+            return _ADVICE["53300"]
         return "check that the server runs, and host, port, user, password and database in the address"
+
+    def check_committed(self, connection: Any) -> None:
+        """Nothing to check: the server has said so."""
 
     def may_have_committed(self, error: Exception) -> bool:
         """Whether the commit may have happened: a server that answers says so itself."""
@@ -93,8 +107,10 @@ _ADVICE = {
     "3D": "create the database first, or check its name in the address",
     "25006": "this server or user may only read; use the main server, or another user",
     "42501": "ask for the right to use these tables",
-    "53100": "make room on the server's disk and try again",
-    "53300": "the server has too many connections; try again, or allow more",
+    "53100": "the disk of the server is full: make room there and try again; nothing was written",
+    "53200": "the server has no memory left; try again when it has less to do",
+    "53300": "the server has as many connections as it allows: end programs that do not need theirs, use a pooler such "
+    "as PgBouncer, or allow more (max_connections)",
     "55P03": f"another writer has held the study for {PATIENCE:.0f} s; try again when it has finished",
     "25P03": "the transaction was silent for too long and the server ended it; try again",
     "57": "the server is stopping or starting; try again when it is up",
@@ -103,11 +119,16 @@ _ADVICE = {
 }
 
 
-def _set_up(connection: Any, _: object) -> None:
-    """Limit how long to wait for a lock, and how long a writer that died can hold one."""
-    connection.execute(
-        "SELECT set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false)",
-        (f"{PATIENCE * 1000:.0f}", f"{_LONGEST_SILENCE * 1000:.0f}"),
+# A refusal to connect has no code in the driver's error.
+_TOO_MANY = ("too many clients", "too many connections", "remaining connection slots", "no more connections allowed")
+
+
+def _begin() -> str:
+    """Begin a transaction that limits how long to wait for a lock, and how long a writer that died can hold one."""
+    return (
+        "BEGIN ISOLATION LEVEL READ COMMITTED;"
+        f"SET LOCAL lock_timeout = {PATIENCE * 1000:.0f};"
+        f"SET LOCAL idle_in_transaction_session_timeout = {_LONGEST_SILENCE * 1000:.0f}"
     )
 
 

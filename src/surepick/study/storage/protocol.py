@@ -7,6 +7,7 @@ rows that continue the chain; whoever reads sees whole transactions.
 import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy, StudyExists, what_was_meant
@@ -30,6 +31,10 @@ class Summary(NamedTuple):
 
 class Writer(Protocol):
     """The one writer of a study, inside a transaction."""
+
+    @property
+    def now(self) -> datetime:
+        """When the transaction began, by the clock that all writers share: the server's, or the machine's."""
 
     def read(self, after: int = 0) -> list[Row]:
         """The rows after that number, those appended in this transaction included.

@@ -52,7 +52,6 @@ def bring_up_to_date(engine: Engine, database: Database) -> None:
             return
     with _one_at_a_time, engine.connect() as connection, connection.begin():
         driver = connection.connection.driver_connection
-        database.begin(driver)
         database.claim_schema(driver)
         if _revision(connection, database) != REVISIONS[-1]:
             _upgrade(connection)
@@ -69,6 +68,15 @@ def _revision(connection: Connection, database: Database) -> str | None:
             "choose a database of its own for the studies."
         )
     found = connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()  # noqa: S608 (our name)
+    return check_revision(found, database)
+
+
+def check_revision(found: object, database: Database) -> str:
+    """Check that this package knows the tables of a database.
+
+    Raises:
+        StorageError: it does not.
+    """
     if found not in REVISIONS:
         raise StorageError(
             f"{database.address} was written by a newer surepick (its tables have revision {found}, "

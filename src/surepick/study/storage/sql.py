@@ -88,6 +88,7 @@ class SqlWriter:
 
     def __init__(self, transaction: Transaction, study: int, name: str, missing: Callable[[], NoSuchStudy]) -> None:
         self._transaction = transaction
+        self.now = transaction.now
         self._study = study
         self._name = name
         self._missing = missing

@@ -4,16 +4,21 @@ Writers take turns by BEGIN IMMEDIATE, readers do not wait (write-ahead log), an
 acknowledged (synchronous=FULL).
 """
 
+import os
 import random
+import re
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Engine, event
 
 from surepick.errors import StorageError
+from surepick.study import clock
 from surepick.study.storage.database import engine_for
 from surepick.study.storage.protocol import PATIENCE
 
@@ -45,6 +50,7 @@ class SqliteDatabase:
                 raise StorageError(f"a storage must be a file, got the folder {self.address}; add a file's name.")
             if not self._path.parent.is_dir():
                 raise StorageError(f"there is no folder {self._path.parent} for {self._path.name}; make it first.")
+            self._check_place()
         except OSError as error:
             raise StorageError(f"cannot open {self.address}: {error.strerror}; {_ADVICE['CANTOPEN']}.") from error
         # A URL made of parts, so that a ? or % in the name of the file means itself.
@@ -53,7 +59,33 @@ class SqliteDatabase:
         event.listen(engine, "do_connect", self._check_file)
         event.listen(engine, "connect", _set_up)
         event.listen(engine, "checkout", self._check_file)
+        event.listen(engine, "close", self._before_close)
         return engine
+
+    def _check_place(self) -> None:
+        """Check that the file and the write-ahead log beside it belong together.
+
+        SQLite finds the log by the name of the file: a file with two names would have two logs, of which each hides
+        what is in the other, and a new file would wipe a log that was left there.
+        """
+        file = os.path.realpath(self._path)  # SQLite follows symbolic links too
+        # The log before the file, which is made first: otherwise one that is being made would look like half of one.
+        is_log_there = _size(f"{file}-wal") > 0
+        if is_log_there and not _size(file):
+            raise StorageError(
+                f"there is no database in {self.address}, but {Path(file).name}-wal beside it, which has the last "
+                "events of one that was moved or removed; move that one back, or choose another name."
+            )
+        if os.path.lexists(file) and (n_names := Path(file).stat().st_nlink) > 1:
+            raise StorageError(
+                f"{self.address} must have one name, got {n_names} (hard links), and events that are written under one "
+                "may be lost under another; remove the others, or make them symbolic links."
+            )
+        if _is_mount_point(file):
+            raise StorageError(
+                f"{self.address} is mounted as a single file, and events that are written on one side may be lost on "
+                "the other; mount the folder that it is in."
+            )
 
     def prepare(self, connection: Any) -> None:
         """Switch the file to a write-ahead log, which it then keeps.
@@ -70,8 +102,13 @@ class SqliteDatabase:
             )
         self._file = _identity(self._path)
 
-    def begin(self, connection: Any) -> None:
+    def begin(self, connection: Any) -> tuple[str, datetime]:
         """Begin a transaction as the only writer of the file."""
+        self.claim_schema(connection)
+        return connection.execute("SELECT version_num FROM surepick_version").fetchone()[0], clock.now()
+
+    def claim_schema(self, connection: Any) -> None:
+        """Begin a transaction: to write to the file is to be its only writer."""
         connection.execute("PRAGMA busy_timeout = 0")
         try:
             _patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
@@ -83,9 +120,6 @@ class SqliteDatabase:
         found = connection.execute("SELECT id FROM studies WHERE name = ?", (name,)).fetchone()
         return found and int(found[0])
 
-    def claim_schema(self, connection: Any) -> None:
-        """Nothing to wait for: to write to the file is to be its only writer."""
-
     def advice(self, error: Exception) -> str:
         """What to do about an error of SQLite."""
         name = getattr(error, "sqlite_errorname", "")
@@ -93,6 +127,26 @@ class SqliteDatabase:
             if part in name:
                 return advice
         return "check the file and the disk that it is on"
+
+    def check_committed(self, connection: Any) -> None:
+        """Check that the path still leads to the file, which may have been moved during the transaction."""
+        if _identity(self._path) != self._file:
+            self._before_close(connection)
+            raise StorageError(
+                f"{self.address} was moved, removed or replaced while this was written: it is on record in the file "
+                f"that had this name before (and in {self._path.name}-wal, if that is still there); move that file "
+                "back, and do not do this again."
+            )
+
+    def _before_close(self, connection: Any, *_: object) -> None:
+        """Move all that is in the write-ahead log to the file, so that nothing is lost if it is copied without."""
+        if _identity(self._path) not in (self._file, None):
+            return  # the log may be that of the other file by now
+        # What cannot be moved now, since others are reading or the disk is full, stays safe in the log.
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA busy_timeout = 0")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000:.0f}")
 
     def may_have_committed(self, error: Exception) -> bool:
         """Whether the commit may be on the disk all the same: it may, if the disk failed."""
@@ -121,6 +175,27 @@ _ADVICE = {
     "CORRUPT": "the file is damaged; go back to a copy",
     "IOERR": "check the disk: it is full, failing, or cannot lock files (move the file to a disk of this machine)",
 }
+
+
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def _is_mount_point(file: str) -> bool:
+    """Whether something is mounted there; its device does not tell if both sides are on one disk."""
+    try:
+        lines = _MOUNTS.read_bytes().splitlines()
+    except OSError:  # not Linux: there are no mounts of single files
+        return False
+    mounted = (re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), line.split()[4]) for line in lines)
+    return os.fsencode(file) in mounted
+
+
+def _size(file: str) -> int:
+    """In bytes; 0 if there is none."""
+    try:
+        return Path(file).stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
