@@ -146,6 +146,8 @@ def test_a_reading_that_repeats_beyond_chance_is_no_measurement() -> None:
     honest = _estimate(np.round(rng.standard_normal(60), 1).tolist())
     assert honest.n_repeated[0] > 0
     assert not is_repeating(honest)
+    listed = rng.standard_normal(20)
+    assert not is_repeating(_estimate(rng.choice(listed, 200).tolist()))  # no cache, but a simulation
     # One digit is what a coarse instrument shows, again and again.
     assert not is_repeating(_estimate([1.0, 1.1, 1.2] * 4))
 

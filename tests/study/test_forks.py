@@ -100,7 +100,7 @@ def forks_beside_threads(url: str) -> None:
 
 def test_a_fork_beside_threads_that_measure_does_not_hang(shared: Place) -> None:
     """Twenty children look at the study and measure, and nothing is lost or doubled."""
-    in_processes(forks_beside_threads, [(shared.url,)], timeout=100)
+    in_processes(forks_beside_threads, [(shared.url,)])
     found = check(shared.url)
     assert found.n_told >= 20
 
@@ -135,7 +135,7 @@ def pool_beside_optimize(url: str) -> None:
 
 def test_a_fork_pool_beside_optimize_does_not_hang(tmp_path: Path) -> None:
     """Pools that read the status come and go until two hundred pulls are made."""
-    in_processes(pool_beside_optimize, [(str(tmp_path / "lab.db"),)], timeout=100)
+    in_processes(pool_beside_optimize, [(str(tmp_path / "lab.db"),)])
 
 
 def opens_beside_forks(folder: str) -> None:

@@ -56,8 +56,9 @@ VARIANCE_RATIOS = (1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 16.0)
 FALSE_ALARM = 1e-6
 # A rounded reading is as far from its mean as noise of variance max(first h^2, sigma^2 + second h^2), h the step.
 ROUNDED = 0.28, 0.1
-# Repeated readings that all agree, and the digits of an instrument, from which on that is no accident.
-FEW_REPEATS, MANY_STEPS = 3, 1e4
+# Equal readings, at least so many and this share of those that could be, are looked into; if all are equal, it is no
+# accident on an instrument with this many steps.
+FEW_REPEATS, OFTEN, MANY_STEPS = 3, 0.2, 1e4
 # Shape of the mixture over precisions: sharpest after some ten rewards beyond the features.
 SHAPE = 2.0
 MIXTURE = Mixture.default()
@@ -124,10 +125,12 @@ def is_repeating(estimate: LeastSquares, *, is_normal: bool = True) -> bool:
     measurements either, whatever the scatter. That alone counts where the noise need not be normal.
     """
     n_equal, n_could = estimate.n_repeated
-    if n_equal == 0 or not estimate.has_theta or estimate.n_pulls <= estimate.dim:
+    # Values drawn from a list, as simulations do, are equal now and then, and all the same have noise.
+    is_rare = n_equal < max(FEW_REPEATS, OFTEN * n_could)
+    if is_rare or not estimate.has_theta or estimate.n_pulls <= estimate.dim:
         return False
     step, scatter = estimate.resolution, noise_estimate(estimate)
-    if n_equal == n_could >= FEW_REPEATS and estimate.spread > MANY_STEPS * step:
+    if n_equal == n_could and estimate.spread > MANY_STEPS * step:
         return True
     if not is_normal:
         return False

@@ -41,8 +41,8 @@ def step_of(r):  # Theorem 33: the step of the grid that readings lie on; 0 if n
 def repeats(X, r, rss):  # whether readings of an arm equal its first one too often for noise of their scatter
     _, first, arm = np.unique(X, axis=0, return_index=True, return_inverse=True)
     e, n, spare = int((r == r[first[arm.ravel()]]).sum()) - len(first), len(r) - len(first), len(r) - X.shape[1]
-    if e == 0 or spare <= 0 or (e == n >= 3 and np.ptp(r) > 1e4 * step_of(r)):
-        return e > 0 and spare > 0
+    if e < max(3, 0.2 * n) or spare <= 0 or (e == n and np.ptp(r) > 1e4 * step_of(r)):
+        return e == n and e >= 3 and spare > 0
     if not 0 < (p := step_of(r) / math.sqrt(2 * math.pi * rss / spare) if rss > 0 else 1) < 1:
         return False
     logs = [math.log(math.comb(n, k)) + k * math.log(p) + (n - k) * math.log1p(-p) for k in range(e, n + 1)]
