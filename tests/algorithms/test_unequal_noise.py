@@ -266,9 +266,9 @@ class TestLearnt:
         assert learner.decision.n_pulls == 149
         told(learner, 30, seed=3)
 
-    def test_fewer_than_two_whole_repetitions_make_no_bet(self) -> None:
+    def test_fewer_than_two_whole_repetitions_make_no_bet(self, noise: Any) -> None:
         """Void results in all repetitions but one leave nothing to judge the noise by: the block is out of the bets."""
-        learner = sp.create_learner("uniform", X, noise="per-arm", delta=1e-9)
+        learner = sp.create_learner("uniform", X, noise=noise, delta=1e-9)
         while learner._known.state._wealth.n_blocks < 3:  # type: ignore[attr-defined]
             told(learner, 1)
         _, plan = learner._opened[2]
@@ -281,9 +281,9 @@ class TestLearnt:
         assert learner._known.state._wealth.n_blocks == 2  # type: ignore[attr-defined]
 
     @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
-    def test_repetitions_that_are_no_numbers_pay_nothing(self, odd: float) -> None:
+    def test_repetitions_that_are_no_numbers_pay_nothing(self, odd: float, noise: Any) -> None:
         """Sums that overflow are no evidence: the wealth against every arm stays."""
-        wealth, levels = Wealth(FiniteArms(np.eye(2)), delta=0.05, noise_std=None), ArmLevels(2)
+        wealth, levels = Wealth(FiniteArms(np.eye(2)), delta=0.05, noise_std=None), ArmLevels(2, is_symmetric=noise == "symmetric")
         rng, arms = np.random.default_rng(2), np.arange(2)
         levels.learn(np.tile(arms, 5), np.tile(np.eye(2), (5, 1)), rng.standard_normal(10))
         block = levels.block(arms, np.eye(2), rng.standard_normal((3, 2)))
@@ -365,9 +365,11 @@ def test_rounding_is_no_evidence_where_noise_is_only_symmetric(size: float) -> N
     """Rewards without noise of two arms that tie differ by rounding alone; with a real lead they are told apart."""
     means = np.array([size, size, 0.3 * size])
     rows = np.linalg.qr(np.random.default_rng(4).standard_normal((3, 3)))[0]
-    assert not sp.identify(rows, lambda row: float(means[row]), noise="symmetric", max_pulls=600).stopped
+    with pytest.warns(sp.NoiseWarning, match="steps of"):
+        assert not sp.identify(rows, lambda row: float(means[row]), noise="symmetric", max_pulls=600).stopped
     means[1] *= 1.0 - 1e-6
-    assert sp.identify(rows, lambda row: float(means[row]), noise="symmetric", max_pulls=600).best == 0
+    with pytest.warns(sp.NoiseWarning, match="cache"):
+        assert sp.identify(rows, lambda row: float(means[row]), noise="symmetric", max_pulls=600).best == 0
 
 
 def test_heavy_tails_are_neither_slips_nor_a_misfit_where_noise_is_only_symmetric() -> None:

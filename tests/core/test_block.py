@@ -76,7 +76,7 @@ def test_a_block_of_huge_rewards_keeps_the_noise() -> None:
 @pytest.mark.parametrize("stopping", ["betting", "evidence"])
 def test_rewards_that_leave_no_digits_for_the_noise_are_refused(stopping: str) -> None:
     """Beyond a billion noise_std, in the unit of the rewards; nothing is recorded."""
-    learner = sp.create_learner("lazy-track-and-stop", np.eye(2), noise_std=0.1, stopping=stopping)
+    learner = sp.create_learner("lazy-track-and-stop", np.eye(2), noise_std=0.1, stopping=stopping, earlier="evidence")
     before = learner.log
     for reward in (1.01 * LARGEST_REWARD * 0.1, -0.9e12):
         with pytest.raises(InvalidInput, match="lost in rounding"):

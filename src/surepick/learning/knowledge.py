@@ -254,7 +254,8 @@ class Knowledge:
 
     def _coarseness(self, estimate: LeastSquares) -> float:
         step = estimate.resolution if self._rewards.noise_std is None else 0.0
-        return step if math.isinf(step) or noise_estimate(estimate) < COARSE * step else 0.0
+        is_coarse = step > 0.0 and (math.isinf(step) or noise_estimate(estimate) < COARSE * step)
+        return step if is_coarse else 0.0
 
     def explain_misfit(self, called: Callable[[int], int]) -> str:
         """Say in plain words which constant, measurement or arms do not fit."""
