@@ -1,7 +1,8 @@
 """Wrong answers in badly organised labs and under attacks, counted in thousands of runs: the long form of the tests.
 
 Run `python -m benchmarks.errors [runs]`; with 2,000 runs per pair about an hour on two cores. `python -m benchmarks
-errors late` prints the third table alone, `... errors screened` that of earlier results, each in a few minutes.
+errors late` prints the third table alone, `... errors screened` that of earlier results, `... errors readings` that of
+rounded and repeated readings, each in a few minutes.
 
 First table: every algorithm under each rule whose label is a proof, at delta = .3, in the labs of
 `tests.statistical.chaos` (batches, disorder, failures, unsolicited results, resumption) in turn; on the arc, where
@@ -28,6 +29,8 @@ from surepick.errors import Skipped
 from surepick.learning.estimates import estimates_of
 from surepick.learning.result import Result
 from tests.statistical.chaos import ARC, Habits, Setting, Tally, count, error_limit, normal_limit, trials
+from tests.statistical.test_readings import cache, curve, doses
+from tests.statistical.test_readings import count as count_readings
 
 N_RUNS = 2000
 N_JOBS = 2
@@ -343,7 +346,24 @@ def late_table(n_runs: int) -> None:
         print(f"{label:14s}{noise:>8s}{missed:8d}{wrong:8d}{all_missed:18d}{all_wrong:8d}", flush=True)
 
 
+def readings_table(n_runs: int) -> None:
+    """Print wrong answers on coarse, equal and repeated readings."""
+    cases = {"doses in one cell": doses, "curve, noise a tenth of a digit": curve, "cache": cache}
+    work: dict[Any, tuple[Callable[..., Any], range]] = {
+        (label, noise): (partial(count_readings, case, noise=noise), range(n_runs))
+        for label, case in cases.items()
+        for noise in ("same", "per-arm")
+    }
+    tallies = dict.fromkeys(work, Tally())
+    for key, tally in in_batches(work):
+        tallies[key] += tally
+    print(f"\nwrong (answers labelled proved) of {n_runs} runs, delta 0.05, limit {error_limit(n_runs, 0.05)}")
+    for (label, noise), tally in tallies.items():
+        print(f"{label:34s}{noise:>9s}{tally.wrong:7d} ({tally.stopped})", flush=True)
+
+
 PARTS: Mapping[str, Callable[[int], None]] = {
+    "readings": readings_table,
     "chaos": chaos_table,
     "attacks": attack_table,
     "late": late_table,

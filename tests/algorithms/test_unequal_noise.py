@@ -283,7 +283,10 @@ class TestLearnt:
     @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
     def test_repetitions_that_are_no_numbers_pay_nothing(self, odd: float, noise: Any) -> None:
         """Sums that overflow are no evidence: the wealth against every arm stays."""
-        wealth, levels = Wealth(FiniteArms(np.eye(2)), delta=0.05, noise_std=None), ArmLevels(2, is_symmetric=noise == "symmetric")
+        wealth, levels = (
+            Wealth(FiniteArms(np.eye(2)), delta=0.05, noise_std=None),
+            ArmLevels(2, is_symmetric=noise == "symmetric"),
+        )
         rng, arms = np.random.default_rng(2), np.arange(2)
         levels.learn(np.tile(arms, 5), np.tile(np.eye(2), (5, 1)), rng.standard_normal(10))
         block = levels.block(arms, np.eye(2), rng.standard_normal((3, 2)))

@@ -4,7 +4,7 @@ False alarms: a count of wrong verdicts exceeds its limit with probability below
 delta or less (exact binomial).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from unittest.mock import PropertyMock
@@ -18,6 +18,7 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
 from surepick.errors import NoiseWarning
 from surepick.learning.learner import Learner
+from tests.statistical.chaos import Tally
 
 DELTA, N_RUNS = 0.05, 40
 LIMIT = int(binom.isf(1e-6, N_RUNS, DELTA))
@@ -46,10 +47,10 @@ def cache(rng: np.random.Generator) -> tuple[Array, Array, Callable[[int], float
     return np.eye(4), means, lambda arm: float(values[arm])
 
 
-def n_wrong(case: Case, **options: Any) -> int:
-    """Count wrong verdicts that are labelled proved."""
-    wrong = 0
-    for run in range(N_RUNS):
+def count(case: Case, runs: Iterable[int], **options: Any) -> Tally:
+    """Count verdicts labelled proved within a hundred pulls, and how many of them are wrong."""
+    total = Tally()
+    for run in runs:
         rng = np.random.default_rng([26, run])
         X, means, measure = case(rng)
         learner = sp.create_learner("lazy-track-and-stop", X, delta=DELTA, seed=run, **options)
@@ -57,9 +58,14 @@ def n_wrong(case: Case, **options: Any) -> int:
             for arm in learner.next_arms(max(learner.n_planned, 1)):
                 learner.tell(arm, measure(arm))
         decision = learner.decision
-        is_wrong = learner.stopped and bool(means[decision.best] < means.max())
-        wrong += is_wrong and decision.guarantee == "proved"
-    return wrong
+        is_proved = learner.stopped and decision.guarantee == "proved"
+        total += Tally(is_proved and bool(means[decision.best] < means.max()), is_proved, 1)
+    return total
+
+
+def n_wrong(case: Case, **options: Any) -> int:
+    """Count wrong verdicts that are labelled proved."""
+    return count(case, range(N_RUNS), **options).wrong
 
 
 @pytest.mark.statistical
