@@ -145,6 +145,8 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
             no scatter to look at.
         ModelWarning: the rewards contradict a mean that is linear in the features, which happens in at most one run in
             a hundred if it is. `result.guarantee` is "withdrawn" then, in both cases.
+        NoiseWarning: without `noise_std` and `reward_range`, residuals do not look like normal noise of one level.
+            `result.guarantee` is "doubtful" then, and `result.noise_doubt` says why and what to do.
 
     Examples:
         >>> import numpy as np
@@ -369,7 +371,7 @@ class _Session:
                 self._learner.tell(*self._untold)
 
     def _watch(self, arm: Arm | None = None) -> None:
-        """Warn, once each, if the rewards contradict the noise that was given, or the model."""
+        """Warn, once each, if the rewards contradict the noise that was given, or the model, or normal noise."""
         learner = self._learner
         void = f"The risk delta = {learner.delta:g} is not guaranteed then."
         if learner.noise_contradicted:
@@ -388,6 +390,8 @@ class _Session:
         elif learner.model_check == "contradicted" and learner.misfit == 0.0:
             text = f"the rewards contradict a mean that is linear in the features. {learner.explain_misfit()} {void}"
             self._warn(ModelWarning, text, arm)
+        elif doubt := learner.noise_doubt:
+            self._warn(NoiseWarning, f"{doubt} {void}", arm)
 
     def _warn(self, kind: type[Warning], text: str, arm: Arm | None) -> None:
         """Warn once, in the line of the user's call."""

@@ -64,7 +64,7 @@ class Knowledge:
         self.levels = ArmLevels(self._white.dim) if noise == "per-arm" else None
         self.verdict: Verdict | None = None
         """What the rule said last."""
-        self.model = Model(self._white, rewards.noise_std, is_watched=self.levels is None)
+        self.model = Model(self._white, rewards.noise_std, is_watched=self.levels is None, is_exact=task.misfit == 0.0)
         self.checks: deque[int] = deque()
         """Arms of check pulls, not yet asked for."""
         self.path: list[tuple[int, float, float]] = []
@@ -206,7 +206,7 @@ class Knowledge:
             return  # all of it is void
         numbers, X, rewards = np.array(arms), self._features(arms), np.array(results)
         self._learn_before(interval)
-        self.model.settle(numbers, X, rewards)
+        self.model.settle(numbers, X, rewards, is_whole=not interval.is_cut)
         self.model.n_checks += len(arms) if interval.is_check else 0
         if not (self.stopped or self.state.decides_after_pulls):
             if not interval.is_cut:

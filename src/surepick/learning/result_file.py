@@ -25,8 +25,11 @@ from surepick.learning.margin import Margin
 FORMAT = "surepick result"
 FORMAT_VERSION = 4
 READABLE = (3, FORMAT_VERSION)
-# What files of version 3 lack, and results made without a learner may.
-NEWER = frozenset({"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"})
+# What files of version 3, or older ones of version 4, lack, and results made without a learner may.
+NEWER = frozenset(
+    {"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"}
+    | {"noise_doubt", "n_residuals"}
+)
 
 
 def write(content: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
