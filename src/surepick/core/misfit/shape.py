@@ -93,7 +93,6 @@ SHAPES: tuple[tuple[Kind, Array], ...] = (
     ("outliers", _mixture(0.1, 0.0, 1.0, 4.0)),
 )
 """Shapes that are looked for."""
-_PARTS = np.stack([parts for _, parts in SHAPES], axis=1)[..., None, None]  # (3, shapes, 2, 1, 1)
 
 
 def own_residuals(Q: Array, rewards: Array) -> Array:
@@ -130,11 +129,13 @@ def log_evidence(u: Array) -> Array:
     x = np.multiply.outer(np.exp(-t), u / math.sqrt(Q / N))
     # In units of the size of u, and without the factor (2 pi)^(-N/2) that numerator and denominator share.
     normal = math.lgamma(0.5 * N) - 0.5 * N * math.log(0.5 * N) - math.log(2.0)
-    heights, centres, deviations = _PARTS
+    found = np.empty(len(SHAPES))
     with np.errstate(divide="ignore"):  # a density of 0 adds nothing
-        densities = np.exp(heights - 0.5 * ((x - centres) / deviations) ** 2).sum(axis=1)
-        logs = np.log(densities).sum(axis=2) - N * t
-    found: Array = np.logaddexp.reduce(logs, axis=1) + math.log(step) - normal
+        for i, (_, parts) in enumerate(SHAPES):  # one by one: arrays of all would not fit into the cache
+            (h0, h1), (c0, c1), (s0, s1) = parts
+            density = np.exp(h0 - 0.5 * ((x - c0) / s0) ** 2) + np.exp(h1 - 0.5 * ((x - c1) / s1) ** 2)
+            logs = np.log(density).sum(axis=1) - N * t
+            found[i] = np.logaddexp.reduce(logs) + math.log(step) - normal
     return found
 
 
@@ -149,7 +150,7 @@ def resolution(values: Array) -> float:
     for k in range(top, top - 12, -1):
         for m in (5.0, 2.0, 1.0):
             steps = values / (m * 10.0**k)
-            if np.all(np.abs(steps - np.rint(steps)) <= 1e-9 * np.maximum(np.abs(steps), 1.0)):
+            if np.all(np.abs(steps - np.rint(steps)) <= 8.0 * np.finfo(float).eps * np.maximum(np.abs(steps), 1.0)):
                 return m * 10.0**k
     return 0.0
 
