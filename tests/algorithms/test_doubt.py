@@ -159,7 +159,7 @@ def test_a_result_in_doubt_is_read_again(tmp_path: Path) -> None:
 
 def test_a_study_in_doubt_is_stopped_and_says_so() -> None:
     """Its state stays "stopped", its guarantee is doubtful in status and certificate, and `optimize` warns."""
-    study = sp.create_study("doses", arms=DOSES, delta=0.1, seed=3)
+    study = sp.create_study("doses", arms=DOSES, delta=0.1, storage="memory:")
     with pytest.warns(sp.NoiseWarning, match="in doubt"):
         study.optimize(lucky)
     assert (study.status.state, study.status.guarantee) == ("stopped", "doubtful")

@@ -119,15 +119,15 @@ def test_noisier_arms_are_found_and_named() -> None:
     assert all(doubt.arms[0] == 1 and 2.0 < doubt.size < 15.0 for doubt in named)
 
 
-def test_rounded_noise_is_not_called_repeated() -> None:
+@pytest.mark.parametrize("h", [1.0, 0.01])
+def test_rounded_noise_is_not_called_repeated(h: float) -> None:
     """Normal noise rounded to its own standard deviation, or to a hundredth of it, is seldom doubted: 100 runs each."""
     rng = np.random.default_rng(6)
-    for h in (1.0, 0.01):
-        found = [watched(rng, lambda rng, n, h=h: h * np.rint(normal(rng, n) / h)) for _ in range(100)]
-        kinds = [doubt.kind for doubt in found if doubt is not None]
-        assert "repeats" not in kinds
-        assert "constant" not in kinds
-        assert len(kinds) <= int(scipy.stats.binom.isf(1e-6, 100, 0.01))
+    found = [watched(rng, lambda rng, n: h * np.rint(normal(rng, n) / h)) for _ in range(100)]
+    kinds = [doubt.kind for doubt in found if doubt is not None]
+    assert "repeats" not in kinds
+    assert "constant" not in kinds
+    assert len(kinds) <= int(scipy.stats.binom.isf(1e-6, 100, 0.01))
 
 
 @pytest.mark.parametrize(
