@@ -130,6 +130,13 @@ def test_rounded_noise_is_not_called_repeated(h: float) -> None:
     assert len(kinds) <= int(scipy.stats.binom.isf(1e-6, 100, 0.01))
 
 
+def test_values_drawn_again_from_a_list_are_not_called_repeated() -> None:
+    """Of 320 values drawn from a list of 60 some are equal to the one before, and that is not doubted."""
+    rng, listed = np.random.default_rng(8), np.random.default_rng(9).standard_normal(60)
+    found = [watched(rng, lambda rng, n: rng.choice(listed, n), 32) for _ in range(20)]
+    assert not any(doubt.kind in ("repeats", "constant") for doubt in found if doubt is not None)
+
+
 @pytest.mark.parametrize(
     ("values", "h"),
     [([70.0, 72.0, 68.0], 2.0), ([0.35, 1.2, -4.15], 0.05), ([3.0, 1e9], 1.0), ([math.pi, math.e], 0.0), ([0.0], 5.0)],

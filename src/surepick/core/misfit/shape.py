@@ -62,8 +62,9 @@ LOOKS = (8, 11, 16, 22, 32, 45, 64, 128, 256, 512)
 FEWEST, MOST = LOOKS[0], LOOKS[-1]
 # A level is believed after so many degrees of freedom of its arm as of all others.
 PATIENCE = 4.0
-# Comparisons that all agree, from which on noise is called unseen.
-FEWEST_EQUAL = 4
+# Equal readings, from which on they are looked at, and their share of all comparisons: a few of many, as where values
+# are drawn again from a list, do no harm.
+FEWEST_EQUAL, LEAST_SHARE = 4, 0.1
 
 
 class Doubt(NamedTuple):
@@ -202,7 +203,7 @@ def _repeats(arms: IntArray, rewards: Array, u: Array) -> Doubt | None:
     order = np.argsort(arms, kind="stable")
     is_same = arms[order][1:] == arms[order][:-1]
     m, k = int(is_same.sum()), int((np.diff(rewards[order]) == 0.0)[is_same].sum())
-    if k < FEWEST_EQUAL:
+    if k < max(FEWEST_EQUAL, LEAST_SHARE * m):
         return None
     if k == m:
         return Doubt("constant", m, k)
