@@ -261,7 +261,7 @@ LAWS: dict[str, Law] = {
     "80 % zeros, else exponential": _zero_inflated,
     "80 % zeros, negative": lambda rng, arm: -_zero_inflated(rng, arm),
     "third arm 5 times as noisy": lambda rng, arm: float(rng.standard_normal()) * (5.0 if arm == 2 else 1.0),
-    "rounded to its deviation": lambda rng, _: float(np.rint(rng.standard_normal())),
+    "normal, readings rounded to 1": lambda rng, _: float(rng.standard_normal()),
 }
 DOSES = np.array([[1.0], [2.0], [3.0]]), np.array([-0.002])
 """Three doses as one feature without a constant; the smallest is best by a hair: nearly every answer is wrong."""
@@ -271,8 +271,8 @@ SHAPE_PULLS = 150
 PARTS = ("shape",)
 
 
-def count_shapes(X: np.ndarray, theta: np.ndarray, law: Law, runs: range, delta: float = 0.1) -> Counter[str]:
-    """Count runs without noise_std that stop at an arm other than the first, and the labels of all that stop."""
+def count_shapes(X: np.ndarray, theta: np.ndarray, law: Law, runs: range, places: int = 15) -> Counter[str]:
+    """Count runs without noise_std that stop at an arm other than the first, and the labels of all runs."""
     seen: Counter[str] = Counter()
     for run in runs:
         rng = np.random.default_rng([run, 17])
@@ -280,8 +280,8 @@ def count_shapes(X: np.ndarray, theta: np.ndarray, law: Law, runs: range, delta:
             warnings.simplefilter("ignore")
             result = sp.identify(
                 X,
-                lambda arm, rng=rng: float(X[arm] @ theta) + law(rng, arm),  # type: ignore[misc]
-                delta=delta,
+                lambda arm, rng=rng: round(float(X[arm] @ theta) + law(rng, arm), places),  # type: ignore[misc]
+                delta=0.1,
                 seed=run,
                 max_pulls=SHAPE_PULLS,
             )
@@ -300,7 +300,7 @@ def shape_table(n_runs: int = N_RUNS) -> None:
     for name, law in LAWS.items():
         cells = ""
         for X, theta in (DOSES, FIELD):
-            seen = count_shapes(X, theta, law, range(n_runs))
+            seen = count_shapes(X, theta, law, range(n_runs), 0 if "rounded" in name else 15)
             cells += "".join(f"{100 * seen[column] / n_runs:9.1f}" for column in columns)
         print(f"{name:32s}{cells}", flush=True)
 

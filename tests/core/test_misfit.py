@@ -333,6 +333,9 @@ def test_a_reward_is_judged_by_the_others_of_its_block() -> None:
     assert not has_slip(range_basis(BLOCK), rewards, 0.999 * risk)
     assert not has_slip(range_basis(BLOCK[:3]), rewards[2:5], 0.99)
     assert not has_slip(range_basis(BLOCK), BLOCK @ [1.0, 2.0, 3.0], 0.5), "rounding is no slip"
+    ones = range_basis(np.ones((5, 1)))
+    assert not has_slip(ones, np.array([3.0, 3.0, 3.0, 3.0, 4.0]), 0.01), "nor are readings in whole numbers"
+    assert has_slip(ones, np.array([3.0, 3.0, 3.0, 3.0, 30.0]), 0.01)
 
 
 def test_noise_is_seldom_called_a_slip_by_its_block(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ import scipy
 
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array
+from surepick.core.misfit.shape import resolution
 from surepick.core.misfit.watch import ROUNDING
 from surepick.core.noise import MIXTURE, noise_limits
 
@@ -59,9 +60,13 @@ def has_slip(Q: Array, rewards: Array, risk: float) -> bool:
     is_judged = left > 1e-9
     apart = np.where(is_judged, e / np.where(is_judged, left, 1.0), 0.0)
     least = max((ROUNDING * float(np.linalg.norm(rewards))) ** 2, np.finfo(float).tiny)  # all rewards may be 0
-    rss_others = np.maximum(e @ e - e * apart, least)
-    t = math.sqrt(float((nu * e * apart / rss_others).max()))
-    return bool(2.0 * n * scipy.special.stdtr(nu, -t) <= risk)
+
+    def is_found(least: float) -> bool:
+        t = math.sqrt(float((nu * e * apart / np.maximum(e @ e - e * apart, least)).max()))
+        return bool(2.0 * n * scipy.special.stdtr(nu, -t) <= risk)
+
+    # Readings rounded to multiples of h that are all equal but one are no slip: rounding alone scatters by h^2/12.
+    return is_found(least) and is_found(max(least, nu * resolution(rewards) ** 2 / 12.0))
 
 
 def is_slip(estimate: LeastSquares, x: Array, error: float, i: int, noise_std: float | None, alpha: float) -> bool:
