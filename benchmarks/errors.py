@@ -295,13 +295,13 @@ def shape_table(n_runs: int = N_RUNS) -> None:
     """Print for each law of the noise, in percent of the runs: wrong, wrong and called proved, doubtful, withdrawn."""
     columns = ("wrong", "unnoticed", "doubtful", "withdrawn")
     print(f"percent of {n_runs} runs, delta = 0.1, noise unknown, given up after {SHAPE_PULLS} pulls")
-    print(f"{'':32s}{'doses':>36s}{'field':>36s}")
-    print(f"{'law':32s}" + "".join(f"{column:>9s}" for column in 2 * columns))
+    print(f"{'':32s}{'doses':>40s}{'field':>40s}")
+    print(f"{'law':32s}" + "".join(f"{column:>10s}" for column in 2 * columns))
     for name, law in LAWS.items():
         cells = ""
         for X, theta in (DOSES, FIELD):
             seen = count_shapes(X, theta, law, range(n_runs), 0 if "rounded" in name else 15)
-            cells += "".join(f"{100 * seen[column] / n_runs:9.1f}" for column in columns)
+            cells += "".join(f"{100 * seen[column] / n_runs:10.1f}" for column in columns)
         print(f"{name:32s}{cells}", flush=True)
 
 
