@@ -23,6 +23,8 @@ from surepick.learning.result import Result, bare_result_of
 from surepick.learning.standing import Standing, standing_of
 
 # So many failures in a row are no accident; without an end somebody would wait for ever.
+ENOUGH_TO_DOUBT = 64
+"""Results from which on the shape of the noise is looked at before the end too."""
 SKIPPED_IN_A_ROW = 1000
 
 
@@ -390,7 +392,8 @@ class _Session:
         elif learner.model_check == "contradicted" and learner.misfit == 0.0:
             text = f"the rewards contradict a mean that is linear in the features. {learner.explain_misfit()} {void}"
             self._warn(ModelWarning, text, arm)
-        elif doubt := learner.noise_doubt:
+        # Few residuals say little before the end, and looking at them takes longer than most pulls.
+        elif (arm is None or learner.estimate.n_pulls >= ENOUGH_TO_DOUBT) and (doubt := learner.noise_doubt):
             self._warn(NoiseWarning, f"{doubt} {void}", arm)
 
     def _warn(self, kind: type[Warning], text: str, arm: Arm | None) -> None:

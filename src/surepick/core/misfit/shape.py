@@ -181,13 +181,16 @@ class ShapeWatch:
             self._blocks.append((arms, Q, rewards))
             self.n_residuals += len(Q) - Q.shape[1]
 
-    @one_blas_thread
     def doubt(self) -> Doubt | None:
         """Return what speaks against normal noise of one level; None: nothing so far."""
-        new = self._blocks[len(self._residuals) :]
-        if self.n_residuals < FEWEST or not new:
-            return self._found
-        self._residuals += [own_residuals(Q, rewards) for _, Q, rewards in new]
+        if self.n_residuals >= FEWEST and len(self._residuals) < len(self._blocks):
+            self._look()
+        return self._found
+
+    @one_blas_thread
+    def _look(self) -> None:
+        """Look at what came since."""
+        self._residuals += [own_residuals(Q, rewards) for _, Q, rewards in self._blocks[len(self._residuals) :]]
         u = np.concatenate(self._residuals)
         while self._shape is None and self._n_looks < len(LOOKS) and LOOKS[self._n_looks] <= len(u):
             self._shape = _judged(u[: LOOKS[self._n_looks]])
@@ -195,7 +198,6 @@ class ShapeWatch:
         arms, rewards = (np.concatenate([block[place] for block in self._blocks]) for place in (0, 2))
         blocks = np.repeat(np.arange(len(self._blocks)), [len(block[0]) for block in self._blocks])
         self._found = _repeats(arms, rewards, u) or self._shape or _levels(blocks, arms, rewards)
-        return self._found
 
 
 def _repeats(arms: IntArray, rewards: Array, u: Array) -> Doubt | None:
