@@ -1,8 +1,8 @@
 """Wrong answers in badly organised labs and under attacks, counted in thousands of runs: the long form of the tests.
 
-Run `python -m benchmarks.errors [runs]`; with 2,000 runs per pair about an hour on two cores. `python -m benchmarks
-errors late` prints the third table alone, `... errors screened` that of earlier results, `... errors readings` that of
-rounded and repeated readings, each in a few minutes.
+Run `python -m benchmarks.errors [runs]`; with 2,000 runs per pair about an hour on two cores. Single tables, in a few
+minutes each: `python -m benchmarks errors late`, `... errors screened` (earlier results), `... errors readings`
+(rounded and repeated readings), `... errors shape` (noise that is not normal, and what is said of it).
 
 First table: every algorithm under each rule whose label is a proof, at delta = .3, in the labs of
 `tests.statistical.chaos` (batches, disorder, failures, unsolicited results, resumption) in turn; on the arc, where
@@ -15,7 +15,8 @@ allows; beside the same formulas with all results told so far in the place of a 
 
 import math
 import sys
-from collections import deque
+import warnings
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
@@ -362,8 +363,79 @@ def readings_table(n_runs: int) -> None:
         print(f"{label:34s}{noise:>9s}{tally.wrong:7d} ({tally.stopped})", flush=True)
 
 
+Law = Callable[[np.random.Generator, int], float]
+"""Noise of one measurement of an arm, of mean 0 and standard deviation about 1."""
+
+
+def _log_normal(rng: np.random.Generator, _: int) -> float:
+    return float(rng.lognormal() - math.exp(0.5)) / math.sqrt((math.e - 1.0) * math.e)
+
+
+def _zero_inflated(rng: np.random.Generator, _: int) -> float:
+    return float(rng.exponential() * (rng.random() < 0.2) - 0.2) / 0.6
+
+
+LAWS: dict[str, Law] = {
+    "normal": lambda rng, _: float(rng.standard_normal()),
+    "t, 3 degrees of freedom": lambda rng, _: float(rng.standard_t(3)) / math.sqrt(3.0),
+    "Laplace": lambda rng, _: float(rng.laplace()) / math.sqrt(2.0),
+    "uniform": lambda rng, _: float(rng.uniform(-1.0, 1.0)) * math.sqrt(3.0),
+    "5 % outliers, 10 times as far": lambda rng, _: (
+        float(rng.standard_normal()) * (10.0 if rng.random() < 0.05 else 1.0) / math.sqrt(5.95)
+    ),
+    "exponential": lambda rng, _: float(rng.exponential()) - 1.0,
+    "exponential, negative": lambda rng, _: 1.0 - float(rng.exponential()),
+    "log-normal": _log_normal,
+    "log-normal, negative": lambda rng, arm: -_log_normal(rng, arm),
+    "80 % zeros, else exponential": _zero_inflated,
+    "80 % zeros, negative": lambda rng, arm: -_zero_inflated(rng, arm),
+    "third arm 5 times as noisy": lambda rng, arm: float(rng.standard_normal()) * (5.0 if arm == 2 else 1.0),
+    "normal, readings rounded to 1": lambda rng, _: float(rng.standard_normal()),
+}
+DOSES = np.array([[1.0], [2.0], [3.0]]), np.array([-0.002])
+"""Three doses as one feature without a constant; the smallest is best by a hair: nearly every answer is wrong."""
+FIELD = np.array([[1.0, 0.0], [0.0, 1.0], [math.cos(0.1), math.sin(0.1)]]), np.array([1.0, 0.0])
+"""Two axes and an arm between them, close to the best, the first."""
+SHAPE_PULLS = 150
+
+
+def count_shapes(X: np.ndarray, theta: np.ndarray, law: Law, runs: range, places: int = 15) -> Counter[str]:
+    """Count runs without noise_std that stop at an arm other than the first, and the labels of all runs."""
+    seen: Counter[str] = Counter()
+    for run in runs:
+        rng = np.random.default_rng([run, 17])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = sp.identify(
+                X,
+                lambda arm, rng=rng: round(float(X[arm] @ theta) + law(rng, arm), places),  # type: ignore[misc]
+                delta=0.1,
+                seed=run,
+                max_pulls=SHAPE_PULLS,
+            )
+        is_wrong = result.stopped and result.best != 0
+        seen.update(wrong=is_wrong, unnoticed=is_wrong and result.guarantee == "proved")
+        seen.update(doubtful=result.guarantee == "doubtful", withdrawn=result.guarantee == "withdrawn")
+    return seen
+
+
+def shape_table(n_runs: int = N_RUNS) -> None:
+    """Print for each law of the noise, in percent of the runs: wrong, wrong and called proved, doubtful, withdrawn."""
+    columns = ("wrong", "unnoticed", "doubtful", "withdrawn")
+    print(f"percent of {n_runs} runs, delta = 0.1, noise unknown, given up after {SHAPE_PULLS} pulls")
+    print(f"{'':32s}{'doses':>40s}{'field':>40s}")
+    print(f"{'law':32s}" + "".join(f"{column:>10s}" for column in 2 * columns))
+    for name, law in LAWS.items():
+        cells = ""
+        for X, theta in (DOSES, FIELD):
+            seen = count_shapes(X, theta, law, range(n_runs), 0 if "rounded" in name else 15)
+            cells += "".join(f"{100 * seen[column] / n_runs:10.1f}" for column in columns)
+        print(f"{name:32s}{cells}", flush=True)
+
+
 PARTS: Mapping[str, Callable[[int], None]] = {
     "readings": readings_table,
+    "shape": shape_table,
     "chaos": chaos_table,
     "attacks": attack_table,
     "late": late_table,

@@ -84,7 +84,7 @@ STATUS = {
     "confidence": "that the leader is right, at least",
     "remaining": "pulls still needed, as it seems",
     "epsilon_bound": "what the leader can be losing at most, with probability 1 - delta",
-    "guarantee": "`proved`, `published`, `heuristic`, `none` or `withdrawn`",
+    "guarantee": "`proved`, `published`, `heuristic`, `none`, `doubtful` or `withdrawn`",
     "model_check": "what the data say of the model",
     "stopping": "the rule that decides",
     "delta": "the accepted probability of a wrong answer",

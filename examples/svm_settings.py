@@ -41,7 +41,7 @@ def measure(row: int, rng: np.random.Generator) -> float:
 def main(folder: Path, seed: int = 0) -> tuple[sp.Result, sp.Result]:
     """Ask with the features, whose answer is withdrawn, and without; write a report of each."""
     rng = np.random.default_rng(seed)
-    with warnings.catch_warnings(action="ignore", category=sp.ModelWarning):  # explain() says the same
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # explain() says the same
         linear = sp.identify(arms, lambda row: measure(row, rng), audit=4 * len(settings), seed=seed)
     print(linear.explain())
     linear.report(folder / "svm_linear.html", title="C and gamma: a plane over their logarithms")

@@ -88,7 +88,8 @@ class PullFailed(SurepickError):
 class NoiseWarning(UserWarning):
     """The rewards scatter more than `noise_std` allows, so a guarantee that rests on it does not hold.
 
-    Or replicates say that options are not equally noisy, so one `noise_std` does not describe them.
+    Or replicates say that options are not equally noisy, so one `noise_std` does not describe them. Or residuals do not
+    look like the normal noise of one level that a guarantee without `noise_std` assumes.
     """
 
 

@@ -163,6 +163,17 @@ def test_own_arms_with_a_command(folder: Path) -> None:
     assert result.n_pulls == len((folder / "count").read_text())
 
 
+def test_an_answer_in_doubt_is_given_with_a_warning(folder: Path, here: Here) -> None:
+    """A command without noise has its answer, exit code 0, and one warning that its noise cannot be seen."""
+    (folder / "measure.py").write_text(f"import sys\nprint({MEANS}[sys.argv[1]])\n")
+    done = here(folder, "run", "--arms", "arms.csv", "--pull", COMMAND)
+    assert done.returncode == 0
+    assert done.stderr.count("warning: ") == 1
+    assert "so that the noise cannot be seen" in done.stderr
+    assert "E (arm 4) is the answer of the betting rule" in done.stdout
+    assert "Next: do what the sentence above says of the noise" in done.stdout
+
+
 def test_a_messy_spreadsheet_is_announced_before_anything_is_measured(folder: Path, here: Here) -> None:
     """Roles, notes and equal arms come first; the table has one line for arms with the same features."""
     lines = ("Farbe;Glanz;Trocknung;Größe", "A;1,0;0,2;L", "B;0,1;1,0;l", "C;0,7;0,7;L", "D;0,3;0,4;l", "E;0,9;0,9;L")

@@ -341,6 +341,22 @@ def test_a_withdrawn_answer(shell: Shell, tmp_path: Path) -> None:
     assert shell("status", "--format", "json").json["state"] == "withdrawn"
 
 
+def test_an_answer_in_doubt(shell: Shell, tmp_path: Path) -> None:
+    """Where readings show no noise, `best` returns 0 and says why the answer is in doubt, and so does `status`."""
+    (tmp_path / "dose.csv").write_text("dose,x\na,0\nb,1\nc,2\n")
+    shell("create", "dose.csv")
+    for _ in range(20):
+        for one in shell("ask", "-n", "4", "--format", "json").json["asks"]:
+            shell("tell", str(one["id"]), str({"a": 0.0, "b": 1.0, "c": 2.0}[one["name"]]))
+        if shell("best").code == 0:
+            break
+    done = shell("best")
+    assert (done.code, "in doubt" in done.out, "cannot be seen" in done.out) == (0, True, True)
+    told = shell("status", "--format", "json").json
+    assert (told["state"], told["guarantee"]) == ("stopped", "doubtful")
+    assert "doubt" in shell("status").out
+
+
 def test_a_certificate_that_a_colleague_checks(decided: Shell, tmp_path: Path) -> None:
     """The certificate follows from the exported log; one that was changed does not, and verify returns 1."""
     made = decided("certificate", "--out", "certificate.json")

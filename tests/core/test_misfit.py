@@ -329,16 +329,19 @@ def test_a_reward_is_judged_by_the_others_of_its_block() -> None:
     spread = 1.0 + BLOCK[4] @ np.linalg.solve(BLOCK[others].T @ BLOCK[others], BLOCK[4])
     t = (rewards[4] - BLOCK[4] @ theta) / np.sqrt(spread * rss / 5)
     risk = 9 * 2.0 * float(scipy.stats.t.sf(t, 5))
-    assert has_slip(BLOCK, rewards, 1.001 * risk)
-    assert not has_slip(BLOCK, rewards, 0.999 * risk)
-    assert not has_slip(BLOCK[:3], rewards[2:5], 0.99)
-    assert not has_slip(BLOCK, BLOCK @ [1.0, 2.0, 3.0], 0.5), "rounding is no slip"
+    assert has_slip(range_basis(BLOCK), rewards, 1.001 * risk)
+    assert not has_slip(range_basis(BLOCK), rewards, 0.999 * risk)
+    assert not has_slip(range_basis(BLOCK[:3]), rewards[2:5], 0.99)
+    assert not has_slip(range_basis(BLOCK), BLOCK @ [1.0, 2.0, 3.0], 0.5), "rounding is no slip"
+    ones = range_basis(np.ones((5, 1)))
+    assert not has_slip(ones, np.array([3.0, 3.0, 3.0, 3.0, 4.0]), 0.01), "nor are readings in whole numbers"
+    assert has_slip(ones, np.array([3.0, 3.0, 3.0, 3.0, 30.0]), 0.01)
 
 
 def test_noise_is_seldom_called_a_slip_by_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 4,000 blocks at most 1,339 at a risk of .3: more once in a million. A normal for Student's law is caught."""
     rewards = np.random.default_rng(10).standard_normal((4000, 9))
-    n_slips = sum(has_slip(BLOCK, block, 0.3) for block in rewards)
+    n_slips = sum(has_slip(range_basis(BLOCK), block, 0.3) for block in rewards)
     assert 400 < n_slips <= 1339
     monkeypatch.setattr(scipy.special, "stdtr", lambda _, t: scipy.special.ndtr(t))
-    assert sum(has_slip(BLOCK, block, 0.3) for block in rewards) > 1339
+    assert sum(has_slip(range_basis(BLOCK), block, 0.3) for block in rewards) > 1339

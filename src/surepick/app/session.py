@@ -296,6 +296,8 @@ def _next_steps(
         yield f"Page: {request.report}; any browser shows and prints it."
     if result.guarantee == "withdrawn":
         yield "Next: look at what does not fit; the answer above must not be used."
+    elif result.guarantee == "doubtful" and result.stopped:
+        yield "Next: do what the sentence above says of the noise before you rely on the answer."
     elif result.stopped:
         if result.model == "linear" and not result.n_checks and isinstance(request.arms, ArmFile):
             yield "Next: --audit auto tests the model by check pulls before you rely on the answer."

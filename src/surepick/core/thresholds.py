@@ -25,8 +25,12 @@ from surepick.core.linalg import Array
 from surepick.core.sizes import LARGEST
 from surepick.errors import InvalidInput
 
-Guarantee = Literal["proved", "published", "heuristic", "withdrawn", "none"]
-"""What is known about the error probability of a rule: "proved" in the docs, or "published" in a paper cited there."""
+Guarantee = Literal["proved", "published", "heuristic", "doubtful", "withdrawn", "none"]
+"""What is known about the error probability of a rule: "proved" in the docs, or "published" in a paper cited there.
+
+"doubtful": the residuals speak against the normal noise that the proof assumes. "withdrawn": the rewards contradict the
+model, or the noise level that was given.
+"""
 
 MIX_GRID = Mixture.uniform([4.0**j for j in range(10)])
 """Ten equally weighted regularisers 1, 4, ..., 4^9, in units of the information of the first cycle."""

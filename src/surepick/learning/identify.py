@@ -24,6 +24,8 @@ from surepick.learning.standing import Standing, standing_of
 from surepick.learning.words import REPEATS_ADVICE, coarse
 
 # So many failures in a row are no accident; without an end somebody would wait for ever.
+ENOUGH_TO_DOUBT = 64
+"""Results from which on the shape of the noise is looked at before the end too."""
 SKIPPED_IN_A_ROW = 1000
 # Fewer readings may be equal by chance, or because few arms have been measured.
 FEWEST_READINGS = 16
@@ -156,6 +158,8 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
             than the noise, or an arm gives the same reading every time, which is no evidence.
         ModelWarning: the rewards contradict a mean that is linear in the features, which happens in at most one run in
             a hundred if it is. `result.guarantee` is "withdrawn" then, in both cases.
+        NoiseWarning: without `noise_std` and `reward_range`, residuals do not look like normal noise of one level.
+            `result.guarantee` is "doubtful" then, and `result.noise_doubt` says why and what to do.
 
     Examples:
         >>> import numpy as np
@@ -383,7 +387,7 @@ class _Session:
                 self._learner.tell(*self._untold)
 
     def _watch(self, arm: Arm | None = None) -> None:
-        """Warn, once each, if the rewards contradict the noise that was given, or the model."""
+        """Warn, once each, if the rewards contradict the noise that was given, or the model, or normal noise."""
         learner = self._learner
         void = f"The risk delta = {learner.delta:g} is not guaranteed then."
         if learner.noise_contradicted:
@@ -408,6 +412,9 @@ class _Session:
             self._warn(ModelWarning, text, arm)
         elif learner.coarseness and learner.estimate.n_pulls >= FEWEST_READINGS:
             self._warn(NoiseWarning, coarse(learner.coarseness, noise_estimate(learner.estimate)), arm)
+        # Few residuals say little before the end, and looking at them takes longer than most pulls.
+        elif (arm is None or learner.estimate.n_pulls >= ENOUGH_TO_DOUBT) and (doubt := learner.noise_doubt):
+            self._warn(NoiseWarning, f"{doubt} {void}", arm)
 
     def _warn(self, kind: type[Warning], text: str, arm: Arm | None) -> None:
         """Warn once, in the line of the user's call."""

@@ -69,7 +69,7 @@ class Knowledge:
         self.levels = None if noise == "same" else ArmLevels(self._white.dim, is_symmetric=noise == "symmetric")
         self.verdict: Verdict | None = None
         """What the rule said last."""
-        self.model = Model(self._white, rewards.noise_std, is_watched=self.levels is None)
+        self.model = Model(self._white, rewards.noise_std, is_watched=self.levels is None, is_exact=task.misfit == 0.0)
         self.checks: deque[int] = deque()
         """Arms of check pulls, not yet asked for."""
         self.path: list[tuple[int, float, float]] = []

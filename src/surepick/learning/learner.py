@@ -237,11 +237,11 @@ class Learner:
     def bounding_noise_std(self) -> float | None:
         """The scale for intervals: what was given; None if it is one level that is learnt.
 
-        Infinite where nothing is proved: levels are many or the law is unknown, means are allowed to be off their
-        linear fit, arms may have been chosen after a look at results that would count here, or `bounding_estimate` has
-        too few results.
+        Infinite where nothing is proved: levels are many or the law is unknown, noise does not look normal, means are
+        allowed to be off their linear fit, arms may have been chosen after a look at results that would count here, or
+        `bounding_estimate` has too few results.
         """
-        has_none = self.noise != "same" or self.misfit > 0.0 or self.is_guided
+        has_none = self.noise != "same" or self.misfit > 0.0 or self.is_guided or self.noise_doubt != ""
         return math.inf if has_none or not self._known.prefix().has_theta else self.noise_std
 
     @property
@@ -584,12 +584,12 @@ class Learner:
         """Return the candidates not excluded, by row number: a 1 - delta confidence set for the best.
 
         With slack it is one for a candidate that loses at most epsilon. Until they decide, rules other than betting
-        exclude nobody, and neither does a claim that is withdrawn. None where candidates cannot be listed.
+        exclude nobody, and neither does a claim that is doubtful or withdrawn. None where candidates cannot be listed.
         """
         if not self.candidates.keeps_numbers:
             return None
         rows, decision = as_rows(self.candidates), self.decision
-        if decision.best is None or decision.guarantee in ("withdrawn", "none"):
+        if decision.best is None or decision.guarantee in ("doubtful", "withdrawn", "none"):
             return np.arange(rows.n_arms)
         if decision.stopped:
             return np.sort(np.concatenate([rows.copies(leader) for leader in self.leaders()]))
@@ -641,12 +641,29 @@ class Learner:
         if (self.model_check == "contradicted" and self.misfit == 0.0) or self.noise_contradicted or self.repeats:
             return "withdrawn"
         # A proof for pulls that depend on no reward does not cover results whose arms somebody else chose.
-        return "none" if self._rule.is_fixed_design and not self._known.is_own else self._rule.guarantee
+        if self._rule.is_fixed_design and not self._known.is_own:
+            return "none"
+        is_claimed = self._rule.guarantee in ("proved", "published")
+        return "doubtful" if is_claimed and self.noise_doubt else self._rule.guarantee
 
     @property
     def noise_contradicted(self) -> bool:
         """Whether the rewards scatter more than the `noise_std` given allows."""
         return self.noise_std is not None and is_contradicted(self._known.prefix(), self.noise_std, self.misfit)
+
+    @property
+    def noise_doubt(self) -> str:
+        """What speaks against the normal noise of one level that a proof without `noise_std` assumes, in plain words.
+
+        "" if nothing does. Normal noise of one level is doubted in less than one run in a hundred, however often one
+        looks.
+        """
+        return self._known.model.doubt()
+
+    @property
+    def n_residuals(self) -> int | None:
+        """How many residuals the shape of the noise was looked at by; None where the proof asks for no shape."""
+        return self._known.model.n_residuals
 
     @property
     def model_check(self) -> ModelCheck:

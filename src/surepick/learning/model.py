@@ -5,10 +5,13 @@ hence hides misfit: only check pulls spread over all arms, made after the verdic
 Withdrawing a verdict costs no risk: under the model an answer is wrong with probability at most delta, alarms or not.
 Where the user allows for a `misfit`, an alarm says what was known before, that means are not exactly linear: it is
 reported, and withdraws nothing.
+
+Where the level of the noise is learnt, the proof also assumes that noise is normal with one level. `core.misfit.shape`
+watches that: the claim is then doubtful, by less than one false alarm in a hundred runs again.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, final
 
 import numpy as np
@@ -18,8 +21,9 @@ from surepick.arms.whitening import WhitenedArms
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import Array, IntArray
 from surepick.core.misfit.report import explain_misfit
+from surepick.core.misfit.shape import Doubt, Kind, ShapeWatch
 from surepick.core.misfit.slips import farthest, has_slip, is_slip
-from surepick.core.misfit.watch import MisfitWatch, check_pulls
+from surepick.core.misfit.watch import MisfitWatch, check_pulls, range_basis
 from surepick.errors import InvalidInput
 from surepick.stopping.protocol import Rule
 
@@ -32,6 +36,20 @@ ModelCheck = Literal["tested", "not contradicted", "untestable", "contradicted"]
 # most: more spare directions need more pulls to show a misfit.
 N_SAMPLED, MOST_SPARE = 64, 32
 MOST_EACH = 20
+_DOUBTS: Mapping[Kind, str] = {
+    "skewed": (
+        "the noise looks skewed: {n} residuals have skewness {size:.2g}, normal noise has 0. Give reward_range if "
+        "rewards have bounds, or measure on another scale, such as the logarithm"
+    ),
+    "outliers": (
+        "the noise has more far values than normal noise: {n} residuals have kurtosis {size:.3g}, normal noise has 3. "
+        'Use noise="symmetric", or give reward_range if rewards have bounds'
+    ),
+    "levels": (
+        'the arms differ in noise: {one} scatters {size:.2g} times as much as {other}. Use noise="per-arm", or give '
+        "noise_std for each arm"
+    ),
+}
 
 
 class Pulls(NamedTuple):
@@ -54,10 +72,14 @@ class Model:
         view: the arms. Results are told in units of their noise where that differs, and explained in the user's.
         noise_std: scale of the noise; None if unknown.
         is_watched: whether there is a proof for an alarm; not if arms differ in noise by nobody knows how much.
+        is_exact: whether means are exactly linear; else residuals are taken around the mean of each arm.
     """
 
-    def __init__(self, view: ArmView, noise_std: float | None, *, is_watched: bool = True) -> None:
-        self._is_watched = is_watched
+    def __init__(
+        self, view: ArmView, noise_std: float | None, *, is_watched: bool = True, is_exact: bool = True
+    ) -> None:
+        self._is_watched, self._is_exact = is_watched, is_exact
+        self._shape = ShapeWatch() if is_watched and noise_std is None else None
         self._view, self._noise_std, self._has_constant = view, noise_std, has_constant(view)
         self._watch = MisfitWatch(view.dim, noise_std, has_constant=self._has_constant)
         self._next_look, self._n_settled = 1, 0
@@ -67,16 +89,22 @@ class Model:
         self.n_checks = 0
         """Check pulls told so far."""
 
-    def settle(self, arms: IntArray, X: Array, rewards: Array) -> None:
-        """Take the results of an interval; in order."""
+    def settle(self, arms: IntArray, X: Array, rewards: Array, *, is_whole: bool = True) -> None:
+        """Take the results of a block, in order; of a whole one, or of one that was cut off."""
         if not self._is_watched:
             return
         self._watch.settle(arms, X, rewards)
         self._n_settled += 1
-        if self._noise_std is None and not self._block_has_slip:
+        if self._shape is None:
+            return
+        Q = range_basis(X)
+        if not self._block_has_slip:
             self._block_has_slip = has_slip(
-                X, rewards, 0.5 * SLIP_SHARE * ALPHA * 6.0 / (math.pi * self._n_settled) ** 2
+                Q, rewards, 0.5 * SLIP_SHARE * ALPHA * 6.0 / (math.pi * self._n_settled) ** 2
             )
+        if is_whole:
+            own = Q if self._is_exact else range_basis((arms[:, None] == np.unique(arms)).astype(np.float64))
+            self._shape.settle(arms, own, rewards)
 
     def learn(self, arms: IntArray, X: Array, rewards: Array) -> None:
         """Take results that belong to no interval."""
@@ -115,6 +143,20 @@ class Model:
         if self._watch.n_arms <= self._view.dim:
             return "untestable"
         return "tested" if self.n_checks else "not contradicted"
+
+    @property
+    def n_residuals(self) -> int | None:
+        """How many residuals the shape of the noise was looked at by; None where the proof asks for no shape."""
+        return None if self._shape is None else self._shape.n_residuals
+
+    def doubt(self) -> str:
+        """Say what speaks against normal noise of one level, and what to do; "" if nothing does."""
+        found = None if self._shape is None else self._shape.doubt()
+        return "" if found is None else self._doubted(found)
+
+    def _doubted(self, found: Doubt) -> str:
+        one, other = map(self._name, found.arms) if found.arms else ("", "")
+        return f"{_DOUBTS[found.kind].format(n=found.n, size=found.size, one=one, other=other)}."
 
     def explain(
         self, noise_std: float, estimate: LeastSquares, pulls: Callable[[], Pulls], called: Callable[[int], int]

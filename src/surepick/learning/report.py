@@ -63,6 +63,8 @@ def page_of(
 def _state(result: "Result") -> tuple[str, str]:
     if result.guarantee == "withdrawn":
         return "Withdrawn", "bad"
+    if result.guarantee == "doubtful" and result.stopped:
+        return "Decided, in doubt", "open"
     if result.stopped:
         return ("Decided", "good") if result.guarantee != "none" else ("Decided, without guarantee", "open")
     return "Interrupted, not decided" if result.interrupted else "Not decided", "open"
@@ -90,7 +92,7 @@ def _facts(result: "Result") -> list[tuple[str, str]]:
     ]
     if result.epsilon > 0.0:
         facts.append(("Accepted loss (epsilon)", f"{result.epsilon:g}"))
-    if result.survivors is not None and not result.stopped and result.guarantee != "withdrawn":
+    if result.survivors is not None and not result.stopped and result.guarantee not in ("doubtful", "withdrawn"):
         facts.append(("Not excluded", f"{len(result.survivors):,} of {len(result.compared):,}"))
     if not math.isnan(result.noise_std):
         facts.append(("Noise of one measurement", f"{result.noise_std:.3g}"))

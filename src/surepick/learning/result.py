@@ -56,19 +56,21 @@ class Result:
         target: the evidence at which the rule stops.
         p_value: against `best`, whenever one looks: with probability at most p it is wrong (loses more than epsilon)
             and this is ever p or less. It is exp(-evidence), at most 1, where evidence is a log e-value: for betting,
-            pairwise, and the evidence rule if `noise_std` is given. NaN for others, and if the claim is withdrawn.
+            pairwise, and the evidence rule if `noise_std` is given. NaN for others, and if the claim is doubtful or
+            withdrawn.
         survivors: row numbers of the candidates not excluded, read-only: a confidence set for the best at 1 - delta, at
             all times together (with an epsilon: for one that loses at most that). The betting rule excludes candidates
-            one by one, others nobody before they decide, and a claim that is withdrawn nobody at all. None for sets
-            whose arms cannot be listed, and in files of older versions.
+            one by one, others nobody before they decide, and a claim that is doubtful or withdrawn nobody at all. None
+            for sets whose arms cannot be listed, and in files of older versions.
         epsilon_bound: how much `best` can be losing at most, at confidence 1 - delta by the evidence rule; inf while
             nothing is known.
         expected_remaining: estimate of the pulls still needed; NaN when unknown, 0 when stopped.
         theta: estimated parameter (d,) in the features given, read-only; None before the pulled arms span the space.
         theta_margin: the true one is within this of it (d,), together with all intervals; inf where there are none.
         feature_names: what the entries of theta are called; None where they have no names.
-        guarantee: state of the claim: `proved`, `published` or `heuristic`, by the rule that decides; `withdrawn` if
-            the rewards contradict the model or the noise it rests on; `none`.
+        guarantee: state of the claim: `proved`, `published` or `heuristic`, by the rule that decides; `doubtful` if
+            residuals speak against the normal noise of one level that it assumes (`noise_doubt`); `withdrawn` if the
+            rewards contradict the model, or the noise level that was given; `none`.
         model: "linear" in the features, or "unstructured".
         model_check: "tested" by check pulls, "not contradicted" but hardly tested, "untestable" or "contradicted".
         misfit: what does not fit, in plain words, if the model is contradicted; else "".
@@ -82,6 +84,10 @@ class Result:
         noise_std: standard deviation of the rewards around the fit; NaN while there are too few. Where one was given
             for each arm, this and the interval are multiples of those: 1 if they are right.
         noise_interval: bounds on the true one, at confidence 1 - delta at all times together, for Gaussian noise.
+        noise_doubt: what speaks against normal noise of one level, in plain words, where the claim assumes that; "" if
+            nothing does.
+        n_residuals: how many residuals the shape of the noise was looked at by; None where the claim assumes no shape,
+            and in files of older versions.
         noise_contradicted: whether the rewards scatter more than `given_noise_std` allows; then the guarantee is void.
         coarseness: step of the readings, if the noise is learnt and smaller than that; else 0.
         repeated: whether results repeat each other to the last digit although the noise is learnt; the claim is
@@ -135,6 +141,8 @@ class Result:
     noise_contradicted: bool = False
     coarseness: float = 0.0
     repeated: bool = False
+    noise_doubt: str = ""
+    n_residuals: int | None = None
     given_noise_std: float | Array | None = None
     noise: str = "same"
     reward_range: tuple[float, float] | None = None
@@ -400,6 +408,8 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
         noise_contradicted=learner.noise_contradicted,
         coarseness=learner.coarseness,
         repeated=learner.repeats,
+        noise_doubt=learner.noise_doubt,
+        n_residuals=learner.n_residuals,
         arms=tables[0],
         candidates=tables[1] if len(tables) > 1 else None,
         arm_set="" if learner.candidates.is_listed else learner.candidates.description,

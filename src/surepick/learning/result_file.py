@@ -26,8 +26,10 @@ FORMAT = "surepick result"
 FORMAT_VERSION = 4
 READABLE = (3, FORMAT_VERSION)
 # What older files lack, and results made without a learner may.
-NEWER = frozenset({"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"})
-NEWER |= {"coarseness", "repeated"}
+NEWER = frozenset(
+    {"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"}
+    | {"coarseness", "repeated", "noise_doubt", "n_residuals"}
+)
 
 
 def write(content: Mapping[str, Any], path: str | os.PathLike[str]) -> None:

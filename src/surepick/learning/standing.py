@@ -79,7 +79,7 @@ def p_value_of(learner: "Learner") -> float:
     """Return `Result.p_value` of a learner now."""
     decision = learner.decision
     has_one = learner.rule.has_p_value(is_noise_known=learner.noise_std is not None)
-    if not has_one or decision.guarantee in ("withdrawn", "none"):
+    if not has_one or decision.guarantee in ("doubtful", "withdrawn", "none"):
         return math.nan
     # A rule that stops at log(m/delta) bets against m true hypotheses, each of which has a share of the risk.
     shared = decision.target + math.log(learner.delta)

@@ -58,7 +58,8 @@ def explain(result: "Result") -> str:
         return f"{start}{verdict(result)}"
     said = [verdict(result), _alike(result), *standing_sentences(result.standing, label_of(result))]
     said += [_survivors(result), _hidden(result)]
-    said += [_assumptions(result), _bears(result), _of_vectors(result)]
+    if result.guarantee != "doubtful":
+        said += [_assumptions(result), _bears(result), _of_vectors(result)]
     return start + " ".join(filter(None, said))
 
 
@@ -103,11 +104,20 @@ def verdict(result: "Result") -> str:
     if result.guarantee == "withdrawn":
         return _withdrawn(result, pulls)
     if not result.stopped:
-        return "Not decided." if result.interrupted else f"Not decided ({pulls})."
+        said = "Not decided." if result.interrupted else f"Not decided ({pulls})."
+        return f"{said} {_doubt(result)}" if result.guarantee == "doubtful" else said
     # A name keeps its spelling also where it opens the sentence.
     leader = _leader(result) if result.best_name is not None else _leader(result)[0].upper() + _leader(result)[1:]
+    if result.guarantee == "doubtful":
+        are = "are" if result.m > 1 else "is"
+        return f"{leader} {are} the answer of the {result.stopping} rule after {pulls}, in doubt. {_doubt(result)}"
     risk = _RISKS[result.guarantee].format(delta=percent(result.delta), rule=result.stopping)
     return f"{leader} {_is_best(result)}, after {pulls}: {risk}."
+
+
+def _doubt(result: "Result") -> str:
+    """Say why nothing is asserted although no model is contradicted."""
+    return f"A risk of {percent(result.delta)} cannot be claimed: {result.noise_doubt}"
 
 
 def standing_sentences(standing: Standing, label: Callable[[Any], str], *, epsilon_is: str = "epsilon = ") -> list[str]:
@@ -198,6 +208,8 @@ def confidence_words(standing: Standing) -> str:
     """Say how sure the leader is, in percents that reach 1 - delta only at the end."""
     if standing.guarantee == "withdrawn":
         return "withdrawn, the rewards contradict what it rests on"
+    if standing.guarantee == "doubtful":
+        return "in doubt, the noise does not look normal with one level"
     if math.isnan(standing.p_value):
         if standing.stopped and standing.guarantee in ("proved", "published"):
             return percent(1.0 - standing.delta)
@@ -467,7 +479,21 @@ def _noise_checked(result: "Result") -> str:
     said = f"The rewards scatter around the fit by {result.noise_std:.3g}{unit}{bounds}."
     if result.coarseness > 0.0:
         return coarse(result.coarseness, result.noise_std)
-    return f"{said} Its law is not tested." if result.given_noise_std is None else f"{said} Not contradicted."
+    return f"{said} {_shape_checked(result)}" if result.given_noise_std is None else f"{said} Not contradicted."
+
+
+def _shape_checked(result: "Result") -> str:
+    """How the law of the noise was checked, and what could not have shown."""
+    if result.noise_doubt:
+        return f"In doubt: {result.noise_doubt}"
+    if not result.n_residuals:
+        return "Its law is not tested."
+    # An event of probability p is missed by n results with probability (1 - p)^n, above delta for all p below this.
+    often = max(1, math.floor(result.n_pulls / -math.log(result.delta)))
+    return (
+        f"Nothing in {counted(result.n_residuals, 'residual')} speaks against a normal law with one level; values that "
+        f"come less than once in {often:,} measurements need not have shown."
+    )
 
 
 def _sentence(text: str) -> str:

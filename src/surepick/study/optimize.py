@@ -63,9 +63,10 @@ def optimize(
         except BaseException:  # Ctrl-C comes here, and to no job: each ends with what it is measuring
             ends.set()
             raise
-    if study.status.state == "withdrawn":
+    if study.status.guarantee in ("doubtful", "withdrawn"):
         result = study.result()
-        warnings.warn(verdict(result), NoiseWarning if result.noise_contradicted else ModelWarning, stacklevel=3)
+        is_noise = result.noise_contradicted or result.guarantee == "doubtful"
+        warnings.warn(verdict(result), NoiseWarning if is_noise else ModelWarning, stacklevel=3)
 
 
 def _measure(

@@ -238,6 +238,8 @@ def status_lines(study: "Study") -> list[tuple[str, str]]:
         lines.append(("rival" if is_open else "runner-up", label(standing.rival)))
         lines.append(("ahead by", words.lead_words(standing)))
     lines.append(("confidence", words.confidence_words(standing)))
+    if status.guarantee == "doubtful":
+        lines.append(("doubt", state.learner.noise_doubt))
     if status.n_arms is not None:
         lines.append(("arms", f"{status.n_arms:,}"))
     lines.append(("pulls", f"{status.n_pulls:,}{_marks(status.n_void, status.n_corrected)}"))

@@ -30,7 +30,7 @@ import scipy
 
 from surepick.core.estimate import LeastSquares, common_step
 from surepick.core.linalg import Array
-from surepick.core.misfit.watch import ROUNDING, range_basis
+from surepick.core.misfit.watch import ROUNDING
 from surepick.core.noise import MIXTURE, noise_limits
 
 
@@ -42,15 +42,14 @@ def farthest(estimate: LeastSquares, X: Array, rewards: Array) -> tuple[int, flo
     return i, float(rewards[i] - e[i])
 
 
-def has_slip(X: Array, rewards: Array, risk: float) -> bool:
+def has_slip(Q: Array, rewards: Array, risk: float) -> bool:
     """Return whether some reward of a block is a slip, by the block alone. Which one, all results know better.
 
     Args:
-        X: rows (n, d) of the pulls, fixed before the first reward.
+        Q: an orthonormal basis (n, r) of the range of the rows of the pulls, fixed before the first reward.
         rewards: (n,), with Gaussian noise of one level that nobody knows.
         risk: of calling any of them a slip if none is.
     """
-    Q = range_basis(X)
     n, rank = Q.shape
     nu = n - rank - 1
     if nu < 1:
