@@ -22,9 +22,9 @@ from surepick.learning.learner import Learner, create_learner
 from surepick.learning.result import Result, bare_result_of
 from surepick.learning.standing import Standing, standing_of
 
-# So many failures in a row are no accident; without an end somebody would wait for ever.
 ENOUGH_TO_DOUBT = 64
 """Results from which on the shape of the noise is looked at before the end too."""
+# So many failures in a row are no accident; without an end somebody would wait for ever.
 SKIPPED_IN_A_ROW = 1000
 
 
