@@ -23,9 +23,9 @@ from surepick.learning.result import Result, bare_result_of
 from surepick.learning.standing import Standing, standing_of
 from surepick.learning.words import REPEATS_ADVICE, coarse
 
-# So many failures in a row are no accident; without an end somebody would wait for ever.
 ENOUGH_TO_DOUBT = 64
 """Results from which on the shape of the noise is looked at before the end too."""
+# So many failures in a row are no accident; without an end somebody would wait for ever.
 SKIPPED_IN_A_ROW = 1000
 # Fewer readings may be equal by chance, or because few arms have been measured.
 FEWEST_READINGS = 16
