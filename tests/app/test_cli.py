@@ -163,15 +163,15 @@ def test_own_arms_with_a_command(folder: Path) -> None:
     assert result.n_pulls == len((folder / "count").read_text())
 
 
-def test_an_answer_in_doubt_is_given_with_a_warning(folder: Path, here: Here) -> None:
-    """A command without noise has its answer, exit code 0, and one warning that its noise cannot be seen."""
-    (folder / "measure.py").write_text(f"import sys\nprint({MEANS}[sys.argv[1]])\n")
-    done = here(folder, "run", "--arms", "arms.csv", "--pull", COMMAND)
-    assert done.returncode == 0
+def test_a_command_that_always_says_the_same_is_no_evidence(folder: Path, here: Here) -> None:
+    """Exit code 4, one warning that names a cache, and what to do."""
+    (folder / "measure.py").write_text(f"import sys\nprint({MEANS}[sys.argv[1]] ** 1.2345)\n")
+    done = here(folder, "run", "--arms", "arms.csv", "--pull", COMMAND, "--max-pulls", "40")
+    assert done.returncode == 4
     assert done.stderr.count("warning: ") == 1
-    assert "so that the noise cannot be seen" in done.stderr
-    assert "E (arm 4) is the answer of the betting rule" in done.stdout
-    assert "Next: do what the sentence above says of the noise" in done.stdout
+    assert "a cache may answer" in done.stderr
+    assert "No answer can be defended" in done.stdout
+    assert "Measure anew each time" in done.stdout
 
 
 def test_a_messy_spreadsheet_is_announced_before_anything_is_measured(folder: Path, here: Here) -> None:

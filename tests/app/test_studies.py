@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import surepick as sp
@@ -342,16 +343,17 @@ def test_a_withdrawn_answer(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_an_answer_in_doubt(shell: Shell, tmp_path: Path) -> None:
-    """Where readings show no noise, `best` returns 0 and says why the answer is in doubt, and so does `status`."""
+    """Where arms differ in noise, `best` returns 0 and says why the answer is in doubt, and so does `status`."""
     (tmp_path / "dose.csv").write_text("dose,x\na,0\nb,1\nc,2\n")
     shell("create", "dose.csv")
-    for _ in range(20):
-        for one in shell("ask", "-n", "4", "--format", "json").json["asks"]:
-            shell("tell", str(one["id"]), str({"a": 0.0, "b": 1.0, "c": 2.0}[one["name"]]))
-        if shell("best").code == 0:
-            break
+    study, rng = sp.load_study("dose"), np.random.default_rng([1, 16])
+    while not study.stopped:
+        for ask in study.ask(1):
+            arm = "abc".index(str(ask.name))
+            study.tell(ask.id, 0.5 * arm + float(rng.standard_normal()) * (2.0, 0.2, 0.2)[arm])
+    study.close()
     done = shell("best")
-    assert (done.code, "in doubt" in done.out, "cannot be seen" in done.out) == (0, True, True)
+    assert (done.code, "in doubt" in done.out, "differ in noise" in done.out) == (0, True, True)
     told = shell("status", "--format", "json").json
     assert (told["state"], told["guarantee"]) == ("stopped", "doubtful")
     assert "doubt" in shell("status").out

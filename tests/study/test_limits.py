@@ -108,7 +108,7 @@ def test_a_damaged_log_is_not_copied_and_not_marked(tmp_path: Path) -> None:
 
 def test_earlier_results_that_were_left_out_cannot_be_seen() -> None:
     """The number of those that are evidence is said, and that others may be missing; guidance needs no such words."""
-    study = begun()
+    study = begun(earlier="evidence")
     study.tell_earlier([("elm", 0.7), ("oak", 0.5), ("ash", 1.0)])
     study.ask(1)
     study.tell(arm="fir", value=0.1)

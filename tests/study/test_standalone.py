@@ -302,7 +302,7 @@ def test_earlier_results_start_no_wealth_where_they_are_guidance(tmp_path: Path,
     assert notebook.said is not None
     certificate = notebook.certificate() | {"all_eras_delta": 0.05}
     rows = chained(notebook.events)
-    assert verified(tmp_path, signed(certificate, rows), rows)[0] == 0
+    assert verified(tmp_path, signed(certificate, rows), rows)[0] == AGREES
     assert verified(tmp_path, signed(certificate | {"all_eras_delta": 0.1}, rows), rows)[0] == 1
     events = copy.deepcopy(notebook.events)
     events[0]["options"]["earlier"] = certificate["options"]["earlier"] = "evidence"

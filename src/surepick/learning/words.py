@@ -26,6 +26,8 @@ GENEROUS = 0.7
 MOST_NAMED = 10
 # With so few arms each can be measured by itself, without a model.
 FEW_ARMS = 50
+# Residuals from which on a test of the shape of the noise finds more than the grossest.
+FEW_RESIDUALS = 32
 
 _RISKS: Mapping[Guarantee, str] = {
     "proved": "the probability of a wrong answer is at most {delta} (proved, {rule} rule)",
@@ -349,8 +351,16 @@ def _of_vectors(result: "Result") -> str:
 def _assumptions(result: "Result") -> str:
     mean = f"{_mean(result)} and that " if _mean(result) else ""
     checked = _checked(result) if result.stopped or result.allowed_misfit > 0.0 else ""
-    said = [f"This assumes that {mean}{_noise(result, seen=True)}.", _generous(result), checked]
+    said = [f"This assumes that {mean}{_noise(result, seen=True)}.", _generous(result), _few_residuals(result), checked]
     return " ".join(filter(None, said))
+
+
+def _few_residuals(result: "Result") -> str:
+    """Say so if an answer rests on normal noise and came before the shape of the noise could show."""
+    n = result.n_residuals
+    if n is None or n >= FEW_RESIDUALS or not result.stopped:
+        return ""
+    return f"Whether it does cannot be seen from {counted(n, 'residual')}: rare large values would not have shown."
 
 
 def _mean(result: "Result") -> str:
