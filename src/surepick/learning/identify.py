@@ -29,6 +29,8 @@ ENOUGH_TO_DOUBT = 64
 SKIPPED_IN_A_ROW = 1000
 # Fewer readings may be equal by chance, or because few arms have been measured.
 FEWEST_READINGS = 16
+# Readings that repeat each other never decide: after so many of them measuring on is of no use.
+ENOUGH_REPEATS = 256
 
 
 @final
@@ -155,7 +157,8 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         NoiseWarning: the rewards scatter more than `noise_std` allows. If `noise_std` is right, that happens in at most
             one run in a million. The converse is no proof: a run that ends after hardly more pulls than features has
             no scatter to look at. Or `noise_std` is left out and the readings are too coarse: their steps are larger
-            than the noise, or an arm gives the same reading every time, which is no evidence.
+            than the noise, or an arm gives the same reading every time, which is no evidence (after 256 such pulls the
+            call ends without a verdict).
         ModelWarning: the rewards contradict a mean that is linear in the features, which happens in at most one run in
             a hundred if it is. `result.guarantee` is "withdrawn" then, in both cases.
         NoiseWarning: without `noise_std` and `reward_range`, residuals do not look like normal noise of one level.
@@ -314,6 +317,8 @@ class _Session:
             n_told = self._learner.estimate.n_pulls
             if n_told & (n_told - 1) == 0:
                 self._watch(arm)
+                if n_told >= ENOUGH_REPEATS and self._learner.repeats:
+                    return False
             if not self._reports(arm, reward):
                 return False
         return True
