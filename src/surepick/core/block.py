@@ -94,6 +94,15 @@ class Block:
         X, e = self.pulls
         return len(e) * (DUST * float(np.abs(X @ self.theta0).max(initial=0.0))) ** 2
 
+    def at_least_dust(self, R: float) -> float:
+        """Return R, or what floating point alone can make of it if that is more."""
+        if self.pulls is None or self.rewards is None:
+            return R
+        e = self.pulls[1]
+        # |x'theta0| is at most |r| + |e|: mostly two products say that there is nothing to do.
+        is_plain = R > 4.0 * len(e) * DUST**2 * float(self.rewards @ self.rewards + e @ e)
+        return R if is_plain else max(R, self.dust)
+
     @property
     def moments(self) -> Array:
         """Sum r x (d,) of the rewards as they are."""
@@ -137,7 +146,7 @@ def fit(block: Block) -> BlockFit:
     if block.pulls is not None:
         X, e = block.pulls
         nu = len(e) - int(has_rank.sum())
-        R = max(float(((e - X @ shift) ** 2).sum()), block.dust)
+        R = block.at_least_dust(float(((e - X @ shift) ** 2).sum()))
         # A reading rounded to a grid of step h is off by h^2/12 in the mean of squares.
         residuals = Residuals(R, nu, nu * block.step**2 / 12.0)
     return BlockFit(block.theta0 + shift, axes * np.sqrt(inverse), missed, residuals)

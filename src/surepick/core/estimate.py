@@ -112,7 +112,7 @@ class LeastSquares:
         self._late: tuple[list[int], list[float]] = [], []  # places and rewards not yet in the sums
         self._n_pulls = 0
         self._values: set[float] = set()  # all rewards, equal ones once
-        self._n_equal = 0
+        self._n_equal = 0  # rewards that equal the first of their arm, the first ones included
         self._grid: tuple[int, float] | None = None  # how many values there were, and their step
         self._counts: dict[int, int] = {}
         self._kept: _Fit | None = None
@@ -202,6 +202,7 @@ class LeastSquares:
         rounds to multiples of h has a multiple of h here, once two of its readings are equal; below a billionth of the
         largest reward the step is only an upper bound.
         """
+        self._add_up()
         if len(self._values) == self._n_pulls:
             return 0.0
         if self._grid is None or self._grid[0] != len(self._values):
@@ -211,12 +212,14 @@ class LeastSquares:
     @property
     def spread(self) -> float:
         """Distance of the largest reward from the smallest."""
+        self._add_up()
         return max(self._values, default=0.0) - min(self._values, default=0.0)
 
     @property
     def n_repeated(self) -> tuple[int, int]:
         """How many rewards equal the first one of their arm exactly, and how many could: all but the first ones."""
-        return self._n_equal, self._n_pulls - len(self._places)
+        self._add_up()
+        return self._n_equal - len(self._places), self._n_pulls - len(self._places)
 
     @property
     def regularizers(self) -> Array:
@@ -309,9 +312,6 @@ class LeastSquares:
                 self._X = np.concatenate([self._X, np.zeros_like(self._X)])
                 self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)], axis=1)
             self._X[place], self._sums[1, place] = x, reward
-        elif reward == self._sums[1, place]:
-            self._n_equal += 1
-        self._values.add(reward)
         places, rewards = self._late
         places.append(place)
         rewards.append(reward)
@@ -324,14 +324,19 @@ class LeastSquares:
         """Bring the sums up to date: one after the other, in the order of the pulls, so that reads change no bit."""
         n, f, s, q = self._sums
         places, rewards = self._late
+        if not places:
+            return
+        self._values.update(rewards)
         if len(places) < FEW_PULLS:
             for place, reward in zip(places, rewards, strict=True):
                 more = reward - float(f[place])
+                self._n_equal += more == 0.0
                 n[place] += 1.0
                 s[place] += more
                 q[place] += more * more
         else:
             mores = np.array(rewards) - f[places]
+            self._n_equal += int(np.count_nonzero(mores == 0.0))
             np.add.at(n, places, 1.0)
             np.add.at(s, places, mores)
             np.add.at(q, places, mores * mores)

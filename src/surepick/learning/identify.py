@@ -23,7 +23,7 @@ from surepick.learning.result import Result, bare_result_of
 from surepick.learning.standing import Standing, standing_of
 from surepick.learning.words import REPEATS_ADVICE, coarse
 
-ENOUGH_TO_DOUBT = 64
+ENOUGH_TO_DOUBT = 256
 """Results from which on the shape of the noise is looked at before the end too."""
 # So many failures in a row are no accident; without an end somebody would wait for ever.
 SKIPPED_IN_A_ROW = 1000

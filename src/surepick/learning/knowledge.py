@@ -181,16 +181,20 @@ class Knowledge:
         ledger = self.ledger
         self.n_told += 1
         self._looked = None
-        place = self._place(ledger.n_asked if answered is None else answered)
         if answered is None:
+            place = self._place(ledger.n_asked)
             self._asks_before.append(ledger.n_asked)
+        else:
+            place = self._place(answered) if self._asks_before else answered
         if reward is not None:
             reward = self._rewards.scaled(number, reward)
             self._told.append((place, self.n_told - 1, number, reward))
-            self._last_place = max(self._last_place, place)
+            if place > self._last_place:
+                self._last_place = place
             self.estimate.update(self._row(number), reward, number)
-            self.is_own = self.is_own and (answered is not None or self.stopped)
-            self.n_earlier += answered is None and ledger.n_opened == 0
+            if answered is None:
+                self.is_own = self.is_own and self.stopped
+                self.n_earlier += ledger.n_opened == 0
         has_place = answered is not None and ledger.tell(answered, reward, is_named=is_named)
         if reward is not None and not has_place:
             self._unsolicited.append((ledger.n_opened, number, reward))

@@ -21,8 +21,9 @@ False alarms: given the past, a block's u are N(0, sigma^2 I), whatever arms the
 are independent N(0, sigma^2), also where sampling is adaptive and ends at a random time. E_g(N) is the ratio of two
 densities of u_2/u_1, .., u_N/u_1, so that under normal noise it is a martingale with mean 1 in the history of these
 ratios. That E ever reaches `PRICE` is an event of the sequence u alone, whoever looks at it and when: by Ville's
-inequality its probability is at most 1/PRICE. Its law has no parameter, so simulation computes it: 0.5 % of 20,000
-sequences, which makes less than `SHAPE_RISK` with the error of the simulation and what may come after N = 182.
+inequality its probability is at most 1/PRICE. Its law has no parameter, so simulation computes it: with looks at
+ten N up to 512, these among them, 0.55 % of 30,000 sequences, which makes less than `SHAPE_RISK` with the error of the
+simulation.
 
 **Levels.** R_a is the sum of squares of a block's rewards of arm a around their mean, with nu_a degrees of freedom;
 rho_a the level of arm a beside the others that earlier blocks show. A block returns
@@ -53,9 +54,11 @@ PRICE = 50.0
 """Evidence at which noise is called other than normal."""
 SHAPE_RISK, LEVEL_RISK = 0.008, 0.0015
 """Probabilities of an alarm of each kind although noise is normal with one level, however often one looks."""
-LOOKS = (8, 11, 16, 22, 32, 45, 64, 128, 256, 512)
+LOOKS = (8, 16, 32, 64, 128, 256)
 """Numbers N of residuals at which the shape is looked at."""
 FEWEST, MOST = LOOKS[0], LOOKS[-1]
+ODD = 1.5
+"""Standard deviations of skewness or kurtosis from which on the shape is looked at closely."""
 # A level is believed after so many degrees of freedom of its arm as of all others.
 PATIENCE = 4.0
 
@@ -141,7 +144,8 @@ class ShapeWatch:
         self.n_residuals = 0
         """N, at most `MOST` and what the last block adds."""
         self._blocks: list[tuple[IntArray, Array, Array]] = []
-        self._residuals: list[Array] = []  # of the blocks that were looked at
+        self._plain: list[Array] = []  # e of the blocks that were looked at
+        self._residuals: list[Array] = []  # u of those that were looked at closely
         self._n_looks = 0
         self._shape: Doubt | None = None
         self._found: Doubt | None = None
@@ -160,18 +164,20 @@ class ShapeWatch:
 
     def doubt(self) -> Doubt | None:
         """Return what speaks against normal noise of one level; None: nothing so far."""
-        if self.n_residuals >= FEWEST and len(self._residuals) < len(self._blocks):
+        if self.n_residuals >= FEWEST and len(self._plain) < len(self._blocks):
             self._look()
         return self._found
 
     @one_blas_thread
     def _look(self) -> None:
         """Look at what came since."""
-        self._residuals += [own_residuals(Q, rewards) for _, Q, rewards in self._blocks[len(self._residuals) :]]
-        u = np.concatenate(self._residuals)
-        while self._shape is None and self._n_looks < len(LOOKS) and LOOKS[self._n_looks] <= len(u):
-            self._shape = _judged(u[: LOOKS[self._n_looks]])
-            self._n_looks += 1
+        self._plain += [rewards - Q @ (Q.T @ rewards) for _, Q, rewards in self._blocks[len(self._plain) :]]
+        if self._shape is None and _is_odd(np.concatenate(self._plain)):
+            self._residuals += [own_residuals(Q, rewards) for _, Q, rewards in self._blocks[len(self._residuals) :]]
+            u = np.concatenate(self._residuals)
+            while self._shape is None and self._n_looks < len(LOOKS) and LOOKS[self._n_looks] <= len(u):
+                self._shape = _judged(u[: LOOKS[self._n_looks]])
+                self._n_looks += 1
         arms, rewards = (np.concatenate([block[place] for block in self._blocks]) for place in (0, 2))
         blocks = np.repeat(np.arange(len(self._blocks)), [len(block[0]) for block in self._blocks])
         self._found = self._shape or _levels(blocks, arms, rewards)
@@ -206,6 +212,20 @@ def _levels(blocks: IntArray, arms: IntArray, rewards: Array) -> Doubt | None:
     numbers, stds = numbers[is_known], np.sqrt(sizes[is_known] / freedom[is_known])
     most, least = int(np.argmax(stds)), int(np.argmin(stds))
     return Doubt("levels", int(nu.sum()), float(stds[most] / stds[least]), (int(numbers[most]), int(numbers[least])))
+
+
+def _is_odd(e: Array) -> bool:
+    """Return whether plain residuals (n,) have a skewness or kurtosis that makes a close look worth its time.
+
+    Those of normal noise pass 1.5 of their standard deviations in one run out of five. To look less often than one may
+    lowers the chance of an alarm, a false one too.
+    """
+    squares = e * e
+    n, size = len(e), float(squares.mean())
+    if not 0.0 < size < math.inf:
+        return False
+    skewness, kurtosis = float((squares * e).mean()) / size**1.5, float((squares * squares).mean()) / size**2
+    return abs(skewness) * math.sqrt(n / 6.0) > ODD or (kurtosis - 3.0) * math.sqrt(n / 24.0) > ODD
 
 
 def _judged(u: Array) -> Doubt | None:

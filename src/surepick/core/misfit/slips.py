@@ -59,9 +59,9 @@ def has_slip(Q: Array, rewards: Array, risk: float) -> bool:
     is_judged = left > 1e-9
     apart = np.where(is_judged, e / np.where(is_judged, left, 1.0), 0.0)
     least = max((ROUNDING * float(np.linalg.norm(rewards))) ** 2, np.finfo(float).tiny)  # all rewards may be 0
-    values = np.unique(rewards)
+    values = set(rewards.tolist())
     if 1 < len(values) < n:  # readings on a grid, of which 0 is a place: beside equal ones the next step is no slip
-        least = max(least, nu * common_step(np.append(values, 0.0)) ** 2 / 12.0)
+        least = max(least, nu * common_step(np.array([*values, 0.0])) ** 2 / 12.0)
     rss_others = np.maximum(e @ e - e * apart, least)
     t = math.sqrt(float((nu * e * apart / rss_others).max()))
     return bool(2.0 * n * scipy.special.stdtr(nu, -t) <= risk)
