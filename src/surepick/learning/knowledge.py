@@ -189,7 +189,7 @@ class Knowledge:
         if reward is not None:
             reward = self._rewards.scaled(number, reward)
             self._told.append((place, self.n_told - 1, number, reward))
-            if place > self._last_place:
+            if place > self._last_place:  # noqa: PLR1730 - a call of `max` takes longer, and this is done for every pull
                 self._last_place = place
             self.estimate.update(self._row(number), reward, number)
             if answered is None:

@@ -96,7 +96,8 @@ class Plans:
     @property
     def sampler(self) -> Sampler:
         """The sampler, which knows all plans so far."""
-        self.catch_up()
+        if self._behind:
+            self.catch_up()
         return self._sampler
 
     @one_blas_thread
