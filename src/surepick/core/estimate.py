@@ -53,6 +53,7 @@ class _Fit:
 
     def __init__(self, X: Array, sums: Array) -> None:
         self._X, (self._n, self._f, self._s, self._q) = X, sums
+        self.notes: dict[Any, Any] = {}
 
     @cached_property
     def A(self) -> Array:  # noqa: N802 - the letter of the notation
@@ -208,6 +209,11 @@ class LeastSquares:
         if self._grid is None or self._grid[0] != len(self._values):
             self._grid = len(self._values), common_step(np.fromiter(self._values, dtype=np.float64))
         return self._grid[1]
+
+    @property
+    def notes(self) -> dict[Any, Any]:
+        """What others have worked out from the results so far, to be found again; empty after the next pull."""
+        return self._fit.notes
 
     @property
     def spread(self) -> float:

@@ -107,9 +107,15 @@ def residuals(estimate: LeastSquares) -> Residuals:
     R is inf, which is no scale to bet by, while all rewards are equal, and where they repeat each other.
     """
     nu = estimate.n_pulls - estimate.dim
-    if math.isinf(estimate.resolution) or is_repeating(estimate):
+    if _says_nothing(estimate):
         return Residuals(math.inf, nu)
     return Residuals(max(estimate.residual_sum, nu * _dust(estimate) ** 2), nu)
+
+
+def _says_nothing(estimate: LeastSquares) -> bool:
+    """Return whether readings are all equal, or repeat each other."""
+    step = estimate.resolution
+    return step > 0.0 and (math.isinf(step) or is_repeating(estimate))
 
 
 def _dust(estimate: LeastSquares) -> float:
@@ -175,8 +181,16 @@ def noise_interval(estimate: LeastSquares, delta: float) -> tuple[float, float]:
     event the mixture of `core.evidence` is below 2/delta, so whatever follows from that with the upper end in the
     place of noise_std is covered by the same delta.
     """
-    if not estimate.has_theta or math.isinf(estimate.resolution) or is_repeating(estimate):
+    if not estimate.has_theta or _says_nothing(estimate):
         return 0.0, math.inf
+    key = type(estimate), delta
+    if key not in estimate.notes:  # a result asks for it five times
+        estimate.notes[key] = _noise_interval(estimate, delta)
+    limits: tuple[float, float] = estimate.notes[key]
+    return limits
+
+
+def _noise_interval(estimate: LeastSquares, delta: float) -> tuple[float, float]:
     n = estimate.n_pulls
     rss = max(estimate.residual_sum, n * _dust(estimate) ** 2)
     low, high = noise_limits(estimate.A, rss, n, delta)
