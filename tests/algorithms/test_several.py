@@ -9,6 +9,7 @@ import pytest
 import surepick as sp
 from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
+from surepick.learning.standing import p_value_of
 from surepick.simulation import problems
 
 
@@ -205,3 +206,22 @@ def test_equal_arms_are_refused_where_several_are_sought() -> None:
     X = np.vstack([np.eye(3), np.eye(3)[:1]])
     with pytest.raises(InvalidInput, match="different features, got 0 and 3"):
         sp.identify(X, _pull(X, np.ones(3), 1.0, 0), m=2, noise_std=1.0)
+
+
+def test_evidence_is_that_of_the_team_that_is_shown() -> None:
+    """After every result of near ties, with the team changing between blocks: finite, and p above 0, until the end."""
+    means, n_changes = np.array([0.02, 0.01, 0.0]), 0
+    for seed in range(25):
+        rng = np.random.default_rng([4, seed])
+        learner = sp.create_learner("lazy-track-and-stop", np.eye(3), m=2, noise_std=1.0, seed=seed)
+        team: set[int] = set()
+        while not learner.stopped and learner.estimate.n_pulls < 150:
+            (arm,) = learner.next_arms()
+            learner.tell(arm, float(means[arm] + rng.standard_normal()))
+            decision = learner.decision
+            if decision.best is not None and not decision.stopped:
+                n_changes += team != set(decision.best)
+                team = set(decision.best)
+                assert math.isfinite(decision.evidence)
+                assert p_value_of(learner) > 0.0
+    assert n_changes > 12

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from surepick.arms.finite import FiniteArms
 from surepick.core import noise
 from surepick.core.block import Block, fit
 from surepick.core.estimate import LeastSquares, common_step
@@ -23,6 +24,7 @@ from surepick.core.noise import (
     rounding_bias,
 )
 from surepick.core.student import Residuals, log_sub_block_returns, log_t_returns
+from surepick.core.wealth import Wealth
 
 CELLS = np.arange(-80.0, 81.0)
 
@@ -180,3 +182,21 @@ def test_the_sum_of_squares_that_contradicts_a_level_is_where_the_evidence_passe
     """Just above it the evidence that the noise is larger reaches its alarm, just below it does not."""
     least, alarm = noise._contradicting(n), math.log(1.0 / noise.FALSE_ALARM)
     assert noise.noise_evidence(1.001 * least, n) > alarm > noise.noise_evidence(0.999 * least, n)
+
+
+def test_what_rounding_can_feign_is_taken_off_every_bet() -> None:
+    """A bias b of every reading costs b sqrt(n q) of z, in the belief and in what the block says."""
+    rng, X = np.random.default_rng(4), np.tile(np.eye(2), (6, 1))
+    rewards = X @ [1.0, 0.4] + 0.3 * rng.standard_normal(12)
+    theta0, b = np.array([0.9, 0.5]), 0.03
+    paid = []
+    for bias in (0.0, b):
+        wealth = Wealth(FiniteArms(np.eye(2)), delta=0.01)
+        block = Block.of(X, rewards, theta0, np.eye(2) / 20.0, Residuals(1.0, 18), np.tile([0, 1], 6))
+        block.bias = bias
+        (placed,) = wealth.placed_on(block)
+        paid.append((float(placed.products[0, 0]), float(placed.law[1][0])))
+    (z, m), (z_less, m_less) = paid
+    q = 2.0 / 6.0  # both arms have six pulls
+    assert z - z_less == pytest.approx(b * math.sqrt(12 * q))
+    assert m - m_less == pytest.approx(b * math.sqrt(12 * q))
