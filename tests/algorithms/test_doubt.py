@@ -118,6 +118,7 @@ def test_a_few_residuals_are_said_to_be_few() -> None:
     checked = next(one.checked for one in sp.learning.words.assumptions(result) if "noise" in one.text)
     assert "Nothing in 8 residuals speaks against a normal law" in checked
     assert "less than once in 4 measurements need not have shown" in checked
+    assert "cannot be seen from 8 residuals" in result.explain()
 
 
 def test_means_that_may_be_off_are_no_shape() -> None:

@@ -13,6 +13,7 @@ from surepick.core import noise
 from surepick.core.block import Block, fit
 from surepick.core.estimate import LeastSquares, common_step
 from surepick.core.linalg import Array
+from surepick.core.misfit.slips import is_slip
 from surepick.core.noise import (
     ROUNDED,
     VARIANCE_RATIOS,
@@ -200,3 +201,33 @@ def test_what_rounding_can_feign_is_taken_off_every_bet() -> None:
     q = 2.0 / 6.0  # both arms have six pulls
     assert z - z_less == pytest.approx(b * math.sqrt(12 * q))
     assert m - m_less == pytest.approx(b * math.sqrt(12 * q))
+
+
+def test_the_scale_of_intervals_has_the_bias_of_rounding() -> None:
+    """Half a step of every reading, in units of what the claim is apart."""
+    estimate = _estimate(np.round(0.2 * np.random.default_rng(1).standard_normal(200)).tolist())
+    _, high = noise_interval(estimate, 0.05)
+    scale, delta = noise_to_assume(estimate, None, 0.05)
+    assert delta == 0.025
+    assert scale == pytest.approx(high + 0.5 * math.sqrt(200) / math.sqrt(2.0 * math.log(40.0)))
+
+
+def test_the_next_step_beside_equal_readings_is_no_slip() -> None:
+    """Of 300 readings in whole numbers all but one are equal; a reading ten steps away is a slip."""
+    x = np.ones(1)
+    for last, is_found in ((4.0, False), (400.0, True)):
+        estimate = LeastSquares(1)
+        for reward in [*([3.0, 2.0] * 150), last]:
+            estimate.update(x, reward, 0)
+        assert is_slip(estimate, x, (last - 2.5) * 301 / 300, 301, None, 0.005) == is_found
+
+
+def test_a_bet_on_readings_that_say_nothing_is_lost() -> None:
+    """An infinite bias leaves a number, below 0."""
+    X = np.tile(np.eye(2), (6, 1))
+    rewards = X @ [1.0, 0.4] + 0.1 * np.random.default_rng(4).standard_normal(12)
+    wealth = Wealth(FiniteArms(np.eye(2)), delta=0.01)
+    block = Block.of(X, rewards, np.array([0.9, 0.5]), np.eye(2) / 20.0, Residuals(1.0, 18), np.tile([0, 1], 6))
+    block.bias = math.inf
+    wealth.settle(block)
+    assert -20.0 < wealth.log_wealth(0)[1] < 0.0

@@ -145,3 +145,20 @@ def test_coarse_readings_are_named() -> None:
     apart = np.array([1.0, 1.5, 3.0])
     clear = sp.identify(np.eye(3), lambda arm: round(apart[arm] + 0.02 * rng.standard_normal(), 1), max_pulls=200)
     assert (clear.best, clear.stopped, clear.guarantee) == (2, True, "proved")
+
+
+def test_rounding_is_no_misfit() -> None:
+    """Means that rounding moves withdraw no claim: the watch does not bet on coarse readings."""
+    for run in range(12):
+        X, _, measure = curve(np.random.default_rng([26, run]))
+        learner = sp.create_learner("lazy-track-and-stop", X, delta=DELTA, seed=run)
+        for arm in learner.next_arms(60):
+            learner.tell(arm, measure(arm))
+        assert learner.decision.guarantee == "proved", run
+
+
+def test_the_block_in_which_readings_begin_to_repeat_is_lost() -> None:
+    """Its bets cannot win by what the block itself has shown to be no measurement."""
+    values = [0.31415, 2.71828, 1.41421]
+    learner = _learnt(lambda arm: values[arm], 60)
+    assert any(np.isinf(block.bias) for block in learner.settled_blocks())
