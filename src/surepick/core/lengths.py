@@ -34,4 +34,6 @@ def log_chi_mean(p: int, al: Array, be: Array) -> Array:
     t = low[:, None] + half * (1.0 + NODES)
     log_f = scipy.special.xlogy(k, t) - 0.5 * al[:, None] * t * t + be[:, None] * t
     log_norm = (0.5 * p - 1.0) * math.log(2.0) + math.lgamma(0.5 * p)
-    return np.asarray(np.logaddexp.reduce(log_f + np.log(half * WEIGHTS), axis=1) - log_norm)
+    top = log_f.max(axis=1)
+    sums = (np.exp(log_f - top[:, None]) * WEIGHTS).sum(axis=1)
+    return np.asarray(top + np.log(half[:, 0] * sums) - log_norm)
