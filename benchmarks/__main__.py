@@ -16,8 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import benchmarks
-from surepick.app.bench import run_files
-from surepick.app.reproduce import How
+from surepick.cli.bench import run_files
+from surepick.cli.reproduce import How
 
 
 def discover() -> dict[str, list[Callable[..., object]]]:

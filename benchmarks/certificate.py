@@ -16,8 +16,9 @@ import cvxpy as cp
 import numpy as np
 
 import surepick as sp
-from surepick.core.linalg import Array, one_blas_thread
+from surepick.core.linalg import one_blas_thread
 from surepick.simulation import problems
+from surepick.types import Array
 
 N_MUTANTS = 10_000
 CHANGES = (1.0, 0.5, 0.1, *(10.0**-k for k in range(3, 14, 2)))

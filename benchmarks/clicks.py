@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import surepick as sp
-from surepick.core.linalg import Array
+from surepick.types import Array
 
 N_RUNS, DELTA = 10, 0.05
 

@@ -17,8 +17,9 @@ import cvxpy as cp
 import numpy as np
 
 import surepick as sp
-from surepick.core.linalg import Array, one_blas_thread
+from surepick.core.linalg import one_blas_thread
 from surepick.simulation import problems
+from surepick.types import Array
 
 REPEATS = 5
 

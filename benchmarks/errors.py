@@ -5,8 +5,8 @@ minutes each: `python -m benchmarks errors late`, `... errors screened` (earlier
 (rounded and repeated readings), `... errors shape` (noise that is not normal, and what is said of it).
 
 First table: every algorithm under each rule whose label is a proof, at delta = .3, in the labs of
-`tests.statistical.chaos` (batches, disorder, failures, unsolicited results, resumption) in turn; on the arc, where
-nearly every answer is wrong, or, for published rules, on two arms at which these stop. Second table: attacks beside the
+`tests.statistical.reference_implementation` (batches, disorder, failures, unsolicited results,
+resumption) in turn; on the arc, where nearly every answer is wrong, or, for published rules, on two arms at which these stop. Second table: attacks beside the
 same runs without them. Limits are exact binomial, false alarm 1e-6 each. The last column of the first table is the sum
 of the errors of blocks under the betting rule, over what it exceeds in size about once in a million (`chaos.Spied`).
 Third table: confidence intervals and the bound on the loss under delays that depend on values, which the betting rule
@@ -24,12 +24,21 @@ from typing import Any, Literal
 import numpy as np
 
 import surepick as sp
-from surepick.core.linalg import IntArray
 from surepick.core.noise import noise_to_assume
 from surepick.errors import Skipped
 from surepick.learning.estimates import estimates_of
 from surepick.learning.result import Result
-from tests.statistical.chaos import ARC, Habits, Setting, Tally, count, error_limit, normal_limit, trials
+from surepick.types import IntArray
+from tests.statistical.reference_implementation import (
+    ARC,
+    Habits,
+    Setting,
+    Tally,
+    count,
+    error_limit,
+    normal_limit,
+    trials,
+)
 from tests.statistical.test_readings import cache, curve, doses
 from tests.statistical.test_readings import count as count_readings
 

@@ -13,9 +13,9 @@ import numpy as np
 
 import surepick as sp
 from examples import tiny
-from surepick.core.linalg import Array
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
+from surepick.types import Array
 
 
 def _cpu(function: Callable[[], object]) -> float:

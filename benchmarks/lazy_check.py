@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from surepick.arms.finite import FiniteArms
-from surepick.arms.view import Task
-from surepick.arms.whitening import WhitenedArms, whiten
+from surepick.arms.views import Task, WhitenedArms, whiten
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array, BoolArray, one_blas_thread
+from surepick.core.linalg import one_blas_thread
 from surepick.stopping import GLR, Evidence
 from surepick.stopping.scan import ScanState
+from surepick.types import Array, BoolArray
 
 DIM = 20
 N_ROUNDS = 20_000

@@ -20,8 +20,8 @@ from typing import Self
 import numpy as np
 
 import surepick as sp
-from surepick.arms.files import MappedArms
-from surepick.core.linalg import Array
+from surepick.arms.mapped import MappedArms
+from surepick.types import Array
 
 DIM = 20
 LIMIT_MB = 600

@@ -16,7 +16,7 @@ import scipy
 
 import surepick as sp
 from benchmarks.pulls import DELTA, cell, in_parallel
-from surepick.core.linalg import Array
+from surepick.types import Array
 
 SEED, LONGEST = 5200, 20_000
 

@@ -13,9 +13,9 @@ import numpy as np
 import surepick as sp
 from benchmarks.clicks import factorial
 from benchmarks.pulls import factor_levels
-from surepick.core.linalg import Array
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
+from surepick.types import Array
 
 N_RUNS, SEED = 100, 6200
 

@@ -19,14 +19,14 @@ import numpy as np
 from scipy.special import ndtri
 
 import surepick as sp
-from surepick.core.linalg import Array
+from surepick.reporting.experiment_cells import estimated
 from surepick.simulation import problems
-from surepick.simulation.dispatch import dispatch
 from surepick.simulation.experiment_file import read_experiment
-from surepick.simulation.one_run import Job, prepared, run_once, run_seeds
+from surepick.simulation.parallel import dispatch
 from surepick.simulation.problems import Problem
-from surepick.simulation.report_cells import estimated
+from surepick.simulation.run import Job, prepared, run_once, run_seeds
 from surepick.simulation.store import TABLE, read_cells
+from surepick.types import Array
 
 OUT = Path("out") / "pulls"
 N_JOBS = 2
@@ -133,7 +133,7 @@ def sphere(seed: int) -> Problem:
     return problems.sphere(5, 50, seed=seed, times=(30.0, 400.0))
 
 
-class Lab(NamedTuple):
+class RunSettings(NamedTuple):
     """A laboratory with several workers, none of whom ever waits."""
 
     instance: str
@@ -168,7 +168,7 @@ SERVICES: Mapping[str, Service] = {
 }
 
 
-def worked(lab: Lab, run: int) -> tuple[int, float, bool]:
+def worked(lab: RunSettings, run: int) -> tuple[int, float, bool]:
     """Return the results told until the rule stops, when that is, and whether the answer is wrong."""
     seeds = run_seeds(SEED, run)
     problem, service = INSTANCES[lab.instance](seeds.instance), SERVICES[lab.service]
@@ -194,8 +194,10 @@ def worked(lab: Lab, run: int) -> tuple[int, float, bool]:
 
 def workers(n_runs: int = 100) -> None:
     """Print pulls and makespan by the number of workers."""
-    one_each = {name: Lab(name, "exponential", 1) for name in INSTANCES}  # how long it takes does not matter to one
-    labs = [*one_each.values(), *itertools.starmap(Lab, itertools.product(INSTANCES, SERVICES, WORKERS))]
+    one_each = {
+        name: RunSettings(name, "exponential", 1) for name in INSTANCES
+    }  # how long it takes does not matter to one
+    labs = [*one_each.values(), *itertools.starmap(RunSettings, itertools.product(INSTANCES, SERVICES, WORKERS))]
     found = in_parallel(worked, labs, n_runs)
     print(f"\nworkers that never wait; results told until the stop, delta = {DELTA:g}, {n_runs} runs")
     columns = f"{'pulls':>16s}{'times one':>18s}{'aim':>13s}{'medians':>9s}{'makespan':>18s}{'wrong':>7s}"

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from examples import clicks, field_trial, questionnaire
-from surepick.core.linalg import Array
 from surepick.simulation.problems import Problem, soare, unit_basis
+from surepick.types import Array
 
 SEED, BANK = 6100, 100
 Rows = NDArray[np.int_]

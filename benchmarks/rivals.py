@@ -27,7 +27,7 @@ from benchmarks.rival_methods import (
     optuna_tpe,
 )
 from examples import clicks
-from surepick.core.linalg import Array
+from surepick.types import Array
 
 RIGHT, WRONG, NONE, WITHDRAWN = range(4)
 Stopper = Callable[[Case, np.random.Generator], tuple[int, int | None]]

@@ -13,8 +13,8 @@ import numpy as np
 from joblib import Parallel, delayed
 
 import surepick as sp
-from surepick.core.linalg import Array
 from surepick.simulation import problems
+from surepick.types import Array
 
 Row = tuple[bool, bool, int]
 """Stopped, wrong, pulls."""

@@ -162,7 +162,7 @@ def compare(commit: str = BASE) -> None:
 
 
 SIX = """
-from surepick.simulation.one_run import run_seeds
+from surepick.simulation.run import run_seeds
 SIX = {
     "many arms K=10^3": lambda seed: problems.many_arms(1000, seed=seed),
     "unit basis d=5": lambda seed: problems.unit_basis([1.0, 0.75, 0.5, 0.25, 0.0]),

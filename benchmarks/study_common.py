@@ -16,8 +16,8 @@ import numpy as np
 import psycopg
 from sqlalchemy import make_url
 
+from surepick.study.admin import Address, create_study, load_study
 from surepick.study.events import check_chain
-from surepick.study.library import Address, create_study, load_study
 from surepick.study.storage import open_storage
 from surepick.study.study import Study
 from tests.postgres import Server

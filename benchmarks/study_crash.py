@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.study_common import FORKS, NAME, PLACES, PRELOADED, SEED, check, endless, place, value_of
-from surepick.study.library import load_study
+from surepick.study.admin import load_study
 from surepick.study.storage import open_storage
 from surepick.study.study import Study
 

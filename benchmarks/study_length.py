@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.study_common import FORKS, PRELOADED, SEED, endless, place, second_place, value_of
-from surepick.core.linalg import Array
+from surepick.study.admin import copy_study, create_study, load_study
 from surepick.study.events import Row
-from surepick.study.library import copy_study, create_study, load_study
 from surepick.study.storage import Storage, open_storage
 from surepick.study.study import Study
+from surepick.types import Array
 
 N_MEASUREMENTS, N_ARMS, DIM = 100_000, 10_000, 6
 FEW = 1_000

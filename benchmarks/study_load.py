@@ -11,7 +11,7 @@ import optuna
 from sqlalchemy import URL, make_url
 
 from benchmarks.study_common import FORKS, NAME, PLACES, PRELOADED, SEED, check, endless, place, second_place, value_of
-from surepick.study.library import load_study
+from surepick.study.admin import load_study
 
 N_PROCESSES, N_PULLS, N_OPTUNA, N_ROUNDS = 16, 2_000, 8, 3
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from benchmarks.study_common import NAME, endless, value_of
 from surepick.errors import OutcomeUnknown, SurepickError
+from surepick.study.admin import copy_study, load_study
 from surepick.study.events import Row, check_chain
-from surepick.study.library import copy_study, load_study
 from surepick.study.storage import open_storage
 from surepick.study.study import Study
 

@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
-from surepick.study.library import create_study
+from surepick.study.admin import create_study
 
 N_RUNS, N_WORKERS, DELTA, SEED = 200, 16, 0.05, 1810
 PROBLEMS: dict[str, Problem] = {

@@ -15,17 +15,16 @@ import numpy as np
 
 from benchmarks.pulls import DELTA, cell, in_parallel, many_arms, sphere, times
 from surepick.algorithms.lazy_track_and_stop import LazyTrackAndStop
-from surepick.arms.view import Task
-from surepick.core.block import Block
+from surepick.arms.views import Task
+from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import BoolArray
-from surepick.core.thresholds import Guarantee
-from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.base import Sampler, SamplerContext
 from surepick.simulation import problems
-from surepick.simulation.one_run import Job, run_once
 from surepick.simulation.problems import Problem
+from surepick.simulation.run import Job, run_once
+from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.stopping.betting import Betting
-from surepick.stopping.protocol import Rule, RuleState, Verdict
+from surepick.types import BoolArray, Guarantee
 
 SEED = 5200
 
@@ -49,11 +48,11 @@ class Blocks(Sampler):
         self._lengths: list[int] = []
         self._arms: list[int] = []
 
-    def open(self, situation: Situation) -> int:
+    def open(self, context: SamplerContext) -> int:
         """Plan a block, unless this is a further part of one."""
         if not self._lengths:
-            length, is_early = self._inner.open(situation), situation.n_asked < self._until
-            if situation.theta is None:
+            length, is_early = self._inner.open(context), context.n_asked < self._until
+            if context.theta is None:
                 return length
             length = max(length, self._least * self._d if is_early else 1)
             arms = [self._inner.next() for _ in range(length)]
@@ -79,8 +78,8 @@ class LateBetting(Rule):
 
     name = "betting-late"
     guarantee: Guarantee = "proved"
-    needs_fixed_intervals = True
-    pays_for_determinants = False
+    needs_fixed_blocks = True
+    has_determinant_price = False
     always_eliminates = True
 
     def __init__(self, first: int) -> None:
@@ -106,11 +105,11 @@ class LateState(RuleState):
         """Return which candidates are not rejected."""
         return self._inner.alive(leader)
 
-    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+    def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Settle a block; one before which nothing is known is not bet on."""
         is_late = self._n_before > self._first
         self._n_before = estimate.n_pulls
-        return self._inner.after_interval(estimate, block if is_late else replace(block, A0_inv=None))
+        return self._inner.after_block(estimate, block if is_late else replace(block, A0_inv=None))
 
     def exact(self, estimate: LeastSquares) -> Verdict:
         """Say where things stand."""

@@ -18,10 +18,10 @@ import numpy as np
 
 import surepick as sp
 from benchmarks.pulls import cell, in_parallel, many_arms, sphere, times
-from surepick.core.linalg import Array
 from surepick.simulation import problems
-from surepick.simulation.one_run import run_seeds
 from surepick.simulation.problems import Problem
+from surepick.simulation.run import run_seeds
+from surepick.types import Array
 
 SEED = 4300
 

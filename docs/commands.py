@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from surepick.app.cli import app
-from surepick.app.studies.commands import COMMANDS
-from surepick.app.studies.study_file import schema_text
+from surepick.cli.main import app
+from surepick.cli.studies.commands import COMMANDS
+from surepick.cli.studies.study_file import schema_text
 
 PAGE, SCHEMA = Path(__file__).with_name("cli.md"), Path(__file__).parent / "_static" / "study.schema.json"
 WIDTH = 100

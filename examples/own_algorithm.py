@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import surepick as sp
-from surepick.arms.view import Task
-from surepick.sampling.protocol import Situation
+from surepick.arms.views import Task
+from surepick.sampling.base import SamplerContext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +46,12 @@ class Sampler:
         self._rng = np.random.default_rng(task.seed)  # of the run: the same seed gives the same pulls
         self._arm = 0
 
-    def open(self, situation: Situation) -> int:
+    def open(self, context: SamplerContext) -> int:
         """Choose the next arm and return how many pulls are planned."""
-        if situation.leader is None:
-            self._arm = int(self._start[situation.n_pulls % len(self._start)])
+        if context.leader is None:
+            self._arm = int(self._start[context.n_pulls % len(self._start)])
         elif self._rng.random() < self._share:
-            self._arm = situation.leader
+            self._arm = context.leader
         else:
             self._arm = int(self._rng.integers(self._n_arms))
         return 1

@@ -12,10 +12,10 @@ from typing import final
 import numpy as np
 
 import surepick as sp
-from surepick.arms.view import Task
+from surepick.arms.views import Task
 from surepick.core.estimate import LeastSquares
-from surepick.core.thresholds import Guarantee
 from surepick.stopping import Rule, RuleState, Verdict
+from surepick.types import Guarantee
 
 
 @final

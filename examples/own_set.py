@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 import surepick as sp
-from surepick.arms.vectors import Confusion
+from surepick.arms.base import HardestRival
 
 Array = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class Pairs:
         """Return the pair with the largest theta'a: the best of each catalogue."""
         return self._arm(*self._best(theta))
 
-    def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
+    def confusion(self, theta: Array, F: Array, epsilon: float) -> HardestRival:
         """Return Z' for epsilon = 0, else a lower bound, from rivals that differ in one choice alone.
 
         Let one choice lose g over a distance l = |F'(a - b)|, another g' over l'. Both together lose g + g' over at
@@ -56,7 +56,7 @@ class Pairs:
         (g + epsilon/2)/l of all single choices is a lower bound for all pairs, and with epsilon = 0 a rival attains it.
         """
         leader = self._best(theta)
-        found = Confusion(np.inf, is_exact=epsilon == 0.0, rival=self._arm(*leader))
+        found = HardestRival(np.inf, is_exact=epsilon == 0.0, rival=self._arm(*leader))
         for which, columns in enumerate((slice(1, self.split), slice(self.split, self.dim))):
             rivals = np.delete(np.arange(len(self.parts[which])), leader[which])
             y = self.parts[which][leader[which]] - self.parts[which][rivals]
@@ -65,7 +65,7 @@ class Pairs:
             if value < found.value:
                 pair = list(leader)
                 pair[which] = int(rivals[np.argmin(ratios)])
-                found = Confusion(value, found.is_exact, self._arm(*pair))
+                found = HardestRival(value, found.is_exact, self._arm(*pair))
         return found
 
     def cycle(self, number: int, seed: int) -> Array:

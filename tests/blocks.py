@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from surepick.core.block import Block
+from surepick.core.betting.block import Block
 
 
 def block_of(A: Any, b: Any, theta0: Any = None, A0_inv: Any = None) -> Block:

@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from surepick.files import lock
+from surepick._files import lock
 from tests.waiting import LIMIT, until
 
 FOLDER = "SUREPICK_TEST_POSTGRES"

@@ -4,16 +4,15 @@ from typing import Any
 
 import numpy as np
 
+from surepick.arms.base import VectorSet
 from surepick.arms.finite import FiniteArms, as_arms
 from surepick.arms.numbered import NumberedVectors
-from surepick.arms.vectors import VectorSet
-from surepick.arms.view import Task
-from surepick.arms.whitening import WhitenedArms
+from surepick.arms.views import Task, WhitenedArms
 from surepick.core.design import optimal_design
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array
 from surepick.learning.learner import Learner
 from surepick.stopping import Rule
+from surepick.types import Array
 
 
 def view_of(arms: Any, back: Array | None = None) -> WhitenedArms:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from surepick.files import replacing
+from surepick._files import replacing
 
 
 def test_a_new_version_takes_the_place_of_a_file(tmp_path: Path) -> None:

@@ -19,12 +19,12 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.arms.view import Task
+from surepick.arms.views import Task
 from surepick.core.estimate import LeastSquares
-from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.base import Sampler, SamplerContext
 from surepick.stopping import Rule, RuleState, Verdict
+from surepick.types import Guarantee
 
 Array = NDArray[np.float64]
 
@@ -65,11 +65,11 @@ class _Sampler:
         self._uniform = np.bincount(start, minlength=n_arms) / d
         self._w, self._W = self._uniform, np.zeros(n_arms)
 
-    def open(self, situation: Situation) -> int:
+    def open(self, context: SamplerContext) -> int:
         """Renew the design when t is a power of two."""
-        t = situation.n_pulls
-        if situation.theta is not None and t & (t - 1) == 0:
-            theta = self._task.arms.theta_to_user(situation.theta)
+        t = context.n_pulls
+        if context.theta is not None and t & (t - 1) == 0:
+            theta = self._task.arms.theta_to_user(context.theta)
             self._w = _optimal_design(self._X, theta, (self._w + self._uniform) / 2, self._options.n_steps)
         return 1
 

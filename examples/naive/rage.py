@@ -19,13 +19,13 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.arms.view import Task
-from surepick.core.block import Block
+from surepick.arms.views import Task
+from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
-from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.base import Sampler, SamplerContext
 from surepick.stopping import Rule, RuleState, Verdict
+from surepick.types import Guarantee
 
 Array = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -61,10 +61,10 @@ class _Sampler:
         self._phase = 0
         self._queue: list[int] = []
 
-    def open(self, situation: Situation) -> int:
+    def open(self, context: SamplerContext) -> int:
         """Design the next phase for all pairs left."""
         self._phase += 1
-        left = self._X if situation.alive is None else self._X[situation.alive]
+        left = self._X if context.alive is None else self._X[context.alive]
         Y = (left[:, None, :] - left[None, :, :]).reshape(-1, self._X.shape[1])
         w, rho = _pairwise_design(self._X, Y, self._options.most_steps)
         support = np.flatnonzero(w)
@@ -95,7 +95,7 @@ class NaivePhases(Rule):
 
     name = "rage"
     guarantee: Guarantee = "proved"
-    needs_fixed_intervals = True
+    needs_fixed_blocks = True
 
     def start(self, task: Task) -> RuleState:
         """Return a fresh state."""
@@ -121,7 +121,7 @@ class _State(RuleState):
         """Return the arms left."""
         return self._left
 
-    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+    def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Compare every arm left with every other."""
         self._phase += 1
         inverse = np.linalg.pinv(block.A)

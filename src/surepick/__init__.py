@@ -25,11 +25,11 @@ from surepick.errors import (
 if TYPE_CHECKING:
     from surepick import algorithms as algorithms
     from surepick import stopping as stopping
-    from surepick.arms.cluster import DaskArms as DaskArms
+    from surepick.arms.dask import DaskArms as DaskArms
     from surepick.arms.ellipsoid import Ellipsoid as Ellipsoid
-    from surepick.arms.files import MappedArms as MappedArms
     from surepick.arms.finite import FiniteArms as FiniteArms
     from surepick.arms.hypercube import Hypercube as Hypercube
+    from surepick.arms.mapped import MappedArms as MappedArms
     from surepick.arms.sphere import Sphere as Sphere
     from surepick.arms.tables.read import TableArms as TableArms
     from surepick.arms.tables.read import read_arms as read_arms
@@ -38,52 +38,52 @@ if TYPE_CHECKING:
     from surepick.core.design import characteristic_time as characteristic_time
     from surepick.core.design import lower_bound as lower_bound
     from surepick.core.design import optimal_design as optimal_design
-    from surepick.learning.decision import Ask as Ask
-    from surepick.learning.decision import Decision as Decision
-    from surepick.learning.history import History as History
+    from surepick.learning.events import History as History
     from surepick.learning.identify import Progress as Progress
     from surepick.learning.identify import identify as identify
     from surepick.learning.learner import Learner as Learner
     from surepick.learning.learner import create_learner as create_learner
     from surepick.learning.result import Result as Result
-    from surepick.planner.plan import Plan as Plan
-    from surepick.planner.plan import plan as plan
-    from surepick.planner.replicates import noise_from_replicates as noise_from_replicates
+    from surepick.learning.snapshot import Ask as Ask
+    from surepick.learning.snapshot import Decision as Decision
+    from surepick.planning.plan import Plan as Plan
+    from surepick.planning.plan import plan as plan
+    from surepick.planning.replicates import noise_from_replicates as noise_from_replicates
     from surepick.simulation import problems as problems
-    from surepick.simulation.runner import simulate as simulate
+    from surepick.simulation.parallel import simulate as simulate
     from surepick.simulation.runs import Runs as Runs
-    from surepick.study.library import copy_study as copy_study
-    from surepick.study.library import create_study as create_study
-    from surepick.study.library import delete_study as delete_study
-    from surepick.study.library import list_studies as list_studies
-    from surepick.study.library import load_study as load_study
+    from surepick.study.admin import copy_study as copy_study
+    from surepick.study.admin import create_study as create_study
+    from surepick.study.admin import delete_study as delete_study
+    from surepick.study.admin import list_studies as list_studies
+    from surepick.study.admin import load_study as load_study
     from surepick.study.study import Study as Study
     from surepick.study.study import StudyAsk as StudyAsk
 
 # Loaded on first use, numpy and scipy with them: a command that prints its help should not wait for them.
 _HOMES = {
     "algorithms": (),
-    "arms.cluster": ("DaskArms",),
+    "arms.dask": ("DaskArms",),
     "arms.ellipsoid": ("Ellipsoid",),
-    "arms.files": ("MappedArms",),
+    "arms.mapped": ("MappedArms",),
     "arms.finite": ("FiniteArms",),
     "arms.hypercube": ("Hypercube",),
     "arms.sphere": ("Sphere",),
     "arms.tables.read": ("TableArms", "read_arms"),
     "arms.top_k": ("TopK",),
     "core.design": ("Design", "characteristic_time", "lower_bound", "optimal_design"),
-    "learning.decision": ("Ask", "Decision"),
-    "learning.history": ("History",),
+    "learning.snapshot": ("Ask", "Decision"),
+    "learning.events": ("History",),
     "learning.identify": ("Progress", "identify"),
     "learning.learner": ("Learner", "create_learner"),
     "learning.result": ("Result",),
-    "planner.plan": ("Plan", "plan"),
-    "planner.replicates": ("noise_from_replicates",),
+    "planning.plan": ("Plan", "plan"),
+    "planning.replicates": ("noise_from_replicates",),
     "simulation.problems": (),
-    "simulation.runner": ("simulate",),
+    "simulation.parallel": ("simulate",),
     "simulation.runs": ("Runs",),
     "stopping": (),
-    "study.library": ("create_study", "load_study", "list_studies", "copy_study", "delete_study"),
+    "study.admin": ("create_study", "load_study", "list_studies", "copy_study", "delete_study"),
     "study.study": ("Study", "StudyAsk"),
 }
 """A file, and what the package offers of it; the file itself where no names are given."""

@@ -9,7 +9,7 @@ INTERRUPTED = 3
 def main() -> None:
     """Run the command line and exit with its code."""
     try:
-        from surepick.app.cli import main as command_line  # noqa: PLC0415 (its packages are optional)
+        from surepick.cli.main import main as command_line  # noqa: PLC0415 (its packages are optional)
     except KeyboardInterrupt:
         sys.stderr.write("surepick: interrupted\n")
         sys.exit(INTERRUPTED)

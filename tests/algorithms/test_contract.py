@@ -12,8 +12,8 @@ from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
-from tests.algorithms.lab import run
-from tests.knowledge import knowledge
+from tests.algorithm_needs import knowledge
+from tests.learning.lab import run
 
 NAMES = sp.algorithms.names()
 BASIS_ONLY = {"track-and-stop"}

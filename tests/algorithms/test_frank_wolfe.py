@@ -9,7 +9,7 @@ from surepick.arms.finite import FiniteArms
 from surepick.learning.learner import create_learner
 from surepick.sampling.alternatives import Rows
 from surepick.simulation import problems, simulate
-from tests.algorithms.lab import chooser_of, run
+from tests.learning.lab import chooser_of, run
 
 
 def value_of(payoffs: np.ndarray) -> float:
@@ -88,7 +88,7 @@ def test_rank_one_updates_keep_the_inverse() -> None:
     learner = create_learner("frank-wolfe", problem.X, delta=1e-200, noise_std=1.0)
     run(learner, problem, seed=83, most=600)
     chooser = chooser_of(learner, looks=False)
-    rows = learner.white.gather(np.arange(20))
+    rows = learner.measured_arms.gather(np.arange(20))
     A = (rows.T * chooser._mass) @ rows
     np.testing.assert_allclose(chooser._V, A, rtol=1e-9, atol=1e-9 * np.abs(A).max())
     np.testing.assert_allclose(chooser._V_inv @ A, np.eye(4), atol=1e-8)

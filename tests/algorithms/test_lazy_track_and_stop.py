@@ -14,7 +14,7 @@ from surepick.sampling.schedules import Doubling, Geometric
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from surepick.stopping import Betting
-from tests.algorithms.lab import run
+from tests.learning.lab import run
 from tests.tasks import task_of
 
 

@@ -12,7 +12,7 @@ from surepick.learning.learner import create_learner
 from surepick.sampling.games import Optimism
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
-from tests.algorithms.lab import chooser_of, run
+from tests.learning.lab import chooser_of, run
 
 SOARE = problems.soare(6, angle=0.1, scale=2.0)
 

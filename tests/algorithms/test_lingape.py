@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from surepick.arms.loss import largest_loss_bound
+from surepick.arms.views import largest_loss_bound
 from surepick.core.evidence import Mixture, loss_bound
-from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
-from tests.algorithms.lab import chooser_of, run
+from surepick.types import Array
+from tests.learning.lab import chooser_of, run
 
 SPHERE = problems.sphere(3, 9, seed=3)
 
@@ -63,7 +63,7 @@ def test_the_practical_challenger_has_the_largest_loss_bound(seed: int) -> None:
     learner = create_learner("lingape", SPHERE.X, delta=1e-6, noise_std=1.0)
     run(learner, SPHERE, seed=seed, most=25)
     estimate, mixture = learner.estimate, Mixture.default()
-    rows = learner.white.gather(np.arange(9))
+    rows = learner.measured_arms.gather(np.arange(9))
     leader = int(np.argmax(rows @ estimate.theta))
     y = np.delete(rows[leader] - rows, leader, axis=0)
     u = y @ np.linalg.inv(estimate.A)
@@ -92,7 +92,7 @@ def test_bounds_of_very_many_near_ties_are_exact_too() -> None:
     run(learner, Problem(X=X, theta=np.array([1.0, 0.0]), name="cluster"), seed=0, most=20)
     estimate, mixture = learner.estimate, Mixture.default()
     leader = learner.candidates.best(estimate.theta)
-    rows = learner.white.gather(np.arange(len(X)))
+    rows = learner.measured_arms.gather(np.arange(len(X)))
     y = np.delete(rows[leader] - rows, leader, axis=0)
     u = y @ np.linalg.inv(estimate.A)
     logdets = np.log1p(np.linalg.eigvalsh(estimate.A) / mixture.scales[:, None]).sum(axis=1)

@@ -8,24 +8,23 @@ import numpy as np
 import pytest
 
 from surepick.algorithms.alba import AlbaPhases, next_level
-from surepick.algorithms.explore_verify import scaled_directions
+from surepick.algorithms.explore_verify import ExploreVerifyState, scaled_directions
 from surepick.algorithms.xy_adaptive import greedy_counts
 from surepick.arms.finite import FiniteArms
-from surepick.arms.whitening import whiten
+from surepick.arms.views import whiten
 from surepick.core.design import optimal_design
-from surepick.core.design.pairs import pairwise_design
+from surepick.core.design.solve import pairwise_design
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
 from surepick.learning.learner import create_learner
+from surepick.sampling.base import SamplerContext
 from surepick.sampling.phases import EvenlySpread, Proportions, without_idle_arms
-from surepick.sampling.protocol import Situation
 from surepick.simulation import problems
+from surepick.simulation.parallel import simulate
 from surepick.simulation.problems import Problem
-from surepick.simulation.runner import simulate
-from surepick.stopping.verification import Course
-from tests.algorithms.lab import run
+from surepick.types import Array
 from tests.blocks import block_of
+from tests.learning.lab import run
 from tests.tasks import interval_of, task_of
 
 
@@ -230,9 +229,11 @@ class TestAlba:
 class TestExploreVerify:
     """The state machine, the test of the verification, and its designs."""
 
-    def course(self, *, noise_std: float = 1.0, epsilon: float = 0.0) -> Course:
+    def course(self, *, noise_std: float = 1.0, epsilon: float = 0.0) -> ExploreVerifyState:
         """On the basis of R^3."""
-        return Course(task_of(np.eye(3), delta=0.1, noise_std=noise_std, epsilon=epsilon), exploration_risk=0.1)
+        return ExploreVerifyState(
+            task_of(np.eye(3), delta=0.1, noise_std=noise_std, epsilon=epsilon), exploration_risk=0.1
+        )
 
     def test_the_course_of_a_round(self) -> None:
         """Explore until one is left, verify, fail, explore again from scratch with the next risk, accept."""
@@ -283,8 +284,8 @@ class TestExploreVerify:
         for gap, caution, g in ((4.0, 2.0, 3.0), (4.0, 6.0, 2.0), (0.1, 2.0, error), (-3.0, 0.0, error)):
             theta = view.theta_from_user(np.array([gap, 0.0]))
             known: dict[str, Any] = {"n_pulls": 16, "n_asked": 16, "theta": theta, "estimate": estimate}
-            situation = Situation(leaders=(0,), alive=None, pending={}, **known)
-            rows = scaled_directions(task_of(view), 0, situation, None, caution)
+            context = SamplerContext(leaders=(0,), alive=None, pending={}, **known)
+            rows = scaled_directions(task_of(view), 0, context, None, caution)
             np.testing.assert_allclose(rows @ view.back, [np.array([1.0, -1.0]) / g], atol=1e-9)
 
     def test_a_verification_has_the_length_and_the_design_of_the_specification(self) -> None:

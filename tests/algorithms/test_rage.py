@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from surepick.arms.finite import as_arms
-from surepick.arms.whitening import whiten
-from surepick.core.design.pairs import pairwise_design
+from surepick.arms.views import whiten
+from surepick.core.design.solve import pairwise_design
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
+from surepick.simulation.parallel import simulate
 from surepick.simulation.problems import Problem
-from surepick.simulation.runner import simulate
 from tests.tasks import interval_of
 
 BASIS = problems.unit_basis([1.0, 0.4, 0.0])

@@ -11,8 +11,7 @@ import surepick as sp
 from surepick.algorithms import static
 from surepick.algorithms.xy_oracle import BATCHES
 from surepick.arms.finite import FiniteArms
-from surepick.arms.whitening import whiten
-from surepick.core.linalg import Array
+from surepick.arms.views import whiten
 from surepick.errors import InvalidInput, TiedArms
 from surepick.learning.learner import Learner, create_learner
 from surepick.sampling.fixed import LARGEST_TABLE, Drawn, FixedSampler, GreedyAllocation, differences
@@ -20,7 +19,8 @@ from surepick.sampling.tracking import Tracker
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from surepick.stopping import Betting
-from tests.algorithms.lab import run
+from surepick.types import Array
+from tests.learning.lab import run
 
 STATIC = ("g-static", "xy-static", "uniform", "xy-oracle")
 

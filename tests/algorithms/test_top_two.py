@@ -13,7 +13,7 @@ from surepick.learning.learner import Learner, create_learner
 from surepick.sampling.alternatives import L1Allocation
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
-from tests.algorithms.lab import chooser_of, run
+from tests.learning.lab import chooser_of, run
 
 SOARE = problems.soare(6, angle=0.1, scale=2.0)
 SPHERE = problems.sphere(3, 9, seed=3)
@@ -119,7 +119,7 @@ def test_the_evidence_gradient_by_finite_differences(seed: int) -> None:
     kappa = 16.0
     chooser._mixture = Mixture.uniform(kappa)
     G, A = chooser._gradient(), learner.estimate.A
-    rows = learner.white.gather([0, 1])
+    rows = learner.measured_arms.gather([0, 1])
     y = rows[0] - rows[1]
 
     def precision(matrix: np.ndarray) -> float:
@@ -202,7 +202,7 @@ def test_a_share_of_the_pulls_explores() -> None:
 def test_the_floor_forces_pulls_of_neglected_arms() -> None:
     """An eigenvalue below scale c sqrt(t) makes the spanning set due, in turn."""
     learner, chooser = looked(problems.unit_basis([1.0, 0.0, 0.0]), 6, 9, g_mix=0.0, exploration=1.0)
-    x = learner.white.gather([0])[0]
+    x = learner.measured_arms.gather([0])[0]
     chooser._asked.A = chooser._asked.A + 1e4 * np.outer(x, x)
     chooser._asked.n += 10_000
     due = [chooser._exploration.due(chooser._asked) for _ in range(4)]

@@ -14,7 +14,7 @@ from surepick.errors import InvalidInput
 from surepick.learning.learner import create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
-from tests.algorithms.lab import run
+from tests.learning.lab import run
 
 SKEW = np.array([[1.0, 0.2, 0.0], [0.0, 40.0, 0.3], [0.5, 0.0, 0.1]])
 

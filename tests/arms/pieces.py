@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from surepick.arms.protocol import ArmSet
-from surepick.core.linalg import Array, IntArray
+from surepick.arms.base import ArmSet
+from surepick.types import Array, IntArray
 
 
 class InPieces(ArmSet):

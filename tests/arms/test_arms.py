@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from surepick import FiniteArms, InvalidInput
-from surepick.arms.protocol import ArmSet
-from surepick.core.linalg import Array, BoolArray
-from surepick.core.rows import first_copies
+from surepick.arms.base import ArmSet
+from surepick.core.linalg import first_copies
+from surepick.types import Array, BoolArray
 from tests.arms.pieces import InPieces
 from tests.families import FAMILIES, Family, spanning
 
@@ -204,7 +204,7 @@ class TestManyArms:
         self, n_wanted: int, threads_from: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Few rows fetched by number, many picked from chunks: every wanted row once, in order, with its own forms."""
-        monkeypatch.setattr("surepick.arms.protocol.THREADED", threads_from)
+        monkeypatch.setattr("surepick.arms.base.THREADED", threads_from)
         X, arms = self.arms_with_ties_across_chunks()
         rng = np.random.default_rng(n_wanted)
         wanted = np.sort(rng.choice(self.K, n_wanted, replace=False))

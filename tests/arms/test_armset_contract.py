@@ -11,17 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from surepick.arms.cluster import DaskArms
+from surepick.arms.base import ArmSet, HardestRival, PairScore, Rivals
+from surepick.arms.dask import DaskArms
 from surepick.arms.ellipsoid import Ellipsoid
-from surepick.arms.files import MappedArms
 from surepick.arms.finite import FiniteArms
 from surepick.arms.hypercube import Hypercube
-from surepick.arms.protocol import ArmSet, PairScore, Rivals
+from surepick.arms.mapped import MappedArms
 from surepick.arms.sphere import Sphere
 from surepick.arms.top_k import TopK
-from surepick.arms.vectors import Confusion
-from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.testing import ArmSetContract
+from surepick.types import Array, BoolArray, IntArray
 
 ROWS = np.random.default_rng(0).standard_normal((60, 3)).round(1)
 ROWS[[7, 20, 59]] = ROWS[3]
@@ -190,7 +189,7 @@ class Wrapped:
         """As it should be."""
         return self.sphere.best(theta)
 
-    def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
+    def confusion(self, theta: Array, F: Array, epsilon: float) -> HardestRival:
         """As it should be."""
         return self.sphere.confusion(theta, F, epsilon)
 
@@ -214,7 +213,7 @@ class WorseBest(Wrapped):
 class TooMuch(Wrapped):
     """Reports more evidence than there is."""
 
-    def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
+    def confusion(self, theta: Array, F: Array, epsilon: float) -> HardestRival:
         """One per mille too much."""
         found = super().confusion(theta, F, epsilon)
         return replace(found, value=1.001 * found.value)
@@ -223,7 +222,7 @@ class TooMuch(Wrapped):
 class TooLittle(Wrapped):
     """Reports a lower bound and calls it exact."""
 
-    def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
+    def confusion(self, theta: Array, F: Array, epsilon: float) -> HardestRival:
         """One per mille too little."""
         found = super().confusion(theta, F, epsilon)
         return replace(found, value=0.999 * found.value)
@@ -232,7 +231,7 @@ class TooLittle(Wrapped):
 class WithoutSlackTerm(Wrapped):
     """Has a statistic that does not know about the unit of rewards."""
 
-    def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
+    def confusion(self, theta: Array, F: Array, epsilon: float) -> HardestRival:
         """Capped, which keeps it a lower bound."""
         found = super().confusion(theta, F, epsilon)
         return replace(found, value=min(found.value, 1.0), is_exact=False)
@@ -241,7 +240,7 @@ class WithoutSlackTerm(Wrapped):
 class NotFinite(Wrapped):
     """Fails where there is nothing to go by."""
 
-    def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
+    def confusion(self, theta: Array, F: Array, epsilon: float) -> HardestRival:
         """NaN at theta = 0."""
         found = super().confusion(theta, F, epsilon)
         return found if theta.any() else replace(found, value=math.nan)
@@ -287,10 +286,10 @@ class Lenient(Wrapped):
 class Slackless(Wrapped):
     """Answers epsilon = 0, which has no answer."""
 
-    def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
+    def confusion(self, theta: Array, F: Array, epsilon: float) -> HardestRival:
         """Zero instead of an error."""
         return (
-            Confusion(0.0, is_exact=False, rival=-self.best(theta))
+            HardestRival(0.0, is_exact=False, rival=-self.best(theta))
             if epsilon == 0.0
             else super().confusion(theta, F, epsilon)
         )

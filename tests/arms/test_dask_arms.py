@@ -11,10 +11,10 @@ import pytest
 from distributed import Client, LocalCluster
 
 import surepick as sp
-from surepick.arms.cluster import DaskArms
+from surepick.arms.base import ArmSet
+from surepick.arms.dask import DaskArms
 from surepick.arms.finite import FiniteArms
-from surepick.arms.protocol import ArmSet
-from surepick.core.linalg import Array
+from surepick.types import Array
 from tests.waiting import LIMIT
 
 CUTS = [(400, 3), (137, 2), ((0, 1, 999, 0), (3,)), (1000, 1)]
@@ -44,7 +44,7 @@ def test_oracles_are_those_in_memory(cut: Any) -> None:
     X, theta = planted(1000, 3, seed=1)
     ours, theirs = DaskArms(da.from_array(X, chunks=cut)), FiniteArms(X)
     assert isinstance(ours, ArmSet)
-    assert not ours.keeps_numbers
+    assert not ours.is_local
     assert (ours.n_arms, ours.dim, len(ours), ours.feature_names) == (1000, 3, 1000, theirs.feature_names)
     for arm in (0, 3, 5, 7, 999):
         assert np.array_equal(ours.copies(arm), theirs.copies(arm))

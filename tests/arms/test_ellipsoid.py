@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
+from surepick.arms.base import VectorSet
 from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.sphere import Sphere
-from surepick.arms.vectors import VectorSet
-from surepick.core.linalg import Array
 from surepick.errors import ArmsDoNotSpan, InvalidInput
+from surepick.types import Array
 
 
 def solve(A: Array, B: Array) -> Array:

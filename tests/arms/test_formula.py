@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surepick import read_arms
-from surepick.app.studies.study_file import read_study_file
+from surepick.cli.studies.study_file import read_study_file
 from surepick.errors import InvalidInput
 
 TABLE = {

@@ -13,9 +13,8 @@ from scipy import optimize
 from scipy.stats import binom
 
 from surepick.arms import hypercube
-from surepick.arms.hadamard import hadamard, hadamard_order
-from surepick.arms.hypercube import Hypercube, coordinate_threshold
-from surepick.arms.vectors import VectorSet
+from surepick.arms.base import VectorSet
+from surepick.arms.hypercube import Hypercube, coordinate_threshold, hadamard, hadamard_order
 from surepick.core import design
 from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
 from surepick.errors import InvalidInput, TiedArms

@@ -16,11 +16,11 @@ from pyarrow import feather
 
 import surepick as sp
 from benchmarks import mapped as benchmark
-from surepick.arms import files as module
-from surepick.arms import recent
-from surepick.arms.files import MappedArms, _recut
+from surepick.arms import mapped as module
+from surepick.arms import readers as recent
 from surepick.arms.finite import FiniteArms
-from surepick.core.linalg import Array, IntArray
+from surepick.arms.mapped import MappedArms, _recut
+from surepick.types import Array, IntArray
 
 FORMATS = (".npy", ".parquet", ".arrow", ".feather")
 

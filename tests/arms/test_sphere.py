@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from surepick.arms.mirror import most_confusing, restricted_statistic, unit_and_norm
+from surepick.arms.base import VectorSet
 from surepick.arms.sphere import Sphere, printed_rule, tangents
-from surepick.arms.vectors import VectorSet
-from surepick.core.linalg import Array
+from surepick.arms.sphere_oracle import most_confusing, restricted_statistic, unit_and_norm
 from surepick.errors import InvalidInput
+from surepick.types import Array
 
 
 def factor(A: Array) -> Array:

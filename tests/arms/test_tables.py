@@ -19,7 +19,7 @@ from pyarrow import feather
 
 import surepick as sp
 from surepick import ArmsDoNotSpan, FiniteArms, InvalidInput, TableArms, read_arms
-from surepick.arms.tables.written import parse_number
+from surepick.arms.tables.sources import parse_number
 
 MESSY = """Bezeichnung;Wärme;Zeit;Lösungsmittel;Rührer
 F-01;60,5;10;Ethanol;1
@@ -513,7 +513,7 @@ def test_arms_of_a_table_go_straight_into_an_identification(tmp_path: Path) -> N
     assert (result.best, result.best_name) == (best, "F-03")
     assert "1 other group of arms has the same features too." in result.explain()
     learner = sp.Learner("lazy-track-and-stop", arms, noise_std=0.1)
-    assert learner.white.names == arms.names
+    assert learner.measured_arms.names == arms.names
 
 
 def test_equal_arms_are_one_answer() -> None:

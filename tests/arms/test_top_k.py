@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from surepick.arms import top_k
+from surepick.arms.base import VectorSet
 from surepick.arms.top_k import TopK
-from surepick.arms.vectors import VectorSet
 from surepick.core import design
 from surepick.errors import InvalidInput, TiedArms
 

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surepick import Design, FiniteArms, optimal_design
-from surepick.arms.protocol import ArmSet
-from surepick.arms.whitening import WhitenedArms, whiten
-from surepick.core.linalg import Array, triangular
+from surepick.arms.base import ArmSet
+from surepick.arms.views import WhitenedArms, whiten
+from surepick.core.linalg import triangular
+from surepick.types import Array
 from tests.families import FAMILIES, Family, spanning
 
 seeds = st.integers(0, 2**32 - 1)

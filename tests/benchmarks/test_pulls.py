@@ -5,12 +5,12 @@ import pytest
 
 from benchmarks import pulls
 from surepick.simulation import problems
-from surepick.simulation.runner import simulate
+from surepick.simulation.parallel import simulate
 
 
 def test_one_worker_is_a_plain_run() -> None:
     """A laboratory with one worker pulls what a simulation with the same seeds pulls."""
-    pulls_told, makespan, is_wrong = pulls.worked(pulls.Lab("many arms K=1000", "exponential", 1), 0)
+    pulls_told, makespan, is_wrong = pulls.worked(pulls.RunSettings("many arms K=1000", "exponential", 1), 0)
     plain = simulate(pulls.many_arms, n_runs=1, seed=pulls.SEED)
     assert (pulls_told, is_wrong) == (plain.n_pulls[0], not plain.correct[0])
     assert makespan > 0.0

@@ -1,7 +1,7 @@
 import pytest
 
 from benchmarks import misfit, pulls, tried
-from surepick.simulation.runner import simulate
+from surepick.simulation.parallel import simulate
 
 
 def test_without_a_change_the_default_is_run() -> None:

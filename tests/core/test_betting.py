@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from surepick.core.betting import Belief, log_bet, log_capped, log_returns, points, shrunk_belief
-from surepick.core.linalg import Array
+from surepick.core.betting.bets import Belief, log_bet, log_capped, log_returns, points, shrunk_belief
 from surepick.errors import InvalidInput
+from surepick.types import Array
 from tests.statistical.bets import shrunk_beliefs
-from tests.statistical.chaos import own_belief, own_points
+from tests.statistical.reference_implementation import own_belief, own_points
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(300)
 

@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import binom
 
 import surepick as sp
-from surepick.core.block import LARGEST_REWARD, NEGLIGIBLE, Block, fit
+from surepick.core.betting.block import LARGEST_REWARD, NEGLIGIBLE, Block, fit
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
+from surepick.types import Array
 
 
 def exact_theta(X: Array, pulls: list[tuple[int, float]]) -> list[Fraction]:

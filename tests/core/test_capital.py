@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, truncnorm
 
-from surepick.core import capital
-from surepick.core.capital import (
+from surepick.core.betting import bounded as capital
+from surepick.core.betting.bounded import (
     LIMIT,
     capital_weights,
     largest_loss,
@@ -20,8 +20,8 @@ from surepick.core.capital import (
     nodes,
     rate_variances,
 )
-from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
+from surepick.types import Array
 
 C, COUNTS, CENTRES, LAM = np.array([[1 / 4, -1 / 6]]), np.array([4.0, 6.0]), np.array([0.4, 0.3]), np.array([[1.2]])
 

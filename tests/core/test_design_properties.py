@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import surepick as sp
 from surepick.core.design.directions import GapDirections
-from surepick.core.design.generation import Ground
+from surepick.core.design.generation import PreparedArms
 from surepick.core.design.solve import separating_design
 from tests.families import FAMILIES, Array, spanning
 
@@ -150,7 +150,7 @@ def test_a_design_that_need_not_be_sparse_is_certified_all_the_same(tol: float) 
     """On up to d(d+1)/2 arms, without a pass to prove it: the stored bounds hold when recomputed."""
     rng = np.random.default_rng(5)
     arms, theta = sp.FiniteArms(rng.standard_normal((30_000, 6))), rng.standard_normal(6)
-    design = separating_design(Ground(arms), GapDirections(arms, theta), tol=tol, is_sparse=False)
+    design = separating_design(PreparedArms(arms), GapDirections(arms, theta), tol=tol, is_sparse=False)
     assert design.gap <= tol
     assert len(design.support) <= 21
     assert replace(design, candidates=None).verify(arms)
@@ -161,7 +161,7 @@ def test_a_design_that_is_still_good_is_kept_without_a_master(n_arms: int) -> No
     """After a small change of theta the earlier weights are priced, and certified for the new theta."""
     rng = np.random.default_rng(5)
     arms, theta = sp.FiniteArms(rng.standard_normal((n_arms, 4))), rng.standard_normal(4)
-    ground = Ground(arms)
+    ground = PreparedArms(arms)
     first = separating_design(ground, GapDirections(arms, theta), tol=0.02, is_sparse=False)
     nearby, elsewhere = 1.001 * theta + 1e-4 * rng.standard_normal(4), -theta
     kept, other = (

@@ -10,7 +10,7 @@ import surepick as sp
 from surepick.arms.finite import FiniteArms
 from surepick.core.design import optimal_design
 from surepick.core.design.directions import GapDirections
-from surepick.core.design.generation import Ground
+from surepick.core.design.generation import PreparedArms
 from surepick.core.design.solve import separating_design
 from surepick.simulation import problems
 
@@ -139,7 +139,7 @@ def test_several_leaders_have_the_design_of_all_their_directions(
     X[-1, [0, -1]] = math.cos(angle), math.sin(angle)
     theta = (np.arange(n_arms - 1) < m).astype(float)
     arms = FiniteArms(X)
-    design = separating_design(Ground(arms), GapDirections(arms, theta, leaders=list(range(m))), tol=1e-7)
+    design = separating_design(PreparedArms(arms), GapDirections(arms, theta, leaders=list(range(m))), tol=1e-7)
     Y = np.array([(X[u] - X[j]) / ((X[u] - X[j]) @ theta) for u in range(m) for j in range(m, n_arms)])
     listed = optimal_design(X, Y, tol=1e-7)
     assert design.value == pytest.approx(2.0 * listed.value, rel=1e-5)
@@ -153,6 +153,6 @@ def test_several_leaders_with_a_pool_agree_with_the_full_list() -> None:
     theta = np.array([1.0, 0.5, -0.2, 0.1])
     order = np.argsort(-(X @ theta))
     arms = FiniteArms(X)
-    design = separating_design(Ground(arms), GapDirections(arms, theta, leaders=order[:3].tolist()), tol=1e-6)
+    design = separating_design(PreparedArms(arms), GapDirections(arms, theta, leaders=order[:3].tolist()), tol=1e-6)
     Y = np.vstack([(X[u] - X[order[3:]]) / ((X[u] - X[order[3:]]) @ theta)[:, None] for u in order[:3]])
     assert design.value == pytest.approx(2.0 * optimal_design(X, Y, tol=1e-6).value, rel=1e-5)

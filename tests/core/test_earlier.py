@@ -9,8 +9,8 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from surepick.arms.finite import FiniteArms
-from surepick.core.earlier import CUTS, N_SHARES, SIDEWAYS, Rest, log_evidence, log_start
-from surepick.core.linalg import Array
+from surepick.core.betting.prior_results import CUTS, N_SHARES, SIDEWAYS, Rest, log_evidence, log_start
+from surepick.types import Array
 from tests.statistical.paths import DELTA, N_PATHS, error_limit
 
 ARMS = np.array([[1.0, 0.2], [0.3, 1.0], [-0.6, 0.5]])

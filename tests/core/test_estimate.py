@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surepick.core.estimate import GAIN_LIMIT, LeastSquares
-from surepick.core.linalg import Array
 from surepick.errors import InvalidInput, NotEnoughData, SurepickError
+from surepick.types import Array
 
 
 def direct(X: Array, rewards: Array, V: Array) -> tuple[Array, Array, Array]:

@@ -16,8 +16,8 @@ from surepick.core.evidence import (
     log_pairwise_evidence,
     loss_bound,
 )
-from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
+from surepick.types import Array
 
 
 def instance(seed: int, dim: int) -> tuple[Array, Array, Array, Array]:

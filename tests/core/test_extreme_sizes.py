@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 import surepick as sp
 from surepick.arms.finite import FiniteArms
-from surepick.arms.view import Task
-from surepick.arms.whitening import WhitenedArms
+from surepick.arms.views import Task, WhitenedArms
+from surepick.core.checks import check_distinct
 from surepick.core.evidence import Mixture, glr, log_evidence
-from surepick.core.linalg import Array
-from surepick.core.sizes import check_distinct
 from surepick.errors import InvalidInput, TiedArms
 from surepick.simulation import problems
 from surepick.stopping import as_rule
+from surepick.types import Array
 from tests.tasks import begun, view_of
 
 X, Z = np.split(np.random.default_rng(0).standard_normal((14, 3)), [8])

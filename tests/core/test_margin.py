@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surepick.core.betting import log_bet
-from surepick.core.block import Block, fit
-from surepick.core.linalg import Array, IntArray
-from surepick.core.misfit.margin import ArmWeights, largest_margin
+from surepick.core.betting.bets import log_bet
+from surepick.core.betting.block import Block, fit
+from surepick.core.misfit.tolerance import ArmWeights, largest_margin
+from surepick.types import Array, IntArray
 
 
 def weights_of(X: Array, counts: Array, arms: IntArray) -> ArmWeights:

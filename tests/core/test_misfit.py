@@ -9,12 +9,11 @@ import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surepick.core.lengths import log_chi_mean
-from surepick.core.linalg import Array, IntArray
-from surepick.core.misfit.means import ArmMeans
-from surepick.core.misfit.slips import has_slip
-from surepick.core.misfit.watch import OFFSET, MisfitWatch, check_pulls, log_factors, range_basis
+from surepick.core.linalg import log_chi_mean
+from surepick.core.misfit.watch import OFFSET, MisfitWatch, check_pulls, has_slip, log_factors, range_basis
+from surepick.core.variances import ArmMeans
 from surepick.errors import InvalidInput
+from surepick.types import Array, IntArray
 
 
 def _table(X: Array, counts: Array, means: Array, squares: Array | None = None) -> ArmMeans:

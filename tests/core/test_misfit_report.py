@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from surepick.core.linalg import Array
-from surepick.core.misfit.report import explain_misfit
+from surepick.core.misfit.explain import explain_misfit
+from surepick.types import Array
 
 THETA = np.array([1.0, 2.0, -1.0])
 NOISE = 0.5

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from surepick.arms.finite import FiniteArms
-from surepick.core.design import optimal_design, pairs
-from surepick.core.design.pairs import farthest_pairs, pairwise_design
-from surepick.core.linalg import Array
+from surepick.core.design import optimal_design
+from surepick.core.design import solve as pairs
+from surepick.core.design.solve import farthest_pairs, pairwise_design
+from surepick.types import Array
 
 
 def all_differences(rows: Array) -> Array:

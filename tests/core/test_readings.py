@@ -10,10 +10,11 @@ from scipy.stats import norm
 
 from surepick.arms.finite import FiniteArms
 from surepick.core import noise
-from surepick.core.block import Block, fit
+from surepick.core.betting.bets import Residuals, log_sub_block_returns, log_t_returns
+from surepick.core.betting.block import Block, fit
+from surepick.core.betting.wealth import Wealth
 from surepick.core.estimate import LeastSquares, common_step
-from surepick.core.linalg import Array
-from surepick.core.misfit.slips import is_slip
+from surepick.core.misfit.watch import is_slip
 from surepick.core.noise import (
     ROUNDED,
     VARIANCE_RATIOS,
@@ -24,8 +25,7 @@ from surepick.core.noise import (
     residuals,
     rounding_bias,
 )
-from surepick.core.student import Residuals, log_sub_block_returns, log_t_returns
-from surepick.core.wealth import Wealth
+from surepick.types import Array
 
 CELLS = np.arange(-80.0, 81.0)
 

@@ -11,13 +11,22 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import gammaln, log_ndtr
 
-from surepick.core import student
-from surepick.core.betting import LOG_SHARES, STAKES, log_bet
-from surepick.core.lengths import log_chi_mean
-from surepick.core.linalg import Array
-from surepick.core.student import FARTHEST, MOST, Residuals, log_sub_block_returns, log_symmetric_returns, log_t_returns
+from surepick.core.betting import bets as student
+from surepick.core.betting.bets import (
+    FARTHEST,
+    LOG_SHARES,
+    MOST,
+    STAKES,
+    Residuals,
+    log_bet,
+    log_sub_block_returns,
+    log_symmetric_returns,
+    log_t_returns,
+)
+from surepick.core.linalg import log_chi_mean
 from surepick.errors import InvalidInput
-from tests.statistical.chaos import own_points
+from surepick.types import Array
+from tests.statistical.reference_implementation import own_points
 
 ANY_PAST = Residuals(30.0, 10)
 SPOTS, SPOT_WEIGHTS = np.polynomial.legendre.leggauss(20)

@@ -8,10 +8,10 @@ import pytest
 from scipy.stats import binom
 
 from surepick.arms.finite import FiniteArms
-from surepick.core.linalg import Array
-from surepick.core.team import Team
-from surepick.core.wealth import Wealth
+from surepick.core.betting.top_m import TopMWealth
+from surepick.core.betting.wealth import Wealth
 from surepick.errors import InvalidInput
+from surepick.types import Array
 from tests.blocks import block_of
 
 MEANS = np.array([0.8, 0.1, 0.0, -0.8])
@@ -29,8 +29,8 @@ def _blocks(means: Array, n_blocks: int, rng: np.random.Generator, pulls: float 
     return blocks
 
 
-def _team(K: int, m: int, delta: float = 0.05) -> Team:
-    return Team(FiniteArms(np.eye(K)), m=m, delta=delta, noise_std=1.0)
+def _team(K: int, m: int, delta: float = 0.05) -> TopMWealth:
+    return TopMWealth(FiniteArms(np.eye(K)), m=m, delta=delta, noise_std=1.0)
 
 
 def test_a_team_of_one_is_the_betting_rule() -> None:
@@ -113,7 +113,7 @@ def test_slack_and_misfit_are_refused() -> None:
     """No proof covers them."""
     for options in ({"epsilon": 0.1}, {"misfit": 0.1}):
         with pytest.raises(InvalidInput, match="no proof"):
-            Team(FiniteArms(np.eye(3)), m=2, delta=0.1, noise_std=1.0, **options)
+            TopMWealth(FiniteArms(np.eye(3)), m=2, delta=0.1, noise_std=1.0, **options)
 
 
 def _n_wrong(n_runs: int, seed: int) -> int:
@@ -137,11 +137,11 @@ def test_the_best_are_rejected_in_fewer_runs_than_delta_allows(monkeypatch: pyte
     A rule that takes the word of any one member is caught: the best is right about everybody but the second best.
     """
     assert _n_wrong(40, 5) <= 21
-    monkeypatch.setattr(Team, "_smallest", _any_member)
+    monkeypatch.setattr(TopMWealth, "_smallest", _any_member)
     assert _n_wrong(40, 6) > 21
 
 
-def _any_member(team: Team) -> Array:
+def _any_member(team: TopMWealth) -> Array:
     accounts = list(team._accounts.values())
     return np.max(accounts, axis=0) if accounts else np.zeros(6)
 

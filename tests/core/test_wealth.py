@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from surepick.arms import protocol as arms_module
+from surepick.arms import base as arms_module
+from surepick.arms.base import ArmSet
 from surepick.arms.finite import FiniteArms
-from surepick.arms.protocol import ArmSet
-from surepick.arms.whitening import whiten
-from surepick.core import wealth as wealth_module
-from surepick.core.betting import RETURNS, Sizes, log_bet, plain_belief, shrunk_belief
-from surepick.core.block import Block
-from surepick.core.linalg import Array, IntArray
-from surepick.core.wealth import Accounts, Seats, Wealth
+from surepick.arms.views import whiten
+from surepick.core.betting import wealth as wealth_module
+from surepick.core.betting.bets import RETURNS, Sizes, log_bet, plain_belief, shrunk_belief
+from surepick.core.betting.block import Block
+from surepick.core.betting.wealth import BaseWealth, EpsilonWealth, Wealth
 from surepick.errors import InvalidInput
+from surepick.types import Array, IntArray
 from tests.blocks import block_of
 from tests.statistical.bets import block_statistics
 
@@ -76,7 +76,7 @@ def test_an_empty_block_says_nothing() -> None:
 
 
 def _play(
-    wealth: Accounts, X: Array, theta: Array, *, noise_std: float, n_blocks: int, seed: int, scale: float = 1.0
+    wealth: BaseWealth, X: Array, theta: Array, *, noise_std: float, n_blocks: int, seed: int, scale: float = 1.0
 ) -> list[tuple]:
     """Pull all arms X in blocks of growing length; return (leader, theta, A_inv, A, b) of each block."""
     rng = np.random.default_rng(seed)
@@ -198,7 +198,7 @@ def test_wealth_depends_neither_on_features_nor_on_units(epsilon: float) -> None
         (X, theta, 1e4),
     ):
         # The prior is about whitened coordinates, plain bets are about any.
-        accounts = Seats if epsilon > 0 else Wealth
+        accounts = EpsilonWealth if epsilon > 0 else Wealth
         wealth = accounts(Rows(arms), delta=1e-5, noise_std=unit, epsilon=epsilon * unit, sizes="plain")
         blocks = _play(wealth, arms, truth, noise_std=1.0, n_blocks=6, seed=8, scale=unit)
         kept.append([wealth.log_wealth(block[0]) for block in blocks])
@@ -222,7 +222,7 @@ def test_rejection_is_for_good_and_the_last_candidate_is_the_answer() -> None:
         wealth.settle(block_of(np.eye(3), np.zeros(3)))
 
 
-def _tables(seats: Seats) -> list[list[float]]:
+def _tables(seats: EpsilonWealth) -> list[list[float]]:
     """Smallest wealth up to each of three seats."""
     return [seats.log_wealth(u).tolist() for u in range(3)]
 
@@ -248,7 +248,7 @@ def test_plain_bets_by_hand_without_slack() -> None:
 def test_plain_bets_of_seats_by_hand() -> None:
     """Every seat bets against everyone, and who is promoted takes the smallest wealth of all seats up to its own."""
     inf = math.inf
-    seats = Seats(Rows(np.eye(3)), delta=0.05, epsilon=0.5, sizes="plain", noise_std=1.0)
+    seats = EpsilonWealth(Rows(np.eye(3)), delta=0.05, epsilon=0.5, sizes="plain", noise_std=1.0)
     for block in _blocks([1.0, 0.6, 0.0], [0.7, 0.9, -0.1]):
         seats.settle(block)
     first, second, third = [inf, -0.385465, 0.142700], [-0.053243, inf, 0.340448], [-0.462288, -0.535238, inf]
@@ -264,7 +264,7 @@ def test_plain_bets_of_seats_by_hand() -> None:
 def test_a_seat_given_up_leaves_its_losses(monkeypatch: pytest.MonkeyPatch) -> None:
     """With two seats and three leaders in turn: a new seat starts with no more than the lost one had."""
     monkeypatch.setattr(wealth_module, "MOST_SEATS", 2)
-    seats = Seats(Rows(np.eye(3)), delta=0.01, epsilon=0.1, sizes="plain", noise_std=1.0)
+    seats = EpsilonWealth(Rows(np.eye(3)), delta=0.01, epsilon=0.1, sizes="plain", noise_std=1.0)
     for theta0, values in (([1.0, 0.5, 0.0], [0.0, 0.2, 0.9]), ([0.0, 0.5, 1.0], [0.3, 0.0, 0.1])):
         before = seats.log_wealth(2)
         seats.settle(block_of(np.eye(3), values, theta0, np.eye(3)))
@@ -291,7 +291,7 @@ def test_directions_the_block_did_not_measure_keep_their_wealth() -> None:
 def test_a_copy_of_the_leader_is_not_an_alternative(epsilon: float) -> None:
     """Several row numbers of one arm do not keep the rule waiting."""
     X = np.array([[1.0, 0.3], [1.0, 0.3], [1.0, 0.3], [0.0, 1.0]])
-    wealth = (Seats if epsilon > 0 else Wealth)(Rows(X), delta=0.05, epsilon=epsilon, noise_std=1.0)
+    wealth = (EpsilonWealth if epsilon > 0 else Wealth)(Rows(X), delta=0.05, epsilon=epsilon, noise_std=1.0)
     wealth.settle(block_of(50 * np.eye(2), [50.0, 0.0], [1.0, 0.0], np.eye(2) / 50))
     assert wealth.answer == 0
 

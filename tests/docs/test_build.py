@@ -50,4 +50,4 @@ def test_pages(tmp_path: Path) -> None:
     ] == []
     assert pages["index"].count("<svg viewBox") == 2
     assert 'id="surepick.identify"' in pages["api"]
-    assert purposes()["surepick.arms.protocol"] in pages["api"]
+    assert purposes()["surepick.arms.base"] in pages["api"]

@@ -1,7 +1,7 @@
 """The page of the command line and the schema of a study.toml are what the commands are."""
 
 from docs.commands import PAGE, SCHEMA, cli_page
-from surepick.app.studies.study_file import schema_text
+from surepick.cli.studies.study_file import schema_text
 
 
 def test_the_page_is_current() -> None:

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from surepick.arms.finite import FiniteArms
-from surepick.core.linalg import Array
 from surepick.sampling import alternatives
 from surepick.sampling.alternatives import GreedyChoice
+from surepick.types import Array
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -9,8 +9,7 @@ import pytest
 from surepick.algorithms import names as algorithms
 from surepick.arms.sphere import Sphere
 from surepick.simulation.experiment import GENERATORS
-from surepick.simulation.experiment_file import named_experiment, named_experiments
-from surepick.simulation.published import published_tables
+from surepick.simulation.experiment_file import named_experiment, named_experiments, published_tables
 
 NAMES = named_experiments()
 N_ARMS = {1000, 2500, 5000, 7500, 10_000}

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from surepick.reporting.experiment_plots import evidence_path
 from surepick.simulation.experiment_file import read_experiment
-from surepick.simulation.one_run import run_once
-from surepick.simulation.paths import evidence_path
+from surepick.simulation.run import run_once
 from surepick.simulation.sweep import job_of
-from tests.simulation.report_folders import PAPER
+from tests.reporting.report_folders import PAPER
 
 
 def test_looking_does_not_change_the_run(tmp_path: Path) -> None:

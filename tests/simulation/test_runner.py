@@ -9,7 +9,7 @@ from surepick.arms.finite import FiniteArms
 from surepick.core.design import lower_bound
 from surepick.errors import InvalidInput
 from surepick.simulation import Problem, Runs, problems, simulate
-from surepick.simulation.one_run import _noise, run_seeds
+from surepick.simulation.run import _noise, run_seeds
 
 EASY = problems.unit_basis([1.0, 0.2, 0.0])
 

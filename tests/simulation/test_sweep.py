@@ -16,13 +16,14 @@ import pytest
 from examples.own_algorithm import HalfLeader
 from surepick import algorithms
 from surepick.errors import InvalidInput, SurepickError
-from surepick.simulation import dispatch, simulate
+from surepick.simulation import parallel as dispatch
+from surepick.simulation import simulate
 from surepick.simulation import sweep as module
 from surepick.simulation.experiment import Experiment
 from surepick.simulation.experiment_file import read_experiment
-from surepick.simulation.one_run import AnyProblem, Instance, prepared
+from surepick.simulation.parallel import State
 from surepick.simulation.problems import unit_basis
-from surepick.simulation.progress import State
+from surepick.simulation.run import AnyProblem, Instance, prepared
 from surepick.simulation.sweep import loaded, sweep
 from tests.simulation.tiny import content, python, tiny, tiny_text
 from tests.waiting import LIMIT, until

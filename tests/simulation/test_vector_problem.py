@@ -8,8 +8,8 @@ from surepick.arms.hypercube import Hypercube
 from surepick.arms.sphere import Sphere
 from surepick.errors import InvalidInput
 from surepick.simulation import simulate
-from surepick.simulation.one_run import Job, prepared, run_once
 from surepick.simulation.problems import VectorProblem, sphere_set
+from surepick.simulation.run import Job, prepared, run_once
 
 READY: dict[str, Any] = {"delta": 0.1, "epsilon": 0.0, "bounds": True}
 

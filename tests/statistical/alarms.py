@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from surepick.core.linalg import Array, IntArray
-from surepick.core.misfit.means import ArmMeans
 from surepick.core.misfit.watch import MisfitWatch
+from surepick.core.variances import ArmMeans
+from surepick.types import Array, IntArray
 
 ALPHAS = (0.05, 0.3)
 # Twelve arms in four dimensions, the last two alike; theta is much larger than the noise.

@@ -6,8 +6,8 @@ can check them and count errors on thousands of paths.
 
 import numpy as np
 
-from surepick.core.betting import GRID
-from surepick.core.linalg import Array, BoolArray
+from surepick.core.betting.bets import GRID
+from surepick.types import Array, BoolArray
 
 
 def shrunk_beliefs(theta: Array, A_inv: Array, level: Array) -> tuple[Array, Array]:

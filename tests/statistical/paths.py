@@ -19,10 +19,10 @@ from typing import Literal
 import numpy as np
 from scipy.stats import binom
 
-from surepick.core.betting import log_returns
+from surepick.core.betting.bets import log_returns
 from surepick.core.evidence import Mixture, glr, log_evidence, log_pairwise_evidence
-from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.thresholds import PAPER_APPENDIX, PAPER_MAIN, PAPER_REMARK, Threshold
+from surepick.types import Array, BoolArray, IntArray
 from tests.statistical.bets import block_statistics, shrunk_beliefs
 
 N_PATHS = 4000

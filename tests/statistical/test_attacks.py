@@ -17,18 +17,19 @@ import pytest
 
 import surepick as sp
 from benchmarks.errors import count_screened, sessions
-from surepick.arms.cluster import DaskArms
-from surepick.core.linalg import Array
-from surepick.learning.decision import Ask
+from surepick.arms.dask import DaskArms
 from surepick.learning.learner import Learner
+from surepick.learning.snapshot import Ask
 from surepick.simulation import problems
 from surepick.stopping.betting import Betting
-from tests.statistical.chaos import (
+from surepick.types import Array
+from tests.statistical.paths import is_settled
+from tests.statistical.reference_implementation import (
     ARC,
     CALM,
     THREE,
     Books,
-    Lab,
+    RunSettings,
     Setting,
     Watched,
     error_limit,
@@ -37,13 +38,12 @@ from tests.statistical.chaos import (
     spied_learner,
     watched_learner,
 )
-from tests.statistical.paths import is_settled
 
 BETTING = Setting(algorithm="rage", problem=ARC, options={"stopping": "betting"}, horizon=200)
 EVIDENCE = Setting(algorithm="uniform", problem=ARC, options={"stopping": "evidence"}, horizon=250)
 
 
-class Leaning(Lab):
+class Leaning(RunSettings):
     """A lab that knows which rewards speak for the wrong arm that looks best."""
 
     def lean(self) -> Array | None:
@@ -71,7 +71,7 @@ class Leaning(Lab):
                 self.learner.tell(arm, reward, ask=number if is_named else None)
 
 
-def count_and_blocks(lab: type[Lab], setting: Setting, n_runs: int) -> tuple[int, list[float]]:
+def count_and_blocks(lab: type[RunSettings], setting: Setting, n_runs: int) -> tuple[int, list[float]]:
     """Return the number of wrong answers and the errors of all blocks."""
     wrong, errors = 0, list[float]()
     for run in range(n_runs):
@@ -199,7 +199,7 @@ class LongSortedBatches(SortedBatches):
 def test_results_sorted_by_value_void_the_evidence_rule() -> None:
     """It looks after every pull, so it is assumption 4 that keeps it right: the same results in another order do."""
     sorted_ones, _ = count_and_blocks(LongSortedBatches, EVIDENCE, 30)
-    ordinary, _ = count_and_blocks(Lab, EVIDENCE, 30)
+    ordinary, _ = count_and_blocks(RunSettings, EVIDENCE, 30)
     assert ordinary <= error_limit(30) < sorted_ones
 
 
@@ -315,7 +315,7 @@ def test_options_chosen_after_a_look_are_no_harm_if_what_was_seen_is_guidance() 
 # ---- size ----
 
 
-class Messy(Lab):
+class Messy(RunSettings):
     """Batches, disorder, failures and unsolicited results, for learners whose lab knows nothing else."""
 
     def ordinary_round(self) -> None:

@@ -15,7 +15,7 @@ from scipy.stats import binom, chi2
 import surepick as sp
 from surepick.learning.learner import Learner
 from surepick.simulation import problems
-from tests.statistical.chaos import (
+from tests.statistical.reference_implementation import (
     ARC,
     DELTA,
     FALSE_ALARM,
@@ -26,7 +26,7 @@ from tests.statistical.chaos import (
     THREE,
     Books,
     Habits,
-    Lab,
+    RunSettings,
     Setting,
     Tally,
     Watched,
@@ -86,7 +86,7 @@ def test_wealth_and_evidence_are_what_the_log_says(name: str, rule: str) -> None
     problem = BASIS if name == "track-and-stop" else problem
     setting = Setting(algorithm=name, problem=problem, options=options, horizon=horizon)
     audit = Audit(setting, seed=100 + number)
-    Lab(setting, HABITS[number % 3], 100 + number, fresh=audit.fresh, watch=audit).run()
+    RunSettings(setting, HABITS[number % 3], 100 + number, fresh=audit.fresh, watch=audit).run()
     assert audit.n_compared >= 15
     assert len(audit.values) >= 3
 
@@ -101,7 +101,7 @@ def test_slack_changes_nothing_about_that(rule: str, habits: Habits, seed: int) 
         algorithm="lazy-track-and-stop", problem=THREE, options={"stopping": rule}, epsilon=0.125, horizon=30
     )
     audit = Audit(setting, seed=seed)
-    Lab(setting, habits, seed, fresh=audit.fresh, watch=audit).run()
+    RunSettings(setting, habits, seed, fresh=audit.fresh, watch=audit).run()
     assert audit.n_compared >= 15
 
 
@@ -111,7 +111,8 @@ def test_looking_changes_nothing(name: str, rule: str) -> None:
     """Decision, epsilon bound and expected remaining pulls, asked for all the time or never: the same log."""
     setting = Setting(algorithm=name, problem=ARC, options={"stopping": rule}, horizon=40)
     blind, curious = (
-        Lab(setting, Habits(name="", looks=looks, replays=0.0, identifies=0.0), 3).run().log for looks in (0.0, 1.0)
+        RunSettings(setting, Habits(name="", looks=looks, replays=0.0, identifies=0.0), 3).run().log
+        for looks in (0.0, 1.0)
     )
     assert blind == curious
 
@@ -163,7 +164,7 @@ def test_published_rules_keep_delta_in_every_lab() -> None:
 def dropping(self: Learner, arm: int) -> None:
     """Give up an ask for good, as `Learner.fail` once did: the block goes on without it."""
     self._log.append(("fail", arm))
-    number = self._known.ledger.find(self.white.number_of(arm), None)
+    number = self._known.ledger.find(self.measured_arms.number_of(arm), None)
     assert number is not None
     self._known.ledger.tell(number, None, is_named=True)
     for interval in self._known.ledger.settled():
@@ -185,7 +186,7 @@ def test_the_gate_sees_blocks_that_go_on_without_the_asks_given_up(monkeypatch: 
     assert sum(errors[:600]) > normal_limit(600)
 
 
-class Hiding(Lab):
+class Hiding(RunSettings):
     """A lab that keeps its own measurements to itself unless they speak for an arm that is not the best."""
 
     def own_pull(self) -> None:

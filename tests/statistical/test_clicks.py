@@ -11,9 +11,9 @@ import pytest
 from scipy.stats import binom
 
 from surepick.arms.finite import FiniteArms
-from surepick.core.block import Block
-from surepick.core.linalg import Array, IntArray
-from surepick.core.wealth import Wealth
+from surepick.core.betting.block import Block
+from surepick.core.betting.wealth import Wealth
+from surepick.types import Array, IntArray
 from tests.statistical.paths import DELTA, error_limit, is_settled
 
 pytestmark = pytest.mark.statistical

@@ -12,9 +12,9 @@ import pytest
 import surepick as sp
 from benchmarks.errors import LATE_DELTA, count_late
 from surepick.core.noise import is_contradicted
-from surepick.learning.knowledge import Knowledge
 from surepick.learning.model import ALPHA
-from tests.statistical.chaos import error_limit
+from surepick.learning.state import LearnerState
+from tests.statistical.reference_implementation import error_limit
 
 
 @pytest.mark.parametrize("noise_std", [1.0, None])
@@ -59,5 +59,5 @@ def test_no_result_is_called_a_slip_if_small_errors_come_first(monkeypatch: pyte
     n_runs = 20
     limit = error_limit(n_runs, ALPHA)
     assert n_contradicted(n_runs) <= limit
-    monkeypatch.setattr(Knowledge, "_n_places", lambda _: math.inf)
+    monkeypatch.setattr(LearnerState, "_n_places", lambda _: math.inf)
     assert n_contradicted(n_runs) > limit

@@ -19,7 +19,7 @@ import pytest
 import surepick as sp
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
-from tests.knowledge import knowledge
+from tests.algorithm_needs import knowledge
 from tests.statistical.paths import error_limit, is_settled
 
 pytestmark = pytest.mark.statistical

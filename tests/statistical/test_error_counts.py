@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import binom
 
 from surepick.arms.finite import FiniteArms
+from surepick.core.betting.wealth import BaseWealth, EpsilonWealth, Wealth
 from surepick.core.evidence import Mixture
-from surepick.core.wealth import Accounts, Seats, Wealth
 from tests.blocks import block_of
 from tests.statistical.paths import (
     BETTING_CASES,
@@ -139,10 +139,10 @@ def test_counted_paths_are_those_of_the_rule_itself(
     """Block by block, the vectorised bookkeeping agrees with the state object that learners use."""
     blocks = Blocks(instance, sampler, seed=16, epsilon=epsilon, n_paths=40)
     blocks.run(n_blocks=45)
-    accounts, level = (Seats if epsilon > 0 else Wealth), instance.X.mean(axis=0)
+    accounts, level = (EpsilonWealth if epsilon > 0 else Wealth), instance.X.mean(axis=0)
     n_stopped = 0
     for path in range(40):
-        wealth: Accounts = accounts(FiniteArms(instance.X), delta=DELTA, noise_std=1.0, epsilon=epsilon, level=level)
+        wealth: BaseWealth = accounts(FiniteArms(instance.X), delta=DELTA, noise_std=1.0, epsilon=epsilon, level=level)
         for leader, theta, A_inv, A, b in blocks.log:
             if wealth.answer is not None:
                 break

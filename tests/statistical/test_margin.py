@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 from surepick.arms.finite import FiniteArms
-from surepick.core.betting import log_returns
-from surepick.core.block import Block
+from surepick.core.betting.bets import Residuals, log_returns, log_t_returns
+from surepick.core.betting.block import Block
+from surepick.core.betting.wealth import Wealth
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array
-from surepick.core.misfit.margin import ArmWeights
-from surepick.core.misfit.replay import Replay
+from surepick.core.misfit.tolerance import ArmWeights
 from surepick.core.noise import residuals
-from surepick.core.student import Residuals, log_t_returns
-from surepick.core.wealth import Wealth
+from surepick.stopping.betting import Replay
+from surepick.types import Array
 from tests.statistical.paths import DELTA, error_limit
 
 pytestmark = pytest.mark.statistical

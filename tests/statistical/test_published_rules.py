@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array
 from surepick.core.thresholds import RidgeThreshold, Threshold, UnionThreshold
 from surepick.stopping.phases import Phases
+from surepick.types import Array
 from tests.blocks import block_of
 from tests.statistical.paths import DELTA, N_PATHS, Instance, error_limit, is_settled
 from tests.tasks import task_of
@@ -106,7 +106,7 @@ def test_elimination_by_phases_keeps_delta_on_fresh_results() -> None:
         for length in (6, 30, 150):
             chosen = np.resize(np.union1d(state.left, [0, 1]), length)
             rewards = instance.means[chosen] + rng.standard_normal(length)
-            if state.after_interval(estimate, block_of(X[chosen].T @ X[chosen], rewards @ X[chosen])).stopped:
+            if state.after_block(estimate, block_of(X[chosen].T @ X[chosen], rewards @ X[chosen])).stopped:
                 break
         wrong += instance.best not in state.left
         if is_settled(wrong, run + 1, n_runs, error_limit(n_runs)):

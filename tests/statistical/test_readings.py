@@ -15,11 +15,11 @@ from scipy.stats import binom
 
 import surepick as sp
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array
 from surepick.core.misfit.shape import ShapeWatch
 from surepick.errors import NoiseWarning
 from surepick.learning.learner import Learner
-from tests.statistical.chaos import Tally
+from surepick.types import Array
+from tests.statistical.reference_implementation import Tally
 
 DELTA, N_RUNS = 0.05, 40
 LIMIT = int(binom.isf(1e-6, N_RUNS, DELTA))
@@ -89,7 +89,7 @@ def test_the_gate_sees_rules_that_take_rounding_for_noise(case: Case, monkeypatc
     """A rule that does not look for a grid, and knows no floating point, is wrong far too often."""
     monkeypatch.setattr(LeastSquares, "resolution", PropertyMock(return_value=0.0))
     monkeypatch.setattr(LeastSquares, "n_repeated", PropertyMock(return_value=(0, 0)))
-    monkeypatch.setattr("surepick.core.block.DUST", 0.0)
+    monkeypatch.setattr("surepick.core.betting.block.DUST", 0.0)
     monkeypatch.setattr(ShapeWatch, "doubt", lambda _: None)
     assert n_wrong(case) > LIMIT
 

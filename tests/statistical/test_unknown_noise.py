@@ -12,11 +12,18 @@ from typing import Self
 import numpy as np
 import pytest
 
-from surepick.core.betting import log_mixed, log_returns, points
-from surepick.core.capital import largest_loss, log_click_capital, nodes, rate_variances
-from surepick.core.linalg import Array, BoolArray, IntArray
+from surepick.core.betting.bets import (
+    Residuals,
+    log_mixed,
+    log_returns,
+    log_sub_block_returns,
+    log_symmetric_returns,
+    log_t_returns,
+    points,
+)
+from surepick.core.betting.bounded import largest_loss, log_click_capital, nodes, rate_variances
 from surepick.core.noise import MIXTURE, noise_limits
-from surepick.core.student import Residuals, log_sub_block_returns, log_symmetric_returns, log_t_returns
+from surepick.types import Array, BoolArray, IntArray
 from tests.statistical.paths import DELTA, N_PATHS, error_limit
 
 pytestmark = pytest.mark.statistical

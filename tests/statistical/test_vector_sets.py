@@ -1,6 +1,6 @@
 """Sets of vectors: how often the rules are wrong, and how long they take, over many runs at once.
 
-Notation: as in `surepick.arms.vectors`; P runs, d features, t pulls. A fixed design does not depend on rewards, so all
+Notation: as in `surepick.arms.base`; P runs, d features, t pulls. A fixed design does not depend on rewards, so all
 runs have the same information A after the same round, and whole arrays (P, d) of estimates share one factor F. The
 thresholds, mixtures and set formulas are the package's; sampling and bookkeeping are written here, and compared run by
 run with learners.
@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from surepick.arms.base import VectorSet
 from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.hypercube import Hypercube, coordinate_threshold
 from surepick.arms.numbered import NumberedVectors
 from surepick.arms.sphere import Sphere
 from surepick.arms.top_k import TopK
-from surepick.arms.vectors import VectorSet
 from surepick.core.evidence import Mixture, glr, log_sum_exp
-from surepick.core.linalg import Array, BoolArray, IntArray
 from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
 from surepick.learning.learner import create_learner
+from surepick.types import Array, BoolArray, IntArray
 from tests.statistical.paths import DELTA, error_limit, is_settled
 
 pytestmark = pytest.mark.statistical

@@ -8,12 +8,12 @@ import pytest
 
 import surepick as sp
 from surepick.arms.finite import FiniteArms
-from surepick.arms.view import Task
+from surepick.arms.views import Task
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, glr, log_evidence
-from surepick.core.linalg import Array, BoolArray
 from surepick.simulation import problems
 from surepick.stopping import GLR, Evidence
+from surepick.types import Array, BoolArray
 from tests.tasks import begun, task_of
 
 RULES: dict[str, Evidence | GLR] = {

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array
 from surepick.stopping import phases
 from surepick.stopping.phases import Phase, Phases, PhaseState
+from surepick.types import Array
 from tests.blocks import block_of
 from tests.tasks import task_of
 
@@ -75,11 +75,11 @@ def told(dim: int) -> LeastSquares:
 def test_phases_reject_for_good_and_the_last_one_left_is_the_answer() -> None:
     """The second phase sees only who is left, and data of the first play no part in it."""
     state, estimate = state_on(np.eye(3)), told(3)
-    first = state.after_interval(estimate, block_of(10.0 * np.eye(3), 10.0 * np.array([1.0, 0.9, -2.0])))
+    first = state.after_block(estimate, block_of(10.0 * np.eye(3), 10.0 * np.array([1.0, 0.9, -2.0])))
     assert not first.stopped
     assert state.left.tolist() == [0, 1]
     assert state.alive(0).tolist() == [False, True, False]
-    second = state.after_interval(estimate, block_of(10.0 * np.eye(3), 10.0 * np.array([-3.0, 0.0, 9.0])))
+    second = state.after_block(estimate, block_of(10.0 * np.eye(3), 10.0 * np.array([-3.0, 0.0, 9.0])))
     assert second.stopped
     assert second.leader == 1
     assert state.n_phases == 2
@@ -88,7 +88,7 @@ def test_phases_reject_for_good_and_the_last_one_left_is_the_answer() -> None:
 def test_a_phase_without_results_changes_nothing() -> None:
     """Nothing was measured: nobody goes, and the phase counts."""
     state = state_on(np.eye(3))
-    verdict = state.after_interval(LeastSquares(3), block_of(np.zeros((3, 3)), np.zeros(3)))
+    verdict = state.after_block(LeastSquares(3), block_of(np.zeros((3, 3)), np.zeros(3)))
     assert not verdict.stopped
     assert verdict.leader is None
     assert state.left.tolist() == [0, 1, 2]
@@ -98,7 +98,7 @@ def test_a_phase_without_results_changes_nothing() -> None:
 def test_copies_of_the_answer_are_no_rivals() -> None:
     """Three equal rows and a bad one: the lowest number answers."""
     state = state_on(np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]))
-    verdict = state.after_interval(told(2), block_of(50.0 * np.eye(2), 50.0 * np.array([1.0, 0.0])))
+    verdict = state.after_block(told(2), block_of(50.0 * np.eye(2), 50.0 * np.array([1.0, 0.0])))
     assert verdict.stopped
     assert verdict.leader == 1
 
@@ -108,7 +108,7 @@ def test_slack_ends_a_tie_exactly_when_the_bound_allows() -> None:
     for noise_std in (0.5, 1.0):
         for n, stops in ((1.01 * 32 * noise_std**2, True), (0.99 * 32 * noise_std**2, False)):
             state = state_on(np.eye(2), epsilon=0.5, noise_std=noise_std)
-            verdict = state.after_interval(told(2), block_of(n * np.eye(2), n * np.array([1.0, 1.0])))
+            verdict = state.after_block(told(2), block_of(n * np.eye(2), n * np.array([1.0, 1.0])))
             assert verdict.stopped == stops
 
 

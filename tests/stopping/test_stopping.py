@@ -10,15 +10,14 @@ import pytest
 from scipy import optimize
 
 from surepick.arms.finite import FiniteArms
-from surepick.arms.loss import largest_loss_bound
-from surepick.arms.whitening import whiten
+from surepick.arms.views import largest_loss_bound, whiten
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, log_evidence
-from surepick.core.linalg import Array, IntArray
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from surepick.stopping import GLR, Evidence, Pairwise, Rule, scan
+from surepick.types import Array, IntArray
 from tests.tasks import begun, task_of, view_of
 
 

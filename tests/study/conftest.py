@@ -1,5 +1,5 @@
 """What tests of studies share."""
 
-from tests.study.places import place, shared
+from tests.study.storages import place, shared
 
 __all__ = ["place", "shared"]

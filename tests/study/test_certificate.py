@@ -15,15 +15,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import surepick as sp
 from surepick.errors import InvalidInput
+from surepick.study.admin import create_study
 from surepick.study.certificate import certificate_of, digest_of, sign, verify
 from surepick.study.events import Row, canonical, rows_of
-from surepick.study.library import create_study
+from surepick.study.exchange import read_log
 from surepick.study.state import State
 from surepick.study.storage import open_storage
 from surepick.study.study import Study
-from surepick.study.tables import read_log
 from tests.study.kinds import KINDS, NAMES, ROWS
-from tests.study.places import set_time
+from tests.study.storages import set_time
 
 Json = dict[str, Any]
 

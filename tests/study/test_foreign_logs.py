@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import surepick as sp
 from surepick.errors import CorruptLog, InvalidInput
 from surepick.study.certificate import digest_of, sign, verify
-from surepick.study.events import Row, canonical, rows_of
-from surepick.study.fields import FIELDS
+from surepick.study.events import FIELDS, Row, canonical, rows_of
 from surepick.study.state import State
 from tests.study.kinds import NAMES, ROWS
 

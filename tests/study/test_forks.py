@@ -15,10 +15,10 @@ import pytest
 
 from benchmarks.study_common import NAME, check, endless, value_of
 from surepick.study import forks
-from surepick.study.library import load_study
+from surepick.study.admin import load_study
 from surepick.study.storage import open_storage
 from surepick.study.study import Study
-from tests.study.places import Place, first_rows, in_processes
+from tests.study.storages import Place, first_rows, in_processes
 
 LONGEST = 60.0
 """Seconds that a child may take."""

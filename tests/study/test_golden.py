@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from surepick.study import standalone
+from surepick.study.admin import load_study
 from surepick.study.certificate import SINCE_FORMAT_2, verify
 from surepick.study.events import Row, canonical, rows_of
-from surepick.study.library import load_study
 from surepick.study.storage import open_storage
 from surepick.study.storage.schema import REVISIONS
 from surepick.study.study import Study

@@ -18,10 +18,10 @@ from benchmarks.study_crash import go_on, kill_one, noted, work, workers
 from benchmarks.study_points import ACKNOWLEDGED, OPERATIONS, REFUSED, base, check_after, rows_of, try_sizes
 from surepick.errors import Conflict, StorageError
 from surepick.study import clock
-from surepick.study.library import create_study, load_study
+from surepick.study.admin import create_study, load_study
 from surepick.study.study import Study, StudyAsk
 from tests.postgres import Server
-from tests.study.places import PROCESSES, Place, in_processes, set_time
+from tests.study.storages import PROCESSES, Place, in_processes, set_time
 from tests.waiting import until
 
 

@@ -13,7 +13,7 @@ import surepick as sp
 from surepick.errors import NoSuchStudy, StorageError, SurepickError
 from surepick.study.storage import open_storage
 from surepick.study.storage.opening import file_of
-from tests.study.places import first_rows
+from tests.study.storages import first_rows
 
 
 @pytest.mark.parametrize("form", ["{}", "sqlite:///{}", "sqlite+pysqlite:///{}", "SQLite:///{}"])

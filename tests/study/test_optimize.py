@@ -12,7 +12,7 @@ import pytest
 
 import surepick as sp
 from surepick.errors import InvalidInput, Skipped, SurepickError
-from tests.study.trees import means, new
+from tests.study.tree_study import means, new
 from tests.waiting import LIMIT
 
 

@@ -18,7 +18,7 @@ from surepick.study.events import check_chain
 from surepick.study.storage import Storage, Writer, open_storage, postgres
 from surepick.study.storage.sql import SqlStorage, SqlWriter
 from tests.postgres import Server
-from tests.study.places import append, first_rows, next_rows, write
+from tests.study.storages import append, first_rows, next_rows, write
 from tests.waiting import until
 
 # Who waits for a study of the database that is asked.

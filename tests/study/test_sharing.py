@@ -9,15 +9,15 @@ import pytest
 import surepick as sp
 from surepick.errors import Conflict, CorruptLog
 from surepick.learning.learner import Learner
-from surepick.learning.standing import standing_of
-from surepick.study import status as status_module
+from surepick.learning.snapshot import standing_of
+from surepick.study import views as status_module
+from surepick.study.admin import delete_study, load_study
 from surepick.study.certificate import verify
-from surepick.study.library import delete_study, load_study
 from surepick.study.storage import open_storage
 from surepick.study.study import Study
 from tests.study.kinds import KINDS, NAMES, ROWS
-from tests.study.places import Place
-from tests.study.trees import new
+from tests.study.storages import Place
+from tests.study.tree_study import new
 from tests.waiting import LIMIT
 
 

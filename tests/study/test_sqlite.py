@@ -24,7 +24,7 @@ from surepick.errors import NoSuchStudy, StorageError
 from surepick.study.events import canonical, check_chain, rows_of
 from surepick.study.storage import Storage, open_storage, sqlite
 from surepick.study.storage.sql import SqlStorage
-from tests.study.places import append, first_rows, next_rows, write
+from tests.study.storages import append, first_rows, next_rows, write
 from tests.waiting import until
 
 EVENTS = """

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.learning.knowledge import Knowledge
+from surepick.learning.state import LearnerState
 from surepick.study import standalone
-from tests.study.notebook import Event, Notebook, Row, as_csv, chained, signed
+from tests.study.small_log import Event, Notebook, Row, as_csv, chained, signed
 
 FILE = Path(standalone.__file__)
 AGREES = 3
@@ -539,18 +539,18 @@ def test_sees_a_flipped_bit_anywhere(tmp_path: Path) -> None:
 def test_an_interval_that_an_audit_has_cut_is_not_bet_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its length may depend on its own results; seen where a correction takes the verdict back, and it goes on."""
     judged, closed = list[bool](), list[bool]()
-    real_judge, real_close = Knowledge._block, Knowledge._close
+    real_judge, real_close = LearnerState._block, LearnerState._close
 
-    def judge(known: Knowledge, interval: Any, *pulls: Any) -> Any:
+    def judge(known: LearnerState, interval: Any, *pulls: Any) -> Any:
         judged.append(interval.is_cut)
         return real_judge(known, interval, *pulls)
 
-    def close(known: Knowledge, interval: Any) -> None:
+    def close(known: LearnerState, interval: Any) -> None:
         closed.append(interval.is_cut and not known.stopped)
         real_close(known, interval)
 
-    monkeypatch.setattr(Knowledge, "_block", judge)
-    monkeypatch.setattr(Knowledge, "_close", close)
+    monkeypatch.setattr(LearnerState, "_block", judge)
+    monkeypatch.setattr(LearnerState, "_close", close)
     for seed in range(2):
         X, theta, rng = problem(seed, n_arms=6, dim=3)
         measure = measured(theta, rng, 0.3)

@@ -25,12 +25,12 @@ from hypothesis.stateful import (
 
 import surepick as sp
 from surepick.errors import Conflict, InvalidInput, NotEnoughData
+from surepick.study.admin import copy_study, create_study, load_study
 from surepick.study.events import check_chain
-from surepick.study.library import copy_study, create_study, load_study
 from surepick.study.storage import Storage
 from surepick.study.study import Study
 from tests.study.kinds import KINDS, Kind
-from tests.study.places import Place, set_time
+from tests.study.storages import Place, set_time
 
 EXPLORES = os.environ.get("HYPOTHESIS_PROFILE") == "explore"
 SETTINGS = (

@@ -12,7 +12,7 @@ import pytest
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy, StorageError, StudyExists
 from surepick.study.events import canonical, check_chain, rows_of
 from surepick.study.storage import Storage, Summary, Writer, open_storage
-from tests.study.places import Place, append, count_up, first_rows, in_processes, next_rows, write
+from tests.study.storages import Place, append, count_up, first_rows, in_processes, next_rows, write
 
 if TYPE_CHECKING:
     from surepick.study.storage.sql import SqlWriter

@@ -12,14 +12,14 @@ import pytest
 
 import surepick as sp
 from surepick.errors import Conflict, CorruptLog, InvalidInput, NoSuchStudy, StudyExists
+from surepick.study.admin import copy_study, create_study, delete_study, list_studies, load_study
 from surepick.study.certificate import verify
 from surepick.study.events import canonical, rows_of
-from surepick.study.library import copy_study, create_study, delete_study, list_studies, load_study
+from surepick.study.exchange import import_results
 from surepick.study.storage import open_storage
-from surepick.study.tables import import_results
 from tests.study.kinds import KINDS, NAMES, ROWS
-from tests.study.places import set_time
-from tests.study.trees import finish, kinds, means, new
+from tests.study.storages import set_time
+from tests.study.tree_study import finish, kinds, means, new
 
 
 class Clock:

@@ -9,12 +9,12 @@ import pytest
 
 import surepick as sp
 from surepick.errors import Conflict, InvalidInput
+from surepick.study.admin import load_study
 from surepick.study.certificate import verify
 from surepick.study.events import canonical, rows_of
-from surepick.study.library import load_study
 from surepick.study.storage import open_storage
 from tests.study.kinds import NAMES, ROWS
-from tests.study.trees import finish, kinds, means, new
+from tests.study.tree_study import finish, kinds, means, new
 
 
 def test_an_audit_survives_a_correction_that_leaves_the_verdict() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import surepick as sp
-from surepick.arms.protocol import ArmSet
-from surepick.arms.whitening import WhitenedArms, whiten
+from surepick.arms.base import ArmSet
+from surepick.arms.views import WhitenedArms, whiten
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

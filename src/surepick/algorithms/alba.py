@@ -34,22 +34,20 @@ from typing import ClassVar, final
 import numpy as np
 
 from surepick.algorithms.options import Options
-from surepick.arms.protocol import RowSubset
-from surepick.arms.view import Task
-from surepick.core.block import Block
-from surepick.core.checks import check_number
+from surepick.arms.base import RowSubset
+from surepick.arms.views import Task
+from surepick.core.betting.block import Block
+from surepick.core.checks import LARGEST, check_number
 from surepick.core.design.solve import optimal_design
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array, IntArray
-from surepick.core.rows import square_norms
-from surepick.core.sizes import LARGEST
-from surepick.core.thresholds import Guarantee
+from surepick.core.linalg import square_norms
 from surepick.errors import InvalidInput
+from surepick.sampling.base import Sampler, SamplerContext
 from surepick.sampling.fixed import Drawn
 from surepick.sampling.phases import PhasedSampler, PracticalPhases, candidates_left
-from surepick.sampling.protocol import Sampler, Situation
+from surepick.stopping.base import Rule, Verdict
 from surepick.stopping.phases import EliminationState, Phase
-from surepick.stopping.protocol import Rule, Verdict
+from surepick.types import Array, Guarantee, IntArray
 
 # Singular values below this share of the largest are rounding: arms left differ in no such direction.
 SPAN_TOL = 1e-9
@@ -126,9 +124,9 @@ class AlbaPhases(Sampler):
         self._rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(5,)))
         self.level, self.phase, self.n_at_level = -1, 0, 0
 
-    def open(self, situation: Situation) -> int:
+    def open(self, context: SamplerContext) -> int:
         """Begin the next phase for the arms left."""
-        self.begin(candidates_left(situation, self._task.rows.n_arms))
+        self.begin(candidates_left(context, self._task.rows.n_arms))
         return self.n_pulls
 
     def begin(self, left: IntArray) -> None:
@@ -208,7 +206,7 @@ class AlbaRule(Rule):
     phases: AlbaPhases
     name: str = field(default="alba", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
-    needs_fixed_intervals: ClassVar[bool] = True
+    needs_fixed_blocks: ClassVar[bool] = True
     opens_ahead: ClassVar[bool] = False
     takes_corrections: ClassVar[bool] = False
 
@@ -225,7 +223,7 @@ class AlbaState(EliminationState):
         super().__init__(task)
         self._phases, self._lead = phases, 0.0
 
-    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+    def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Reject what the phase's own results reject."""
         left, epsilon, candidates = self.left, self.task.epsilon, self.task.rivals
         Z = candidates.gather(left)

@@ -5,7 +5,7 @@
                     the end of a phase from its own results, until one candidate x^ is left
     verify          the design for the directions (x^ - x)/g_x, its value rho, and
                     N_r = noise_std^2 s rho (sqrt(2 log(1/delta_r)) + sqrt(2 log(K/kappa)))^2 pulls, s = 2^(r - 1)
-    stopping        when x^ passes the test of `stopping.verification` on the verification's results; else round r+1
+    stopping        when x^ passes the test of `algorithms.explore_verify` on the verification's results; else round r+1
 
 g_x are cautious estimates of the gaps from all results so far: the larger of half the estimate and the estimate less
 its width, and at least one standard error, since a gap near 0 would take all pulls. They choose the design, nothing
@@ -20,29 +20,204 @@ Practical: all results count. Blocks by schedule; while the leader may be wrong 
 mixture), they follow the design for (leader - x)/g_x, renewed in every block, with a tenth of the G-optimal one; after
 that, the same design without the tenth, fixed until the pulls have doubled or the leader changes. Betting decides, on
 every block of either kind. Candidates need not be arms.
+
+Explore, then verify: the state machine of a search whose answer is accepted by fresh results alone.
+
+    explore  --(more than one candidate left)-->  explore       phases of elimination at risk kappa
+    explore  --(one left, x^)-->                  verify        one interval, its design fixed before
+    verify   --(x^ passes)-->                     accepted
+    verify   --(x^ fails)-->                      explore       round r + 1, from scratch
+
+Notation: round r = 1, 2, ...; delta_r = delta/(2 r^2). x^ passes if for every other x, from the interval's results,
+
+    theta'(x^ - x) + epsilon >= noise_std |x^ - x| sqrt(2 log(1/delta_r)),   |.| in the norm of the interval's A^-1.
+
+Why no union over candidates: given everything before the interval, x^ is fixed. If it is wrong, it passes only if it
+passes against the best candidate, one fixed direction, with probability at most delta_r; these sum to 0.83 delta. The
+exploration may be as careless as it likes.
+
+Reference: Karnin (2016); the test without union is ours.
 """
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, final
+from functools import partial
+from typing import ClassVar, Literal, final
 
 import numpy as np
 
 from surepick.algorithms.options import Options
-from surepick.arms.loss import largest_loss_bound
-from surepick.arms.protocol import RowSubset
-from surepick.arms.view import Task
+from surepick.arms.base import RowSubset
+from surepick.arms.views import Task, largest_loss_bound
+from surepick.core.betting.block import Block
 from surepick.core.checks import check_fraction
 from surepick.core.design import Design
 from surepick.core.design.solve import optimal_design
-from surepick.core.linalg import Array, BoolArray, inverse_factor
-from surepick.core.rows import square_norms
+from surepick.core.estimate import LeastSquares
+from surepick.core.linalg import inverse_factor, square_norms
+from surepick.sampling.base import Sampler, SamplerContext
 from surepick.sampling.phases import TOL, Designs, EvenlySpread, PhasedSampler, Proportions, without_idle_arms
-from surepick.sampling.protocol import Sampler, Situation
 from surepick.sampling.schedules import Schedule
 from surepick.sampling.tracking import Tracker
-from surepick.stopping.protocol import Rule
-from surepick.stopping.verification import Course, Verification
+from surepick.stopping.base import Rule, RuleState, Verdict
+from surepick.stopping.phases import Phase, Phases, PhaseState
+from surepick.types import Array, BoolArray, Guarantee
+
+Stage = Literal["explore", "verify"]
+
+
+@final
+class ExploreVerifyState(RuleState):
+    """Where the search stands; the sampler shares the state of the rule.
+
+    The sampler reads it when an interval opens, the rule moves it on when the interval is over.
+    """
+
+    counts_every_result = False
+
+    def __init__(self, task: Task, *, exploration_risk: float) -> None:
+        super().__init__(task)
+        self._exploration = Phases(price=partial(exploration_price, task.candidates.n_arms, exploration_risk))
+        self.stage: Stage = "explore"
+        self.round = 1
+        self.explored: PhaseState = self._exploration.start(task)
+        """Elimination in this round."""
+        self.answer: int | None = None
+        """The candidate to verify."""
+        self.accepted = False
+        self.certainty = 0.0
+        """The least (gap + epsilon)^2 / (2 noise_std^2 |y|^2) of the last verification."""
+
+    @property
+    def phase(self) -> int:
+        """Number of the phase of exploration that comes next."""
+        return self.explored.n_phases + 1
+
+    @property
+    def price(self) -> float:
+        """log(1/delta_r)."""
+        return math.log(2.0 * self.round**2 / self.task.delta)
+
+    def exploration_price(self) -> float:
+        """Return the log of tests over risk of the phase that comes next."""
+        return self._exploration.price(self.phase)
+
+    def advance(self, estimate: LeastSquares, block: Block) -> None:
+        """Move on after an interval with these pulls."""
+        if self.stage == "explore":
+            verdict = self.explored.after_block(estimate, block)
+            if verdict.stopped:
+                self.stage, self.answer = "verify", verdict.leader
+            return
+        self.certainty = self._verified(block)
+        if self.certainty >= self.price:
+            self.accepted = True  # whoever decides by another rule goes on verifying
+            return
+        self.stage, self.answer, self.round = "explore", None, self.round + 1
+        self.explored = self._exploration.start(self.task)
+
+    def _verified(self, block: Block) -> float:
+        assert self.answer is not None
+        task, candidates = self.task, self.task.rivals
+        rivals = np.setdiff1d(np.arange(candidates.n_arms), candidates.copies(self.answer))
+        phase = Phase(candidates.gather(np.append(rivals, self.answer)), block)
+        n = len(rivals)
+        return min(phase.least_certainty(n, task.epsilon, np.arange(n)) / task.noise_std**2, 1e300)
+
+    def leader(self, estimate: LeastSquares) -> int:
+        """Return the candidate under verification, or the one that leads the exploration."""
+        return self.explored.leader(estimate) if self.answer is None else self.answer
+
+    def alive(self, leader: int) -> BoolArray | None:
+        """Return which candidates the leader has yet to be separated from; None means all."""
+        return self.explored.alive(leader) if self.stage == "explore" else None
+
+    def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
+        """Move on and say where things stand."""
+        self.advance(estimate, block)
+        return self.exact(estimate)
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Say where things stand after the last interval."""
+        has_leader = estimate.has_theta or self.answer is not None
+        leader = self.leader(estimate) if has_leader else None
+        return Verdict(stopped=self.accepted, leader=leader, statistic=self.certainty, threshold=self.price)
+
+
+def exploration_price(n_candidates: int, risk: float, t: int) -> float:
+    """Return log(pi^2 K t^2/(6 kappa)) for phase t: the best of K is ever rejected with probability at most kappa."""
+    return math.log(math.pi**2 / 6.0 * n_candidates) + 2.0 * math.log(t) - math.log(risk)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Verification(Rule):
+    """Stop when an answer is accepted; or let another rule decide, while the course goes on beside it."""
+
+    course: ExploreVerifyState
+    decider: Rule | None = None
+    needs_fixed_blocks: ClassVar[bool] = True
+    opens_ahead: ClassVar[bool] = False
+    takes_corrections: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the rule."""
+        return "explore-verify" if self.decider is None else self.decider.name
+
+    @property
+    def guarantee(self) -> Guarantee:  # type: ignore[override]
+        """What is proved about it."""
+        return "proved" if self.decider is None else self.decider.guarantee
+
+    def has_p_value(self, *, is_noise_known: bool) -> bool:
+        """What the other rule says; a verification at its own risk is none."""
+        return self.decider is not None and self.decider.has_p_value(is_noise_known=is_noise_known)
+
+    def start(self, task: Task) -> RuleState:
+        """Return the course, or the other rule's state beside it."""
+        return self.course if self.decider is None else _Beside(self.course, self.decider.start(task))
+
+
+@final
+class _Beside(RuleState):
+    """Another rule decides, and the course goes on beside it."""
+
+    def __init__(self, course: ExploreVerifyState, decider: RuleState) -> None:
+        super().__init__(course.task)
+        self._course, self._decider = course, decider
+        self.regularizers, self.decides_after_pulls = decider.regularizers, decider.decides_after_pulls
+        self.counts_every_result = decider.counts_every_result
+
+    def leader(self, estimate: LeastSquares) -> int:
+        """Return who leads by the other rule."""
+        return self._decider.leader(estimate)
+
+    def alive(self, leader: int) -> BoolArray | None:
+        """Return who is left by the other rule."""
+        return self._decider.alive(leader)
+
+    def survivors(self, leader: int) -> BoolArray | None:
+        """Return what the other rule says."""
+        return self._decider.survivors(leader)
+
+    def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict | None:
+        """Let the other rule take in what was told before."""
+        return self._decider.begin(estimate, X, rewards)
+
+    def after_pull(self, estimate: LeastSquares) -> Verdict | None:
+        """Let the other rule decide."""
+        return self._decider.after_pull(estimate)
+
+    def after_block(self, estimate: LeastSquares, block: Block) -> Verdict | None:
+        """Move the course on and let the other rule decide."""
+        self._course.advance(estimate, block)
+        return self._decider.after_block(estimate, block)
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Say what the other rule says."""
+        return self._decider.exact(estimate)
+
 
 G_MIX = 0.1
 """Share of the G-optimal design while a practical run explores."""
@@ -66,13 +241,13 @@ class ExploreVerify(Options):
         if not self.is_paper:
             rule = self.rule("betting")
             return PracticalSampler(task, self.times(rule), risk), rule
-        course = Course(task, exploration_risk=risk)
+        course = ExploreVerifyState(task, exploration_risk=risk)
         decider = None if self.is_own_rule else self.rule("betting")
         return PhasedSampler(Rounds(task, course, risk)), Verification(course=course, decider=decider)
 
 
 def scaled_directions(
-    task: Task, leader: int, situation: Situation, among: BoolArray | None, caution: float = 0.0
+    task: Task, leader: int, context: SamplerContext, among: BoolArray | None, caution: float = 0.0
 ) -> Array:
     """Return the rows (leader - x)/g_x over all rivals of `among`, g_x = max(gap/2, gap - caution s_x, s_x).
 
@@ -83,10 +258,10 @@ def scaled_directions(
     is_rival[candidates.copies(leader)] = False
     Y = candidates.gather([leader]) - candidates.gather(np.flatnonzero(is_rival))
     Y = Y[Y.any(axis=1)]  # rows that are equal once rounded have no direction to be told apart in
-    if situation.theta is None:
+    if context.theta is None:
         return Y
-    gap = Y @ situation.theta + task.epsilon
-    factor = inverse_factor(situation.estimate.A)
+    gap = Y @ context.theta + task.epsilon
+    factor = inverse_factor(context.estimate.A)
     error = task.noise_std * np.sqrt(square_norms(Y @ factor))
     scaled: Array = Y / np.maximum(np.maximum(0.5 * gap, gap - caution * error), error)[:, None]
     return scaled
@@ -96,26 +271,26 @@ def scaled_directions(
 class Rounds:
     """The rounds of exploration and verification: one interval per phase, one per verification."""
 
-    def __init__(self, task: Task, course: Course, risk: float) -> None:
+    def __init__(self, task: Task, course: ExploreVerifyState, risk: float) -> None:
         self._task, self._course = task, course
         self._caution = math.sqrt(2.0 * math.log(task.rivals.n_arms / risk))
         self._n_verified = 0
 
-    def plan(self, situation: Situation) -> EvenlySpread:
+    def plan(self, context: SamplerContext) -> EvenlySpread:
         """Plan what the course says comes next."""
-        return self._exploration(situation) if self._course.stage == "explore" else self._verification(situation)
+        return self._exploration(context) if self._course.stage == "explore" else self._verification(context)
 
-    def _exploration(self, situation: Situation) -> EvenlySpread:
+    def _exploration(self, context: SamplerContext) -> EvenlySpread:
         task, course = self._task, self._course
         # Before there is an estimate the arms pulled must span, needed for the differences or not.
-        chosen = Designs(task).next(course.explored.left, is_whole=situation.theta is None)
+        chosen = Designs(task).next(course.explored.left, is_whole=context.theta is None)
         n = 2.0 * task.noise_std**2 * 4.0**course.phase * chosen.value * course.exploration_price()
         return chosen.pulls(_rounded_up(n, chosen))
 
-    def _verification(self, situation: Situation) -> EvenlySpread:
+    def _verification(self, context: SamplerContext) -> EvenlySpread:
         task, course = self._task, self._course
         assert course.answer is not None
-        rows = scaled_directions(task, course.answer, situation, None, self._caution)
+        rows = scaled_directions(task, course.answer, context, None, self._caution)
         design = optimal_design(task.rows, RowSubset(rows), tol=TOL)
         chosen = without_idle_arms(design, task.rows, rows, is_pairs=False)
         # Doubled with every verification: after a failed one the gaps were too optimistic.
@@ -143,34 +318,34 @@ class PracticalSampler:
         """The leader under verification, None while exploring."""
         self._renew_at = 0
 
-    def open(self, situation: Situation) -> int:
+    def open(self, context: SamplerContext) -> int:
         """Decide between exploration and verification, and plan a block."""
-        t = situation.n_asked
-        self._waiting = self._task.spanning.tolist() if situation.theta is None else []
+        t = context.n_asked
+        self._waiting = self._task.spanning.tolist() if context.theta is None else []
         if self._waiting:
             return len(self._waiting)
-        if situation.leader != self._verified or t >= self._renew_at:
-            self._plan(situation)
+        if context.leader != self._verified or t >= self._renew_at:
+            self._plan(context)
         return max(self._schedule.next_after(t) - t, self._task.rows.dim)
 
-    def _plan(self, situation: Situation) -> None:
-        task, leader = self._task, situation.leader
+    def _plan(self, context: SamplerContext) -> None:
+        task, leader = self._task, context.leader
         assert leader is not None
-        assert situation.theta is not None
-        rows = scaled_directions(task, leader, situation, situation.alive)
+        assert context.theta is not None
+        rows = scaled_directions(task, leader, context, context.alive)
         if not len(rows):
             return  # nobody is left to be separated from: the design in force stays
         self._design = optimal_design(task.rows, RowSubset(rows), tol=TOL, warm_start=self._design)
         bound = largest_loss_bound(
             task.rivals,
             leader,
-            situation.theta,
-            situation.estimate.A,
+            context.theta,
+            context.estimate.A,
             delta=self._risk,
             noise_std=task.noise_std,
-            among=situation.alive,
+            among=context.alive,
         )[1]
-        self._verified, self._renew_at = (leader, 2 * situation.n_pulls) if bound <= task.epsilon else (None, 0)
+        self._verified, self._renew_at = (leader, 2 * context.n_pulls) if bound <= task.epsilon else (None, 0)
         share, parts = self._g_share, (self._design, task.rows.design)
         self._tracker.retarget(
             np.concatenate([design.support for design in parts]),

@@ -34,13 +34,14 @@ import numpy as np
 import scipy
 
 from surepick.algorithms.options import Options
-from surepick.arms.view import Task
-from surepick.core.linalg import Array, IntArray, cholesky, solve_cholesky
+from surepick.arms.views import Task
+from surepick.core.linalg import cholesky, solve_cholesky
 from surepick.errors import SurepickError
 from surepick.sampling.alternatives import Alternatives, Rows
+from surepick.sampling.base import SamplerContext
 from surepick.sampling.choosers import Chooser, StartThenChoose
-from surepick.sampling.protocol import Situation
-from surepick.stopping.protocol import Rule
+from surepick.stopping.base import Rule
+from surepick.types import Array, IntArray
 
 # The inverse is computed afresh after so many rank-one updates, or when one of them loses two digits.
 REFRESH_EVERY, GAIN_LIMIT = 1000, 100.0
@@ -80,9 +81,9 @@ class FrankWolfeChooser(Chooser):
         self._V_inv = self._V
         self._n_updates = 0
 
-    def look(self, situation: Situation) -> None:
+    def look(self, context: SamplerContext) -> None:
         """Take in the results so far."""
-        super().look(situation)
+        super().look(context)
         if self._mass is None:
             # What was pulled first is on target: x(K) is uniform after every arm was pulled once.
             self._mass, self._t = self._asked.counts.copy(), round(self._asked.counts.sum())

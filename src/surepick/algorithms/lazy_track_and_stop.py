@@ -22,18 +22,16 @@ import numpy as np
 
 from surepick.algorithms.options import Options
 from surepick.algorithms.rounds import Rounds, RoundsDesign
-from surepick.arms.protocol import ArmSet, RowSubset
-from surepick.arms.scaled import ScaledArms, divided
-from surepick.arms.view import Task
-from surepick.arms.whitening import LARGE
-from surepick.core.bounded import variances_by
+from surepick.arms.base import ArmSet, RowSubset
+from surepick.arms.views import LARGE, ScaledArms, Task, divided
+from surepick.core.betting.bounded import variances_by
 from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
-from surepick.core.design.generation import Ground
+from surepick.core.design.generation import PreparedArms
 from surepick.core.design.solve import optimal_design, separating_design
-from surepick.core.linalg import Array, IntArray, one_blas_thread
+from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
-from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.base import Sampler, SamplerContext
 from surepick.sampling.schedules import Geometric, Schedule, schedule_for
 from surepick.sampling.tracking import (
     EigenvalueFloor,
@@ -44,7 +42,8 @@ from surepick.sampling.tracking import (
     exploration_set,
 )
 from surepick.stopping import as_rule
-from surepick.stopping.protocol import Rule
+from surepick.stopping.base import Rule
+from surepick.types import Array, IntArray
 
 # Relative gaps of the designs on the way. A gap of one percent costs one percent of the pulls at most, and early
 # on the estimate is worth far less than that: its relative error falls like one over the root of the pulls.
@@ -97,12 +96,12 @@ class LazyTrackAndStop(Options):
     design: RoundsDesign | None = None
 
     takes_vectors: ClassVar[bool] = True
-    takes_several: ClassVar[bool] = True
+    supports_top_m: ClassVar[bool] = True
     takes_costs: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
         """Return the sampling rule and the stopping rule."""
-        if not task.arms.is_listed:
+        if not task.arms.is_enumerable:
             return self._rounds(task).compose(task)
         if self.design is not None:
             raise InvalidInput(
@@ -112,7 +111,7 @@ class LazyTrackAndStop(Options):
         chosen = exploration_set(
             arms, self.exploration_set or ("random" if is_paper else "pivoted"), task.spanning, task.seed
         )
-        can_bet = task.candidates.keeps_numbers and not (task.m > 1 and task.epsilon > 0.0)
+        can_bet = task.candidates.is_local and not (task.m > 1 and task.epsilon > 0.0)
         usual = "betting" if can_bet else "evidence"
         rule = as_rule(
             self.stopping or ("paper-appendix" if is_paper else usual),
@@ -136,7 +135,7 @@ class LazyTrackAndStop(Options):
                 scale=(1.0 if is_paper else 0.3) if self.exploration is None else self.exploration,
             ),
             g_mix=check_share((0.0 if is_paper else rule.usual_g_mix) if self.g_mix is None else self.g_mix),
-            is_mix_decaying=self.g_mix is None and rule.pays_for_determinants,
+            is_mix_decaying=self.g_mix is None and rule.has_determinant_price,
             least=rule.min_block(task),
             lazy=LAZY if self.schedule is None and not is_paper else 1.0,
         )
@@ -191,32 +190,32 @@ class LazySampler:
         self._solved_at = 0
         self._index: IntArray | None = None  # which candidates the design's directions are numbered by; None: all
 
-    def open(self, situation: Situation) -> int:
+    def open(self, context: SamplerContext) -> int:
         """Recompute the design from the results so far; the interval lasts until the next scheduled time."""
-        t = situation.n_asked
-        if situation.theta is None or not situation.leaders:
+        t = context.n_asked
+        if context.theta is None or not context.leaders:
             self._follow([(self._g_optimal, 1.0)])
             return max(self._schedule.next_after(t) - t, 2 * self._arms.dim - t, self._least)
-        self._solve(situation)
+        self._solve(context)
         return max(self._schedule.next_after(t) - t, self._least)
 
-    def _solve(self, situation: Situation) -> None:
+    def _solve(self, context: SamplerContext) -> None:
         is_large = self._arms.n_arms * self._arms.dim > LARGE
-        is_early = situation.n_pulls < FIRST_DESIGN * self._arms.dim
-        n_rivals = 0 if is_large or situation.alive is None else int(np.count_nonzero(situation.alive))
-        solved_for, factor = (situation.leaders, n_rivals), LAZIER if is_large else self._lazy
-        is_fresh = solved_for == self._solved_for and situation.n_pulls < factor * self._solved_at
+        is_early = context.n_pulls < FIRST_DESIGN * self._arms.dim
+        n_rivals = 0 if is_large or context.alive is None else int(np.count_nonzero(context.alive))
+        solved_for, factor = (context.leaders, n_rivals), LAZIER if is_large else self._lazy
+        is_fresh = solved_for == self._solved_for and context.n_pulls < factor * self._solved_at
         if is_fresh or (is_large and is_early):
             return
         try:
-            directions = self._directions(situation)
+            directions = self._directions(context)
         except InvalidInput:
             return  # estimates that tie (or nearly) say nothing about where to measure: the design in force stays
-        tol = LARGE_TOL if is_large else min(max(TIGHTEST_TOL, 0.3 * situation.n_pulls**-0.5), LOOSEST_TOL)
+        tol = LARGE_TOL if is_large else min(max(TIGHTEST_TOL, 0.3 * context.n_pulls**-0.5), LOOSEST_TOL)
         self._design = separating_design(
-            self._ground(situation), directions, tol=tol, warm_start=self._design, is_sparse=False
+            self._ground(context), directions, tol=tol, warm_start=self._design, is_sparse=False
         )
-        self._solved_for, self._solved_at = solved_for, situation.n_pulls
+        self._solved_for, self._solved_at = solved_for, context.n_pulls
         share = self._share_now()
         self._follow([(self._design, 1.0 - share)] + ([(self._g_optimal, share)] if share > 0.0 else []))
 
@@ -237,41 +236,41 @@ class LazySampler:
             else optimal_design(self._task.priced(self._arms), tol=LARGE_TOL)
         )
 
-    def _ground(self, situation: Situation) -> Ground:
+    def _ground(self, context: SamplerContext) -> PreparedArms:
         """Return the arms, divided by how noisy they seem: near a bound rewards scatter less than `noise_std` says."""
-        bounds, estimate = self._task.reward_range, situation.estimate
-        if situation.stds is not None:
-            return Ground(self._task.priced(divided(self._arms, situation.stds)))
+        bounds, estimate = self._task.reward_range, context.estimate
+        if context.stds is not None:
+            return PreparedArms(self._task.priced(divided(self._arms, context.stds)))
         if bounds is None:
             return self._plain_ground
         variances = variances_by(estimate.theta, estimate.A, self._arms.level, bounds)
         known = ScaledArms(self._arms, lambda _, rows: self._task.noise_std / np.sqrt(variances(rows)))
-        return Ground(self._task.priced(known))
+        return PreparedArms(self._task.priced(known))
 
     @cached_property
-    def _plain_ground(self) -> Ground:
-        return Ground(self._task.priced(self._arms))
+    def _plain_ground(self) -> PreparedArms:
+        return PreparedArms(self._task.priced(self._arms))
 
     def _share_now(self) -> float:
         """Share of the G-optimal design in the design in force."""
         full = FULL_SHARE * self._arms.dim
         return self._g_mix * (math.sqrt(full / max(self._solved_at, full)) if self._is_mix_decaying else 1.0)
 
-    def _directions(self, situation: Situation) -> GapDirections:
+    def _directions(self, context: SamplerContext) -> GapDirections:
         """Return what separates the leaders from the candidates still alive; few of them are copied out first."""
-        assert situation.theta is not None
-        alive, candidates, leaders = situation.alive, self._candidates, np.array(situation.leaders)
+        assert context.theta is not None
+        alive, candidates, leaders = context.alive, self._candidates, np.array(context.leaders)
         rows: ArmSet = candidates
         among, index = alive, None
         n_alive = candidates.n_arms if alive is None else np.count_nonzero(alive)
         if alive is not None and 2 * n_alive <= candidates.n_arms and n_alive * candidates.dim <= COPIED:
             kept = alive.copy()
-            for leader in situation.leaders:
+            for leader in context.leaders:
                 kept[candidates.copies(leader)] = False
             kept[leaders] = True
             index = np.flatnonzero(kept)
             among, rows, leaders = None, RowSubset(candidates.gather(index)), np.searchsorted(index, leaders)
-        directions = GapDirections(rows, situation.theta, among=among, leaders=leaders.tolist(), epsilon=self._epsilon)
+        directions = GapDirections(rows, context.theta, among=among, leaders=leaders.tolist(), epsilon=self._epsilon)
         if self._design is not None:
             hardest = _renumbered(self._design.hardest, self._index, index, candidates.n_arms)
             is_left = hardest >= 0

@@ -47,16 +47,17 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 
 from surepick.algorithms.options import Options
-from surepick.arms.view import Task
+from surepick.arms.views import Task
 from surepick.core.estimate import RidgeEstimate
-from surepick.core.linalg import Array, cholesky, solve_cholesky
+from surepick.core.linalg import cholesky, solve_cholesky
 from surepick.errors import InvalidInput
 from surepick.sampling.alternatives import Alternatives, Rows
+from surepick.sampling.base import SamplerContext
 from surepick.sampling.choosers import Chooser, StartThenChoose
 from surepick.sampling.games import AdaHedge, Optimism, OptimismKind, check_ridge, ridge_rule, ridge_threshold
-from surepick.sampling.protocol import Situation
 from surepick.sampling.tracking import check_share
-from surepick.stopping.protocol import Rule
+from surepick.stopping.base import Rule
+from surepick.types import Array
 
 # Share of the G-optimal design in A(w): learned proportions saturate, and A(w) must stay invertible.
 JITTER = 1e-6
@@ -85,11 +86,11 @@ class _Player(Chooser):
         super().__init__(task, floor=setting.floor, g_mix=g_mix, ridge=ridge)
         self._rows, self._alternatives = Rows(task.rows), Alternatives(task.rivals)
 
-    def look(self, situation: Situation) -> None:
+    def look(self, context: SamplerContext) -> None:
         """Take in the results so far."""
-        super().look(situation)
+        super().look(context)
         if self._is_ridge:
-            self._theta = RidgeEstimate(situation.estimate).theta
+            self._theta = RidgeEstimate(context.estimate).theta
 
     def along(self, w: Array) -> Array:
         """Return (theta - lambda)'a_k (K,), lambda nature's reply to proportions w (sum 1, or all 0)."""
@@ -123,9 +124,9 @@ class LinGameChooser(_Player):
         self._learners: dict[int, AdaHedge] = {}
         self._wanted: Array | None = None  # W: what all proportions so far add up to
 
-    def look(self, situation: Situation) -> None:
+    def look(self, context: SamplerContext) -> None:
         """Take in the results so far."""
-        super().look(situation)
+        super().look(context)
         if self._wanted is None:
             self._wanted = self._asked.counts.copy()  # what was pulled first was wanted, or tracking would catch up
 
@@ -212,7 +213,7 @@ class _Game(Options):
             threshold = ridge_threshold(self.name, task, ridge, self.norm_bound)
             optimism = replace(optimism, threshold=threshold)
             rule = ridge_rule(threshold, elimination=self.elimination) if rule is None else rule
-        usual_mix = rule.usual_g_mix if rule.needs_fixed_intervals else 0.0
+        usual_mix = rule.usual_g_mix if rule.needs_fixed_blocks else 0.0
         setting = GameSetting(
             task,
             optimism,

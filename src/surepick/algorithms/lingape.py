@@ -24,16 +24,15 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from surepick.algorithms.options import Options
-from surepick.arms.loss import largest_loss_bound
-from surepick.arms.view import Task
+from surepick.arms.views import Task, largest_loss_bound
 from surepick.core.estimate import RidgeEstimate
 from surepick.core.linalg import inverse_factor
 from surepick.core.thresholds import RidgeThreshold
 from surepick.sampling.alternatives import GreedyChoice, L1Allocation
+from surepick.sampling.base import SamplerContext
 from surepick.sampling.choosers import Chooser, StartThenChoose
 from surepick.sampling.games import ridge_rule, ridge_threshold
-from surepick.sampling.protocol import Situation
-from surepick.stopping.protocol import Rule
+from surepick.stopping.base import Rule
 
 
 @final
@@ -64,7 +63,7 @@ class LinGapE(Options):
             n_tests = task.rivals.n_arms**2 if self.width == "determinant" else None
             threshold = ridge_threshold("lingape", task, self.ridge, self.norm_bound, n_tests=n_tests)
         rule = self.rule("evidence") if threshold is None else ridge_rule(threshold, elimination=self.elimination)
-        g_mix = (rule.usual_g_mix if rule.needs_fixed_intervals else 0.0) if self.g_mix is None else self.g_mix
+        g_mix = (rule.usual_g_mix if rule.needs_fixed_blocks else 0.0) if self.g_mix is None else self.g_mix
         separator = GreedyChoice(task.rows) if self.selection == "greedy" else L1Allocation(task.rows)
         return self.one_by_one(task, LinGapEChooser(task, separator, threshold, g_mix), rule)
 
@@ -81,11 +80,11 @@ class LinGapEChooser(Chooser):
         self._separator, self._threshold = separator, threshold
         self._ridge_logdet = 0.0 if ridge is None else float(np.linalg.slogdet(ridge)[1])
 
-    def look(self, situation: Situation) -> None:
+    def look(self, context: SamplerContext) -> None:
         """Take in the results so far; as published, by the ridge estimate."""
-        super().look(situation)
+        super().look(context)
         if self._threshold is not None:
-            self._theta = RidgeEstimate(situation.estimate).theta
+            self._theta = RidgeEstimate(context.estimate).theta
 
     def pick(self) -> int:
         """Return the arm that best separates leader and challenger."""

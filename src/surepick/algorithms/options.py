@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
-from surepick.arms.view import Task
-from surepick.core.linalg import IntArray
+from surepick.arms.views import Task
 from surepick.errors import InvalidInput
 from surepick.sampling.choosers import Chooser, StartThenChoose
 from surepick.sampling.schedules import Schedule, ScheduleOption, as_schedule, schedule_for
 from surepick.stopping import Stopping, as_rule
-from surepick.stopping.protocol import Rule
+from surepick.stopping.base import Rule
+from surepick.types import IntArray
 
 Variant = Literal["practical", "paper"]
 T = TypeVar("T")

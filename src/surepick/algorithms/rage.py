@@ -31,13 +31,13 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from surepick.algorithms.options import Options
-from surepick.arms.view import Task
+from surepick.arms.views import Task
 from surepick.core.checks import check_fraction
-from surepick.core.linalg import IntArray
+from surepick.sampling.base import SamplerContext
 from surepick.sampling.phases import Designs, EvenlySpread, PhasedSampler, PracticalPhases, candidates_left
-from surepick.sampling.protocol import Situation
+from surepick.stopping.base import Rule
 from surepick.stopping.phases import Phases
-from surepick.stopping.protocol import Rule
+from surepick.types import IntArray
 
 
 @final
@@ -84,13 +84,13 @@ class RagePhases:
         """Return the lag that rejects in the printed version, in the unit of the rewards."""
         return 2.0 ** -(t + 2)
 
-    def plan(self, situation: Situation) -> EvenlySpread:
+    def plan(self, context: SamplerContext) -> EvenlySpread:
         """Design the next phase for the pairs left: N_t pulls, at least r(eps)."""
         self._t += 1
         task, t, slack = self._task, self._t, self._slack
         # Before there is an estimate the arms pulled must span, needed for the differences or not.
-        left = candidates_left(situation, task.rivals.n_arms)
-        chosen = self._designs.next(left, is_whole=situation.theta is None)
+        left = candidates_left(context, task.rivals.n_arms)
+        chosen = self._designs.next(left, is_whole=context.theta is None)
         dim, factor = task.rows.dim, 2.0 ** (t + 1) if self._is_printed else 2.0 ** (t - 1)
         least = (dim * (dim + 1) / 2 + 1) / slack if self._is_printed else 2 * len(chosen.arms) / slack
         wanted = 8.0 * (factor * task.noise_std) ** 2 * chosen.value * (1.0 + slack) * self.price(t)

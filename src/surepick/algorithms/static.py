@@ -23,8 +23,8 @@ from typing import ClassVar, final
 import numpy as np
 
 from surepick.algorithms.options import Options
-from surepick.arms.view import Task
-from surepick.core.design.pairs import pairwise_design
+from surepick.arms.views import Task
+from surepick.core.design.solve import pairwise_design
 from surepick.sampling.fixed import (
     LARGEST_TABLE,
     FixedSampler,
@@ -35,7 +35,7 @@ from surepick.sampling.fixed import (
     union_rule,
 )
 from surepick.sampling.tracking import Tracker
-from surepick.stopping.protocol import Rule
+from surepick.stopping.base import Rule
 
 
 @final
@@ -44,7 +44,7 @@ class Uniform(Options):
     """Every arm in turn."""
 
     takes_vector_candidates: ClassVar[bool] = True
-    takes_several: ClassVar[bool] = True
+    supports_top_m: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[FixedSampler, Rule]:
         """Return the sampling rule and the stopping rule."""
@@ -76,7 +76,7 @@ class GStatic(_Static):
     """A fixed design that resolves every arm."""
 
     takes_vector_candidates: ClassVar[bool] = True
-    takes_several: ClassVar[bool] = True
+    supports_top_m: ClassVar[bool] = True
 
     def source(self, task: Task) -> Source:
         """Return the sequence of arms after the start."""

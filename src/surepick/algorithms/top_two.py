@@ -44,13 +44,14 @@ from typing import ClassVar, Literal, final
 import numpy as np
 
 from surepick.algorithms.options import Options
-from surepick.arms.view import Task
+from surepick.arms.views import Task
 from surepick.core.evidence import Mixture
-from surepick.core.linalg import Array, BoolArray, inverse_factor
+from surepick.core.linalg import inverse_factor
 from surepick.errors import InvalidInput
 from surepick.sampling.alternatives import TIE, Alternatives, GreedyChoice, L1Allocation, Rows, first_of_largest
 from surepick.sampling.choosers import Chooser, StartThenChoose
-from surepick.stopping.protocol import Rule
+from surepick.stopping.base import Rule
+from surepick.types import Array, BoolArray
 
 MOST_DRAWS = 50
 # Rivals with a smaller weight than this do not enter the evidence-greedy gradient.

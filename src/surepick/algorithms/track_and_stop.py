@@ -29,14 +29,14 @@ from typing import Literal, final
 import numpy as np
 
 from surepick.algorithms.options import Options
-from surepick.arms.view import Task
-from surepick.core.linalg import Array
+from surepick.arms.views import Task
 from surepick.core.thresholds import PairsThreshold
 from surepick.errors import InvalidInput
+from surepick.sampling.base import SamplerContext
 from surepick.sampling.choosers import Chooser, StartThenChoose
-from surepick.sampling.protocol import Situation
+from surepick.stopping.base import Rule
 from surepick.stopping.glr import GLR
-from surepick.stopping.protocol import Rule
+from surepick.types import Array
 
 # Deficits closer than this are a tie: rounding must not decide between arms.
 TIE = 1e-7
@@ -82,9 +82,9 @@ class MeansChooser(Chooser):
         self._w = np.zeros(len(self._rows))
         self._W: Array | None = None
 
-    def look(self, situation: Situation) -> None:
+    def look(self, context: SamplerContext) -> None:
         """Plan from the results so far; pending asks count as pulls."""
-        super().look(situation)
+        super().look(context)
         means = self._rows @ self._theta
         gaps = means[self._leader] - means
         if self._alive is not None:

@@ -29,9 +29,9 @@ from typing import final
 import numpy as np
 
 from surepick.algorithms.options import Options
-from surepick.arms.view import Task
+from surepick.arms.views import Task
 from surepick.core.checks import check_fraction
-from surepick.core.linalg import Array, IntArray
+from surepick.sampling.base import SamplerContext
 from surepick.sampling.fixed import LARGEST_TABLE, GreedyAllocation
 from surepick.sampling.phases import (
     MOST_PULLS,
@@ -41,9 +41,9 @@ from surepick.sampling.phases import (
     PracticalPhases,
     candidates_left,
 )
-from surepick.sampling.protocol import Situation
+from surepick.stopping.base import Rule
 from surepick.stopping.phases import Phases
-from surepick.stopping.protocol import Rule
+from surepick.types import Array, IntArray
 
 GREEDY_PULLS = 2000
 """Greedy pulls after which a phase goes on in the proportions reached."""
@@ -90,10 +90,10 @@ class XYPhases:
         """Return the log of tests over risk, log(pi^2 K^2 j^2/(3 delta))."""
         return 2.0 * math.log(math.pi * self._task.rivals.n_arms * j) - math.log(3.0 * self._task.delta)
 
-    def plan(self, situation: Situation) -> EvenlySpread:
+    def plan(self, context: SamplerContext) -> EvenlySpread:
         """Plan pulls until the uncertainty of the pairs left has fallen by alpha."""
         task, target = self._task, self._alpha * self._uncertainty
-        left = candidates_left(situation, task.rivals.n_arms)
+        left = candidates_left(context, task.rivals.n_arms)
         n_pairs = len(left) * (len(left) - 1) // 2
         if n_pairs * task.rows.n_arms > LARGEST_TABLE:
             chosen = self._designs.next(left, is_whole=True)

@@ -25,20 +25,19 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from surepick.algorithms.options import Options
-from surepick.arms.view import Task
-from surepick.core.block import Block
-from surepick.core.checks import check_vector
+from surepick.arms.views import Task
+from surepick.core.betting.block import Block
+from surepick.core.checks import check_rewards, check_vector
 from surepick.core.design.directions import GapDirections
-from surepick.core.design.generation import Ground
+from surepick.core.design.generation import PreparedArms
 from surepick.core.design.solve import separating_design
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import glr
-from surepick.core.sizes import check_rewards
-from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
 from surepick.sampling.fixed import Drawn, FixedSampler, Source
 from surepick.sampling.tracking import Tracker
-from surepick.stopping.protocol import Rule, RuleState, Verdict
+from surepick.stopping.base import Rule, RuleState, Verdict
+from surepick.types import Guarantee
 
 # The design is computed once, so it may as well be accurate.
 TOL = 1e-3
@@ -72,7 +71,7 @@ class XYOracle(Options):
             check_rewards(table.triangle(), given)
         theta = arms.theta_from_user(given)
         directions = GapDirections(task.rivals, theta)
-        design = separating_design(Ground(arms), directions, tol=TOL)
+        design = separating_design(PreparedArms(arms), directions, tol=TOL)
         if self.is_own_rule and self.elimination:
             raise InvalidInput(
                 'xy-oracle with variant="paper" tests one known answer and cannot use `elimination`; leave it out, '
@@ -124,7 +123,7 @@ class OracleState(RuleState):
         """Return the known answer."""
         return self._answer
 
-    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+    def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Test the answer with the next k."""
         verdict = self.exact(estimate)
         self._k += 2

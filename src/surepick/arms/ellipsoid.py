@@ -10,13 +10,13 @@ from typing import Any, final
 
 import numpy as np
 
-from surepick.arms.mirror import most_confusing, unit_and_norm
+from surepick.arms.base import HardestRival
 from surepick.arms.sphere import check_slack, tangents
-from surepick.arms.vectors import Confusion
-from surepick.core.checks import check_matrix, check_vector
-from surepick.core.linalg import Array, independent_columns, one_blas_thread
-from surepick.core.sizes import check_features
+from surepick.arms.sphere_oracle import most_confusing, unit_and_norm
+from surepick.core.checks import check_features, check_matrix, check_vector
+from surepick.core.linalg import independent_columns, one_blas_thread
 from surepick.errors import ArmsDoNotSpan, InvalidInput
+from surepick.types import Array
 
 
 @final
@@ -72,7 +72,7 @@ class Ellipsoid:
         return self._arm(unit_and_norm(self.axes.T @ theta)[0])
 
     @one_blas_thread
-    def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
+    def confusion(self, theta: Array, F: Array, epsilon: float) -> HardestRival:
         """Return Z', exact unless theta is 0, when it is put at 0.
 
         L'F is rounded to about 1e-16 times the condition number of L, relatively, and Z' with it.
@@ -82,7 +82,7 @@ class Ellipsoid:
         """
         slack = check_slack(epsilon, self.description)
         found = most_confusing(self.axes.T @ theta, self.axes.T @ F, slack)
-        return Confusion(found.value, found.value > 0.0, self._arm(found.rival))
+        return HardestRival(found.value, found.value > 0.0, self._arm(found.rival))
 
     def cycle(self, number: int, seed: int) -> Array:
         """Return the arms of the E-optimal design, the same in every round: d axes, or 2(d - 1) arms if m is not 0.

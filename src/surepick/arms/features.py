@@ -14,8 +14,8 @@ from typing import Any, final
 import numpy as np
 
 from surepick.core.checks import check_matrix, check_vector, is_number
-from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
+from surepick.types import Array
 
 
 @final

@@ -9,15 +9,12 @@ from typing import Any, Self, final
 
 import numpy as np
 
+from surepick.arms.base import ArmSet, VectorSet, check_choice, check_span
 from surepick.arms.features import FeatureTable, feature_table
-from surepick.arms.protocol import ArmSet
-from surepick.arms.refusals import check_choice, check_span
-from surepick.arms.vectors import VectorSet
-from surepick.core.checks import check_matrix
-from surepick.core.linalg import Array, IntArray, independent_columns, tall_qr
-from surepick.core.rows import first_copies, row_chunks
-from surepick.core.sizes import check_features
+from surepick.core.checks import check_features, check_matrix
+from surepick.core.linalg import first_copies, independent_columns, row_chunks, tall_qr
 from surepick.errors import InvalidInput
+from surepick.types import Array, IntArray
 
 
 @final

@@ -1,10 +1,16 @@
 """The hypercube: arms are the 2^d vectors of signs, answered by formula and never listed when there are many.
 
-Notation: see `surepick.arms.vectors`; f_i (k,) the rows of F, so that |f_i|^2 = (A^-1)_ii. A rival b differs from the
+Notation: see `surepick.arms.base`; f_i (k,) the rows of F, so that |f_i|^2 = (A^-1)_ii. A rival b differs from the
 best arm a by the set S of flipped signs: theta'(a - b) = 2 sum_S |theta_i| and F'(a - b) = 2 sum_S a_i f_i.
 
 Every arm adds 1 to every A_ii, and (A^-1)_ii >= 1/A_ii, so t pulls that leave A = t I resolve all coordinates as well
 as any t pulls can, whatever theta is: the rows of a Hadamard matrix do, and nothing needs to be tracked.
+
+Hadamard matrices: entries -1 and +1, columns orthogonal, so that H'H = (order) I exactly.
+
+Orders come from three constructions that need nothing but primes: doubling [[H, H], [H, -H]] (Sylvester), and the two
+of Paley from quadratic residues modulo a prime. Up to 200 they miss the orders 52, 92, 100, 116, 156, 172, 184 and 188
+of all multiples of 4.
 """
 
 import math
@@ -13,15 +19,80 @@ from functools import lru_cache
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from surepick.arms.hadamard import hadamard, hadamard_order
-from surepick.arms.vectors import Confusion, check_entries, least_statistic
-from surepick.core.checks import check_count, check_delta, check_noise_std, check_vector
+from surepick.arms.base import HardestRival, check_entries, least_statistic
+from surepick.core.checks import check_count, check_delta, check_noise_std, check_rewards, check_vector
 from surepick.core.design.directions import SMALLEST_GAP
-from surepick.core.linalg import Array, one_blas_thread
-from surepick.core.sizes import check_rewards
+from surepick.core.linalg import one_blas_thread
 from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
 from surepick.errors import InvalidInput, TiedArms
+from surepick.types import Array
+
+Signs = NDArray[np.int8]
+
+
+def hadamard_order(least: int) -> int:
+    """Return the smallest order of at least `least` that `hadamard` can build; never above the next power of two."""
+    order = least
+    while not _is_available(order):
+        order += 1
+    return order
+
+
+@lru_cache(maxsize=16)
+def hadamard(order: int) -> Signs:
+    """Return a Hadamard matrix (order, order), not to be written to; the order must be one of `hadamard_order`.
+
+    >>> hadamard(hadamard_order(3))
+    array([[ 1,  1,  1,  1],
+           [ 1, -1,  1, -1],
+           [ 1,  1, -1, -1],
+           [ 1, -1, -1,  1]], dtype=int8)
+    """
+    assert _is_available(order)
+    if order == 1:
+        H = np.ones((1, 1), dtype=np.int8)
+    elif order == 2 or _is_available(order // 2):
+        half = hadamard(order // 2)
+        H = np.block([[half, half], [half, -half]])
+    elif _is_prime(order - 1):
+        # The prime is 3 modulo 4, so C is skew: (C + I)(C + I)' = C C' + I.
+        H = _conference(order - 1, corner=-1) + np.eye(order, dtype=np.int8)
+    else:
+        # The prime is 1 modulo 4, so C is symmetric, and the two 2 x 2 blocks anticommute.
+        C = _conference(order // 2 - 1, corner=1)
+        H = np.kron(C, [[1, 1], [1, -1]]) + np.kron(np.eye(order // 2), [[1, -1], [-1, -1]])
+    H = H.astype(np.int8)
+    H.flags.writeable = False
+    return H
+
+
+def _is_available(order: int) -> bool:
+    if order in (1, 2):
+        return True
+    if order % 4:
+        return False
+    # The residues modulo 4 that Paley needs follow from 4 | order, except where doubling comes first.
+    return _is_available(order // 2) or _is_prime(order - 1) or _is_prime(order // 2 - 1)
+
+
+def _is_prime(n: int) -> bool:
+    return n > 1 and all(n % p for p in range(2, math.isqrt(n) + 1))
+
+
+def _conference(prime: int, corner: int) -> Signs:
+    """Return C (prime + 1, prime + 1) with zeros on the diagonal, signs elsewhere, and C C' = prime I."""
+    residue = np.full(prime, -1, dtype=np.int8)
+    residue[np.arange(prime) ** 2 % prime] = 1
+    residue[0] = 0
+    i = np.arange(prime)
+    C = np.ones((prime + 1, prime + 1), dtype=np.int8)
+    C[0, 0] = 0
+    C[1:, 0] = corner
+    C[1:, 1:] = residue[(i - i[:, None]) % prime]
+    return C
+
 
 ENUMERATED_DIM = 12
 """Up to here all rivals are looked at when there is slack: at most 4095."""
@@ -43,7 +114,7 @@ class Hypercube:
     >>> cube.best(np.array([0.5, -2.0, 1.0]))
     array([ 1., -1.,  1.])
     >>> cube.confusion(np.array([0.5, -2.0, 1.0]), F=np.eye(3) / 10, epsilon=0.0)  # 100 pulls, A = 100 I
-    Confusion(value=12.5, is_exact=True, rival=array([-1., -1.,  1.]))
+    HardestRival(value=12.5, is_exact=True, rival=array([-1., -1.,  1.]))
     """
 
     needs_slack = False
@@ -63,7 +134,7 @@ class Hypercube:
         return np.where(theta >= 0.0, 1.0, -1.0)
 
     @one_blas_thread
-    def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
+    def confusion(self, theta: Array, F: Array, epsilon: float) -> HardestRival:
         """Return Z', exact for epsilon = 0 or d <= 12, else the larger of two lower bounds.
 
         Epsilon = 0: Z' = min_i theta_i^2 / (2 |f_i|^2), as no set of flips has a ratio
@@ -86,12 +157,12 @@ class Hypercube:
             ratios = sizes / norms
             i = int(np.argmin(ratios))
             rival = _flipped(best, np.eye(1, self.dim, i)[0])
-            return Confusion(0.5 * float(ratios[i]) ** 2, is_exact=True, rival=rival)
+            return HardestRival(0.5 * float(ratios[i]) ** 2, is_exact=True, rival=rival)
         turned = best[:, None] * F
         if self.dim <= ENUMERATED_DIM:
             flips = _all_flips(self.dim)
             value, i = least_statistic(flips, sizes, turned, epsilon / 2.0)
-            return Confusion(value, is_exact=True, rival=_flipped(best, flips[i]))
+            return HardestRival(value, is_exact=True, rival=_flipped(best, flips[i]))
         by_ratio, by_size = np.argsort(sizes / norms, kind="stable"), np.argsort(sizes, kind="stable")
         spread = np.linalg.norm(F, 2) * np.sqrt(np.arange(1, self.dim + 1))
         value, flips = 0.0, np.zeros((2, self.dim))
@@ -101,7 +172,7 @@ class Hypercube:
             value = max(value, 0.5 * float(ratios[i]) ** 2)
             flip[order[: i + 1]] = 1.0
         attained, i = least_statistic(flips, sizes, turned, epsilon / 2.0)
-        return Confusion(value, is_exact=attained <= value * (1.0 + 1e-12), rival=_flipped(best, flips[i]))
+        return HardestRival(value, is_exact=attained <= value * (1.0 + 1e-12), rival=_flipped(best, flips[i]))
 
     def cycle(self, number: int, seed: int) -> Array:
         """Return the rows of a Hadamard matrix of order H >= d, cut to d columns: A = H I, the same every round."""

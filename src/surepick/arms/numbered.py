@@ -3,7 +3,7 @@
 Notation: T (d, d) the map, white rows = rows @ T, white theta = T^-1 theta. In these coordinates the rounds of the
 set's fixed design have identity information per pull, so nothing depends on how the features were scaled or mixed.
 A (d, d) with eigenvalues l_i and eigenvectors Q; kappa_j, p_j the default mixture of `core.evidence`; Z'(F) the
-statistic of `arms.vectors`. The evidence over a whole set, with V = I, is
+statistic of `arms.base`. The evidence over a whole set, with V = I, is
 
     log E = logsumexp_j [ log p_j - sum_i log(1 + l_i/kappa_j)/2 + Z'(F_j) / noise_std^2 ],
     F_j = Q diag(sqrt(1/l_i + kappa_j/l_i^2)), so that F_j F_j' = A^-1 (A + kappa_j) A^-1
@@ -19,13 +19,12 @@ from typing import Any, final
 
 import numpy as np
 
-from surepick.arms.vectors import Confusion, VectorSet
+from surepick.arms.base import HardestRival, VectorSet
+from surepick.core.checks import check_features, written
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, log_sum_exp, loss_bound
-from surepick.core.identity import written
-from surepick.core.linalg import Array, IntArray, triangular, upper_inverse
-from surepick.core.rows import square_norms
-from surepick.core.sizes import check_features
+from surepick.core.linalg import square_norms, triangular, upper_inverse
+from surepick.types import Array, IntArray
 
 MIXTURE = Mixture.default()
 
@@ -40,12 +39,12 @@ class NumberedVectors:
         back: R (d, d) of other coordinates to work in, those of arms that are measured in place of these.
 
     Raises:
-        InvalidInput: features are too large or too small, see `core.sizes`.
+        InvalidInput: features are too large or too small, see `core.checks`.
     """
 
     def __init__(self, vectors: VectorSet, seed: int, back: Array | None = None) -> None:
         self.vectors, self.seed, self.dim = vectors, seed, vectors.dim
-        self.is_listed = self.keeps_numbers = False
+        self.is_enumerable = self.is_local = False
         self.stds = None
         self.description, self.names = vectors.description, None
         first = vectors.cycle(0, seed)
@@ -145,8 +144,8 @@ class NumberedVectors:
             low, high = (low, middle) if is_enough(middle) else (middle, high)
         return high
 
-    def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
-        """Return the statistic Z' of `arms.vectors`, or a lower bound on it; theta and F in whitened coordinates."""
+    def confusion(self, theta: Array, F: Array, epsilon: float) -> HardestRival:
+        """Return the statistic Z' of `arms.base`, or a lower bound on it; theta and F in whitened coordinates."""
         return self.vectors.confusion(self.map @ theta, self.map @ F, epsilon)
 
 

@@ -12,12 +12,13 @@ from typing import Any, Literal, final
 import numpy as np
 import scipy
 
-from surepick.arms.mirror import most_confusing, restricted_statistic, unit_and_norm
-from surepick.arms.vectors import Confusion
+from surepick.arms.base import HardestRival
+from surepick.arms.sphere_oracle import most_confusing, restricted_statistic, unit_and_norm
 from surepick.core.checks import check_count, check_delta, check_noise_std, check_number, check_vector
-from surepick.core.linalg import Array, one_blas_thread
+from surepick.core.linalg import one_blas_thread
 from surepick.core.thresholds import delta_at_round
 from surepick.errors import InvalidInput
+from surepick.types import Array
 
 
 def tangents(unit: Array) -> Array:
@@ -76,14 +77,14 @@ class Sphere:
         """Return theta/|theta|, or the first basis vector if theta is 0."""
         return unit_and_norm(theta)[0]
 
-    def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
+    def confusion(self, theta: Array, F: Array, epsilon: float) -> HardestRival:
         """Return Z', exact unless theta is 0, when it is put at 0.
 
         Raises:
             InvalidInput: epsilon is not above 0.
         """
         found = most_confusing(theta, F, check_slack(epsilon, self.description))
-        return Confusion(found.value, found.value > 0.0, found.rival)
+        return HardestRival(found.value, found.value > 0.0, found.rival)
 
     def cycle(self, number: int, seed: int) -> Array:
         """Return the basis vectors, the same in every round: all directions are measured alike."""

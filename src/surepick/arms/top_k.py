@@ -1,6 +1,6 @@
 """The top-k set: arms are the choices of k elements out of d, as 0/1 vectors with k ones.
 
-Notation: see `surepick.arms.vectors`; f_i (k_F,) the rows of F. B holds the k elements of the best arm a. A rival b
+Notation: see `surepick.arms.base`; f_i (k_F,) the rows of F. B holds the k elements of the best arm a. A rival b
 exchanges m of them, i in B, for m others, j: with gap_ij = theta_i - theta_j >= 0 and y_ij = e_i - e_j, over any way to
 match what leaves with what comes, a - b = sum y_ij, theta'(a - b) = sum gap_ij, and F'(a - b) = sum (f_i - f_j).
 """
@@ -14,11 +14,12 @@ from typing import Any, final
 import numpy as np
 import scipy
 
-from surepick.arms.vectors import Confusion, check_entries, least_statistic
+from surepick.arms.base import HardestRival, check_entries, least_statistic
 from surepick.core import design
 from surepick.core.checks import check_count, check_tol
-from surepick.core.linalg import Array, IntArray, one_blas_thread
+from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
+from surepick.types import Array, IntArray
 
 ENUMERATED_ARMS = 5000
 """Up to so many choices all rivals are looked at when there is slack."""
@@ -75,7 +76,7 @@ class TopK:
         return arm
 
     @one_blas_thread
-    def confusion(self, theta: Array, F: Array, epsilon: float) -> Confusion:
+    def confusion(self, theta: Array, F: Array, epsilon: float) -> HardestRival:
         """Return Z', exact for epsilon = 0 or at most 5000 arms, else a lower bound.
 
         Epsilon = 0: Z' = min gap_ij^2 / (2 |f_i - f_j|^2) over exchanges of one element. For a rival with several,
@@ -90,20 +91,20 @@ class TopK:
             ratios = (gaps + epsilon) / lengths
             i, j = np.unravel_index(int(np.argmin(ratios)), ratios.shape)
             rival = _exchanged(best, leaving[[i]], coming[[j]])
-            return Confusion(0.5 * float(ratios[i, j]) ** 2, is_exact=True, rival=rival)
+            return HardestRival(0.5 * float(ratios[i, j]) ** 2, is_exact=True, rival=rival)
         # The entries of a - b sum to zero: what all theta_i or all f_i have in common only costs digits.
         theta, F = theta - theta[leaving[-1]], F - F.mean(axis=0)
         if math.comb(self.dim, self.k) <= ENUMERATED_ARMS:
             arms = _all_choices(self.dim, self.k)
             rivals = arms[(arms != best).any(axis=1)]
             value, lowest = least_statistic(best - rivals, theta, F, epsilon)
-            return Confusion(value, is_exact=True, rival=rivals[lowest].copy())
+            return HardestRival(value, is_exact=True, rival=rivals[lowest].copy())
         matched, (rows, columns) = _matching_bound(gaps, lengths, epsilon)
         spread, m = _spread_bound(theta[leaving], theta[coming], F, epsilon)
         value, exchanges = max(matched, spread), ((leaving[rows], coming[columns]), (leaving[-m:], coming[:m]))
         rivals = np.array([_exchanged(best, gone, new) for gone, new in exchanges])
         attained, lowest = least_statistic(best - rivals, theta, F, epsilon)
-        return Confusion(value, is_exact=attained <= value * (1.0 + 1e-12), rival=rivals[lowest])
+        return HardestRival(value, is_exact=attained <= value * (1.0 + 1e-12), rival=rivals[lowest])
 
     def cycle(self, number: int, seed: int) -> Array:
         """Return a pattern of k places shifted around a circle of all elements in random order; each element k times.

@@ -2,19 +2,44 @@
 
 Nothing is repaired here: a value is either usable as it is or refused with a sentence that says what was
 needed, what came and what to do.
+
+Sizes: what is too large, too small or too close together to be squared is refused before anything is measured.
+
+Notation: X (K, d) the arms; R (d, d) upper triangular with R'R = X'X/K, so that |R|.max(axis=0) is the size of each
+feature; T (d, d) its inverse, which maps rows to coordinates in which the arms are of size 1.
+
+A double holds 1e-308 to 1e308 and its square has to be one as well, so whatever is squared must be between 1e-154 and
+1e154. Features and rewards are squared by themselves (1e120; what is left is for how ill-conditioned they are). All
+else that rules square is of the form (gap + epsilon) / (noise_std |y|), y the difference of two candidates in
+coordinates T: epsilon and noise_std have a range of 1e40 each (`core.checks`), |y| has 1e50, and 1e16 more because two
+doubles can be that much closer to each other than to 0. Together 1e146; the rest is for the number of pulls.
+
+Texts of others on their way to people and spreadsheets: names, reasons, paths.
+
+A terminal obeys control characters, so a name could erase a line and paint another. A spreadsheet computes a cell that
+begins with =, so a name could be a formula.
+
+Values in words that are the same in every process: what tells one learner, or one set of arms, from another.
 """
 
 import math
+import re
 import reprlib
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from surepick.core.linalg import Array
+from surepick.core.linalg import row_codes
 from surepick.errors import InvalidInput
+from surepick.types import Array
+
+if TYPE_CHECKING:
+    from surepick.arms.base import ArmSet
 
 
 def check_number(
@@ -73,7 +98,7 @@ def check_delta(delta: object) -> float:
 
 
 def check_noise_std(noise_std: object) -> float:
-    """Return the noise standard deviation as a float between 1e-40 and 1e40; `core.sizes` has the reason."""
+    """Return the noise standard deviation as a float between 1e-40 and 1e40; `core.checks` has the reason."""
     needed = "a standard deviation above 0, between 1e-40 and 1e40"
     advice = "use an upper bound on the noise of one measurement, and a unit in which it has such a size"
     return check_number("noise_std", noise_std, needed=needed, allowed=lambda x: 1e-40 <= x <= 1e40, advice=advice)
@@ -114,7 +139,7 @@ def check_reward_range(reward_range: Any) -> tuple[float, float]:
 
 
 def check_epsilon(epsilon: object) -> float:
-    """Return the slack as a float, 0 or between 1e-100 and 1e40; `core.sizes` has the reason."""
+    """Return the slack as a float, 0 or between 1e-100 and 1e40; `core.checks` has the reason."""
     needed = "a slack of at least 0, namely 0 or between 1e-100 and 1e40"
     advice = "0 asks for the best arm itself, more accepts one that loses at most that much, in a unit of such a size"
     return check_number(
@@ -209,3 +234,137 @@ def _as_float_array(name: str, value: Any, *, needed: str) -> Array:
             return raw.astype(np.float64, copy=False)
     except (OverflowError, ValueError) as error:
         raise InvalidInput(f"`{name}` must be {needed}, got one that no double can hold; rescale it.") from error
+
+
+LARGEST = 1e120
+"""Size that features and rewards may have, or their inverse."""
+REACH = 1e50
+"""How much larger than the arms candidates may be, or smaller, or closer together."""
+
+
+def check_features(rows: Array, names: Sequence[str] | None = None) -> None:
+    """Refuse features whose largest entry (their size) can hardly be squared; a feature that is always 0 may pass."""
+    sizes = np.abs(rows).max(axis=0)
+    bad = np.flatnonzero((sizes != 0.0) & ~((sizes >= 1.0 / LARGEST) & (sizes <= LARGEST)))
+    if len(bad):
+        j = int(bad[0])
+        raise InvalidInput(
+            f"features must be between {1.0 / LARGEST:g} and {LARGEST:g} in size, got {sizes[j]:.3g} for "
+            f"{names[j] if names else f'x{j}'}; use other units."
+        )
+
+
+def check_reach(name: str, rows: "ArmSet", T: Array, reach: float) -> None:
+    """Refuse rows that are more than `reach` times larger or smaller than the arms; rows that are all 0 may pass."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = float(np.abs(rows.triangle() @ T).max())
+    if size != 0.0 and not 1.0 / reach <= size <= reach:
+        raise InvalidInput(
+            f"`{name}` must be at most {reach:g} times larger or smaller than the arms, got {size:.3g} times their "
+            "size; use the same units for both."
+        )
+
+
+def check_distinct(name: str, rows: "ArmSet", R: Array) -> None:
+    """Refuse different rows that cannot be told apart, because the square of their difference vanishes.
+
+    Two numbers differ by at least 1e-16 of the larger, so only entries that are next to nothing can make rows so
+    close: rows that differ must still do so when such entries are 0. A pass over the rows, two more if there are such
+    entries. Rows on a cluster are not looked at: they would have to leave it.
+    """
+    if not rows.is_local:
+        return
+    least = np.abs(R).max(axis=0) / REACH
+    if not any(((np.abs(chunk) < least) & (chunk != 0.0)).any() for _, chunk in rows.chunks()):
+        return
+    whole = np.concatenate([row_codes(chunk + 0.0) for _, chunk in rows.chunks()])
+    cut = np.concatenate([row_codes(np.where(np.abs(chunk) < least, 0.0, chunk)) for _, chunk in rows.chunks()])
+    order = np.lexsort((whole, cut))
+    close = (np.diff(cut[order]) == 0) & (np.diff(whole[order]) != 0)
+    if close.any():
+        place = int(np.argmax(close))
+        i, j = sorted(order[place : place + 2].tolist())
+        raise InvalidInput(
+            f"rows of `{name}` must be equal or differ by {1.0 / REACH:g} times the size of the arms' features, got "
+            f"rows {i} and {j} that differ by less; use the units of the arms, or make such rows equal."
+        )
+
+
+def check_rewards(rows: Array, theta: Array) -> None:
+    """Refuse a parameter under which rewards theta'x, of these rows or of their triangle, can hardly be squared."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = float(np.abs(rows @ theta).max())
+    if size != 0.0 and not 1.0 / LARGEST <= size <= LARGEST:
+        raise InvalidInput(
+            f"rewards theta'x must be between {1.0 / LARGEST:g} and {LARGEST:g} in size, got about {size:.3g}; use "
+            "another unit of reward."
+        )
+
+
+_JOINERS = "\u200c\u200d"
+"""Invisible, and part of Persian and Indic words and of emoji."""
+_COMPUTED = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+"""How a cell begins that a spreadsheet may compute; with apostrophes in front, so that the added one can come off."""
+_NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_NUMBERS = re.compile(rf"{_NUMBER}(?:,{_NUMBER})*")
+"""A number, or the entries of a vector."""
+
+
+def control_in(text: str) -> str | None:
+    """Return the first character that steers a terminal or the direction of writing, or that cannot be seen."""
+    if text.isprintable():
+        return None
+    return next((letter for letter in text if _is_control(letter)), None)
+
+
+def _is_control(letter: str) -> bool:
+    return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter not in _JOINERS
+
+
+def shown(text: str, *, keeps_lines: bool = False) -> str:
+    r"""Return a text that a terminal shows as it is: control characters become codes such as \x1b.
+
+    Args:
+        text: of anybody.
+        keeps_lines: whether line ends stay, where the text is known to have its own.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        ascii(letter)[1:-1] if _is_control(letter) and not (keeps_lines and letter == "\n") else letter
+        for letter in text
+    )
+
+
+def check_line(what: str, text: str) -> str:
+    """Return a text, if it is a line that a terminal shows as it is.
+
+    Args:
+        what: begins the sentence, such as "the name of an arm".
+        text: what came.
+    """
+    if (bad := control_in(text)) is not None:
+        raise InvalidInput(f"{what} must be a line of text, got {text!r} with {bad!r}; leave that character out.")
+    return text
+
+
+def safe_cell(text: str) -> str:
+    """Return a cell of a CSV file that no spreadsheet computes: with an apostrophe if it begins like a formula."""
+    return f"'{text}" if _COMPUTED.match(text) and not _NUMBERS.fullmatch(text) else text
+
+
+def told_cell(cell: str) -> str:
+    """Return the text that `safe_cell` has made a cell of."""
+    return cell[1:] if cell.startswith("'") and safe_cell(cell[1:]) == cell else cell
+
+
+def written(value: Any) -> str:
+    """Return a value in words, with all digits."""
+    if is_dataclass(value) and not isinstance(value, type):
+        options = ", ".join(f"{field.name}={written(getattr(value, field.name))}" for field in fields(value))
+        return f"{type(value).__name__}({options})"
+    if isinstance(value, np.ndarray):
+        return repr(value.tolist())
+    words = repr(value)
+    # An object without words of its own is written with its address in memory.
+    return type(value).__qualname__ if words == object.__repr__(value) else words

@@ -22,8 +22,9 @@ from typing import Any, ParamSpec, Self, TypeVar, final
 import numpy as np
 
 from surepick.core.checks import check_count, check_matrix, check_number, check_vector
-from surepick.core.linalg import Array, cholesky, one_blas_thread, upper_inverse
+from surepick.core.linalg import cholesky, one_blas_thread, upper_inverse
 from surepick.errors import InvalidInput, NotEnoughData
+from surepick.types import Array
 
 P = ParamSpec("P")
 T = TypeVar("T")

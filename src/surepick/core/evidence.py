@@ -25,8 +25,8 @@ from typing import Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surepick.core.linalg import Array
 from surepick.errors import InvalidInput
+from surepick.types import Array
 
 SMALLEST_SQUARE = 1e-200
 """Smaller y'A^-1 y, 0 included, have lost digits or vanished; taken for this much, they never pass for evidence."""

@@ -1,8 +1,14 @@
 """Small numerical helpers: one BLAS thread, tall QR by chunks, spanning rows, non-collinear rows.
 
 Notation: rows (n, d) some arms; R (d, d) upper triangular with R'R = rows'rows.
+
+Small operations on rows: pieces that fit the cache, norms, hashes, copies, and the smallest scores over pieces.
+
+Lengths of normal vectors: the mean of exp of a quadratic in such a length, by quadrature.
 """
 
+import hashlib
+import math
 import os
 import threading
 from collections import deque
@@ -10,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, wraps
 from importlib import import_module
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, final
 
 import numpy as np
 import scipy  # its parts load on first use: half of the time that `import surepick` would take
@@ -18,10 +24,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from surepick.errors import InvalidInput
-
-Array = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from surepick.types import Array, BoolArray, IntArray
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -206,3 +209,127 @@ def largest(values: Array, n: int) -> IntArray:
     """Return positions of the n largest values, largest first."""
     top = np.argpartition(-values, n)[:n] if n < len(values) else np.arange(len(values))
     return top[np.argsort(-values[top], kind="stable")]
+
+
+def row_chunks(rows: Array) -> Iterator[tuple[int, Array]]:
+    """Yield (start, rows[start : ...]) in pieces of about 2 MB: less and threads wait, more falls out of the cache.
+
+    Of narrow rows it is less: what is computed for each row takes dozens of numbers, however short the row is.
+    """
+    step = min(2**14, max(256, 2**18 // rows.shape[1]))
+    for start in range(0, len(rows), step):
+        yield start, rows[start : start + step]
+
+
+def row_digest(pieces: Iterable[Array]) -> bytes:
+    """Return the SHA-256 of rows of doubles, in order."""
+    content = hashlib.sha256()
+    for rows in pieces:
+        content.update(np.ascontiguousarray(rows).data)
+    return content.digest()
+
+
+def square_norms(rows: Array) -> Array:
+    """Return the squared Euclidean norm of each row."""
+    norms: Array = np.einsum("ij,ij->i", rows, rows)
+    return norms
+
+
+@final
+class Smallest:
+    """Running n smallest (score, row) over chunks; of equal scores the lower row number is kept."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self._parts: list[tuple[IntArray, Array]] = []
+        self._n_waiting = 0
+        self._limit = np.inf
+
+    def add(self, rows: IntArray, score: Array) -> None:
+        """Take in the scores of these rows, whose numbers increase from call to call; NaN and +inf never enter."""
+        if self.n == 1:
+            # No copy of the chunk's scores for the commonest question.
+            i = int(np.argmin(score))
+            if np.isnan(score[i]):  # argmin takes NaN for the smallest
+                i = int(np.argmin(np.where(np.isnan(score), np.inf, score)))
+            kept = np.array([i]) if score[i] < self._limit else np.empty(0, dtype=np.int64)
+        else:
+            kept = np.flatnonzero(score < self._limit)
+        if len(kept):
+            self._parts.append((rows[kept], score[kept]))
+            self._n_waiting += len(kept)
+            # Sorting is put off until it pays: each merge lowers the limit that lets later rows in.
+            if self.n == 1 or self._n_waiting > 4 * self.n + 4096:
+                self.merged()
+
+    def merged(self) -> tuple[IntArray, Array]:
+        """Return (rows, scores), smallest first."""
+        if not self._parts:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        index, score = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        order = np.lexsort((index, score))[: self.n]
+        index, score = index[order], score[order]
+        self._parts, self._n_waiting = [(index, score)], 0
+        if len(score) == self.n:
+            self._limit = float(score[-1])
+        return index, score
+
+
+def row_codes(rows: Array) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each row; equal rows have equal hashes."""
+    codes = np.zeros(len(rows), dtype=np.uint64)
+    for column in rows.view(np.uint64).T:
+        codes ^= column
+        codes *= np.uint64(0x9E3779B97F4A7C15)
+        codes ^= codes >> np.uint64(29)
+    return codes
+
+
+def first_copies(X: Array) -> IntArray | None:
+    """Return for each row the lowest row number that equals it bit for bit, or None if all rows differ."""
+    # Hash rows in 64-bit integers (a handful of K-vectors), then compare only rows whose hashes agree.
+    code = np.empty(len(X), dtype=np.uint64)
+    for start, rows in row_chunks(X):
+        code[start : start + len(rows)] = row_codes(rows)
+    ranked = np.sort(code)  # several times faster than the order itself, which is needed only if two agree
+    if not (ranked[1:] == ranked[:-1]).any():
+        return None
+    order = np.argsort(code, kind="stable")
+    same = np.flatnonzero(code[order[1:]] == code[order[:-1]])
+    first = np.arange(len(X), dtype=np.int64)
+    groups: dict[bytes, int] = {}
+    for row in np.unique(np.concatenate([order[same], order[same + 1]])):
+        first[row] = groups.setdefault(X[row].tobytes(), int(row))
+    return first if (first != np.arange(len(X))).any() else None
+
+
+# Quadrature: nodes on [-1, 1]; at the ends the integrand is below e^-DROP of its largest value.
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
+DROP = 40.0
+
+
+def log_chi_mean(p: int, al: Array, be: Array) -> Array:
+    """Log of E[exp((1 - al) t^2/2 + be t)] for t the length of p standard normals; al > 0 and be (T,).
+
+    The integrand t^k exp(-al t^2/2 + be t), k = p - 1, is log-concave. Away from its mode m its logarithm falls by
+    al (t - m)^2/2 + k (h - log(1 + h)), h = t/m - 1 (at m = 0 by al t^2/2 - be t), which bounds where it matters.
+    """
+    k = p - 1
+    root = np.sqrt(be * be + 4.0 * al * k)
+    left = right = np.sqrt(2.0 * DROP / al)
+    if k:
+        mode = np.where(be > 0, (be + root) / (2.0 * al), 2.0 * k / (root + np.abs(be)))
+        q = DROP / k
+        left = np.minimum(left, mode * math.sqrt(2.0 * q))
+        right = np.minimum(right, mode * (q + math.sqrt(q * (q + 2.0))))
+    else:
+        mode = np.maximum(be, 0.0) / al
+        right = np.minimum(right, DROP / np.maximum(-be, DROP / right))
+    low, high = np.maximum(mode - left, 0.0), mode + right
+    half = 0.5 * (high - low)[:, None]
+    t = low[:, None] + half * (1.0 + NODES)
+    log_f = scipy.special.xlogy(k, t) - 0.5 * al[:, None] * t * t + be[:, None] * t
+    log_norm = (0.5 * p - 1.0) * math.log(2.0) + math.lgamma(0.5 * p)
+    top = log_f.max(axis=1)
+    sums = (np.exp(log_f - top[:, None]) * WEIGHTS).sum(axis=1)
+    return np.asarray(top + np.log(half[:, 0] * sums) - log_norm)

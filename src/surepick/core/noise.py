@@ -46,10 +46,10 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
+from surepick.core.betting.bets import Residuals
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
-from surepick.core.linalg import Array
-from surepick.core.student import Residuals
+from surepick.types import Array
 
 # What the true noise variance might be instead, as a multiple of noise_std^2.
 VARIANCE_RATIOS = (1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 16.0)

@@ -14,23 +14,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
+from surepick.core.checks import LARGEST
 from surepick.core.evidence import Mixture, loss_bound
-from surepick.core.linalg import Array
-from surepick.core.sizes import LARGEST
 from surepick.errors import InvalidInput
-
-Guarantee = Literal["proved", "published", "heuristic", "doubtful", "withdrawn", "none"]
-"""What is known about the error probability of a rule: "proved" in the docs, or "published" in a paper cited there.
-
-"doubtful": the residuals speak against the normal noise that the proof assumes. "withdrawn": the rewards contradict the
-model, or the noise level that was given.
-"""
+from surepick.types import Array, Guarantee
 
 MIX_GRID = Mixture.uniform([4.0**j for j in range(10)])
 """Ten equally weighted regularisers 1, 4, ..., 4^9, in units of the information of the first cycle."""

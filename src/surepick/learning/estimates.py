@@ -11,13 +11,13 @@ from typing import Any, final
 
 import numpy as np
 
-from surepick.arms.alike import Groups
-from surepick.arms.view import ArmView, as_rows
+from surepick.arms.base import Groups
+from surepick.arms.views import ArmView, as_rows
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, loss_bound
-from surepick.core.linalg import Array, IntArray, one_blas_thread
+from surepick.core.linalg import one_blas_thread, square_norms
 from surepick.core.noise import noise_to_assume
-from surepick.core.rows import square_norms
+from surepick.types import Array, IntArray
 
 
 @final

@@ -16,12 +16,11 @@ from numpy.typing import ArrayLike
 from surepick.core.checks import check_count, check_number
 from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, PullFailed, Skipped
-from surepick.learning.decision import Algorithm, Arm, Decision
-from surepick.learning.history import History
+from surepick.learning.events import History
+from surepick.learning.explain import REPEATS_ADVICE, coarse
 from surepick.learning.learner import Learner, create_learner
 from surepick.learning.result import Result, bare_result_of
-from surepick.learning.standing import Standing, standing_of
-from surepick.learning.words import REPEATS_ADVICE, coarse
+from surepick.learning.snapshot import Algorithm, Arm, Decision, Standing, standing_of
 
 ENOUGH_TO_DOUBT = 256
 """Results from which on the shape of the noise is looked at before the end too."""
@@ -200,8 +199,8 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     )
     if audit and noise != "same":
         raise InvalidInput(f'`audit` has no proof yet beside noise="{noise}"; leave it out, or give noise_std.')
-    if audit and not learner.white.is_listed:
-        raise InvalidInput(f"`audit` needs a list of arms, got {learner.white.description}; leave it out.")
+    if audit and not learner.measured_arms.is_enumerable:
+        raise InvalidInput(f"`audit` needs a list of arms, got {learner.measured_arms.description}; leave it out.")
     if isinstance(history, History):
         _replay(learner, history)
         history = None
@@ -379,7 +378,7 @@ class _Session:
         )
 
     def _label(self, arm: Arm) -> str:
-        names = self._learner.white.names
+        names = self._learner.measured_arms.names
         return f"arm {_key(arm)}" if names is None else f"arm {arm} ({names[arm]})"
 
     def _recover(self) -> None:
@@ -400,7 +399,7 @@ class _Session:
             given, unit = f" but noise_std = {learner.noise_std:g} was given", ""
             if learner.reward_range is not None:
                 cause, cure, given = "the", "", f" but their range allows {learner.noise_std:g} around their means"
-            elif learner.white.stds is not None:
+            elif learner.measured_arms.stds is not None:
                 cure, given, unit = "with larger noise_std, or ", "", " times the noise_std given"
             known = learner.bounding_estimate
             text = (
@@ -454,11 +453,11 @@ def _checked_history(history: Any, learner: Learner) -> list[tuple[Any, float]]:
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"{needed}, got {reprlib.repr(entry)} at position {place}; pass a pair.") from error
         try:
-            key = learner.white.key_of(learner.white.number_of(arm))
+            key = learner.measured_arms.key_of(learner.measured_arms.number_of(arm))
         except InvalidInput as error:
-            is_one = "name one of" if learner.white.is_listed else "be an arm of"
+            is_one = "name one of" if learner.measured_arms.is_enumerable else "be an arm of"
             raise InvalidInput(
-                f"`history` at position {place} must {is_one} {learner.white.description}: {error}"
+                f"`history` at position {place} must {is_one} {learner.measured_arms.description}: {error}"
             ) from error
         value = check_number(f"history[{place}][1]", reward, needed="a finite reward", takes_booleans=learner.is_binary)
         pairs.append((key, value))

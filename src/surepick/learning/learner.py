@@ -22,9 +22,8 @@ from numpy.typing import ArrayLike
 
 from surepick import stopping
 from surepick.algorithms import as_algorithm
-from surepick.arms.view import Task, as_rows
-from surepick.arms.whitening import WhitenedArms
-from surepick.core.block import Block
+from surepick.arms.views import Task, WhitenedArms, as_rows
+from surepick.core.betting.block import Block
 from surepick.core.checks import (
     check_count,
     check_delta,
@@ -32,25 +31,23 @@ from surepick.core.checks import (
     check_misfit,
     check_number,
     check_seed,
+    written,
 )
 from surepick.core.estimate import LeastSquares
-from surepick.core.identity import written
-from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
+from surepick.core.linalg import one_blas_thread, row_digest
 from surepick.core.noise import is_contradicted, noise_to_assume
-from surepick.core.rows import row_digest
-from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.learning.decision import Algorithm, Arm, Ask, Decision
-from surepick.learning.given import Rewards, arms_given, check_several, check_suited, costs_given, views
-from surepick.learning.history import Event, History, n_earlier
-from surepick.learning.knowledge import Knowledge
+from surepick.learning.blocks import Plan, Plans
+from surepick.learning.events import Event, History, n_earlier
 from surepick.learning.margin import Recorder
 from surepick.learning.model import ModelCheck, check_allowed, enough_checks
-from surepick.learning.plans import Plan, Plans
 from surepick.learning.result import Result, result_of
-from surepick.sampling.protocol import Situation
-from surepick.sampling.sub_blocks import SubBlocks
-from surepick.stopping.protocol import Rule, RuleState
+from surepick.learning.snapshot import Algorithm, Arm, Ask, Decision
+from surepick.learning.state import LearnerState
+from surepick.learning.validation import Rewards, arms_given, check_several, check_suited, costs_given, views
+from surepick.sampling.base import SamplerContext, SubBlocks
+from surepick.stopping.base import Rule, RuleState
+from surepick.types import Array, BoolArray, Guarantee, IntArray
 
 MOST_ASKS = 10_000_000
 """Arms in one batch; more do not fit into memory, and nobody measures so many before looking."""
@@ -130,9 +127,9 @@ class Learner:
         if budget is not None:
             self.budget = check_number("budget", budget, needed="a positive number", allowed=lambda x: x > 0.0)
         seen = views(self.arms, candidates, self.seed, self._rewards.stds)
-        self.white, self.unscaled, self.candidates = seen.measured, seen.arms, seen.candidates
+        self.measured_arms, self.unscaled, self.candidates = seen.measured, seen.arms, seen.candidates
         self.task = Task(
-            arms=self.white,
+            arms=self.measured_arms,
             candidates=self.candidates,
             delta=self.delta,
             given_noise_std=self.noise_std,
@@ -148,7 +145,7 @@ class Learner:
 
     def _begin(self) -> None:
         sampler, self._rule = self._composition.compose(self.task)
-        if not (self.candidates.is_listed or self._rule.takes_vectors):
+        if not (self.candidates.is_enumerable or self._rule.takes_vectors):
             suited = ", ".join(map(repr, stopping.names(vectors=True)))
             raise InvalidInput(
                 f"`stopping` must be one of {suited} on {self.candidates.description}, got {self._rule.name!r}."
@@ -170,7 +167,7 @@ class Learner:
                     f'noise="{self.noise}" has no proof for stopping={self._rule.name!r}; use "betting", or give '
                     "noise_std for each arm."
                 )
-            sampler = SubBlocks(sampler, self.white.dim)
+            sampler = SubBlocks(sampler, self.measured_arms.dim)
         self._log: list[Event] = []
         # What a replay with corrected values needs beside the log: the intervals as they were planned; and by the
         # number of a measurement its corrected value, None if it is void.
@@ -179,9 +176,9 @@ class Learner:
         self._opened: list[tuple[int, Plan]] = []  # intervals, each with the number of events before it opened
         self._known = self._nothing_known()
 
-    def _nothing_known(self, state: RuleState | None = None) -> Knowledge:
+    def _nothing_known(self, state: RuleState | None = None) -> LearnerState:
         """Return what is known before the first event."""
-        return Knowledge(self.task, self._rule, self._rewards, noise=self.noise, earlier=self.earlier, state=state)
+        return LearnerState(self.task, self._rule, self._rewards, noise=self.noise, earlier=self.earlier, state=state)
 
     @property
     def estimate(self) -> LeastSquares:
@@ -308,12 +305,12 @@ class Learner:
         return self._by_arm(self.estimate.counts)
 
     def _by_arm(self, counts: Mapping[int, int]) -> dict[Any, int]:
-        return {self.white.key_of(number): n for number, n in counts.items()}
+        return {self.measured_arms.key_of(number): n for number, n in counts.items()}
 
     @property
     def theta(self) -> Array:
         """Estimate in the user's coordinates; raises `NotEnoughData` before the pulled arms span."""
-        return self.white.theta_to_user(self.estimate.theta)
+        return self.measured_arms.theta_to_user(self.estimate.theta)
 
     def next_arms(self, n: int = 1) -> list[Arm]:
         """Return the next n arms to pull, in order: row numbers, or vectors (d,) of a set of vectors.
@@ -321,11 +318,11 @@ class Learner:
         Always n, unless a `budget` ends: then fewer, and none once it is spent. Asks beyond the interval open the next
         one, planned from the results so far: many workers need not wait.
         """
-        return [self.white.arm_of(arm) for _, arm in self._ask(n)]
+        return [self.measured_arms.arm_of(arm) for _, arm in self._ask(n)]
 
     def next_asks(self, n: int = 1) -> list[Ask]:
         """Return the same with the numbers by which `tell` and `fail` may name them."""
-        return [Ask(number, self.white.arm_of(arm)) for number, arm in self._ask(n)]
+        return [Ask(number, self.measured_arms.arm_of(arm)) for number, arm in self._ask(n)]
 
     def next_numbers(self, n: int = 1, arms: Sequence[int] = ()) -> list[int]:
         """Return their numbers alone: for who knows the arms, from a log.
@@ -354,7 +351,7 @@ class Learner:
                 self._plans.spend(asks[-1][1])
         if not asks:
             return []
-        self._log.append(("ask", tuple([self.white.key_of(arm) for _, arm in asks])))
+        self._log.append(("ask", tuple([self.measured_arms.key_of(arm) for _, arm in asks])))
         return asks
 
     def _draw(self, known: int | None = None) -> int:
@@ -384,7 +381,7 @@ class Learner:
     @property
     def can_plan(self) -> bool:
         """Whether an interval can open now, be there a verdict or not."""
-        return self._known.ledger.needs_interval and not self._plans.has_ended
+        return self._known.ledger.needs_block and not self._plans.has_ended
 
     @one_blas_thread
     def plan(self, made: Plan | None = None, *, draws: bool = False, checks: bool = False) -> Plan:
@@ -397,15 +394,15 @@ class Learner:
             checks: whether to find out if this learner would have planned the same (`plan_differs`).
         """
         self._known.look_back()
-        situation, first = self._situation(), self._known.ledger.n_asked
+        context, first = self._situation(), self._known.ledger.n_asked
         if made is None:
-            made = self._plans.open(situation, first, draws=draws)
+            made = self._plans.open(context, first, draws=draws)
         else:
             if made.first != first:
                 raise InvalidInput(
                     f"the next interval begins with ask {first}, got a plan that begins with {made.first}."
                 )
-            self._plans.follow(situation, made, checks=checks)
+            self._plans.follow(context, made, checks=checks)
         if made.length:
             self._known.ledger.open(made.length, n_parts=made.n_parts)
         self._opened.append((len(self._log), made))
@@ -420,16 +417,16 @@ class Learner:
         """Whether the last plan that was followed and checked is another than this learner would have made."""
         return self._plans.differs
 
-    def _situation(self) -> Situation:
+    def _situation(self) -> SamplerContext:
         estimate = self.estimate
         theta = estimate.theta if estimate.has_theta else None
         leaders: tuple[int, ...] = ()
         alive = None
-        if theta is not None and self.candidates.is_listed:  # a fixed design asks nobody who leads
+        if theta is not None and self.candidates.is_enumerable:  # a fixed design asks nobody who leads
             leaders = self._known.state.leaders(estimate)
             alive = None if self.stopped else self._known.state.alive(leaders[0])
         outstanding = self._known.ledger.outstanding
-        return Situation(
+        return SamplerContext(
             n_pulls=estimate.n_pulls,
             n_asked=estimate.n_pulls + outstanding.total(),
             theta=theta,
@@ -450,17 +447,17 @@ class Learner:
                 right if which of them is answered first does not depend on the values, as with one worker, or
                 with workers that are as slow for small values as for large ones. "none": it answers no ask.
         """
-        number = self.white.number_of(arm)
+        number = self.measured_arms.number_of(arm)
         reward = self._rewards.checked("reward", reward, number)
         answered = self._known.ledger.find(number, ask)
-        if answered is None and self._rule.is_fixed_design and not self.white.is_listed:
+        if answered is None and self._rule.is_fixed_design and not self.measured_arms.is_enumerable:
             raise InvalidInput(
                 f"stopping={self._rule.name!r} rests on its own fixed design and cannot use an unsolicited result, "
-                f'got one of arm {self.white.key_of(number)}; use stopping="evidence" for such results.'
+                f'got one of arm {self.measured_arms.key_of(number)}; use stopping="evidence" for such results.'
             )
         if answered is None:
             self.check_earlier()
-        key = self.white.key_of(number)
+        key = self.measured_arms.key_of(number)
         self._log.append(("tell", key, reward) if ask is None else ("tell", key, reward, ask))
         self._known.take_in(number, reward, answered, is_named=ask is not None)
 
@@ -472,7 +469,7 @@ class Learner:
     def refuse_guidance(self) -> None:
         """Refuse results that arms or options may have been chosen after, if the rule could only count them."""
         if self._known.counts_every_result:
-            other = '; else with stopping="betting", which they guide' if self.candidates.is_listed else ""
+            other = '; else with stopping="betting", which they guide' if self.candidates.is_enumerable else ""
             raise InvalidInput(
                 f"stopping={self._rule.name!r} counts every result, and has no proof if arms or options were chosen "
                 "after a look at some, got earlier results. If arms, candidates and every option "
@@ -486,8 +483,8 @@ class Learner:
         Any reason will do but the value itself: a broken plate, a time limit, even what other measurements said. A
         value that was seen must be told. An arm that cannot be measured at all does not belong among the arms.
         """
-        number = self.white.number_of(arm)
-        name = self.white.key_of(number)
+        number = self.measured_arms.number_of(arm)
+        name = self.measured_arms.key_of(number)
         if not self._known.ledger.fail(number, ask):
             named = "" if ask is None else f" with the number {ask}"
             raise InvalidInput(
@@ -552,7 +549,7 @@ class Learner:
             del corrected[n]
             corrected.update({event[1]: event[2] for event in self._log if event[:2] == ("correct", n)})
         elif kind == "correct":
-            value = self._rewards.checked("value", value, self.white.number_of(told[n]))
+            value = self._rewards.checked("value", value, self.measured_arms.number_of(told[n]))
             said, corrected[n] = (value,), value
         if kind != "restore" and self._corrected.get(n, math.nan) is None:
             raise InvalidInput(f"measurement {n} is void already; `restore` it, or tell a new result.")
@@ -578,7 +575,7 @@ class Learner:
         """Share of the pulls before the newest interval that the designs wanted for each arm, if there are any."""
         wanted = self._plans.wanted_before(self.estimate.n_pulls)
         total = sum(wanted.values())
-        return {self.white.key_of(arm): n / total for arm, n in wanted.items() if n > 0.0}
+        return {self.measured_arms.key_of(arm): n / total for arm, n in wanted.items() if n > 0.0}
 
     def survivors(self) -> IntArray | None:
         """Return the candidates not excluded, by row number: a 1 - delta confidence set for the best.
@@ -586,7 +583,7 @@ class Learner:
         With slack it is one for a candidate that loses at most epsilon. Until they decide, rules other than betting
         exclude nobody, and neither does a claim that is doubtful or withdrawn. None where candidates cannot be listed.
         """
-        if not self.candidates.keeps_numbers:
+        if not self.candidates.is_local:
             return None
         rows, decision = as_rows(self.candidates), self.decision
         if decision.best is None or decision.guarantee in ("doubtful", "withdrawn", "none"):
@@ -707,14 +704,14 @@ class Learner:
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
         if self.noise != "same":
             raise InvalidInput(f'an audit has no proof yet beside noise="{self.noise}"; give noise_std for each arm.')
-        if not isinstance(self.white, WhitenedArms):
-            raise InvalidInput(f"an audit needs a list of arms, got {self.white.description}; leave it out.")
+        if not isinstance(self.measured_arms, WhitenedArms):
+            raise InvalidInput(f"an audit needs a list of arms, got {self.measured_arms.description}; leave it out.")
         if self._known.checks:
             raise InvalidInput(f"{len(self._known.checks)} check pulls are planned already; measure them first.")
         if n == "auto":
             stds = self._rewards.stds
             noise_std = self._known.noise * (1.0 if stds is None else math.sqrt(float(np.mean(stds**2))))
-            n = enough_checks(self.white, noise_std, self.lead(), 2 * self.estimate.n_pulls)
+            n = enough_checks(self.measured_arms, noise_std, self.lead(), 2 * self.estimate.n_pulls)
         n = check_count("n", n, least=1)
         self._plans.drop_rest()
         self._known.plan_checks(n)
@@ -748,7 +745,7 @@ class Learner:
         decision = self.decision
         if decision.stopped:
             return 0.0
-        if self.n_hidden():
+        if self.n_undecidable():
             return math.inf
         missing = max(decision.target - decision.evidence, 0.0)
         per_nat = self._plans.sampler.pulls_per_nat() if decision.unit == "nats" else math.inf
@@ -756,12 +753,12 @@ class Learner:
             return missing * decision.n_pulls / decision.evidence  # no plan to go by: as fast as so far
         return missing * per_nat * self._known.noise**2
 
-    def n_hidden(self) -> int:
+    def n_undecidable(self) -> int:
         """Return how many candidates cannot be rejected by pulls like the last ones, however many.
 
         The leader is ahead of them by no more than what `misfit` allows a plan like the present one to be off.
         """
-        return self._known.state.n_hidden(self.estimate) if self.misfit > 0.0 and not self.stopped else 0
+        return self._known.state.n_undecidable(self.estimate) if self.misfit > 0.0 and not self.stopped else 0
 
     @one_blas_thread
     def epsilon_bound(self) -> float:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from surepick.arms.view import Task
-from surepick.core.block import Block
+from surepick.arms.views import Task
+from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
+from surepick.stopping.base import RuleState, Verdict
 from surepick.stopping.betting import Betting
-from surepick.stopping.protocol import RuleState, Verdict
 
 if TYPE_CHECKING:
     from surepick.learning.learner import Learner
@@ -51,7 +51,7 @@ class Recorder(RuleState):
         super().__init__(task)
         self.blocks: list[Block] = []
 
-    def after_interval(self, estimate: LeastSquares, block: Block) -> None:
+    def after_block(self, estimate: LeastSquares, block: Block) -> None:
         """Keep the block."""
         self.blocks.append(block)
 

@@ -16,16 +16,14 @@ from typing import Literal, NamedTuple, final
 
 import numpy as np
 
-from surepick.arms.view import ArmView, Task
-from surepick.arms.whitening import WhitenedArms
+from surepick.arms.views import ArmView, Task, WhitenedArms
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array, IntArray
-from surepick.core.misfit.report import explain_misfit
+from surepick.core.misfit.explain import explain_misfit
 from surepick.core.misfit.shape import Doubt, Kind, ShapeWatch
-from surepick.core.misfit.slips import farthest, has_slip, is_slip
-from surepick.core.misfit.watch import MisfitWatch, check_pulls, range_basis
+from surepick.core.misfit.watch import MisfitWatch, check_pulls, farthest, has_slip, is_slip, range_basis
 from surepick.errors import InvalidInput
-from surepick.stopping.protocol import Rule
+from surepick.stopping.base import Rule
+from surepick.types import Array, IntArray
 
 ALPHA = 0.01
 """Probability of an alarm although the model holds, at most, however long one looks."""

@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 import numpy as np
 
-from surepick.arms.alike import Groups, alike_rows
-from surepick.arms.view import ArmView
-from surepick.arms.whitening import WhitenedArms
-from surepick.core.linalg import Array, IntArray
+from surepick.arms.base import Groups, duplicate_groups
+from surepick.arms.views import ArmView, WhitenedArms
 from surepick.core.noise import noise_estimate, noise_interval
-from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.learning import result_file, words
+from surepick.learning import explain, result_file
 from surepick.learning.estimates import Estimates, coefficient_margins, estimates_of, margins_of
-from surepick.learning.history import History
+from surepick.learning.events import History
 from surepick.learning.margin import Margin, margin_of
 from surepick.learning.model import ModelCheck
-from surepick.learning.standing import Standing, p_value_of, standing_in
+from surepick.learning.snapshot import Standing, p_value_of, standing_in
+from surepick.types import Array, Guarantee, IntArray
 
 if TYPE_CHECKING:
     from surepick.learning.learner import Learner
@@ -76,8 +74,8 @@ class Result:
         misfit: what does not fit, in plain words, if the model is contradicted; else "".
         allowed_misfit: the `misfit` that was given: how far means may be off their linear fit. Above 0 a model that is
             contradicted is reported and no claim withdrawn, and there are no intervals, which rest on exact fits.
-        n_hidden: rivals that the allowed misfit hides, if `stopped` is False: no further pulls by a plan like the last
-            one would reject them.
+        n_undecidable: rivals that the allowed misfit hides, if `stopped` is False: no further pulls by such a plan
+            would reject them.
         n_checks: check pulls made after the verdict.
         stopping: name of that rule.
         noise_law: what that rule assumes of the noise beside its scale, as the end of "the noise ...".
@@ -132,7 +130,7 @@ class Result:
     model_check: ModelCheck = "untestable"
     misfit: str = ""
     allowed_misfit: float = 0.0
-    n_hidden: int = 0
+    n_undecidable: int = 0
     n_checks: int = 0
     stopping: str
     noise_law: str = "has no heavier tails than a normal law"
@@ -209,7 +207,7 @@ class Result:
 
     def explain(self) -> str:
         """Say in plain words which arm is best, how sure that is, and what it rests on."""
-        return words.explain(self)
+        return explain.explain(self)
 
     def to_columns(self, of: Literal["arms", "candidates"] = "arms") -> dict[str, Any]:
         """Return a table as columns of equal length, in the order of the rows that were given.
@@ -287,32 +285,31 @@ class Result:
             command: what to type to do it again, for results that a command made.
             steps: how to do it again, each in words and as code; default: by `identify` and `Result.load`.
         """
-        from surepick.learning.report import page_of  # noqa: PLC0415 - what is shown is nobody's business before
-        from surepick.showing.page import write_page  # noqa: PLC0415
+        from surepick.reporting.result_page import page_of, write_page  # noqa: PLC0415 - loads jinja2 and matplotlib
 
         write_page(page_of(self, title=title, command=command, steps=steps), result_file.target_of(path))
 
     def plot_estimates(self) -> Any:
         """Return a matplotlib `Figure`: the best 30 arms, or candidates, by their estimates, with intervals."""
-        from surepick.learning.report import estimates_figure  # noqa: PLC0415
+        from surepick.reporting.result_page import estimates_figure  # noqa: PLC0415
 
         return estimates_figure(self)
 
     def plot_evidence(self) -> Any:
         """Return a matplotlib `Figure`: evidence over pulls, in percent of what the rule asks for."""
-        from surepick.learning.report import evidence_figure  # noqa: PLC0415
+        from surepick.reporting.result_page import evidence_figure  # noqa: PLC0415
 
         return evidence_figure(self)
 
     def plot_fit(self) -> Any:
         """Return a matplotlib `Figure`: measured means against those fitted."""
-        from surepick.learning.report import fit_figure  # noqa: PLC0415
+        from surepick.reporting.result_page import fit_figure  # noqa: PLC0415
 
         return fit_figure(self)
 
     def plot_pulls(self) -> Any:
         """Return a matplotlib `Figure`: pulls of the 30 arms measured most, beside what the plan wanted."""
-        from surepick.learning.report import pulls_figure  # noqa: PLC0415
+        from surepick.reporting.result_page import pulls_figure  # noqa: PLC0415
 
         return pulls_figure(self)
 
@@ -372,7 +369,10 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
     ]
     theta = margin = None
     if decision.best is not None:
-        theta, margin = learner.white.theta_to_user(estimate.theta), coefficient_margins(learner.white, estimate, **at)
+        theta, margin = (
+            learner.measured_arms.theta_to_user(estimate.theta),
+            coefficient_margins(learner.measured_arms, estimate, **at),
+        )
         leader = learner.leaders()[-1]
         tables[-1] = replace(tables[-1], margin=margins_of(views[-1], estimate, leader, only=listed[-1], **at))
     names = tables[-1].names
@@ -399,7 +399,7 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
         guarantee=decision.guarantee,
         model_check=learner.model_check,
         misfit=learner.explain_misfit() if learner.model_check == "contradicted" else "",
-        n_hidden=learner.n_hidden(),
+        n_undecidable=learner.n_undecidable(),
         n_checks=learner.n_checks,
         noise_std=noise_estimate(estimate),
         noise_interval=(0.0, math.inf)
@@ -412,7 +412,7 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
         n_residuals=learner.n_residuals,
         arms=tables[0],
         candidates=tables[1] if len(tables) > 1 else None,
-        arm_set="" if learner.candidates.is_listed else learner.candidates.description,
+        arm_set="" if learner.candidates.is_enumerable else learner.candidates.description,
         exact=decision.exact,
         _margin=margin_of(learner),
     )
@@ -463,12 +463,12 @@ def _key(arm: Any) -> Any:
 
 def _alike(view: ArmView) -> Groups:
     """Return the groups of rows with the same features, where rows have numbers that last."""
-    return alike_rows(view.arms) if isinstance(view, WhitenedArms) and view.keeps_numbers else ()
+    return duplicate_groups(view.arms) if isinstance(view, WhitenedArms) and view.is_local else ()
 
 
 def _listed(view: ArmView, learner: "Learner", best: Any) -> list[int] | None:
     """Return the arms of a view that a result can list: None for all, else those pulled and the best."""
-    if view.keeps_numbers:
+    if view.is_local:
         return None
     pulled = learner.estimate.counts if view is learner.unscaled else ()
     leading = learner.leaders() if best is not None and view is learner.candidates else ()

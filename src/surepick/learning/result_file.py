@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from surepick.core.linalg import Array, IntArray
+from surepick._files import replacing
 from surepick.errors import InvalidInput
-from surepick.files import replacing
 from surepick.learning.estimates import Estimates
-from surepick.learning.history import Event, History
+from surepick.learning.events import Event, History
 from surepick.learning.margin import Margin
+from surepick.types import Array, IntArray
 
 FORMAT = "surepick result"
-FORMAT_VERSION = 4
-READABLE = (3, FORMAT_VERSION)
+FORMAT_VERSION = 5
+READABLE = (3, 4, FORMAT_VERSION)
 # What older files lack, and results made without a learner may.
 NEWER = frozenset(
     {"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"}
@@ -107,6 +107,8 @@ def plain(value: Any) -> Any:
 def read_fields(values: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
     """Return the fields of a result, which is of this class, from their plain form."""
     read = dict(values)
+    if "n_hidden" in read:  # its name up to version 4
+        read["n_undecidable"] = read.pop("n_hidden")
     for one in fields(kind):
         if one.name == "_margin" or (one.name in NEWER and one.name not in read):
             continue

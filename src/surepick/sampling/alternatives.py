@@ -22,11 +22,11 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import scipy
 
-from surepick.arms.protocol import ArmSet
-from surepick.core.linalg import Array, BoolArray, IntArray
-from surepick.core.rows import row_chunks
+from surepick.arms.base import ArmSet
+from surepick.core.linalg import row_chunks
 from surepick.errors import SurepickError
 from surepick.sampling.choosers import Asked
+from surepick.types import Array, BoolArray, IntArray
 
 # Tables up to this many numbers are kept in whitened coordinates, larger ones are mapped chunk by chunk.
 KEPT = 4_000_000

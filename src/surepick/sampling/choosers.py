@@ -13,14 +13,15 @@ from typing import final
 
 import numpy as np
 
-from surepick.arms.protocol import ArmSet
-from surepick.arms.view import Task
-from surepick.core.linalg import Array, BoolArray, cholesky, solve_cholesky
+from surepick.arms.base import ArmSet
+from surepick.arms.views import Task
+from surepick.core.linalg import cholesky, solve_cholesky
 from surepick.errors import NotEnoughData
-from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.base import Sampler, SamplerContext
 from surepick.sampling.schedules import ScheduleOption, schedule_for
 from surepick.sampling.tracking import EigenvalueFloor, Tracker, check_share
-from surepick.stopping.protocol import Rule
+from surepick.stopping.base import Rule
+from surepick.types import Array, BoolArray
 
 
 @final
@@ -42,17 +43,17 @@ class Asked:
         self.A_inv = np.zeros((arms.dim, arms.dim))
         self.n, self.counts = 0, np.zeros(arms.n_arms)
 
-    def renew(self, situation: Situation) -> None:
+    def renew(self, context: SamplerContext) -> None:
         """Start again from the results so far and the pending asks; needs an estimate unless there is a ridge."""
-        estimate = situation.estimate
+        estimate = context.estimate
         if self._ridge is None and not estimate.has_theta:
             raise NotEnoughData("the pulled arms do not span yet; pull a spanning set first.")
         self.n, self.counts = estimate.n_pulls, np.zeros(self._arms.n_arms)
         self.counts[list(estimate.counts)] = list(estimate.counts.values())
         self.A = estimate.A.copy() if self._ridge is None else estimate.A + self._ridge
-        for arm, n in situation.pending.items():
+        for arm, n in context.pending.items():
             self._note(arm, n)
-        if self._ridge is None and not situation.pending:
+        if self._ridge is None and not context.pending:
             self.A_inv = estimate.A_inv.copy()  # kept accurate there already
         else:
             self.A_inv = solve_cholesky(cholesky(self.A), np.eye(len(self.A)))
@@ -129,12 +130,12 @@ class Chooser(ABC):
         self._task, self._asked = task, Asked(task.rows, ridge)
         self._exploration = Exploration(task, floor=floor, g_mix=g_mix)
 
-    def look(self, situation: Situation) -> None:
+    def look(self, context: SamplerContext) -> None:
         """Take in the results so far; there is an estimate."""
-        assert situation.theta is not None
-        assert situation.leader is not None
-        self._theta, self._leader, self._alive = situation.theta, situation.leader, situation.alive
-        self._asked.renew(situation)
+        assert context.theta is not None
+        assert context.leader is not None
+        self._theta, self._leader, self._alive = context.theta, context.leader, context.alive
+        self._asked.renew(context)
 
     def choose(self) -> int:
         """Return the next arm, whatever rewards were told since `look`."""
@@ -165,22 +166,22 @@ class StartThenChoose(Sampler):
         self, start: Iterable[int], chooser: Chooser, *, rule: Rule, least: int, schedule: ScheduleOption = None
     ) -> None:
         self._start = [int(arm) for arm in start]
-        is_free = schedule is None and not rule.needs_fixed_intervals
+        is_free = schedule is None and not rule.needs_fixed_blocks
         self._chooser, self._schedule = chooser, None if is_free else schedule_for(rule, schedule)
         self._least = least
         self._turn: int | None = 0  # position in the starting set; None once the chooser has taken over
 
-    def open(self, situation: Situation) -> int:
+    def open(self, context: SamplerContext) -> int:
         """Look at the results and return the length of the interval."""
-        if situation.theta is None:
-            if self._turn is None or not situation.pending:
+        if context.theta is None:
+            if self._turn is None or not context.pending:
                 self._turn = 0
             return len(self._start)
         self._turn = None
-        self._chooser.look(situation)
+        self._chooser.look(context)
         if self._schedule is None:
             return self._least
-        t = situation.n_asked
+        t = context.n_asked
         return max(self._schedule.next_after(t) - t, self._least)
 
     def next(self) -> int:

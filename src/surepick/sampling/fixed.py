@@ -14,15 +14,16 @@ from typing import Protocol, final
 
 import numpy as np
 
+from surepick.arms.base import ArmSet
 from surepick.arms.numbered import NumberedVectors
-from surepick.arms.protocol import ArmSet
-from surepick.arms.view import Task
-from surepick.core.linalg import Array, IntArray, cholesky, solve_cholesky
+from surepick.arms.views import Task
+from surepick.core.linalg import cholesky, solve_cholesky
 from surepick.core.thresholds import UnionThreshold
-from surepick.sampling.protocol import Sampler, Situation
+from surepick.sampling.base import Sampler, SamplerContext
 from surepick.sampling.schedules import ScheduleOption, schedule_for
+from surepick.stopping.base import Rule
 from surepick.stopping.glr import GLR
-from surepick.stopping.protocol import Rule
+from surepick.types import Array, IntArray
 
 LARGEST_TABLE = 200_000
 """Up to so many pairs (arm, direction) the greedy allocation is used; above, the certified design is tracked."""
@@ -74,12 +75,12 @@ class FixedSampler(Sampler):
         self._least, self._pulls_per_nat = least, pulls_per_nat
         self._turn = 0
 
-    def open(self, situation: Situation) -> int:
+    def open(self, context: SamplerContext) -> int:
         """Return the length of the interval; rewards are not looked at."""
-        if situation.theta is None and self._start and not situation.pending:
+        if context.theta is None and self._start and not context.pending:
             self._turn = 0
             return len(self._start)
-        t = situation.n_asked
+        t = context.n_asked
         return max(self._schedule.next_after(t) - t, self._least)
 
     def next(self) -> int:
@@ -230,7 +231,7 @@ class RoundSampler(Sampler):
         self._n_rounds = 0
         self._queue: deque[int] = deque()
 
-    def open(self, situation: Situation) -> int:
+    def open(self, context: SamplerContext) -> int:
         """Plan the next round, or what is left of one that was begun ahead of time."""
         if not self._queue:
             self._plan_round()

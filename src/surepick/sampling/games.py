@@ -24,12 +24,12 @@ from typing import Literal, final
 
 import numpy as np
 
-from surepick.arms.view import Task
+from surepick.arms.views import Task
 from surepick.core.checks import check_number
-from surepick.core.linalg import Array
 from surepick.core.thresholds import RidgeThreshold
 from surepick.errors import InvalidInput
 from surepick.stopping.glr import GLR
+from surepick.types import Array
 
 OptimismKind = Literal["paper", "log-t", "none"]
 

@@ -9,18 +9,17 @@ from typing import Protocol, final
 
 import numpy as np
 
+from surepick.arms.base import ArmSet
 from surepick.arms.finite import FiniteArms
-from surepick.arms.protocol import ArmSet
-from surepick.arms.view import Task
-from surepick.core.block import RANK_TOL
+from surepick.arms.views import Task
+from surepick.core.betting.block import RANK_TOL
 from surepick.core.design import Design
-from surepick.core.design.pairs import farthest_pairs, pairwise_design
-from surepick.core.design.rounding import apportion
-from surepick.core.design.solve import optimal_design
-from surepick.core.linalg import Array, IntArray
-from surepick.core.rows import square_norms
-from surepick.sampling.protocol import Situation
+from surepick.core.design.certificate import apportion
+from surepick.core.design.solve import farthest_pairs, optimal_design, pairwise_design
+from surepick.core.linalg import square_norms
+from surepick.sampling.base import SamplerContext
 from surepick.sampling.schedules import Schedule
+from surepick.types import Array, IntArray
 
 # Relative gap of the designs of phases.
 TOL = 1e-2
@@ -34,12 +33,12 @@ RANGE_TOL = 1e-9
 MOST_PULLS = 2**53
 
 
-def candidates_left(situation: Situation, n_candidates: int) -> IntArray:
+def candidates_left(context: SamplerContext, n_candidates: int) -> IntArray:
     """Return the leader and everyone it has yet to be separated from, in increasing order; all before an estimate."""
-    if situation.alive is None or situation.leader is None:
+    if context.alive is None or context.leader is None:
         return np.arange(n_candidates)
-    left = situation.alive.copy()
-    left[situation.leader] = True
+    left = context.alive.copy()
+    left[context.leader] = True
     return np.flatnonzero(left)
 
 
@@ -156,7 +155,7 @@ class Designs:
 class Planner(Protocol):
     """Says what to pull in an interval."""
 
-    def plan(self, situation: Situation) -> EvenlySpread:
+    def plan(self, context: SamplerContext) -> EvenlySpread:
         """Return the pulls of the interval that opens."""
         ...
 
@@ -169,9 +168,9 @@ class PhasedSampler:
         self._planner = planner
         self._pulls: EvenlySpread | None = None
 
-    def open(self, situation: Situation) -> int:
+    def open(self, context: SamplerContext) -> int:
         """Plan an interval."""
-        self._pulls = self._planner.plan(situation)
+        self._pulls = self._planner.plan(context)
         return self._pulls.n
 
     def next(self) -> int:
@@ -211,12 +210,12 @@ class PracticalPhases:
         self._designs, dim = Designs(task, is_pairs=is_pairs), task.rows.dim
         self._start = self._current = Proportions(task.spanning, np.full(dim, 1.0 / dim), 0.0)
 
-    def plan(self, situation: Situation) -> EvenlySpread:
+    def plan(self, context: SamplerContext) -> EvenlySpread:
         """Return the pulls of a block."""
-        t = situation.n_asked
-        if situation.theta is None:
+        t = context.n_asked
+        if context.theta is None:
             return self._start.pulls(len(self._start.arms))
-        left = candidates_left(situation, self._n_candidates)
+        left = candidates_left(context, self._n_candidates)
         if self._is_over(t, left, self._current.value):
             self._current = self._designs.next(left)
         return self._current.pulls(self._schedule.next_after(t) - t)

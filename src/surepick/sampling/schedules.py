@@ -16,7 +16,7 @@ from typing import Protocol, final, runtime_checkable
 
 from surepick.core.checks import check_count, check_number
 from surepick.errors import InvalidInput
-from surepick.stopping.protocol import Rule
+from surepick.stopping.base import Rule
 
 
 @runtime_checkable
@@ -95,7 +95,7 @@ ScheduleOption = str | Iterable[int] | Schedule | None
 
 def schedule_for(rule: Rule, schedule: ScheduleOption) -> Schedule:
     """Return the schedule asked for, or the one that suits the rule."""
-    return Geometric(rule.usual_ratio) if schedule is None else as_schedule(schedule)
+    return Geometric(rule.default_ratio) if schedule is None else as_schedule(schedule)
 
 
 def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:

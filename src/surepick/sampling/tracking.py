@@ -14,10 +14,11 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from surepick.arms.protocol import ArmSet
+from surepick.arms.base import ArmSet
 from surepick.core.checks import check_number
 from surepick.core.design import Design
-from surepick.core.linalg import Array, IntArray, pivoted_rows
+from surepick.core.linalg import pivoted_rows
+from surepick.types import Array, IntArray
 
 Tracking = Literal["averaged", "current"]
 ExplorationSet = Literal["pivoted", "random"]

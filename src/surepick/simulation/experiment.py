@@ -19,7 +19,7 @@ import numpy as np
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
 from surepick.simulation import toml_table as toml
-from surepick.simulation.one_run import AnyProblem
+from surepick.simulation.run import AnyProblem
 
 FORMAT = 1
 """Enters every key: raised when runs of the same description come out differently on purpose."""

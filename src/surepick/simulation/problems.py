@@ -17,23 +17,23 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from surepick.arms.base import VectorSet
 from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.finite import FiniteArms
 from surepick.arms.hypercube import Hypercube
 from surepick.arms.sphere import Sphere
 from surepick.arms.top_k import TopK
-from surepick.arms.vectors import VectorSet
 from surepick.core.checks import (
     check_count,
     check_epsilon,
     check_matrix,
     check_noise_std,
     check_number,
+    check_rewards,
     check_seed,
     check_vector,
 )
 from surepick.core.design import characteristic_time
-from surepick.core.sizes import check_rewards
 from surepick.errors import InvalidInput
 
 Array = NDArray[np.float64]

@@ -24,8 +24,8 @@ from typing import Any, Self, final
 
 import numpy as np
 
+from surepick._files import replacing
 from surepick.errors import InvalidInput, SurepickError
-from surepick.files import replacing
 from surepick.simulation.experiment import Cell, Experiment, canonical_json
 
 GROUP = 8192

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 from surepick._version import __version__
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput
-from surepick.learning.decision import Algorithm
-from surepick.simulation.dispatch import dispatch, text_of
+from surepick.learning.snapshot import Algorithm
 from surepick.simulation.experiment import KNOWLEDGE, Cell, Experiment, Plugin, ProblemSpec, canonical_json
-from surepick.simulation.one_run import Instance, Job, instance_of, new_learner, prepared, run_once, run_seeds
-from surepick.simulation.progress import Show
+from surepick.simulation.parallel import Show, dispatch, text_of
+from surepick.simulation.run import Instance, Job, instance_of, new_learner, prepared, run_once, run_seeds
 from surepick.simulation.store import Row, Store
 
 N_INSTANCES = 8

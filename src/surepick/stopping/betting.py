@@ -1,6 +1,15 @@
 """The betting rule: the bets of an interval are paid out when it closes.
 
-Reference: `core.wealth` has the wealth, its proof, and what the proof asks of whoever uses it; `core.betting` the bets.
+Reference: `core.betting.wealth` has the wealth, its proof and its assumptions, `core.betting.bets` the bets.
+
+A verdict replayed: whether it would have been reached if every mean might be off its linear fit by eta.
+
+Notation: that of `margin`; L_b(eta) the log wealth against arm b that the same leaders, blocks and laws of D lead to
+with z - eta bias in the place of z; price = log(1/delta).
+
+Bets are placed as the betting rule placed them, whatever eta is, so that L_b(eta) falls as eta grows; against arms that
+the rule rejected they go on, as if their wealth were 1 again, because at a larger eta these need more. The verdict
+stands at eta if L_b(eta) has ever reached the price, for every rival b of the answer: docs/guarantee.md, Theorem 22.
 """
 
 from collections.abc import Iterable
@@ -9,17 +18,61 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from surepick.arms.view import Task
-from surepick.core.betting import Sizes
-from surepick.core.block import Block
+from surepick.arms.views import Task
+from surepick.core.betting.bets import Sizes
+from surepick.core.betting.block import Block
+from surepick.core.betting.top_m import TopMWealth
+from surepick.core.betting.wealth import EpsilonWealth, Placed, Wealth
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array, BoolArray
-from surepick.core.misfit.replay import Replay
-from surepick.core.team import Team
-from surepick.core.thresholds import Guarantee
-from surepick.core.wealth import Seats, Wealth
+from surepick.core.linalg import one_blas_thread
+from surepick.core.misfit.tolerance import largest_margin
 from surepick.errors import InvalidInput
-from surepick.stopping.protocol import Rule, RuleState, Verdict
+from surepick.stopping.base import Rule, RuleState, Verdict
+from surepick.types import Array, BoolArray, Guarantee
+
+
+@final
+class Replay:
+    """The bets on some blocks, to be paid for any misfit.
+
+    Args:
+        wealth: fresh accounts that weigh arms; they go through the blocks.
+        blocks: in the order in which they were settled, those after the verdict included.
+    """
+
+    def __init__(self, wealth: Wealth, blocks: Iterable[Block]) -> None:
+        self._wealth, self._placed = wealth, list[Placed]()
+        self._is_rival = np.ones(wealth.n_candidates, dtype=bool)
+        for block in blocks:
+            self._placed += wealth.placed_on(block)
+            if block.A0_inv is not None:
+                self._is_rival[wealth.copies_of_leader(block.theta0)] = False
+            if wealth.answer is None:
+                wealth.settle(block)
+
+    @property
+    def answer(self) -> int | None:
+        """Where the rule stopped; None if it did not."""
+        return self._wealth.answer
+
+    @one_blas_thread
+    def stands(self, misfit: float) -> bool:
+        """Return whether the answer has rejected all rivals although means may be off by so much."""
+        log_wealth, peak = np.zeros((2, len(self._is_rival)))
+        for placed in self._placed:
+            log_wealth[placed.index] += placed.log_returns(misfit)
+            np.maximum(peak, log_wealth, out=peak)
+        is_rival = self._is_rival.copy()
+        is_rival[self.answer] = False
+        return bool((peak[is_rival] >= self._wealth.log_price).all())
+
+    def margin(self, lead: float) -> float | None:
+        """Return how far means may be off for the answer to stand; None if there is no answer, or by other results.
+
+        Args:
+            lead: of the answer over the closest rival, as estimated.
+        """
+        return None if self.answer is None or not lead > 0.0 else largest_margin(self.stands, lead, self._wealth.misfit)
 
 
 @final
@@ -38,13 +91,13 @@ class Betting(Rule):
     """
 
     sizes: Sizes = "shrunk"
-    needs_fixed_intervals: ClassVar[bool] = True
+    needs_fixed_blocks: ClassVar[bool] = True
     opens_ahead: ClassVar[bool] = True
     takes_unknown_noise: ClassVar[bool] = True
     takes_misfit: ClassVar[bool] = True
     takes_unequal_noise: ClassVar[bool] = True
-    takes_several: ClassVar[bool] = True
-    pays_for_determinants: ClassVar[bool] = False
+    supports_top_m: ClassVar[bool] = True
+    has_determinant_price: ClassVar[bool] = False
     always_eliminates: ClassVar[bool] = True
     pays_real_variances: ClassVar[bool] = True
     name: str = field(default="betting", init=False)
@@ -61,11 +114,11 @@ class Betting(Rule):
         return "follows exactly a normal law" if self.sizes == "capped" else super().noise_law(is_known=is_known)
 
     def has_p_value(self, *, is_noise_known: bool) -> bool:
-        """The smallest wealth is an e-value, see `core.wealth.Accounts.log_wealth`."""
+        """The smallest wealth is an e-value, see `core.wealth.BaseWealth.log_wealth`."""
         return True
 
     @property
-    def usual_ratio(self) -> float:
+    def default_ratio(self) -> float:
         """Smaller bets go with shorter blocks."""
         return 1.15 if self.sizes == "plain" else 1.08
 
@@ -100,11 +153,11 @@ class BettingState(RuleState):
             "sizes": sizes,
             "level": task.rows.level,
         }
-        self._wealth: Team | Seats | Wealth
+        self._wealth: TopMWealth | EpsilonWealth | Wealth
         if task.m > 1:
-            self._wealth = Team(task.rivals, m=task.m, **self._options)
+            self._wealth = TopMWealth(task.rivals, m=task.m, **self._options)
         else:
-            self._wealth = (Seats if task.epsilon > 0.0 else Wealth)(task.rivals, **self._options)
+            self._wealth = (EpsilonWealth if task.epsilon > 0.0 else Wealth)(task.rivals, **self._options)
 
     def leader(self, estimate: LeastSquares) -> int:
         """Return the candidate that leads now: the best estimate among those not rejected."""
@@ -113,7 +166,7 @@ class BettingState(RuleState):
     def leaders(self, estimate: LeastSquares) -> tuple[int, ...]:
         """Return the leader, or the m best estimates among those not rejected."""
         wealth = self._wealth
-        return tuple(wealth.members(estimate.theta)) if isinstance(wealth, Team) else (self.leader(estimate),)
+        return tuple(wealth.members(estimate.theta)) if isinstance(wealth, TopMWealth) else (self.leader(estimate),)
 
     def alive(self, leader: int) -> BoolArray:
         """Return which candidates (K,) the leader has yet to be separated from."""
@@ -128,14 +181,14 @@ class BettingState(RuleState):
         self._wealth.begin(X, rewards)
         return self.exact(estimate)
 
-    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+    def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Pay out the bets from the interval's own pulls, and say where things stand."""
         self._wealth.settle(block)
         return self.exact(estimate)
 
-    def n_hidden(self, estimate: LeastSquares) -> int:
+    def n_undecidable(self, estimate: LeastSquares) -> int:
         """Return how many candidates blocks like the last one cannot reject."""
-        return self._wealth.n_hidden(estimate.theta) if estimate.has_theta else 0
+        return self._wealth.n_undecidable(estimate.theta) if estimate.has_theta else 0
 
     def replay(self, blocks: Iterable[Block]) -> Replay:
         """Return the bets of a learner with these blocks, to be paid for any misfit; without slack alone."""

@@ -12,18 +12,17 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from surepick.arms.protocol import PairScore
-from surepick.arms.view import Task
+from surepick.arms.base import PairScore
+from surepick.arms.views import Task
 from surepick.core.checks import check_matrix
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, log_evidence
-from surepick.core.linalg import Array
 from surepick.core.noise import noise_to_assume
-from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.stopping.protocol import RuleState
+from surepick.stopping.base import RuleState
 from surepick.stopping.scan import PairTest, ScanRule
 from surepick.stopping.vector_sets import VectorEvidenceState
+from surepick.types import Array, Guarantee
 
 
 @final
@@ -47,7 +46,7 @@ class Evidence(ScanRule):
     regularizer: Array | None = None
     takes_vectors: ClassVar[bool] = True
     takes_unknown_noise: ClassVar[bool] = True
-    takes_several: ClassVar[bool] = True
+    supports_top_m: ClassVar[bool] = True
     name: str = field(default="evidence", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
 
@@ -59,7 +58,7 @@ class Evidence(ScanRule):
         """Return a fresh state."""
         if task.given_noise_std is None and (self.regularizer is not None or self.mixture != Mixture.default()):
             raise InvalidInput("`noise_std` must be given beside a `regularizer` or `mixture`; or leave those out.")
-        if not task.candidates.is_listed:
+        if not task.candidates.is_enumerable:
             if self.regularizer is not None:
                 raise InvalidInput(f"`regularizer` has no meaning on {task.arms.description}; leave it out.")
             return VectorEvidenceState(task)

@@ -12,15 +12,15 @@ from typing import final
 
 import numpy as np
 
-from surepick.arms.protocol import PairScore
-from surepick.arms.view import Task
+from surepick.arms.base import PairScore
+from surepick.arms.views import Task
 from surepick.core.checks import check_number
 from surepick.core.estimate import LeastSquares, RidgeEstimate
 from surepick.core.evidence import glr
-from surepick.core.linalg import Array, IntArray
-from surepick.core.thresholds import THRESHOLDS, Guarantee, Threshold
+from surepick.core.thresholds import THRESHOLDS, Threshold
 from surepick.errors import InvalidInput
 from surepick.stopping.scan import PairTest, ScanRule, ScanState
+from surepick.types import Array, Guarantee, IntArray
 
 # The floor c is often exactly the smallest eigenvalue after the first pulls; rounding must not hide that.
 FLOOR_ROUNDING = 1e-10

@@ -9,13 +9,13 @@ from typing import final
 
 import numpy as np
 
-from surepick.arms.view import Task
+from surepick.arms.views import Task
 from surepick.core.checks import check_number
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import log_pairwise_evidence
-from surepick.core.thresholds import Guarantee
 from surepick.errors import InvalidInput
-from surepick.stopping.protocol import Rule, RuleState, Verdict
+from surepick.stopping.base import Rule, RuleState, Verdict
+from surepick.types import Guarantee
 
 
 @final

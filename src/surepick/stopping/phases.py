@@ -20,12 +20,11 @@ from typing import ClassVar, final
 import numpy as np
 import scipy
 
-from surepick.arms.view import Task
-from surepick.core.block import NEGLIGIBLE, Block, fit
+from surepick.arms.views import Task
+from surepick.core.betting.block import NEGLIGIBLE, Block, fit
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array, BoolArray, IntArray
-from surepick.core.thresholds import Guarantee
-from surepick.stopping.protocol import Rule, RuleState, Verdict
+from surepick.stopping.base import Rule, RuleState, Verdict
+from surepick.types import Array, BoolArray, Guarantee, IntArray
 
 # Pairs are compared in blocks of so many numbers.
 BLOCK = 2_000_000
@@ -47,7 +46,7 @@ class Phases(Rule):
     accuracy: Callable[[int], float] | None = None
     name: str = "phases"
     guarantee: Guarantee = "proved"
-    needs_fixed_intervals: ClassVar[bool] = True
+    needs_fixed_blocks: ClassVar[bool] = True
     opens_ahead: ClassVar[bool] = False
 
     def start(self, task: Task) -> "PhaseState":
@@ -97,7 +96,7 @@ class PhaseState(EliminationState):
         self.n_phases = 0
         self._evidence, self._price = 0.0, rule.price(1)
 
-    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+    def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Reject what the phase's own results reject."""
         rule, task = self.rule, self.task
         self.n_phases += 1

@@ -45,13 +45,14 @@ from typing import final
 
 import numpy as np
 
-from surepick.arms.protocol import PairForms, PairScore
-from surepick.arms.view import Task
+from surepick.arms.base import PairForms, PairScore
+from surepick.arms.views import Task
 from surepick.core.checks import check_number
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import Array, BoolArray, IntArray, one_blas_thread
+from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
-from surepick.stopping.protocol import Rule, RuleState, Verdict
+from surepick.stopping.base import Rule, RuleState, Verdict
+from surepick.types import Array, BoolArray, IntArray
 
 # Relative room left below the threshold when a scan is skipped: far above rounding, far below what matters.
 MARGIN = 1e-6
@@ -429,7 +430,7 @@ class ScanRule(Rule):
         is_plain = self.full_scan or self.spacing > 0.0
         if self.elimination and is_plain:
             raise InvalidInput("with `elimination` passes have a spacing of their own; drop `full_scan` and `spacing`.")
-        if self.elimination or (self.elimination is None and task.candidates.keeps_numbers and not is_plain):
+        if self.elimination or (self.elimination is None and task.candidates.is_local and not is_plain):
             return EliminatingScan(task, test)
         return LazyScan(task, test, full_scan=self.full_scan, spacing=self.spacing)
 

@@ -1,6 +1,6 @@
 """Rules on sets of vectors: evidence, mix-grid, the printed rule of the sphere, and coordinate by coordinate.
 
-Notation: whitened coordinates; Z'(F) the statistic of `arms.vectors` for F F' = A^-1; m the length of a round. All
+Notation: whitened coordinates; Z'(F) the statistic of `arms.base` for F F' = A^-1; m the length of a round. All
 decide after whole rounds, which costs next to no pulls.
 
     evidence         stop when the log e-value of `arms.numbered` reaches log(1/delta)
@@ -23,15 +23,15 @@ import numpy as np
 from surepick.arms.hypercube import Hypercube, coordinate_threshold
 from surepick.arms.numbered import pair_evidence, vector_evidence
 from surepick.arms.sphere import Sphere, printed_rule
-from surepick.arms.view import Task
-from surepick.core.block import Block
+from surepick.arms.views import Task
+from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
-from surepick.core.linalg import Array
 from surepick.core.noise import noise_to_assume
-from surepick.core.thresholds import MIX_GRID, Guarantee, mix_grid_threshold
+from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
 from surepick.errors import InvalidInput
-from surepick.stopping.protocol import Rule, RuleState, Verdict
+from surepick.stopping.base import Rule, RuleState, Verdict
+from surepick.types import Array, Guarantee
 
 # Relative room left below the threshold when the set is not searched, see `scan.MARGIN`.
 MARGIN = 1e-6
@@ -52,7 +52,7 @@ class VectorState(RuleState):
                 "one likes, and no number of pulls tells them apart. Pass what an answer may lose at most."
             )
 
-    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+    def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Check the rule."""
         return self.exact(estimate)
 
@@ -72,7 +72,7 @@ class VectorEvidenceState(VectorState):
         self._rival: Array | None = None
         self._limit = math.log((2.0 if task.given_noise_std is None else 1.0) / task.delta)
 
-    def after_interval(self, estimate: LeastSquares, block: Block) -> Verdict:
+    def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Check the rule."""
         if self._rival is not None and estimate.has_theta:
             task = self.task

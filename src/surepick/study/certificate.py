@@ -18,16 +18,15 @@ from typing import Any, Literal, final
 
 from surepick._version import __version__
 from surepick.errors import InvalidInput, SurepickError
-from surepick.learning import words
-from surepick.learning.history import n_earlier
+from surepick.learning import explain
+from surepick.learning.events import n_earlier
 from surepick.learning.learner import GUIDED
 from surepick.learning.result import Result
 from surepick.stopping import Betting
-from surepick.study.events import Kind, Row, canonical, check_chain
-from surepick.study.fields import check_asked
+from surepick.study.events import Kind, Row, canonical, check_asked, check_chain
 from surepick.study.signatures import check_anchor, is_signed, read_public_key, signature_of
 from surepick.study.state import ROUNDING, Standing, State, described
-from surepick.study.status import status_of
+from surepick.study.views import status_of
 
 FORMAT = "surepick certificate 2"
 FIRST_FORMAT = "surepick certificate 1"
@@ -113,7 +112,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         "noise_interval": list(result.noise_interval),
         "model_check": result.model_check,
         "n_checks": result.n_checks,
-        "assumptions": [list(one) for one in words.assumptions(result)],
+        "assumptions": [list(one) for one in explain.assumptions(result)],
         "conditions": list(_conditions(state)),
         "limits": list(_limits(state)),
         "registrations": state.registrations,
@@ -288,7 +287,7 @@ def verify(
 
     Args:
         certificate: as `Study.certificate` returns it.
-        rows: the log, as `surepick.study.tables.read_log` reads it.
+        rows: the log, as `surepick.study.exchange.read_log` reads it.
         public_key: of who must have signed, an Ed25519 key in PEM; None: anybody, or nobody.
         arms: your copy of the file of arms, if the log has them in a file.
         trust: do whatever the log asks for, however long it takes, and open the files that it names.
@@ -333,7 +332,7 @@ def _note_later(rows: Sequence[Row], report: Report) -> None:
     listed = [kind for kind in ("resumed", "reopened", "voided", "corrected") if kind in kinds]
     more = f" ({', '.join(listed)} among them: ask for a new certificate)" if listed else ""
     report.notes.append(
-        f"the log has {words.counted(len(rows), 'later event')}, of which the certificate says nothing{more}"
+        f"the log has {explain.counted(len(rows), 'later event')}, of which the certificate says nothing{more}"
     )
 
 

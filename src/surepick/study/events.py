@@ -3,12 +3,20 @@
 The text of an event is canonical JSON, so the same event has the same bytes on every machine. The hash of event n is
 sha256(hash of event n-1 as hex, a line feed, text of event n), and before the first event stand 64 zeros: whoever
 knows the last hash notices a change of any event before it, one that is missing, and a change of order.
+
+What an event must say, and how much a log from a stranger may ask of the machine that checks it.
+
+A log of a kilobyte can name a hypercube of 5,000 dimensions, whose designs take minutes and gigabytes, or a file of
+arms anywhere on the machine. `check_asked` refuses both before anything is worked out.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+import math
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from surepick.errors import CorruptLog, InvalidInput
@@ -105,3 +113,131 @@ def check_chain(rows: Iterable[Row], previous: str = START, first: int = 1) -> N
                 "one of the two was changed after it was written; go back to a copy of the log that was whole."
             )
         expected += 1
+
+
+OF_ALL = frozenset({"n", "at", "by", "kind"})
+_ERA = ("options", "identity", "rule", "coordinates", "version")
+FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    kind: (OF_ALL | frozenset(needed.split()), frozenset(more.split()))
+    for kind, needed, more in (
+        (Kind.CREATED, f"name arms candidates lease {' '.join(_ERA)}", ""),
+        (Kind.REOPENED, f"reason joined retired {' '.join(_ERA)}", ""),
+        (Kind.PLANNED, "first arms parts", "last"),
+        (Kind.ASKED, "ask asks until", ""),
+        (Kind.TOLD, "measurement ask arm value", "key"),
+        (Kind.FAILED, "ask reason", ""),
+        (Kind.EXPIRED, "asks", ""),
+        (Kind.VOIDED, "measurement reason", ""),
+        (Kind.CORRECTED, "measurement reason value", ""),
+        (Kind.RESTORED, "measurement reason", ""),
+        (Kind.AUDITED, "first arms", ""),
+        (Kind.STOPPED, "best evidence threshold pulls", ""),
+        (Kind.RESUMED, "reason", ""),
+        (Kind.COPIED, "fork study is_copy", ""),
+        (Kind.ANCHORED, "event hash", "token signature"),
+    )
+}
+"""Of every kind of event: the fields that it has, and those that it may have."""
+MOST_DIMENSIONS = 500
+"""Of a set of vectors, which takes a few bytes to name."""
+MOST_FEATURES = 2_000
+"""Of a list of arms, which the log holds."""
+MOST_ACCOUNTS = 10_000_000
+"""Arms times arms sought."""
+LARGEST_OPTION = 100_000
+"""Number among the options of an algorithm."""
+
+
+def check_fields(event: Mapping[str, Any]) -> None:
+    """Refuse an event that lacks a field of its kind, or has one that this version does not know.
+
+    Raises:
+        CorruptLog: names the field.
+    """
+    known = FIELDS.get(event.get("kind", ""))
+    if known is None:
+        return  # a kind that is not known is refused by who takes it in
+    needed, more = known
+    if missing := sorted(needed - event.keys()):
+        raise CorruptLog(
+            f"event {event.get('n')} ({event['kind']}) must have the field {missing[0]!r}, and has none; the log was "
+            "changed."
+        )
+    if unknown := sorted(event.keys() - needed - more):
+        raise CorruptLog(
+            f"event {event['n']} ({event['kind']}) has the field {unknown[0]!r}, which this version does not know; the "
+            "study was written by a later version."
+        )
+
+
+def check_asked(events: Sequence[dict[str, Any]], *, arms: Path | None = None, trusts: bool = False) -> list[str]:
+    """Check every event of a stranger's log before any is taken in; return what there is to say of files.
+
+    Args:
+        events: all of them; the first one is changed to name `arms`.
+        arms: where the file of arms is on this machine, if the arms of the log are in a file.
+        trusts: whether to do whatever the log asks for.
+
+    Raises:
+        InvalidInput: the log asks for too much, or for a file that was not given.
+    """
+    for event in events:
+        check_fields(event)
+    first = events[0]
+    notes = []
+    for role in ("arms", "candidates"):
+        written = first.get(role)
+        if not isinstance(written, dict):
+            continue
+        if written.get("kind") == "file":
+            if role == "arms" and arms is not None:
+                written["path"] = str(arms)
+            elif not trusts:
+                raise InvalidInput(
+                    f"the {role} of this log are in a file, {written.get('path')!r} on the machine that wrote it; give "
+                    "your copy by --arms FILE. With --trust the file of that name here is read."
+                )
+            notes.append(f"the {role} were read from {written['path']}, and have the hash that the log names")
+        if not trusts:
+            _check_set(role, written)
+    if not trusts:
+        for event in events:
+            if event.get("kind") in (Kind.CREATED, Kind.REOPENED):
+                _check_options(event, first["arms"])
+            if event.get("kind") == Kind.PLANNED and not _count(event["parts"]) <= max(len(event["arms"]), 1):
+                raise _too_much(f"event {event['n']} plans {event['parts']!r} parts of {len(event['arms'])} pulls")
+    return notes
+
+
+def _check_set(role: str, written: Mapping[str, Any]) -> None:
+    """Refuse a set that takes more time and memory than its words."""
+    kind = written.get("kind")
+    if kind == "finite":
+        widest = max(map(len, written["rows"]), default=0)
+        if widest > MOST_FEATURES:
+            raise _too_much(f"{role} with {widest:,} features")
+        if len(written["rows"]) * widest > 2 * sum(map(len, written["rows"])):
+            raise InvalidInput(f"the {role} of the log must all have the same number of features.")
+        return
+    dim = len(written.get("center", ())) if kind == "ellipsoid" else written.get("dim", 0)
+    if kind != "file" and not _count(dim) <= MOST_DIMENSIONS:
+        raise _too_much(f"{role} of the kind {kind!r} with {dim!r} dimensions")
+
+
+def _check_options(event: Mapping[str, Any], arms: Mapping[str, Any]) -> None:
+    options = event["options"]
+    n_arms, m = len(arms.get("rows", ())), options.get("m") or 1
+    if n_arms and not _count(m) * n_arms <= MOST_ACCOUNTS:
+        raise _too_much(f"event {event['n']} seeks {m!r} of {n_arms:,} arms")
+    for name, value in (options.get("own") or {}).items():
+        if isinstance(value, int | float) and not abs(value) <= LARGEST_OPTION:
+            raise _too_much(f"event {event['n']} has the option {name} = {reprlib.repr(value)}")
+
+
+def _count(number: Any) -> float:
+    """Return a number of things; anything else is too many."""
+    return number if type(number) is int and number >= 0 else math.inf
+
+
+def _too_much(what: str) -> InvalidInput:
+    return InvalidInput(f"the log asks for {what}, which may take hours or more memory than there is; --trust does it.")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, Skipped, SurepickError
+from surepick.learning.explain import verdict
 from surepick.learning.identify import SKIPPED_IN_A_ROW
-from surepick.learning.words import verdict
 
 if TYPE_CHECKING:
     from surepick.study.study import Study, StudyAsk

@@ -14,16 +14,15 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, final
 
-from surepick.arms.whitening import WhitenedArms
+from surepick.arms.registry import read_arms
+from surepick.arms.views import WhitenedArms
 from surepick.errors import CorruptLog, InvalidInput
-from surepick.learning.decision import Ask as LearnerAsk
+from surepick.learning.blocks import Plan
 from surepick.learning.learner import Learner
-from surepick.learning.plans import Plan
+from surepick.learning.snapshot import Ask as LearnerAsk
 from surepick.stopping import Betting
-from surepick.study.arms_kept import read_arms
-from surepick.study.events import Kind
-from surepick.study.fields import check_fields
-from surepick.study.roster import Key, Roster, key_from, plain_key
+from surepick.study.catalog import ArmCatalog, Key, key_from, plain_key
+from surepick.study.events import Kind, check_fields
 
 Event = Mapping[str, Any]
 Earlier = Literal["evidence", "guidance"]
@@ -41,7 +40,7 @@ class Standing(StrEnum):
 
 
 @dataclass(slots=True)
-class Attempt:
+class AskRecord:
     """Somebody was asked to measure an arm. An ask that failed is made again, under the same number for the learner."""
 
     id: int
@@ -144,8 +143,8 @@ class State:
         """Events that keep a signature or a time stamp of an earlier head."""
         self.n_earlier = 0
         """Measurements that were told before the first ask."""
-        self.attempts: dict[int, Attempt] = {}
-        self.open: dict[int, Attempt] = {}
+        self.attempts: dict[int, AskRecord] = {}
+        self.open: dict[int, AskRecord] = {}
         self.measurements: list[Measurement] = []
         self.by_key: dict[str, tuple[int, ...]] = {}
         """Measurements by the key under which they were told."""
@@ -172,9 +171,9 @@ class State:
             Kind.COPIED: self.forks.append,
             Kind.ANCHORED: self.anchors.append,
         }
-        self._begin(Roster(first["arms"], first["candidates"]), first["options"], earlier_of(first["options"]))
+        self._begin(ArmCatalog(first["arms"], first["candidates"]), first["options"], earlier_of(first["options"]))
 
-    def _begin(self, roster: Roster, options: Mapping[str, Any], earlier: Earlier) -> None:
+    def _begin(self, roster: ArmCatalog, options: Mapping[str, Any], earlier: Earlier) -> None:
         """Begin an era, in which results told before its first ask are this."""
         self.roster, self.options = roster, dict(options)
         candidates = None if roster.candidates is None else read_arms(roster.candidates)
@@ -210,7 +209,7 @@ class State:
     def key_of(self, number: int) -> Key:
         """Return what a study calls the arm that its learner calls by this number."""
         present = self.roster.present
-        return self.learner.white.key_of(number) if present is None else present[number]
+        return self.learner.measured_arms.key_of(number) if present is None else present[number]
 
     def number_of(self, key: Key) -> int:
         """Return what the learner calls an arm.
@@ -219,7 +218,7 @@ class State:
             InvalidInput: it is not there, or no longer.
         """
         if self.roster.row_of is None:
-            return self.learner.white.number_of(key_from(key))
+            return self.learner.measured_arms.number_of(key_from(key))
         if key not in self.roster.row_of:
             raise InvalidInput(f"arm {key} is retired.")
         return self.roster.row_of[key]
@@ -263,7 +262,7 @@ class State:
         for id_, (number, arm) in enumerate(event["asks"], start=event["ask"]):
             key = key_from(arm)
             is_again = number in self._given_up
-            self.attempts[id_] = self.open[id_] = Attempt(id_, number, key, by, at, until, era, is_again)
+            self.attempts[id_] = self.open[id_] = AskRecord(id_, number, key, by, at, until, era, is_again)
 
     def _asked(self, event: Event) -> None:
         asks, is_next = event["asks"], event["ask"] == len(self.attempts) + 1
@@ -520,7 +519,7 @@ def described(learner: Learner) -> dict[str, Any]:
     Bets rest on a belief in coordinates that are fixed before the first result: x R^-1 for an arm x, and a direction u
     there that is the level of all arms. Whoever checks the bets takes them from here.
     """
-    white = learner.white
+    white = learner.measured_arms
     coordinates = None
     if isinstance(white, WhitenedArms):
         coordinates = {"back": white.back.tolist(), "level": white.level.tolist()}

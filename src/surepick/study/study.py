@@ -1,7 +1,7 @@
 """A study: an experiment that outlives processes, machines and mistakes, for as many hands as there are.
 
 Whatever is done is an event in the log (`events`), and what a study knows is what its events add up to (`state`); a
-`Follower` takes turns with others to add some. What a method has done is on the disk when it returns.
+`StudyLog` takes turns with others to add some. What a method has done is on the disk when it returns.
 """
 
 import base64
@@ -15,27 +15,25 @@ from typing import Any, Literal, Self, final
 
 import numpy as np
 
+from surepick._files import file_name
 from surepick._version import __version__
 from surepick.core.checks import check_count, check_number, check_vector
 from surepick.errors import Conflict, InvalidInput, what_was_meant
-from surepick.files import file_name
-from surepick.learning import words
+from surepick.learning import explain
 from surepick.learning.learner import Learner
 from surepick.learning.result import Result
 from surepick.study import clock
+from surepick.study.catalog import Key, plain_key
 from surepick.study.certificate import certificate_of
+from surepick.study.eras import next_era
 from surepick.study.events import Kind, Row
-from surepick.study.follower import Follower
+from surepick.study.exchange import What, export
+from surepick.study.log import LogTransaction, StudyLog
 from surepick.study.optimize import optimize
-from surepick.study.options import next_era
-from surepick.study.pen import Pen
-from surepick.study.reasons import reason_for
-from surepick.study.roster import Key, plain_key
 from surepick.study.signatures import head_text, read_stamp, signature_of
-from surepick.study.state import Attempt, Measurement, Standing, State, earlier_of
-from surepick.study.status import Status, status_of
+from surepick.study.state import AskRecord, Measurement, Standing, State, earlier_of
 from surepick.study.storage import Storage
-from surepick.study.tables import What, export
+from surepick.study.views import Status, reason_for, status_of
 
 OWN_LEASE = "own"
 """The lease that the study was created with."""
@@ -77,7 +75,7 @@ class Study:
 
     def __init__(self, storage: Storage, name: str, *, author: str = "") -> None:
         self.storage, self.name, self.author = storage, name, author
-        self._log = Follower(storage, name)
+        self._log = StudyLog(storage, name)
         self._log.state()
 
     def __repr__(self) -> str:
@@ -93,7 +91,7 @@ class Study:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _writing(self, worker: str | None) -> AbstractContextManager[Pen]:
+    def _writing(self, worker: str | None) -> AbstractContextManager[LogTransaction]:
         """Take turns with all other writers of the study."""
         return self._log.writing(_text("author", self.author) if worker is None else _text("worker", worker))
 
@@ -139,13 +137,13 @@ class Study:
                 asked += [state.attempts[id_] for id_ in range(first, first + len(pairs))]
             return [self._shown(state, one) for one in asked]
 
-    def _is_due(self, one: Attempt, at: str) -> bool:
+    def _is_due(self, one: AskRecord, at: str) -> bool:
         """Whether the lease of an open ask has run out: by the clock, and by what this process has seen."""
         if one.until is None or one.until > at:
             return False
         return self._log.leases.may_be_over(one.id, one.at, one.until)
 
-    def _shown(self, state: State, one: Attempt) -> StudyAsk:
+    def _shown(self, state: State, one: AskRecord) -> StudyAsk:
         return StudyAsk(
             one.id,
             one.arm,
@@ -165,7 +163,7 @@ class Study:
                 pen.write(Kind.FAILED, ask=one.id, reason=_text("reason", reason))
 
     @staticmethod
-    def _attempt(state: State, ask: "int | StudyAsk") -> Attempt:
+    def _attempt(state: State, ask: "int | StudyAsk") -> AskRecord:
         id_ = ask.id if isinstance(ask, StudyAsk) else ask
         one = state.attempts.get(id_) if type(id_) is int else None
         if one is None:
@@ -257,13 +255,13 @@ class Study:
             values = [(arm, _number(state, value)) for _, arm, value in results]
             if key is None and (told := state.told_together(values)):
                 raise Conflict(
-                    f"these {words.counted(len(told), 'result')} were told before, as measurement {told[0].id} and "
+                    f"these {explain.counted(len(told), 'result')} were told before, as measurement {told[0].id} and "
                     "following, and would count twice; if they are further measurements, tell them with a key."
                 )
             return self._write_results(pen, results, key)
 
     @staticmethod
-    def _write_results(pen: Pen, results: "list[_Result]", key: str | None) -> list[Measurement]:
+    def _write_results(pen: LogTransaction, results: "list[_Result]", key: str | None) -> list[Measurement]:
         state, first = pen.state, len(pen.state.measurements)
         named = {} if key is None else {"key": key}
         for ask, arm, value in results:
@@ -286,8 +284,8 @@ class Study:
                 raise InvalidInput(f"there is no arm {arm!r}; {what_was_meant(arm, named, 'arms')}")
             arm = _unnamed(arm)
         if isinstance(arm, np.ndarray | list | tuple):
-            white = state.learner.white
-            if white.is_listed:
+            white = state.learner.measured_arms
+            if white.is_enumerable:
                 raise InvalidInput(
                     f"`arm` must be a name or a row number where arms are a list, got {reprlib.repr(arm)}."
                 )

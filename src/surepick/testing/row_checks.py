@@ -1,15 +1,37 @@
-"""Checks of a set of rows: every oracle against brute force over the rows themselves."""
+"""Checks of a set of rows: every oracle against brute force over the rows themselves.
 
-from collections.abc import Iterator
+What the checks of rows and of vectors share: seeded factors, and refusals.
+"""
+
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import numpy as np
 
-from surepick.arms.protocol import ArmSet, PairForms, PairScore, Rivals
+from surepick.arms.base import ArmSet, PairForms, PairScore, Rivals
 from surepick.core.evidence import glr
-from surepick.core.linalg import Array, BoolArray, IntArray
-from surepick.core.rows import square_norms
-from surepick.testing.common import factor_of
+from surepick.core.linalg import square_norms
+from surepick.errors import InvalidInput
+from surepick.types import Array, BoolArray, IntArray
+
+
+def factor_of(dim: int, *, condition: float, rng: np.random.Generator) -> Array:
+    """Return F (d, d) with singular values from 1 down to 1/condition, in random directions."""
+    left, right = (np.linalg.qr(rng.standard_normal((dim, dim)))[0] for _ in range(2))
+    spread = np.geomspace(1.0, 1.0 / condition, dim)
+    made: Array = (left * spread) @ right.T
+    return made
+
+
+def must_refuse(call: Callable[[], object], what: str) -> None:
+    """Assert that a call raises `InvalidInput`."""
+    try:
+        call()
+    except InvalidInput:
+        return
+    except Exception as error:
+        raise AssertionError(f"{what} must raise InvalidInput, raised {type(error).__name__}: {error}") from error
+    raise AssertionError(f"{what} must raise InvalidInput, but was accepted")
 
 
 @final
@@ -31,7 +53,7 @@ class RowChecks:
             f"gather of all {arms.n_arms} rows returned shape {self.rows.shape}, must be {(arms.n_arms, arms.dim)}"
         )
         assert np.isfinite(self.rows).all(), "rows must be finite numbers"
-        self.is_distributed = not arms.keeps_numbers
+        self.is_distributed = not arms.is_local
         self.size = float(np.abs(self.rows).max())
         rng = np.random.default_rng(1)
         self.groups = np.unique(self.rows, axis=0, return_inverse=True)[1].reshape(-1)

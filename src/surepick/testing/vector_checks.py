@@ -1,6 +1,6 @@
 """Checks of a set of vectors: its formulas against the arms it hands out itself.
 
-Notation: that of `arms.vectors`. Parameters and factors are drawn in whitened coordinates, where the first round has
+Notation: that of `arms.base`. Parameters and factors are drawn in whitened coordinates, where the first round has
 identity information per pull, so that they suit a set in any units.
 """
 
@@ -11,9 +11,10 @@ from typing import Any, final
 
 import numpy as np
 
-from surepick.arms.vectors import Confusion, VectorSet
-from surepick.core.linalg import Array, independent_columns, triangular, upper_inverse
-from surepick.testing.common import factor_of, must_refuse
+from surepick.arms.base import HardestRival, VectorSet
+from surepick.core.linalg import independent_columns, triangular, upper_inverse
+from surepick.testing.row_checks import factor_of, must_refuse
+from surepick.types import Array
 
 
 @final
@@ -163,7 +164,7 @@ class VectorChecks:
         slacks = [0.01 * self.epsilon, 0.3 * self.epsilon, self.epsilon, 8.0 * self.epsilon]
         return slacks if self.needs_slack else [0.0, *slacks]
 
-    def _bounded(self, theta: Array, factor: Array, epsilon: float) -> Confusion:
+    def _bounded(self, theta: Array, factor: Array, epsilon: float) -> HardestRival:
         """Return the statistic after a look at every arm at hand."""
         found = self.vectors.confusion(theta, factor, epsilon)
         assert math.isfinite(found.value), f"the statistic is {found.value}, must be finite"

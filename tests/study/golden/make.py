@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.study.library import load_study
+from surepick.study.admin import load_study
 from surepick.study.storage import open_storage
 from surepick.study.study import Study
 from tests.study.kinds import KINDS

@@ -1,4 +1,7 @@
-"""`read_arms`: the reader of tables, for Python and for the command line."""
+"""`read_arms`: the reader of tables, for Python and for the command line.
+
+Features that follow from others, said by name: v is 2 u.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,10 +9,11 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from surepick.arms.alike import Groups, alike_rows
+from surepick.arms.base import Groups, duplicate_groups
 from surepick.arms.finite import FiniteArms
 from surepick.arms.tables.columns import (
     Column,
+    Roles,
     check_describes,
     check_filled,
     check_points,
@@ -17,13 +21,63 @@ from surepick.arms.tables.columns import (
     seems_a_name,
     text_of,
 )
-from surepick.arms.tables.redundant import joined, parts_of, redundant_features
-from surepick.arms.tables.roles import Roles
 from surepick.arms.tables.sources import Table, open_table
 from surepick.arms.tables.terms import Terms, formula_terms, named_in, terms_of
-from surepick.core.linalg import Array
-from surepick.core.texts import check_line, control_in
+from surepick.core.checks import check_line, control_in
 from surepick.errors import ArmsDoNotSpan, InvalidInput, what_was_meant
+from surepick.types import Array
+
+# Weights below this share of the largest are rounding.
+NEGLIGIBLE = 1e-7
+
+
+def redundant_features(R: Array, names: Sequence[str]) -> dict[str, str]:
+    """Return the features that follow from those before them, each with how it does.
+
+    Args:
+        R: (d, d) upper triangular with R'R = X'X.
+        names: of the features.
+    """
+    scale = np.abs(R).max(axis=0)
+    columns = R / np.where(scale > 0.0, scale, 1.0)
+    found: dict[str, str] = {}
+    before: list[int] = []
+    basis = np.empty((len(R), 0))  # orthonormal, of the columns before
+    for j, name in enumerate(names):
+        if scale[j] == 0.0:
+            found[name] = "is always 0"
+            continue
+        rest = columns[:, j]
+        for _ in range(2):  # a second time, for what rounding has left
+            rest = rest - basis @ (basis.T @ rest)
+        size = np.linalg.norm(rest)
+        # As in `independent_columns`: what agrees to 14 digits is the same feature.
+        if size > 100 * len(names) * np.finfo(float).eps * np.linalg.norm(columns[:, j]):
+            basis = np.column_stack([basis, rest / size])
+            before.append(j)
+        else:
+            weights = np.linalg.lstsq(columns[:, before], columns[:, j], rcond=None)[0] * scale[j] / scale[before]
+            found[name] = _said(parts_of(weights, [names[k] for k in before], scale[before]))
+    return found
+
+
+def parts_of(weights: Array, names: Sequence[str], scale: Array) -> list[tuple[str, float]]:
+    """Return the features that a combination needs, with their weights; `scale` is how large they are."""
+    size = np.abs(weights) * scale
+    return [(names[k], float(weights[k])) for k in np.flatnonzero(size > NEGLIGIBLE * size.max()).tolist()]
+
+
+def joined(words: Sequence[str]) -> str:
+    """Return a, b and c."""
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+
+
+def _said(parts: Sequence[tuple[str, float]]) -> str:
+    if len(parts) > 1:
+        return f"follows from {joined([name for name, _ in parts])}"
+    ((other, factor),) = parts
+    return f"is a copy of {other}" if abs(factor - 1.0) < NEGLIGIBLE else f"is {factor:.6g} times {other}"
+
 
 NAME_HEADERS = ("name", "arm", "id")
 
@@ -126,7 +180,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     for option, column in numbers.items():
         setattr(arms, "noise_std" if option == "noise_column" else "costs", column.numbers)
     label = str if arms.names is None else arms.names.__getitem__
-    alike = alike_rows(arms)
+    alike = duplicate_groups(arms)
     commas = ", ".join(column.title for column in [*columns, *numbers.values()] if column.has_commas)
     arms.roles = Roles(
         source=table.title,

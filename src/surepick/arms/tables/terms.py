@@ -8,13 +8,12 @@ from typing import Any, final
 
 import numpy as np
 
-from surepick.arms.tables.columns import Column
+from surepick.arms.tables.columns import Column, Levels
 from surepick.arms.tables.formula import ELEMENTWISE, Values, check_call, check_formula
-from surepick.arms.tables.roles import Levels
 from surepick.arms.tables.sources import Table
-from surepick.core.linalg import Array
-from surepick.core.sizes import LARGEST
+from surepick.core.checks import LARGEST
 from surepick.errors import InvalidInput, SurepickError, what_was_meant
+from surepick.types import Array
 
 _CONTROL = re.compile(r"\x1b\[[0-9;]*m|[⧛⧚]")
 

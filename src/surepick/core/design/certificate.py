@@ -15,6 +15,12 @@ Kiefer and Wolfowitz. The characteristic time T* is twice the value for the dire
 Rounding: x'theta_j cancels as badly as the features are conditioned, so its digits in double precision prove nothing
 at a condition of 1e13. The passes only find the rows that matter; these are computed in twice the precision, with a
 bound on the error, and of all other rows a bound is known that counts every rounding of the pass.
+
+Efficient rounding: whole pulls in nearly the proportions of a design.
+
+Notation: w (p,) weights, sum 1; n whole pulls to hand out; N (p,) the counts.
+
+Reference: Pukelsheim and Rieder (1992). The value of the rounded design is at most 1 / (1 - p/n) times that of w.
 """
 
 import math
@@ -26,13 +32,23 @@ from typing import Any, Self, final
 
 import numpy as np
 
+from surepick.arms.base import ArmSet
 from surepick.arms.finite import as_arms
-from surepick.arms.protocol import ArmSet
 from surepick.core.checks import check_count, check_number, check_vector
 from surepick.core.design.goals import Effort
-from surepick.core.design.rounding import apportion
-from surepick.core.linalg import Array, IntArray, one_blas_thread, triangular, upper_inverse
+from surepick.core.linalg import one_blas_thread, triangular, upper_inverse
 from surepick.errors import InvalidInput, NotCertified, SurepickError
+from surepick.types import Array, IntArray
+
+
+def apportion(weights: Array, n: int) -> IntArray:
+    """Return counts of at least one each with sum n, for n >= len(weights) positive weights."""
+    counts = np.ceil((n - len(weights) / 2) * weights).astype(np.int64)
+    while (excess := int(counts.sum()) - n) != 0:
+        step, ratio = (1, -counts / weights) if excess < 0 else (-1, (counts - 1) / weights)
+        counts[np.argmax(ratio)] += step
+    return counts
+
 
 MOST_PULLS = 10**15
 SLACK = 1e-9

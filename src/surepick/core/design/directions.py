@@ -11,9 +11,9 @@ from typing import Protocol, final
 
 import numpy as np
 
-from surepick.arms.protocol import ArmSet
-from surepick.core.linalg import Array, BoolArray, IntArray
+from surepick.arms.base import ArmSet
 from surepick.errors import InvalidInput, TiedArms
+from surepick.types import Array, BoolArray, IntArray
 
 SMALLEST_GAP = 1e-140
 """Below this, gap^2 leaves the range of double precision."""

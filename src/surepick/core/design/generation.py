@@ -18,23 +18,23 @@ from typing import final
 
 import numpy as np
 
-from surepick.arms.protocol import ArmSet
+from surepick.arms.base import ArmSet
+from surepick.core.checks import check_features
 from surepick.core.design.directions import Directions
-from surepick.core.design.goals import ALIKE, START_LEVEL, ArmsThemselves, Effort, GivenDirections, Goal, Members
-from surepick.core.design.master import MasterSolution
-from surepick.core.design.sparse import carried, information_columns
-from surepick.core.linalg import (
-    Array,
-    BoolArray,
-    IntArray,
-    largest,
-    pivoted_rows,
-    spread_rows,
-    triangular,
-    upper_inverse,
+from surepick.core.design.goals import (
+    ALIKE,
+    START_LEVEL,
+    ArmsThemselves,
+    Effort,
+    GivenDirections,
+    Goal,
+    Members,
+    carried,
+    information_columns,
 )
-from surepick.core.rows import square_norms
-from surepick.core.sizes import check_features
+from surepick.core.design.master import MasterSolution
+from surepick.core.linalg import largest, pivoted_rows, spread_rows, square_norms, triangular, upper_inverse
+from surepick.types import Array, BoolArray, IntArray
 
 MAX_ROUNDS = 200
 MAX_WORK = 1e9
@@ -79,7 +79,7 @@ def frame_of(arms: ArmSet) -> Array:
     """Return the map (d, d) from the user's coordinates to those where the uniform design is the identity.
 
     Raises:
-        InvalidInput: features are too large or too small, see `core.sizes`.
+        InvalidInput: features are too large or too small, see `core.checks`.
     """
     R, root = arms.triangle(), np.sqrt(arms.n_arms)
     check_features(R / root, getattr(arms, "feature_names", None))
@@ -126,7 +126,7 @@ def _same_information(X: Array, w: Array) -> Array:
 
 
 @final
-class Ground:
+class PreparedArms:
     """Arms as every solve on them sees them: their frame, the first pool, and a set that spans."""
 
     def __init__(self, arms: ArmSet) -> None:
@@ -149,7 +149,9 @@ class Ground:
 class Generation:
     """One solve: the growing master, the pool of arms, and the goal."""
 
-    def __init__(self, ground: Ground, directions: Directions | None, *, tol: float, is_sparse: bool = True) -> None:
+    def __init__(
+        self, ground: PreparedArms, directions: Directions | None, *, tol: float, is_sparse: bool = True
+    ) -> None:
         """`directions` None means the arms themselves (the G-optimal design).
 
         `is_sparse`: look for few arms; else at most d(d+1)/2, which costs no further pass.

@@ -21,7 +21,8 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from surepick.core.linalg import Array, cholesky, solve_cholesky, solve_lower
+from surepick.core.linalg import cholesky, solve_cholesky, solve_lower
+from surepick.types import Array
 
 MAX_ITERATIONS = 80
 STALE = 8

@@ -46,7 +46,8 @@ from typing import Literal, NamedTuple, final
 import numpy as np
 import scipy
 
-from surepick.core.linalg import Array, IntArray, one_blas_thread
+from surepick.core.linalg import one_blas_thread
+from surepick.types import Array, IntArray
 
 Kind = Literal["skewed", "outliers", "levels"]
 

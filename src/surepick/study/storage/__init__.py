@@ -3,7 +3,7 @@
 `protocol.py` says what a storage does; `open_storage` finds the one that an address means.
 """
 
+from surepick.study.storage.base import Storage, Summary, Writer
 from surepick.study.storage.opening import open_storage
-from surepick.study.storage.protocol import Storage, Summary, Writer
 
 __all__ = ["Storage", "Summary", "Writer", "open_storage"]

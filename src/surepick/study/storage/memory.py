@@ -8,7 +8,7 @@ from surepick.errors import StorageError
 from surepick.study import clock
 from surepick.study.events import Row, check_chain
 from surepick.study.forks import at_forks, no_fork
-from surepick.study.storage.protocol import (
+from surepick.study.storage.base import (
     PATIENCE,
     Summary,
     check_first,

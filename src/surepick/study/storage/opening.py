@@ -5,8 +5,8 @@ from pathlib import Path
 
 from surepick.errors import NoSuchStudy, StorageError, SurepickError
 from surepick.study.forks import no_fork
+from surepick.study.storage.base import Storage
 from surepick.study.storage.memory import MemoryStorage
-from surepick.study.storage.protocol import Storage
 
 _FORMS = 'a path such as "lab.db", "sqlite:///lab.db", "postgresql://user:password@host/database", or "memory:"'
 

@@ -7,8 +7,8 @@ from sqlalchemy import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from surepick.errors import StorageError
+from surepick.study.storage.base import PATIENCE
 from surepick.study.storage.database import engine_for
-from surepick.study.storage.protocol import PATIENCE
 
 # Advisory locks are pairs of numbers: one that says whose they are ("sure" in ASCII), and the study's, or 0 for the
 # tables themselves.

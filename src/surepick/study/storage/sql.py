@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 from surepick.errors import NoSuchStudy, StorageError
 from surepick.study.events import Row, check_chain
+from surepick.study.storage.base import Summary, check_first, check_name, log_is_short, no_such_study, study_exists
 from surepick.study.storage.connections import Connections, Transaction
 from surepick.study.storage.database import Database
-from surepick.study.storage.protocol import Summary, check_first, check_name, log_is_short, no_such_study, study_exists
 
 
 class SqlStorage:

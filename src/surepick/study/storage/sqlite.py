@@ -19,8 +19,8 @@ from sqlalchemy import URL, Engine, event
 
 from surepick.errors import StorageError
 from surepick.study import clock
+from surepick.study.storage.base import PATIENCE
 from surepick.study.storage.database import engine_for
-from surepick.study.storage.protocol import PATIENCE
 
 _Answer = TypeVar("_Answer")
 

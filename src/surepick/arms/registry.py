@@ -1,0 +1,101 @@
+"""Arms in the log: the table itself, so that a study needs no other file; a file of arms that is too large by its hash.
+
+Doubles are written with as many digits as read back the same, so the arms that are read are those that were written.
+"""
+
+import reprlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surepick.arms.base import ArmSet, VectorSet
+from surepick.arms.ellipsoid import Ellipsoid
+from surepick.arms.finite import FiniteArms, as_arms
+from surepick.arms.hypercube import Hypercube
+from surepick.arms.mapped import MappedArms
+from surepick.arms.sphere import Sphere
+from surepick.arms.top_k import TopK
+from surepick.core.checks import check_line
+from surepick.core.linalg import row_digest
+from surepick.errors import CorruptLog, InvalidInput
+
+MOST_NUMBERS = 4_000_000
+"""In a table that the log holds; about 80 MB of text."""
+
+Written = dict[str, Any]
+
+
+def write_arms(arms: Any, *, names: Sequence[str] | None = None) -> Written:
+    """Return arms, or candidates, as JSON has them; arrays and data frames are taken as `FiniteArms` takes them."""
+    match arms:
+        case Sphere() | Hypercube():
+            return {"kind": type(arms).__name__.lower(), "dim": arms.dim}
+        case TopK():
+            return {"kind": "top-k", "dim": arms.dim, "k": arms.k}
+        case Ellipsoid():
+            return {"kind": "ellipsoid", "center": arms.center.tolist(), "axes": arms.axes.tolist()}
+        case MappedArms():
+            constant = bool(arms.has_added_constant)
+            return {"kind": "file", "path": str(arms.path), "constant": constant, "digest": arms.digest().hex()}
+        case VectorSet():
+            raise InvalidInput(f"a study can keep lists of arms and the sets of surepick, got {arms.description}.")
+    rows = as_arms(arms) if names is None else FiniteArms(arms, names=names)
+    if not isinstance(rows, FiniteArms):
+        raise InvalidInput(f"a study can keep arms in memory or in a file, got {reprlib.repr(rows)}.")
+    if rows.n_arms * rows.dim > MOST_NUMBERS:
+        raise InvalidInput(
+            f"the log of a study can hold a table of {MOST_NUMBERS:,} numbers, got {rows.n_arms:,} arms with "
+            f'{rows.dim} features; write them to a file and pass sp.MappedArms("arms.npy").'
+        )
+    for name in rows.names or ():
+        check_line("the name of an arm", name)
+    for name in rows.feature_names:
+        check_line("the name of a feature", name)
+    return {
+        "kind": "finite",
+        "rows": rows.X.tolist(),
+        "names": None if rows.names is None else list(rows.names),
+        "features": list(rows.feature_names),
+    }
+
+
+def read_arms(written: Mapping[str, Any]) -> ArmSet | VectorSet:
+    """Return the arms that were written.
+
+    Raises:
+        CorruptLog: a file of arms that is no longer what it was.
+    """
+    match written:
+        case {"kind": "finite", "rows": rows, "names": names, "features": features}:
+            arms = FiniteArms(np.array(rows, dtype=np.float64), names=names)
+            arms.feature_names = tuple(features)
+            return arms
+        case {"kind": "file", "path": path, "constant": constant, "digest": digest}:
+            return _file(Path(path), digest, is_constant_added=constant)
+        case {"kind": "sphere", "dim": dim}:
+            return Sphere(dim)
+        case {"kind": "hypercube", "dim": dim}:
+            return Hypercube(dim)
+        case {"kind": "top-k", "dim": dim, "k": k}:
+            return TopK(dim, k)
+        case {"kind": "ellipsoid", "center": center, "axes": axes}:
+            return Ellipsoid(center, axes)
+    raise CorruptLog(f"arms of a study must be of a kind that this version knows, got {reprlib.repr(written)}.")
+
+
+def digest_of(written: Mapping[str, Any]) -> str:
+    """Return a hash of the rows of a table, or the words that say which set it is."""
+    if written["kind"] == "finite":
+        return row_digest([np.array(written["rows"], dtype="<f8")]).hex()
+    return str(written.get("digest") or " ".join(f"{name}={value}" for name, value in sorted(written.items())))
+
+
+def _file(path: Path, digest: str, *, is_constant_added: bool) -> MappedArms:
+    if not path.exists():
+        raise CorruptLog(f"the arms of this study are in {path}, which is not there; put the file back.")
+    arms = MappedArms(path, intercept=is_constant_added)
+    if arms.digest().hex() != digest:
+        raise CorruptLog(f"the arms of this study are in {path}, which was changed since; put the file back as it was.")
+    return arms

@@ -1,0 +1,213 @@
+"""Sets of vectors on the command line: which set, and its arms as text such as 0.6,-0.8.
+
+Arms and earlier measurements from files, as the command line knows them.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from surepick.arms.base import VectorSet
+from surepick.arms.ellipsoid import Ellipsoid
+from surepick.arms.hypercube import Hypercube
+from surepick.arms.mapped import MappedArms
+from surepick.arms.sphere import Sphere
+from surepick.arms.tables.columns import Roles
+from surepick.arms.tables.read import TableArms, read_arms
+from surepick.arms.tables.sources import COLUMN_FILES, parse_number, read_csv, refusing
+from surepick.arms.top_k import TopK
+from surepick.cli.measure import Correction
+from surepick.cli.options import LearnerOptions, TableOptions
+from surepick.core.checks import told_cell
+from surepick.errors import InvalidInput
+from surepick.types import Array
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ChosenSet:
+    """A set the user asked for by an option."""
+
+    arms: VectorSet
+    text: str
+    """The option as it was given."""
+
+    @property
+    def title(self) -> str:
+        """What the set is called."""
+        return self.arms.description
+
+    def label(self, arm: Any) -> str:
+        """The entries with commas between them; reading them gives the same numbers back."""
+        return ",".join(str(int(entry)) if entry == int(entry) else repr(float(entry)) for entry in arm)
+
+    def index(self, label: str) -> Array:
+        """The arm of a label."""
+        try:
+            return self.arms.checked([float(entry) for entry in label.split(",")])
+        except (ValueError, InvalidInput) as error:
+            raise InvalidInput(f"{label!r} is no arm of {self.arms.description}: {error}") from error
+
+    def describe(self, model: str) -> str:
+        """Say what was understood, whatever the model."""
+        return f"{self.arms.description}; an arm is its {self.arms.dim} entries with commas between them"
+
+    def fingerprint(self) -> bytes:
+        """What tells this set from others."""
+        return self.text.encode()
+
+
+def chosen_set(option: str, value: Any) -> ChosenSet:
+    """The set that an option names: --sphere, --hypercube, --top-k or --ellipsoid."""
+    if option == "--ellipsoid":
+        value = _read_rows(value).tolist()
+        arms: VectorSet = Ellipsoid(value[0], value[1:])
+    elif option == "--top-k":
+        parts = value.split(",")
+        if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+            raise InvalidInput(f"--top-k must be two whole numbers such as 10,3: three out of ten, got {value!r}.")
+        arms = TopK(int(parts[0]), int(parts[1]))
+    else:
+        arms = Sphere(value) if option == "--sphere" else Hypercube(value)
+    return ChosenSet(arms, f"{option} {value}")
+
+
+def _read_rows(path: Path) -> Array:
+    """The centre and the axes below it, from a file of plain numbers."""
+    with refusing("cannot read", path), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "loadtxt: input contained no data")  # its shape is refused below
+        rows: Any = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
+    if rows.dtype.kind not in "biuf":
+        raise InvalidInput(f"{path} must hold real numbers, got {rows.dtype}; convert them before saving.")
+    if rows.ndim != 2 or rows.shape[0] != rows.shape[1] + 1:
+        raise InvalidInput(
+            f"{path} must have the centre in its first line and the d x d axes below it, one more line than columns; "
+            f"got shape {rows.shape}."
+        )
+    return np.asarray(rows, dtype=np.float64)
+
+
+LARGE_FILE = 200_000_000
+"""Bytes of a .npy, Parquet or Arrow file from which on it is not read into memory."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ArmFile:
+    """Arms read from a file."""
+
+    arms: TableArms | MappedArms
+    roles: Roles
+    title: str
+    """The file."""
+    stds: Array | None = None
+    """How noisy each arm is, if a column says so."""
+    costs: Array | None = None
+    """What a pull of each costs, if a column says so."""
+
+    def label(self, arm: int) -> str:
+        """The name of an arm, or its row number."""
+        return str(arm) if self.arms.names is None else self.arms.names[arm]
+
+    def fingerprint(self) -> bytes:
+        """What tells these arms from others."""
+        return self.arms.digest() + repr(self.arms.names).encode()
+
+    def index(self, label: str) -> int:
+        """Row number of an arm given by its name, or by its row number where there are no names."""
+        names = self.arms.names
+        if names is not None and label in names:
+            return names.index(label)
+        if names is None and label.isdecimal() and int(label) < self.arms.n_arms:
+            return int(label)
+        known = "a name" if names is not None else f"a row number from 0 to {self.arms.n_arms - 1}"
+        raise InvalidInput(f"{label!r} is not {known} of the arms.")
+
+    def describe(self, model: str = "linear") -> str:
+        """Say what was understood; equal features matter to the linear model alone."""
+        return str(self.roles if model == "linear" else replace(self.roles, alike=(), attention=()))
+
+
+def chosen_arms(option: str, value: Any, **reading: Any) -> ArmFile | ChosenSet:
+    """The arms that an option names: --arms FILE, which is read as `read_arms` is told, or a set of vectors."""
+    if option == "--arms":
+        return arm_file(value, **reading)
+    if reading["noise_column"] is not None:
+        raise InvalidInput(f"--noise-std must be a number beside {option}, got {reading['noise_column']!r}.")
+    return chosen_set(option, value)
+
+
+def arms_and_settings(
+    source: str, value: Any, table: TableOptions, learner: LearnerOptions
+) -> tuple[ArmFile | ChosenSet, dict[str, Any]]:
+    """Return the arms that an option names, and what a learner of theirs is told."""
+    level = None if learner.noise_std is None else parse_number(learner.noise_std)
+    of_noise = learner.noise_std if level is None else None
+    own = chosen_arms(source, value, **table.reading(), noise_column=of_noise, cost_column=learner.costs)
+    noise_std = level if of_noise is None else getattr(own, "stds", None)
+    return own, learner.settings(noise_std=noise_std, costs=getattr(own, "costs", None))
+
+
+def arm_file(path: Path, **reading: Any) -> ArmFile:
+    """Read arms as `read_arms` is told; a large file stays where it is, and takes no option but `intercept`."""
+    is_binary = path.suffix.lower() in (".npy", *COLUMN_FILES)
+    if is_binary and path.exists() and path.stat().st_size > LARGE_FILE:
+        given = [
+            name for name, value in reading.items() if name != "intercept" and value is not None and value is not False
+        ]
+        if given:
+            option = "noise-std NAME" if given[0] == "noise_column" else given[0].replace("_", "-")
+            raise InvalidInput(f"--{option} needs a smaller file; {path} is read in pieces, as it is.")
+        mapped = MappedArms(path, intercept=reading.get("intercept"))
+        roles = Roles(
+            source=f"{path} (read in pieces)",
+            n_arms=mapped.n_arms,
+            feature_names=mapped.feature_names,
+            constant="added" if mapped.has_added_constant else "not added",
+            numbers=mapped.feature_names[mapped.has_added_constant :],
+            names="row numbers, from 0 on",
+        )
+        return ArmFile(mapped, roles, str(path))
+    arms = read_arms(path, **reading)
+    return ArmFile(arms, arms.roles, str(path), arms.noise_std, arms.costs)
+
+
+def _arm(arms: ArmFile | ChosenSet, cell: str) -> Any:
+    """Return the arm of a cell, which may have an apostrophe that keeps a spreadsheet from computing it."""
+    told = told_cell(cell)
+    is_known = told != cell and told in (getattr(arms.arms, "names", None) or ())
+    return arms.index(told if is_known else cell)
+
+
+def read_history(path: Path, arms: ArmFile | ChosenSet) -> list[tuple[Any, float]]:
+    """Read earlier measurements: columns `arm` and `reward`, one line each. No reward: the measurement failed.
+
+    In a log the column `corrects` says which values were entered wrong.
+    """
+    table = read_csv(path)
+    cells = {title.lower(): cells for title, cells in table.cells.items()}
+    if "arm" not in cells or "reward" not in cells:
+        raise InvalidInput(f"{path} must have the columns arm and reward, got {', '.join(table.cells)}.")
+    history: list[tuple[Any, float]] = []
+    marks = cells.get("corrects", [""] * table.n_rows)
+    for row, (label, reward, mark) in enumerate(zip(cells["arm"], cells["reward"], marks, strict=True)):
+        if not reward:
+            continue
+        value = parse_number(reward)
+        if value is None:
+            raise table.refusal(row, f"the reward must be a number, got {reward!r}.")
+        try:
+            arm = _arm(arms, label)
+        except InvalidInput as error:
+            raise table.refusal(row, str(error)) from error
+        correction = Correction.read(mark, value, len(history))
+        if correction is not None:
+            history[correction.n] = arm, value
+        elif mark:
+            raise table.refusal(row, f"'value 3' would correct the third value above, got {mark!r}; write it so.")
+        else:
+            history.append((arm, value))
+    return history

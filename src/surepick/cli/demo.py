@@ -1,0 +1,337 @@
+"""The figure of the demonstration, in the look of the reports.
+
+The rows of the demonstration: a record for each number of arms, ours beside published figures, and their plot.
+
+The demonstration: the experiment `many-arms` from a live run to table and plot; interrupted, it goes on later.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from surepick.cli.output import (
+    Code,
+    Format,
+    arm_label,
+    check_out,
+    live_view,
+    print_error,
+    results,
+    stages,
+    to_csv,
+    to_json,
+)
+from surepick.cli.reproduce import INTERRUPTED, fill
+from surepick.core.checks import check_count, check_delta
+from surepick.learning.explain import confidence_words
+from surepick.learning.learner import Learner
+from surepick.learning.snapshot import standing_of
+from surepick.reporting.experiment_cells import COLUMNS as OF_RUNS
+from surepick.reporting.experiment_cells import Summary, summarize
+from surepick.reporting.experiment_plots import saved
+from surepick.reporting.figures import COLORS, INK, frame
+from surepick.simulation.experiment import Cell, Experiment
+from surepick.simulation.experiment_file import named_experiment
+from surepick.simulation.problems import Problem
+from surepick.simulation.run import run_once, run_seeds
+from surepick.simulation.store import TABLE, read_cells
+from surepick.simulation.sweep import job_of
+
+BLUE, ORANGE, GREEN, PURPLE = COLORS[:4]
+
+
+class Line(NamedTuple):
+    """A line of a figure: means with two standard errors either way."""
+
+    label: str
+    color: str
+    marker: str = ""
+    width: float = 1.4
+    dashes: str = "-"
+    is_hollow: bool = False
+    points: Sequence[tuple[float, float, float]] = ()
+    """Place, mean and standard error."""
+
+
+def plot_lines(lines: Sequence[Line], title: str, note: str, folder: Path, name: str) -> tuple[Path, Path]:
+    """Mean pulls by number of arms on a log scale; the legend has the order of the lines."""
+    canvas, (axes,) = frame([5.2], width=7.6)
+    for line in lines:
+        places, means, ses = zip(*line.points, strict=True)
+        axes.errorbar(
+            places,
+            means,
+            yerr=[2 * se if se == se else 0.0 for se in ses],  # noqa: PLR0124 (NaN: a single run)
+            label=line.label,
+            color=line.color,
+            marker=line.marker,
+            markersize=5,
+            markerfacecolor="white" if line.is_hollow else line.color,
+            linewidth=line.width,
+            linestyle=line.dashes,
+            capsize=2,
+        )
+    axes.set_yscale("log")
+    # Not down to the ends of the bars: with few runs they would stretch the axis to nothing.
+    lowest = min(mean for line in lines for _, mean, _ in line.points if mean > 0.0)
+    axes.set_ylim(0.6 * lowest, 1.2 * axes.get_ylim()[1])
+    axes.set_xticks(sorted({place for line in lines for place, _, _ in line.points}))
+    axes.set(xlabel=f"number of arms K\n{note}", ylabel="mean number of pulls (log scale)")
+    axes.set_title(title, loc="left", color=INK)
+    return saved(canvas, folder / name, title).paths
+
+
+Record = dict[str, Any]
+NOTE = 'bars: two standard errors either way (published: from "Std");\npublished with other stopping constants'
+
+
+class Column(NamedTuple):
+    """Means of pulls in table and plot."""
+
+    header: str
+    line: Line
+
+
+COLUMNS = {
+    "": Column("\nsurepick", Line("surepick, {n_runs} runs", BLUE, "o", 2.2)),
+    "rage_": Column("\nRAGE", Line("RAGE, run here", PURPLE, "^")),
+    "xy-oracle_": Column("\nOracle", Line("Oracle (knows theta), run here", GREEN, "v")),
+    "published_table_2_": Column("Lazy\nTS 2*", Line("Lazy TS, published (Table 2)", ORANGE, "D", 1.0, is_hollow=True)),
+    "published_table_1_": Column("Lazy\nTS 1*", Line("Lazy TS, published (Table 1)", ORANGE, "s", 1.0, is_hollow=True)),
+    "published_rage_": Column("\nRAGE*", Line("RAGE, published", PURPLE, "^", 1.0, is_hollow=True)),
+    "published_oracle_": Column("\nOracle*", Line("Oracle, published", GREEN, "v", 1.0, is_hollow=True)),
+}
+"""By the first part of the fields `mean` and `se` of a record."""
+
+
+def read_records(experiment: Experiment, folder: Path, n_runs: int) -> list[Record]:
+    """What a folder of the experiment has, up to n_runs runs a cell; numbers of arms that all algorithms have run."""
+    found = {
+        key: {name: values[columns["run"] < n_runs] for name, values in columns.items()}
+        for key, columns in (read_cells(folder / TABLE, OF_RUNS) if (folder / TABLE).exists() else ())
+    }
+    records: dict[int, Record] = {}
+    for n_arms, cells in groupby(experiment.cells(), key=lambda cell: int(cell.arguments["n_arms"])):
+        summaries = [summarize(cell, found.get(cell.key)) for cell in cells]
+        if all(summary.n_runs for summary in summaries):
+            records[n_arms] = {"n_arms": n_arms, **_ours(summaries[0])}
+            for other in summaries[1:]:
+                name, pulls = other.cell.algorithm.name, other.quantities["n_pulls"]
+                records[n_arms] |= {f"{name}_mean": pulls.mean, f"{name}_se": pulls.se}
+    for figure in experiment.published:
+        for n_arms, record in records.items():
+            field, is_here = f"published_{figure.figures}", figure.problem == {"n_arms": n_arms}
+            record[f"{field}_mean"] = figure.mean if is_here else record.get(f"{field}_mean")
+            record[f"{field}_se"] = figure.se if is_here else record.get(f"{field}_se")
+    return list(records.values())
+
+
+def _ours(summary: Summary) -> Record:
+    pulls = summary.quantities["n_pulls"]
+    return {
+        "n_runs": summary.n_runs,
+        "seed": summary.cell.seed,
+        "mean": pulls.mean,
+        "se": pulls.se,
+        "median": summary.quantiles[0.5],
+        "lower_bound": summary.quantities["lower_bound"].mean,
+        "ratio": summary.quantities["ratio"].mean,
+        "n_errors": summary.n_errors,
+        "n_unfinished": summary.n_unfinished,
+        "arms_pulled": summary.quantities["support"].mean,
+        "seconds_per_run": summary.quantities["seconds"].mean,
+    }
+
+
+def shown_columns(records: Sequence[Record]) -> dict[str, Column]:
+    """The columns for which there are figures."""
+    return {part: column for part, column in COLUMNS.items() if any(record.get(f"{part}mean") for record in records)}
+
+
+def plot_records(records: Sequence[Record], folder: Path, *, delta: float) -> tuple[Path, Path]:
+    """Mean pulls by number of arms with the published means and the lower bound."""
+    lines = [
+        column.line._replace(
+            label=column.line.label.format(**records[0]),
+            points=[(one["n_arms"], one[f"{part}mean"], one[f"{part}se"]) for one in records if one[f"{part}mean"]],
+        )
+        for part, column in shown_columns(records).items()
+    ]
+    bound = [(record["n_arms"], record["lower_bound"], 0.0) for record in records]
+    lines.append(Line("lower bound", "black", dashes="--", points=bound))
+    title = f"Pulls until the best of K arms is known, delta = {delta:g}"
+    return plot_lines(lines, title, NOTE, folder, "many_arms")
+
+
+NAME = "many-arms"
+LIVE_SECONDS = 5.0
+"""How long the live view may last on a terminal; the run itself takes milliseconds."""
+NEXT = "Next, with your own options: surepick run --arms arms.csv --pull './measure {arm}'"
+
+
+def demonstrate(
+    *, delta: float, seed: int, runs: int | None, jobs: int | None, max_pulls: int | None, out: Path, output: Format
+) -> Code:
+    """Run the experiment and print what it found; Ctrl-C prints what there is."""
+    check_delta(delta)
+    check_count("seed", seed, least=0)
+    changes = {} if max_pulls is None else {"max_pulls": check_count("max_pulls", max_pulls, least=1)}
+    experiment = named_experiment(NAME, delta=[delta], seed=seed, **changes)
+    n_runs = experiment.quick_runs if runs is None else check_count("runs", runs, least=2)
+    check_out(out)
+    console = stages(output)
+    live: dict[str, Any] = {}
+    is_complete = False
+    try:
+        _run_live(console, experiment.cells()[0], live)
+        is_complete = fill(out / NAME, experiment, console, n_runs=n_runs, jobs=jobs) and bool(live["stopped"])
+    except KeyboardInterrupt:
+        console.print(INTERRUPTED.format(out / NAME), soft_wrap=True)
+    records = read_records(experiment, out / NAME, n_runs)
+    plots = _plots(records, out, delta)
+    if output is Format.JSON:
+        found = {"problem": NAME, "algorithm": experiment.algorithms[0].name, "delta": delta, "seed": seed}
+        found |= {"is_complete": is_complete, "one_run": live or None, "runs": records}
+        sys.stdout.write(to_json(found | {"plots": [str(path) for path in plots]}) + "\n")
+    elif output is Format.CSV:
+        sys.stdout.write(to_csv(records))
+    elif records:
+        _print_table(results(), records, delta)
+    if plots:
+        console.print(f"plot: {' and '.join(map(str, plots))}", soft_wrap=True)
+    if output is Format.TABLE:
+        console.print(NEXT, soft_wrap=True)
+    return Code.OK if is_complete else Code.NOT_STOPPED
+
+
+def _plots(records: list[Record], out: Path, delta: float) -> tuple[Path, ...]:
+    if not records:
+        return ()
+    try:
+        return plot_records(records, out, delta=delta)
+    except ModuleNotFoundError as error:
+        print_error(f"no plot: {error.name} is not installed; pip install 'surepick[bench]'")
+        return ()
+
+
+def _run_live(console: Console, cell: Cell, live: dict[str, Any]) -> None:
+    """Run 0 of the first cell in front of the user's eyes."""
+    problem = cell.problem.draw(cell.arguments, run_seeds(cell.seed, 0).instance)
+    assert isinstance(problem, Problem)
+    console.print(
+        f"problem: many arms (variant {cell.arguments['variant']}), {problem.n_arms} arms with {problem.dim} features, "
+        f"noise of standard deviation {problem.noise_std:g}, delta {cell.delta:g}, seed {cell.seed}",
+        soft_wrap=True,
+    )
+    start, at_work = time.monotonic(), list[Learner]()
+
+    def watch(learner: Learner, arm: Any) -> None:
+        at_work[:] = [learner]
+        if console.is_terminal:
+            show(partial(standing_of, learner), arm=arm)
+            if time.monotonic() - start < LIVE_SECONDS:
+                time.sleep(0.03)
+
+    seconds = float("nan")
+    try:
+        with live_view(console, f"Lazy Track-and-Stop, {problem.n_arms} arms") as show:
+            seconds = run_once(job_of(cell), 0, watch).seconds
+    finally:
+        for learner in at_work:
+            live |= _live_result(learner, problem, seconds)
+            sure = confidence_words(standing_of(learner))
+            console.print(_live_line(live, problem, sure), soft_wrap=True)
+
+
+def _live_result(learner: Learner, problem: Problem, seconds: float) -> dict[str, Any]:
+    decision = learner.decision
+    return {
+        "n_arms": problem.n_arms,
+        "n_pulls": decision.n_pulls,
+        "stopped": bool(decision.stopped),
+        "best": decision.best,
+        "is_right": decision.best == problem.best,
+        "evidence": float(decision.evidence),
+        "target": float(decision.target),
+        "rule": decision.rule,
+        "guarantee": decision.guarantee,
+        "arms_pulled": len(learner.counts),
+        "seconds": seconds,
+    }
+
+
+def _live_line(live: dict[str, Any], problem: Problem, sure: str) -> str:
+    truth = "which is right" if live["is_right"] else f"the truth is {problem.best}"
+    state = "stopped" if live["stopped"] else "not stopped yet"
+    return (
+        f"one run: {state} after {live['n_pulls']} pulls of {live['arms_pulled']} different arms, best arm "
+        f"{arm_label(live['best'])} ({truth}), confidence {sure} by the {live['rule']} rule "
+        f"({live['guarantee']}), {1e3 * live['seconds']:.0f} ms CPU"
+    )
+
+
+def _print_table(console: Console, records: list[Record], delta: float) -> None:
+    """The table of mean pulls by number of arms."""
+    console.print(
+        f"Mean pulls ± standard error until the answer is right with probability {1 - delta:g}\n"
+        f"({max(record['n_runs'] for record in records)} runs for each K, arms redrawn in every run, "
+        f"seeds {records[0]['seed']} to {records[-1]['seed']})",
+        style="bold",
+    )
+    columns = shown_columns(records)
+    has_published = any(part.startswith("published") for part in columns)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))  # 80 columns are enough
+    table.add_column("arms\nK", justify="right")
+    for part, column in columns.items():
+        style = "bold" if not part else "dim" if part.startswith("published") else None
+        table.add_column(column.header, justify="right", style=style)
+        if not part:
+            table.add_column("lower\nbound", justify="right")
+    for header in () if has_published else ("times\nbound", "\nmedian"):
+        table.add_column(header, justify="right")
+    for record in records:
+        cells = [_mean(record, part) for part in columns]
+        cells[1:1] = [f"{record['lower_bound']:.1f}"]
+        cells += [] if has_published else [f"{record['ratio']:.2f}", f"{record['median']:g}"]
+        table.add_row(str(record["n_arms"]), *cells)
+    console.print(table)
+    for line in _notes(records, has_published=has_published):
+        console.print(line, soft_wrap=not console.is_terminal)
+
+
+def _mean(record: Record, part: str) -> str:
+    if record[f"{part}mean"] is None:
+        return "-"
+    spread = "" if part.startswith("published") else f" ± {record[f'{part}se']:.0f}"
+    return f"{record[f'{part}mean']:.0f}{spread}"
+
+
+def _notes(records: list[Record], *, has_published: bool) -> list[str]:
+    last = records[-1]
+    n_runs, n_errors, n_unfinished = (
+        sum(record[name] for record in records) for name in ("n_runs", "n_errors", "n_unfinished")
+    )
+    unfinished = f", {n_unfinished} runs did not stop" if n_unfinished else ""
+    used, spent = f"{last['arms_pulled']:.1f}", f"{1e3 * last['seconds_per_run']:.0f} ms CPU"
+    if last.get("published_seconds_mean"):
+        used += f" (published: {last['published_support_mean']:.1f})"
+        spent += f" (published: {last['published_seconds_mean']:.0f} s, on a desktop of 2020)"
+    about = (
+        "* published means, different stopping constants: Jedra and Proutiere (2020), tables 1 and 2 (Lazy TS 1 "
+        "and 2). surepick stops by its own rule; RAGE and the Oracle, which knows theta, were run here with their "
+        "published constants. Arms are drawn as in the public code for this problem (variant as-run), not as "
+        "printed there."
+    )
+    return [
+        *([about] if has_published else []),
+        f"{n_errors} of {n_runs} answers were wrong{unfinished}.",
+        f"A run with {last['n_arms']} arms pulled {used} of them on average and took {spent}.",
+    ]

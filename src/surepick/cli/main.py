@@ -1,0 +1,309 @@
+"""The command line: thin commands that read options, call the layers below and return an exit code."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from surepick._version import __version__
+from surepick.cli.options import (
+    ARM_FILES,
+    LearnerOptions,
+    Output,
+    SetOptions,
+    TableOptions,
+    grouped,
+    one_set,
+    option_names,
+    pulls_or_auto,
+    refuse,
+    says,
+)
+from surepick.cli.output import Code, Format, one_line_warnings, print_error
+from surepick.cli.studies.commands import COMMANDS as OF_STUDIES
+from surepick.cli.studies.commands import TITLE, add_to
+from surepick.cli.studies.where import Where
+from surepick.errors import InvalidInput, SurepickError
+
+INTERRUPTED = 130
+"""What typer makes of a Ctrl-C that no command has handled."""
+
+OF_FILES = (*option_names(TableOptions), "--costs")
+OWN = (
+    *("--pull", "--audit", "--history", "--log", "--save", "--report"),
+    *(name for name in option_names(LearnerOptions) if name not in ("--delta", "--seed")),
+    *option_names(TableOptions),
+)
+OF_PLANS = (
+    *("--gap", "--theta", "--pilot", "--delta", "--epsilon", "--noise-std", "--reward-range", "--binary", "--costs"),
+    *("--m", "--simulate", "--seed", *option_names(TableOptions), "--out"),
+)
+OF_DEMONSTRATION = ("--runs", "--jobs", "--out")
+
+
+class Sections(TyperGroup):
+    """Commands of the help in two lists: those of studies by themselves."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the lists."""
+        rows = [(name, command.get_short_help_str(62)) for name, command in self.commands.items()]
+        for title, is_of_studies in (("Commands", False), (TITLE, True)):
+            with formatter.section(title):
+                formatter.write_dl([row for row in rows if (row[0] in OF_STUDIES) is is_of_studies])
+
+
+app = typer.Typer(
+    name="surepick",
+    cls=Sections,
+    help="Find the best of many options from noisy, costly measurements, with a guarantee.",
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command line; every error is one line on standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a name the terminal cannot show must not end a session
+    try:
+        with one_line_warnings():
+            code = app(list(arguments) or ["--help"], standalone_mode=False, prog_name="surepick")
+    except typer.TyperException as error:
+        said, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+        command = "surepick" if context is None else context.command_path
+        print_error(said if said.endswith("?") else f"{said}; see {command} --help")
+        return error.exit_code
+    except InvalidInput as error:
+        print_error(str(error))
+        return Code.MISUSE
+    except (SurepickError, OSError) as error:
+        print_error(str(error))
+        return Code.FAILURE
+    if code == INTERRUPTED:
+        print_error("interrupted")
+        return Code.NOT_STOPPED
+    return int(code or 0)
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 (how typer calls it)
+    if wanted:
+        typer.echo(f"surepick {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@grouped
+def run(  # noqa: PLR0913 (every argument is an option of its own)
+    context: typer.Context,
+    *,
+    arms: Annotated[Path | None, says(f"Your arms: a {ARM_FILES}; without any the demonstration runs.")] = None,
+    sets: SetOptions,
+    pull: Annotated[
+        str | None,
+        says(
+            'Command that measures: "cmd {arm}" or "cmd {index}", prints one number; nothing, or exit code 75, if it '
+            "has none this time. Default: you are asked."
+        ),
+    ] = None,
+    learner: LearnerOptions,
+    audit: Annotated[
+        str | None, says('Check pulls of the model after the verdict: a number, or "auto" for as many as needed.')
+    ] = None,
+    max_pulls: Annotated[int | None, says("Stop measuring after this many pulls (default: never).")] = None,
+    table: TableOptions,
+    history: Annotated[Path | None, says("Earlier measurements: a .csv with columns arm, reward, or a log.")] = None,
+    log: Annotated[
+        Path | None, says("Write each measurement there; the same command then goes on where it was.")
+    ] = None,
+    save: Annotated[Path | None, says("Write the result to this .json file.")] = None,
+    report: Annotated[Path | None, says("Write a page about the result to this .html file.")] = None,
+    runs: Annotated[int | None, says("Demonstration: runs for each number of arms.")] = None,
+    jobs: Annotated[int | None, says("Demonstration: processes, -1 for one per core.")] = None,
+    out: Annotated[Path | None, says("Demonstration: folder of runs and plots (default out).")] = None,
+    output: Output = Format.TABLE,
+) -> int:
+    """Find the best of your arms. Without any, show it on the paper's many-arms problem."""
+    chosen = one_set(arms, sets)
+    if chosen is None:
+        refuse(context, OWN, "needs your arms; add --arms FILE")
+        from surepick.cli.demo import demonstrate  # noqa: PLC0415 (`--help` stays quick)
+
+        kept: dict[str, Any] = {"delta": learner.delta, "seed": learner.seed, "max_pulls": max_pulls}
+        return demonstrate(**kept, runs=runs, jobs=jobs, out=out or Path("out"), output=output)
+    refuse(context, OF_DEMONSTRATION, "belongs to the demonstration; leave out --arms to see it")
+    from surepick.cli.arm_files import arms_and_settings  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.cli.run import Request, check_targets, run_session  # noqa: PLC0415
+
+    written = {"--save": save, "--report": report, "--log": log}
+    check_targets(written, {"--history": history, "--arms": arms, "--ellipsoid": sets.ellipsoid})
+    if report is not None:
+        from surepick.reporting.html import check_ready  # noqa: PLC0415
+
+        check_ready()
+    if arms is None:
+        refuse(context, OF_FILES, f"belongs to a file of arms, got {chosen[0]}")
+    own, settings = arms_and_settings(*chosen, table, learner)
+    settings |= {"audit": 0 if audit is None else pulls_or_auto(audit), "max_pulls": max_pulls}
+    files = {"history": history, "log": log, "save": save, "report": report}
+    return run_session(Request(own, settings, pull=pull, output=output, **files))
+
+
+@app.command("plan")
+@grouped
+def plan_command(  # noqa: PLR0913 (every argument is an option of its own)
+    context: typer.Context,
+    arms: Annotated[
+        Path | None, typer.Argument(help=f"Your arms: a {ARM_FILES}; without any, what is left of a study.")
+    ] = None,
+    *,
+    where: Where,
+    gap: Annotated[float | None, says("How far the best arm is ahead of the next, if nothing else is known.")] = None,
+    theta: Annotated[str | None, says("A guess of the effects of the features, as 1,-0.5,0.8.")] = None,
+    pilot: Annotated[Path | None, says("Results of a pilot: a .csv with the columns arm, reward.")] = None,
+    delta: Annotated[float, says("Accepted probability of a wrong answer.")] = 0.05,
+    epsilon: Annotated[float, says("An answer that loses at most this is right.")] = 0.0,
+    noise_std: Annotated[
+        str | None,
+        says("Noise of one measurement: a number, or the column of the arms' file that has one for each arm."),
+    ] = None,
+    reward_range: Annotated[
+        tuple[float, float] | None,
+        says("Smallest and largest possible reward, instead of --noise-std.", "--reward-range"),
+    ] = None,
+    binary: Annotated[bool, says("Rewards are 0 or 1, such as clicks.", "--binary")] = False,
+    costs: Annotated[str | None, says("Column of the arms' file that says what a pull costs.")] = None,
+    m: Annotated[int, says("How many of the best are sought.", "--m")] = 1,
+    simulate: Annotated[int | None, says("Also simulate this many runs.")] = None,
+    seed: Annotated[int, says("Seed of everything random.")] = 0,
+    table: TableOptions,
+    out: Annotated[Path | None, says("Write a plot to this file: .png, .svg or .pdf.")] = None,
+    output: Output = Format.TABLE,
+) -> int:
+    """Say how many pulls it will take. Of a study, without arms: how many are left."""
+    if arms is None:
+        refuse(context, OF_PLANS, "belongs to a file of arms; name it, or leave the option out for a study")
+        from surepick.cli.studies.inspect import left  # noqa: PLC0415 (beside the other way)
+
+        return left(where, output)
+    if getattr(context.get_parameter_source("study"), "name", "") == "COMMANDLINE":
+        raise InvalidInput(f"--study names a study, and {arms} arms for a new one; leave out one of them.")
+    from surepick.cli.plan import Request, plan_experiment  # noqa: PLC0415 (`--help` stays quick)
+
+    settings = {
+        "gap": gap,
+        "delta": delta,
+        "epsilon": epsilon,
+        "reward_range": reward_range,
+        "rewards": "binary" if binary else None,
+        "m": m,
+        "seed": seed,
+    }
+    reading = table.reading()
+    return plan_experiment(
+        Request(arms, reading, settings, theta, pilot, noise_std, costs, simulate=simulate, out=out, output=output)
+    )
+
+
+@app.command()
+def noise(
+    replicates: Annotated[Path, typer.Argument(help="A .csv with a column of options and one of values.")],
+    *,
+    option_column: Annotated[str | None, says("Column of the options (default: option, arm, name or id).")] = None,
+    value_column: Annotated[str | None, says("Column of the values (default: value, reward, result or y).")] = None,
+    confidence: Annotated[float, says("Of the intervals.")] = 0.95,
+    output: Output = Format.TABLE,
+) -> int:
+    """Say how noisy a measurement is. From options that were measured more than once."""
+    from surepick.cli.plan import estimate_noise  # noqa: PLC0415 (`--help` stays quick)
+
+    return estimate_noise(
+        replicates, option_column=option_column, value_column=value_column, confidence=confidence, output=output
+    )
+
+
+_Full = Annotated[bool, says("All runs the experiment asks for, not a quick look.", "--full")]
+_Runs = Annotated[int | None, says("Runs of each cell instead of the experiment's own number.")]
+_Jobs = Annotated[int | None, says("Processes, -1 for one per core (default).")]
+_Dask = Annotated[str | None, says('Do the runs on a Dask cluster: its address "tcp://host:8786", or "local".')]
+_Out = Annotated[Path, says("Folder of results and report; what is there is not done again.")]
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments, see --list; all of them by default.")
+    ] = None,
+    *,
+    full: _Full = False,
+    runs: _Runs = None,
+    jobs: _Jobs = None,
+    dask: _Dask = None,
+    out: _Out = Path("out"),
+    show: Annotated[bool, says("Say which experiments there are.", "--list")] = False,
+) -> int:
+    """Repeat the experiments of the paper and more. Interrupted, the same command goes on where it was."""
+    from surepick.cli.reproduce import How, list_experiments  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.cli.reproduce import reproduce as reproduce_named  # noqa: PLC0415
+
+    if show:
+        return list_experiments()
+    return reproduce_named(names or [], How(full=full, runs=runs, jobs=jobs, dask=dask, out=out))
+
+
+bench = typer.Typer(help="Your own experiments: run, report, compare.", rich_markup_mode=None)
+app.add_typer(bench, name="bench")
+
+
+@bench.command("run")
+def bench_run(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE.toml...", help="Experiments.")],
+    *,
+    full: _Full = False,
+    runs: _Runs = None,
+    jobs: _Jobs = None,
+    dask: _Dask = None,
+    out: _Out = Path("out"),
+) -> int:
+    """Run the experiments of some files; interrupted, the same command goes on where it was."""
+    from surepick.cli.bench import run_files  # noqa: PLC0415
+    from surepick.cli.reproduce import How  # noqa: PLC0415
+
+    return run_files(files, How(full=full, runs=runs, jobs=jobs, dask=dask, out=out))
+
+
+@bench.command("report")
+def bench_report(folder: Annotated[Path, typer.Argument(help="Folder of results, or a folder of such.")]) -> int:
+    """Write the report of runs that are there."""
+    from surepick.cli.bench import report  # noqa: PLC0415
+
+    return report(folder)
+
+
+@bench.command("compare")
+def bench_compare(
+    first: Annotated[Path, typer.Argument(metavar="A.parquet", help="Runs.")],
+    second: Annotated[Path, typer.Argument(metavar="B.parquet", help="Runs of the same experiment, say of new code.")],
+    *,
+    output: Output = Format.TABLE,
+) -> int:
+    """Say what changed between two tables of runs; returns 1 if noise does not explain it."""
+    from surepick.cli.bench import compare_tables  # noqa: PLC0415
+
+    return compare_tables(first, second, output)
+
+
+add_to(app)

@@ -1,0 +1,220 @@
+"""Options that several commands share: each group is a dataclass, and a command that takes one has its options."""
+
+import ast
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from surepick.cli.output import Earlier, Format, Model, Noise
+from surepick.errors import InvalidInput
+
+ARM_FILES = ".csv with a header line, .xlsx, .parquet, .arrow or .npy"
+
+
+def says(text: str, *names: str, **more: Any) -> Any:
+    """An option with its help; its name is that of the argument, unless given."""
+    return typer.Option(*names, help=text, **more)
+
+
+Output = Annotated[Format, says("How to write the result.", "--format")]
+
+
+def grouped(command: Callable[..., int]) -> Callable[..., int]:
+    """Return a command in which every argument that is a dataclass has become one option for each of its fields."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        kind = hints[parameter.name]
+        if not is_dataclass(kind):
+            parameters.append(parameter.replace(annotation=kind))
+            continue
+        groups[parameter.name] = kind
+        of_fields = get_type_hints(kind, include_extras=True)
+        parameters += [
+            parameter.replace(name=field.name, default=field.default, annotation=of_fields[field.name])
+            for field in fields(kind)
+        ]
+
+    def call(**given: Any) -> int:
+        made = {
+            name: kind(**{field.name: given.pop(field.name) for field in fields(kind)}) for name, kind in groups.items()
+        }
+        return command(**given, **made)
+
+    call.__name__, call.__doc__, call.__module__ = command.__name__, command.__doc__, command.__module__
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # how signatures are told
+    return call
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """How a file of arms is read."""
+
+    name_column: Annotated[str | None, says("Column with the arms' names.")] = None
+    features: Annotated[str | None, says("Columns to use as features, and no others: temp,time.")] = None
+    drop: Annotated[str | None, says("Columns not to use: remarks,date.")] = None
+    interactions: Annotated[bool, says("Add the product of any two columns.", "--interactions")] = False
+    quadratic: Annotated[bool, says("Add the square of every column of numbers.", "--quadratic")] = False
+    formula: Annotated[str | None, says('Features by a Wilkinson formula instead: "temp * catalyst + C(solvent)".')] = (
+        None
+    )
+    intercept: Annotated[
+        bool | None,
+        says(
+            "Put a constant feature in front, or do not. Default: in front of a table (all but .npy) without one.",
+            "--intercept/--no-intercept",
+            "--constant/--no-constant",
+        ),
+    ] = None
+    on_span: Annotated[bool, says("Leave out features that others make up.", "--on-span")] = False
+    sheet: Annotated[str | None, says("Which sheet of an Excel file, if several have cells.")] = None
+
+    def reading(self) -> dict[str, Any]:
+        """Return the arguments of `read_arms`."""
+        return {**asdict(self), "features": _columns(self.features), "drop": _columns(self.drop)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetOptions:
+    """Sets of vectors, instead of a file of arms."""
+
+    sphere: Annotated[int | None, says("Arms: all unit vectors of this dimension.")] = None
+    ellipsoid: Annotated[
+        Path | None, says("Arms: centre + axes u, |u| <= 1; a .csv or .npy: centre first, axes below.")
+    ] = None
+    hypercube: Annotated[int | None, says("Arms: all vectors of -1 and 1 of this dimension.")] = None
+    top_k: Annotated[str | None, says("Arms: all choices of k out of d, as d,k such as 10,3.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerOptions:
+    """What is sought, at which risk, under which noise, and by which algorithm."""
+
+    delta: Annotated[float, says("Accepted probability of a wrong answer.")] = 0.05
+    noise_std: Annotated[
+        str | None,
+        says(
+            "Sub-Gaussian scale of one measurement's noise, or an upper bound: a number, or the column of the arms' "
+            "file that has one for each arm. Without it the noise is taken for normal, and its level is learnt."
+        ),
+    ] = None
+    noise: Annotated[
+        Noise | None,
+        says(
+            "Noise whose level is learnt: normal with the same level for all arms (default); with one for each arm: "
+            "per-arm; or of any law that is symmetric around 0: symmetric."
+        ),
+    ] = None
+    reward_range: Annotated[
+        tuple[float, float] | None,
+        says("Smallest and largest possible reward, instead of --noise-std.", "--reward-range"),
+    ] = None
+    binary: Annotated[bool, says("Rewards are 0 or 1, such as clicks: --reward-range 0 1.", "--binary")] = False
+    model: Annotated[
+        Model | None, says("How the mean reward follows from the features (default linear); unstructured: not at all.")
+    ] = None
+    epsilon: Annotated[float | None, says("An answer that loses at most this is right (default 0).")] = None
+    misfit: Annotated[float | None, says("How far the mean of every arm may be off its linear fit (default 0).")] = None
+    m: Annotated[int | None, says("How many of the best to find (default 1).", "--m")] = None
+    costs: Annotated[str | None, says("Column of the arms' file that says what a pull of each costs.")] = None
+    budget: Annotated[float | None, says("Spend at most this: pulls, or cost beside --costs.")] = None
+    algorithm: Annotated[str | None, says("Which algorithm plans (default lazy-track-and-stop).")] = None
+    stopping: Annotated[str | None, says("Which rule decides (default: that of the algorithm).")] = None
+    option: Annotated[
+        list[str] | None, says("An option of the algorithm as NAME=VALUE, such as tracking=current.", "--option")
+    ] = None
+    seed: Annotated[int, says("Seed of everything random.")] = 0
+    earlier: Annotated[
+        Earlier | None,
+        says(
+            "What results from before the first ask are. guidance (default): plans and bets rest on them, and no claim "
+            "does. evidence: they count; say so only if arms and options were fixed before the first of them was seen, "
+            "each arm was chosen from results before it, none is left out, and they are in the order of measuring."
+        ),
+    ] = None
+
+    def settings(self, *, noise_std: Any, costs: Any) -> dict[str, Any]:
+        """Return the arguments of a learner; a column of the arms' file may have said two of them."""
+        # In the order in which the first line of a log has them.
+        return {
+            "delta": self.delta,
+            "noise_std": noise_std,
+            "noise": (self.noise or Noise.SAME).value,
+            "reward_range": self.reward_range,
+            "rewards": "binary" if self.binary else None,
+            "epsilon": self.epsilon or 0.0,
+            "misfit": self.misfit or 0.0,
+            "model": (self.model or Model.LINEAR).value,
+            "seed": self.seed,
+            "m": 1 if self.m is None else self.m,
+            "costs": costs,
+            "budget": self.budget,
+            "algorithm": self.algorithm or "lazy-track-and-stop",
+            "earlier": (self.earlier or Earlier.GUIDANCE).value,
+            **({} if self.stopping is None else {"stopping": self.stopping}),
+            **options_of(self.option or []),
+        }
+
+
+def one_set(arms: Path | None, sets: SetOptions, file_option: str = "--arms") -> tuple[str, Any] | None:
+    """Return the one option that says which arms there are, with its value; None if there is none."""
+    given = {file_option: arms, **{f"--{name.replace('_', '-')}": value for name, value in asdict(sets).items()}}
+    named = {option: value for option, value in given.items() if value is not None}
+    if len(named) > 1:
+        raise InvalidInput(f"one set of arms is needed, got {' and '.join(named)}; leave out all but one.")
+    return next(iter(named.items()), None)
+
+
+def refuse(context: typer.Context, options: Sequence[str], why: str) -> None:
+    """Refuse options that do not go with the others."""
+    for option in options:
+        value = context.params[option[2:].replace("-", "_")]
+        if value not in (None, False, (), []) and value != default_of(context, option):
+            raise InvalidInput(f"{option} {why}.")
+
+
+def default_of(context: typer.Context, option: str) -> Any:
+    """Return what an option is if nobody gives it."""
+    return next(one.default for one in context.command.params if option in one.opts)
+
+
+def option_names(group: type) -> tuple[str, ...]:
+    """Return the options of a group, such as --name-column."""
+    return tuple(f"--{field.name.replace('_', '-')}" for field in fields(group))
+
+
+def help_of(group: type) -> dict[str, str]:
+    """Return what the options of a group are for, by the names of its fields."""
+    hints = get_type_hints(group, include_extras=True)
+    return {name: next(iter(hint.__metadata__)).help or "" for name, hint in hints.items()}
+
+
+def options_of(given: Sequence[str]) -> dict[str, Any]:
+    """Options of an algorithm; a value that reads like a Python number, True, False or None is one, else text."""
+    found = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not (sign and name.isidentifier()):
+            raise InvalidInput(f"--option must be NAME=VALUE, such as tracking=current, got {text!r}.")
+        try:
+            found[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[name] = value
+    return found
+
+
+def pulls_or_auto(text: str, what: str = "--audit") -> int | str:
+    """Return a number of check pulls, or "auto"."""
+    if text != "auto" and not text.isdecimal():
+        raise InvalidInput(f'{what} must be a number of pulls or "auto", got {text!r}.')
+    return text if text == "auto" else int(text)
+
+
+def _columns(listed: str | None) -> list[str] | None:
+    return None if listed is None else [title.strip() for title in listed.split(",")]

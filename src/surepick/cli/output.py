@@ -1,0 +1,265 @@
+"""Where the command line writes: results on standard output, errors in one line, control codes on terminals only.
+
+Results for programs: JSON and CSV.
+
+A run as it happens: leader and rival, how sure that is, pulls so far and pulls to come.
+"""
+
+import csv
+import io
+import json
+import math
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from enum import IntEnum, StrEnum
+from pathlib import Path
+from typing import Any, TextIO, final
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from surepick.core.checks import safe_cell, shown
+from surepick.errors import InvalidInput
+from surepick.learning.explain import (
+    confidence_words,
+    counted,
+    joined,
+    lead_words,
+    leaders_words,
+    left_to_do,
+    near_tie_words,
+    rival_words,
+    stopping_now,
+)
+from surepick.learning.identify import Progress
+from surepick.learning.snapshot import Standing
+
+PIPE_WIDTH = 120
+"""Columns of a table that goes to a file or a pipe."""
+
+
+class Code(IntEnum):
+    """What the command line returns to the shell."""
+
+    OK = 0
+    FAILURE = 1
+    MISUSE = 2
+    NOT_STOPPED = 3
+    WITHDRAWN = 4
+    UNCHECKED = 5
+
+
+class Format(StrEnum):
+    """How a result is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+class Model(StrEnum):
+    """How the mean reward follows from the features."""
+
+    LINEAR = "linear"
+    UNSTRUCTURED = "unstructured"
+
+
+class Noise(StrEnum):
+    """What is assumed of noise whose level is not given."""
+
+    SAME = "same"
+    PER_ARM = "per-arm"
+    SYMMETRIC = "symmetric"
+
+
+class Earlier(StrEnum):
+    """What results are that are known before the first ask."""
+
+    GUIDANCE = "guidance"
+    EVIDENCE = "evidence"
+
+
+def check_out(folder: Path) -> None:
+    """Refuse a folder of results that is a file, or in one."""
+    there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    if there.exists() and not there.is_dir():
+        raise InvalidInput(f"--out must be a folder, and {there} is a file.")
+
+
+def results() -> Console:
+    """The console of results."""
+    return _console(sys.stdout)
+
+
+def stages(output: Format) -> Console:
+    """The console of what happens meanwhile: beside the result if a program may read that."""
+    return _console(sys.stdout if output is Format.TABLE else sys.stderr)
+
+
+def print_error(text: str) -> None:
+    """Write one line to standard error."""
+    sys.stderr.write(f"surepick: {shown(' '.join(text.split()))}\n")
+
+
+@contextmanager
+def one_line_warnings() -> Iterator[None]:
+    """Write each warning as an error is written."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print_error(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+class _SafeConsole(Console):
+    """A console on which no text of others steers the terminal: every text becomes visible characters."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a text as the console shows it."""
+        return super().render_str(shown(text, keeps_lines=True), **options)
+
+
+def _console(stream: TextIO) -> Console:
+    # Not rich's own guess: variables of a surrounding tool could make it write control codes into a pipe.
+    is_terminal = stream.isatty() and os.environ.get("TERM", "") != "dumb"
+    return _SafeConsole(
+        file=stream,
+        force_terminal=is_terminal,
+        force_interactive=is_terminal,
+        no_color=not is_terminal,
+        width=None if is_terminal else PIPE_WIDTH,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+
+
+_CONTROL = re.compile("[\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+"""Of the first 65,536 characters those that `shown` shows as codes, beyond what JSON has codes for."""
+
+
+def to_json(value: Any) -> str:
+    """Indented JSON; numbers that JSON cannot hold become null, and letters that the output cannot hold codes."""
+    is_utf = (sys.stdout.encoding or "").lower().startswith("utf")
+    text = json.dumps(_plain(value), indent=2, ensure_ascii=not is_utf, allow_nan=False)
+    # JSON has codes for the control characters that it may hold as they are.
+    return (
+        text if text.isascii() and "\x7f" not in text else _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    )
+
+
+def to_csv(records: Sequence[Mapping[str, Any]], titles: Sequence[str] = ()) -> str:
+    """CSV with a header line: the keys of the records; `titles` if there are none. No cell is a formula."""
+    text = io.StringIO()
+    header = [records[0]] if records else [titles] if titles else []
+    rows = [*header, *(record.values() for record in records)]
+    csv.writer(text, lineterminator="\n").writerows([[_cell(value) for value in row] for row in rows])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return safe_cell(shown(value) if sys.stdout.isatty() else value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+BAR_WIDTH = 32
+OPTION = "--epsilon "
+
+
+@contextmanager
+def live_view(console: Console, title: str, label: Callable[[Any], str] = str) -> Iterator[Callable[..., None]]:
+    """Yield a function that refreshes the view after a pull; without a terminal it does nothing."""
+    with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
+
+        def show(look: Callable[[], Standing], *, arm: Any) -> None:
+            """Show where things stand after a pull of `arm`."""
+            if live is not None:
+                live.update(_panel(look(), arm, title, label), refresh=True)
+
+        yield show
+
+
+def arm_label(arm: Any, label: Callable[[Any], str] = str) -> str:
+    """What an arm is called."""
+    return "none yet" if arm is None else label(arm)
+
+
+def state_line(standing: Standing, label: Callable[[Any], str]) -> str:
+    """Where things stand, in one line."""
+    pulls = counted(standing.n_pulls, "pull")
+    if standing.leader is None:
+        return f"{pulls}, no leader yet"
+    rival = rival_words(standing, label, before=", rival ")
+    leads = leaders_words(standing, label).replace("Leader", "leader", 1)
+    return f"{pulls}, {leads}{rival}; confidence {confidence_words(standing)}"
+
+
+@final
+class NearTies:
+    """Announces a near tie when it shows, and again when the pulls have doubled.
+
+    Args:
+        label: what arms are called.
+    """
+
+    def __init__(self, label: Callable[[Any], str]) -> None:
+        self._label = label
+        self._due = 0
+        """From so many pulls on it is looked at again: that takes two passes over all arms."""
+
+    def news(self, progress: Progress) -> str:
+        """Return what is to be announced after a pull, mostly nothing."""
+        n = progress.n_pulls
+        if n < self._due:
+            return ""
+        near = near_tie_words(progress.standing, self._label, epsilon_is=OPTION)
+        self._due = 2 * n if near else n + n // 8 + 1
+        return f"Near tie with {near}." if near else ""
+
+
+def _panel(standing: Standing, arm: Any, title: str, label: Callable[[Any], str]) -> RenderableType:
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(ProgressBar(total=1.0, completed=standing.share, width=BAR_WIDTH), confidence_words(standing))
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="dim")
+    rows.add_column(min_width=BAR_WIDTH + 16)
+    rows.add_row("last pull", f"arm {arm_label(arm, label)}")
+    named = arm_label(None) if standing.leader is None else joined([label(leader) for leader in standing.leaders])
+    rows.add_row("leaders" if standing.ahead else "leader", named, style="bold")
+    if standing.rival is not None:
+        rows.add_row("rival", label(standing.rival))
+        rows.add_row("ahead by", lead_words(standing))
+    rows.add_row("confidence", bar)
+    rows.add_row("pulls", f"{standing.n_pulls:,}")
+    if standing.stopped:
+        rows.add_row("remaining", "none, it is decided")
+    elif standing.leader is not None and standing.guarantee != "withdrawn":
+        if cost := stopping_now(standing, label(standing.leader)):
+            rows.add_row("stop now", cost)
+        rows.add_row("remaining", left_to_do(standing))
+    if near := near_tie_words(standing, label, epsilon_is=OPTION):
+        rows.add_row("near tie", near)
+    return Panel(rows, title=Text(shown(title)), title_align="left", expand=False, padding=(0, 1))

@@ -1,0 +1,176 @@
+"""Commands about studies as things: list, copy, delete, export, import."""
+
+import json
+import sys
+from contextlib import closing
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surepick.cli.options import Output, grouped, says
+from surepick.cli.output import Code, Format
+from surepick.cli.studies import printing
+from surepick.cli.studies.ask_tell import say_standing
+from surepick.cli.studies.where import Place, Where, complete_studies
+from surepick.core.checks import shown
+from surepick.errors import InvalidInput, SurepickError
+
+if TYPE_CHECKING:
+    from surepick.study.storage import Storage
+    from surepick.study.storage.base import Summary
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the study.", autocompletion=complete_studies)]
+
+
+class What(StrEnum):
+    """What is written of a study."""
+
+    LOG = "log"
+    MEASUREMENTS = "measurements"
+
+
+@grouped
+def list_command(*, place: Place, output: Output = Format.TABLE) -> int:
+    """List the studies of a storage, and where each stands."""
+    with place.opened() as storage:
+        records = [_record(storage, one) for one in storage.summaries()]
+        if output is not Format.TABLE:
+            printing.write(output, records)
+        elif not records:
+            printing.say(f"{storage.address} has no study yet. Next: surepick create arms.csv")
+        else:
+            printing.show(("study", "state", "best so far", "pulls", "created"), [_row(one) for one in records])
+    return Code.OK
+
+
+def _record(storage: "Storage", one: "Summary") -> dict[str, Any]:
+    from surepick.study.study import Study  # noqa: PLC0415 (`--help` stays quick)
+
+    names = ("state", "best_name", "n_pulls", "n_pending", "n_events", "stopped_at")
+    try:
+        status = Study(storage, one.name).status
+        known = {name: getattr(status, name) for name in names}
+    except SurepickError:  # the others can be listed all the same
+        known = {**dict.fromkeys(names), "state": "unreadable", "n_events": one.n_events}
+    stopped_at = known.pop("stopped_at")
+    return {"name": one.name, **known, "created_at": _time_of(one.first), "stopped_at": stopped_at}
+
+
+def _time_of(event: str) -> str | None:
+    try:
+        return str(json.loads(event)["at"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _row(one: dict[str, Any]) -> list[str]:
+    state = printing.WORDS[one["state"]].partition(":")[0]
+    pulls = "-" if one["n_pulls"] is None else f"{one['n_pulls']:,}"
+    created = "-" if one["created_at"] is None else printing.when(one["created_at"])
+    best = None if one["state"] == "withdrawn" else one["best_name"]
+    return [one["name"], state, _together(best), pulls, created]
+
+
+def _together(names: Any) -> str:
+    return "-" if names is None else ", ".join(names) if isinstance(names, list) else str(names)
+
+
+@grouped
+def copy(
+    name: Name,
+    to: Annotated[str, typer.Argument(metavar="TO", help="Name of the copy.")],
+    *,
+    to_storage: Annotated[str | None, says("Storage of the copy (default: the same).")] = None,
+    place: Place,
+) -> int:
+    """Copy a study to another name or another storage. Event by event; both logs and their certificates say so."""
+    from surepick.study.admin import copy_study  # noqa: PLC0415 (`--help` stays quick)
+
+    target = place if to_storage is None else Place(storage=to_storage)
+    with place.opened() as storage:
+        study = copy_study(name, to, storage=storage, to_storage=target.address, author=place.who)
+        fork = study.state.forks[-1]["fork"]
+        with closing(study.storage) as other:
+            printing.say(f"Study {name} is copied to {to} in {other.address}; both logs say so (fork id {fork}).")
+    return Code.OK
+
+
+@grouped
+def delete(
+    name: Name,
+    *,
+    yes: Annotated[bool, says("Do not ask back.", "--yes")] = False,
+    place: Place,
+) -> int:
+    """Delete a study with all its measurements, for good."""
+    from surepick.study.study import Study  # noqa: PLC0415 (`--help` stays quick)
+
+    with place.opened() as storage:
+        n = storage.n_events(name)
+        try:
+            told = f"{len(Study(storage, name).measurements)} measurements"
+        except SurepickError:  # one that cannot be read can be deleted all the same
+            told = f"{n} events"
+        if not yes and not _is_sure(f"Delete study {name} with its {told} for good? Type its name: ", name):
+            printing.say(f"Study {name} stays.")
+            return Code.FAILURE
+        storage.delete(name)
+        printing.say(f"Study {name} is deleted.")
+    return Code.OK
+
+
+def _is_sure(question: str, name: str) -> bool:
+    if not sys.stdin.isatty():
+        raise InvalidInput("deleting needs --yes where nobody can be asked.")
+    try:
+        return input(shown(question)).strip() == name
+    except EOFError:
+        return False
+
+
+@grouped
+def export(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to: .csv, .parquet or .json.")],
+    *,
+    what: Annotated[
+        What, says("The log with its hashes, by which a certificate is checked, or the measurements.")
+    ] = What.LOG,
+    where: Where,
+) -> int:
+    """Write the log, or the measurements, to a file."""
+    from surepick.cli.run import check_targets  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.exchange import export as export_to  # noqa: PLC0415
+
+    check_targets({"FILE": path}, {"--storage": where.file})
+    with where.loaded() as study:
+        export_to(study, path, what.value)
+        n = study.head[0] if what is What.LOG else len(study.measurements)
+        printing.say(f"{n} {'events' if what is What.LOG else 'measurements'} of study {study.name} are in {path}.")
+    return Code.OK
+
+
+@grouped
+def import_command(
+    path: Annotated[
+        Path, typer.Argument(metavar="FILE", help="With a column arm and a column value: .csv, .xlsx, ...")
+    ],
+    *,
+    where: Where,
+) -> int:
+    """Tell a study earlier results from a file. All or none. They guide plans and bets, see create --earlier."""
+    from surepick.study.exchange import import_results  # noqa: PLC0415
+    from surepick.study.state import earlier_of  # noqa: PLC0415 (`--help` stays quick)
+
+    with where.loaded() as study:
+        state, n_before = study.state, len(study.measurements)
+        is_evidence = earlier_of(state.options) == "evidence" and not state.attempts and state.era == 1
+        told = import_results(study, path, worker=where.who)
+        counts = "they count as evidence" if is_evidence else "they guide what is asked next, and are no evidence"
+        if told[0].id <= n_before:
+            counts = "they were told before: nothing changed"
+        printing.say(f"{len(told)} results of {path} are in study {study.name}; {counts}.")
+        say_standing(study, where)
+    return Code.OK

@@ -1,0 +1,215 @@
+"""Arms that join a study: a table whose columns have the names of the study's features.
+
+Commands that change what counts: void, correct, restore; and what goes on after a verdict: audit, reopen.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from surepick.arms.finite import FiniteArms
+from surepick.arms.tables.read import NAME_HEADERS
+from surepick.arms.tables.sources import Table, open_table, parse_number
+from surepick.cli.options import Output, grouped, pulls_or_auto, says
+from surepick.cli.output import Code, Format
+from surepick.cli.studies import printing
+from surepick.cli.studies.ask_tell import number_of, say_standing
+from surepick.cli.studies.where import Where
+from surepick.errors import InvalidInput
+from surepick.study.state import State
+from surepick.types import Array
+
+if TYPE_CHECKING:
+    from surepick.study.study import Study
+
+
+def read_joining(path: Path, state: State, *, name_column: str | None = None) -> FiniteArms:
+    """Read arms with the features of a study: its columns, levels such as solvent=W, products a:b and squares a^2.
+
+    Raises:
+        InvalidInput: a column is not there, or a cell is no number.
+    """
+    if state.roster.written["kind"] != "finite":
+        raise InvalidInput("--join needs a study of a list of arms.")
+    table = open_table(path)
+    if not table.n_rows:
+        raise InvalidInput(f"{path} has no arms; it needs one in every line below the titles.")
+    columns = [_feature(table, str(name)) for name in state.roster.written["features"]]
+    names = (
+        None if state.roster.names is None else _names_of_joining(table, name_column, state.roster.written["features"])
+    )
+    # One row spans nothing by itself; the others of the study are there.
+    return FiniteArms.rows_only(np.column_stack(columns), least=1, argument="join", names=names)
+
+
+def _names_of_joining(table: Table, name_column: str | None, features: Sequence[str]) -> list[str]:
+    """The column that was named, one headed so, or the only one that is no feature."""
+    titles = {str(title).lower(): title for title in table.columns}
+    parts = {part.partition("=")[0].removesuffix("^2") for name in features for part in str(name).split(":")}
+    others = [title for title in table.columns if title not in parts]
+    headed = [titles[title] for title in NAME_HEADERS if title in titles]
+    wanted = name_column or (headed[0] if headed else others[0] if len(others) == 1 else None)
+    if wanted not in table.columns:
+        listed = ", ".join(map(str, table.columns))
+        raise InvalidInput(f"{table.title} must have a column of names, got {listed}; say which by --name-column.")
+    return [str(cell).strip() for cell in table[wanted]]
+
+
+def _feature(table: Table, name: str) -> Array:
+    """The values of a feature, by its name."""
+    if name in table.columns:
+        return np.array([_number(table, row, name, cell) for row, cell in enumerate(table[name])])
+    if name == "constant":
+        return np.ones(table.n_rows)
+    if ":" in name:
+        one, _, other = name.partition(":")
+        return _feature(table, one) * _feature(table, other)
+    if name.endswith("^2"):
+        return _feature(table, name.removesuffix("^2")) ** 2
+    column, equals, level = name.partition("=")
+    if equals and column in table.columns:
+        return np.array([float(str(cell).strip() == level) for cell in table[column]])
+    raise InvalidInput(
+        f"{table.title} must have a column for every feature of the study, and has none for {name!r}; add it."
+    )
+
+
+def _number(table: Table, row: int, title: str, cell: Any) -> float:
+    value = parse_number(str(cell))
+    if value is None:
+        raise table.refusal(row, f"{title} must be a number, got {cell!r}.")
+    return value
+
+
+Reason = Annotated[str, says("Why, in a few words; it stands in the certificate.")]
+Id = Annotated[int, typer.Argument(metavar="MEASUREMENT", help="Its number, see surepick measurements.")]
+
+
+@grouped
+def measurements(*, where: Where, output: Output = Format.TABLE) -> int:
+    """List all measurements with their numbers. Those void or corrected are marked."""
+    with where.loaded() as study:
+        state = study.state
+        if output is not Format.TABLE:
+            records = [printing.measurement_record(state, one) for one in state.measurements]
+            printing.write(output, records, titles=printing.OF_MEASUREMENT)
+        elif state.measurements:
+            printing.show_measurements(state)
+        else:
+            printing.say(f"Nothing is measured yet. Next: {where.next('ask', study)}")
+    return Code.OK
+
+
+@grouped
+def void(measurement: Id, *, reason: Reason, where: Where) -> int:
+    """Take a measurement back. For any reason but its value; all is worked out again without it."""
+    return _let_count(measurement, reason, where, counts=False)
+
+
+@grouped
+def correct(
+    measurement: Id,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="What it should have been.")],
+    *,
+    reason: Reason,
+    where: Where,
+) -> int:
+    """Correct a measurement that was told wrong. All is worked out again with the right value."""
+    number = number_of(value)
+    with where.loaded() as study:
+        was_stopped, before = study.stopped, study.state.measurement(measurement).last
+        study.correct(measurement, number, reason=reason, worker=where.who)
+        name = study.state.roster.label(study.state.measurement(measurement).arm)
+        printing.say(f"Measurement {measurement} of {name} is {number:.12g}, not {before:.12g}.")
+        _say_what_follows(study, where, was_stopped=was_stopped)
+    return Code.OK
+
+
+@grouped
+def restore(measurement: Id, *, reason: Reason, where: Where) -> int:
+    """Let a measurement that is void count again."""
+    return _let_count(measurement, reason, where, counts=True)
+
+
+def _let_count(measurement: int, reason: str, where: Where, *, counts: bool) -> Code:
+    with where.loaded() as study:
+        was_stopped, change = study.stopped, study.restore if counts else study.void
+        change(measurement, reason=reason, worker=where.who)
+        one, now = study.state.measurement(measurement), "counts again" if counts else "is void"
+        printing.say(f"Measurement {measurement} ({study.state.roster.label(one.arm)} = {one.last:.12g}) {now}.")
+        _say_what_follows(study, where, was_stopped=was_stopped)
+    return Code.OK
+
+
+def _say_what_follows(study: "Study", where: Where, *, was_stopped: bool) -> None:
+    if was_stopped and not study.stopped:
+        goes_on = ": the study goes on" if study.status.state == "measuring" else ""
+        printing.say(f"The verdict does not hold after this change{goes_on}.")
+    say_standing(study, where)
+
+
+@grouped
+def audit(
+    n: Annotated[str, typer.Argument(metavar="[N|auto]", help="How many; auto: as many as needed.")] = "auto",
+    *,
+    where: Where,
+) -> int:
+    """Plan check pulls of the model after the verdict. The next asks are theirs."""
+    wanted: Any = pulls_or_auto(n, "N")
+    with where.loaded() as study:
+        planned = study.audit(wanted, worker=where.who)
+        printing.say(f"{planned} check pulls are planned." if planned != 1 else "One check pull is planned.")
+        if planned:
+            printing.say(f"Next: {where.next(f'ask -n {planned}', study)}")
+    return Code.OK
+
+
+@grouped
+def reopen(
+    *,
+    reason: Annotated[str, says("Why, in a few words; it stays on record.")],
+    delta: Annotated[float | None, says("Another risk.")] = None,
+    epsilon: Annotated[float | None, says("Another loss that is accepted.")] = None,
+    budget: Annotated[float | None, says("Another budget.")] = None,
+    join: Annotated[
+        Path | None, says("Arms that are added: a file with the columns of the features and of names.")
+    ] = None,
+    retire: Annotated[list[str] | None, says("Arms that leave, by name: A,B.")] = None,
+    name_column: Annotated[str | None, says("Column with the names of arms that join.")] = None,
+    where: Where,
+) -> int:
+    """Go on after a verdict, or with other arms or options. With a risk of its own, guided by all results so far."""
+    given = {"delta": delta, "epsilon": epsilon, "budget": budget}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    with where.loaded() as study:
+        if join is not None:
+            from surepick.cli.studies.corrections import read_joining  # noqa: PLC0415 (`--help` stays quick)
+
+            changes["join"] = read_joining(join, study.state, name_column=name_column)
+        gone = [study.arm(name) for text in retire or [] for name in _names(study, text)]
+        dropped = ", ".join(map(str, study.state.open))
+        study.reopen(reason=reason, retire=gone, worker=where.who, **changes)
+        event = study.state.eras[-1]
+        if event["joined"]:
+            named = event["joined"]["names"] or [f"{len(event['joined']['rows'])} rows"]
+            printing.say(f"Joined: {', '.join(named)}.")
+        if gone:
+            printing.say(f"Retired: {', '.join(map(study.state.roster.label, gone))}.")
+        arms = "" if study.status.n_arms is None else f" with {study.status.n_arms:,} arms"
+        printing.say(f"Study {study.name} is open again{arms}; its verdicts stay on record.")
+        if n := study.status.n_pulls:
+            printing.say(f"What was measured so far ({n:,} pulls) guides it and is no evidence for the next verdict.")
+        if dropped:
+            printing.say(f"No longer awaited: ask {dropped}; results are welcome all the same.")
+        printing.say(printing.registration_words(study))
+        printing.say(f"Next: {where.next('ask', study)}")
+    return Code.OK
+
+
+def _names(study: "Study", text: str) -> list[str]:
+    """Names with commas between them; a name may have a comma of its own."""
+    is_one = text in study.state.roster.rows_by_name
+    return [text] if is_one else [name.strip() for name in text.split(",")]

@@ -1,0 +1,268 @@
+"""Commands that look at a study: status, best, what is left; and pages, certificates and tables made of it."""
+
+import base64
+import getpass
+import json
+import os
+import shlex
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from time import sleep
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.live import Live
+
+from surepick.cli.options import Output, grouped, says
+from surepick.cli.output import Code, Format, results, stages, to_json
+from surepick.cli.studies import printing
+from surepick.cli.studies.where import Where
+from surepick.core.checks import shown
+from surepick.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from surepick.study.study import Study
+
+
+OF_KEY = "SUREPICK_KEY_PASSWORD"
+N_SHOWN = 4
+"""Problems of a certificate that people are shown."""
+OUTCOMES = {
+    "ok": "All of it follows from the log{within}. {claim}",
+    "not ok": "Do not rely on this certificate with this log.",
+    "unchecked": (
+        "This version cannot check all of the certificate: use version {version}. From the log follows: {claim}"
+    ),
+}
+"""What people are told at the end of a check."""
+
+
+@grouped
+def status(
+    *,
+    watch: Annotated[bool, says("Go on showing it until the study has stopped; Ctrl-C ends.", "--watch")] = False,
+    every: Annotated[float, says("Seconds between two looks of --watch.", min=0.1)] = 2.0,
+    where: Where,
+    output: Output = Format.TABLE,
+) -> int:
+    """Say where a study stands."""
+    if watch and output is not Format.TABLE:
+        raise InvalidInput(f"--watch is for people, got --format {output.value}; leave out one of them.")
+    with where.loaded() as study:
+        if watch:
+            _watch(study, every)
+        elif output is Format.TABLE:
+            results().print(printing.status_table(study))
+        else:
+            record = printing.status_record(study)
+            printing.write(output, record, [record])
+    return Code.OK
+
+
+def _watch(study: "Study", every: float) -> None:
+    """Show a study again and again: in place on a terminal, else a line whenever something has happened."""
+    console, seen = results(), 0
+    try:
+        with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
+            while True:
+                if study.head[0] != seen:
+                    seen = study.head[0]
+                    if live is None:
+                        printing.say(printing.standing_line(study))
+                        sys.stdout.flush()
+                    else:
+                        live.update(printing.status_table(study), refresh=True)
+                if study.status.state in ("stopped", "withdrawn", "spent"):
+                    return
+                sleep(every)
+    except KeyboardInterrupt:
+        return
+
+
+@grouped
+def best(*, where: Where, output: Output = Format.TABLE) -> int:
+    """Say which arm is best. Exit code 3 if that is not decided yet, 4 if the answer is withdrawn."""
+    with where.loaded() as study:
+        if output is Format.TABLE:
+            printing.say(printing.best_words(study))
+        else:
+            record = printing.status_record(study, printing.OF_BEST)
+            printing.write(output, {**record, "explanation": study.result().explain()}, [record])
+        return printing.code_of(study)
+
+
+def left(where: Where, output: Format) -> int:
+    """Say what is left to do: `surepick plan` of a study."""
+    with where.loaded() as study:
+        if output is Format.TABLE:
+            printing.say(printing.plan_words(study))
+        else:
+            record = printing.status_record(study, printing.OF_PLAN)
+            printing.write(output, record, [record])
+    return Code.OK
+
+
+@grouped
+def report(
+    path: Annotated[Path, typer.Argument(metavar="FILE.html", help="Where to.")],
+    *,
+    where: Where,
+) -> int:
+    """Write a page about the study. One .html file, which any browser shows and prints."""
+    from surepick.cli.run import check_targets  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.reporting.html import check_ready  # noqa: PLC0415
+
+    check_targets({"FILE": path}, {"--storage": where.file}, suffix=".html")
+    check_ready()
+    with where.loaded() as study:
+        again = "\n".join(
+            where.next(words, study) for words in ("certificate --out certificate.json", "export log.csv")
+        )
+        study.result().report(
+            path,
+            title=study.name,
+            steps=[
+                ("The certificate and the log of the study:", again),
+                ("Whoever has both can work everything out again:", "surepick verify certificate.json --log log.csv"),
+                ("This page is of the log that ends with:", "event {}, hash {}".format(*study.head)),
+            ],
+        )
+        printing.say(f"Page: {path}; any browser shows and prints it.")
+    return Code.OK
+
+
+@grouped
+def certificate(
+    *,
+    out: Annotated[Path | None, says("Write it to this .json file (default: to the screen).")] = None,
+    sign: Annotated[
+        Path | None,
+        says(f"Sign it with this Ed25519 private key, a .pem file; its password is asked for, or in {OF_KEY}."),
+    ] = None,
+    where: Where,
+) -> int:
+    """Write a certificate that a stranger can check. Exit codes as for best."""
+    from surepick.cli.run import check_targets  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.certificate import all_eras_words  # noqa: PLC0415
+    from surepick.study.certificate import sign as sign_by  # noqa: PLC0415
+
+    check_targets({"--out": out}, {"--storage": where.file, "--sign": sign}, suffix=".json")
+    with where.loaded() as study:
+        made = study.certificate()
+        if sign is not None:
+            made = sign_by(made, sign, password=_password(sign))
+        text = f"{to_json(made)}\n"
+        if out is None:
+            results().file.write(text)
+            return printing.code_of(study)
+        from surepick._files import replacing  # noqa: PLC0415
+        from surepick.arms.tables.sources import refusing  # noqa: PLC0415
+
+        with refusing("cannot write", out), replacing(out) as draft:
+            draft.write_text(text, encoding="utf-8")
+        printing.say(f"{printing.standing_line(study)}")
+        if made["era"] > 1:
+            printing.say(f"The {all_eras_words(made)}.")
+        printing.say(f"The certificate is in {out}. Whoever has it and the log can check it:")
+        printing.say(f"  {where.next('export log.csv', study)}")
+        printing.say(f"  {shlex.join(['surepick', 'verify', str(out), '--log', 'log.csv'])}")
+        return printing.code_of(study)
+
+
+def _password(key: Path) -> str | None:
+    """Return the password of a private key, if it has one: from the environment, or as it is typed."""
+    from surepick.study.signatures import is_encrypted  # noqa: PLC0415 (`--help` stays quick)
+
+    if not is_encrypted(key):
+        return None
+    password = os.environ.get(OF_KEY)
+    if password is None and sys.stdin.isatty():
+        return getpass.getpass(f"Password of {shown(str(key))}: ")
+    if not password:
+        raise InvalidInput(f"{key} is encrypted; set {OF_KEY} to its password where it cannot be asked for.")
+    return password
+
+
+def verify(
+    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="As surepick certificate writes it.")],
+    *,
+    log: Annotated[Path, says("The log, as surepick export writes it: .csv, .parquet or .json.")],
+    public_key: Annotated[Path | None, says("Key of who must have signed it, a .pem file.")] = None,
+    tokens: Annotated[Path | None, says("Write the time stamps of the log to this folder, for openssl.")] = None,
+    arms: Annotated[Path | None, says("Your copy of the file of arms, if the log has them in a file.")] = None,
+    trust: Annotated[
+        bool, says("Do whatever the log asks for: however long it takes, and with the files it names.", "--trust")
+    ] = False,
+    output: Output = Format.TABLE,
+) -> int:
+    """Check a certificate against the log. No study is needed. Exit code 5 if this version cannot check all of it."""
+    from surepick.arms.tables.sources import refusing  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.certificate import verify as checked  # noqa: PLC0415
+    from surepick.study.exchange import once_each, read_log  # noqa: PLC0415
+
+    with refusing("cannot read", certificate):
+        said: Any = json.loads(certificate.read_text(encoding="utf-8"), object_pairs_hook=once_each)
+    if not isinstance(said, dict):
+        raise InvalidInput(f"{certificate} must be a certificate, as surepick certificate --out writes it.")
+    found = checked(said, read_log(log), public_key=public_key, arms=arms, trust=trust)
+    if output is not Format.TABLE:
+        names = ("ok", "outcome", "problems", "unchecked", "notes", "limits", "claim", "registrations")
+        record = {name: getattr(found, name) for name in names}
+        printing.write(output, record, [record])
+    else:
+        n_more = len(found.problems) - N_SHOWN
+        for problem in [*found.problems[:N_SHOWN], *([f"{n_more} more, see --format json"] if n_more > 0 else [])]:
+            printing.say(f"Wrong: {problem}.")
+        for sentence in found.unchecked:
+            printing.say(f"Not checked: {sentence}.")
+        for note in found.notes:
+            printing.say(f"Note: {note}.")
+        for limit in found.limits:
+            printing.say(f"Limit: {limit}")
+        within = ", within the limits above" if found.limits else ""
+        printing.say(OUTCOMES[found.outcome].format(claim=found.claim, version=said.get("version"), within=within))
+    if tokens is not None:
+        _write_tokens(found.anchors, tokens, output)
+    return {"ok": Code.OK, "not ok": Code.FAILURE, "unchecked": Code.UNCHECKED}[found.outcome]
+
+
+def _write_tokens(anchors: list[dict[str, Any]], folder: Path, output: Format) -> None:
+    """Write time stamps to files, and say how each is checked."""
+    from surepick.arms.tables.sources import refusing  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.signatures import openssl_command  # noqa: PLC0415
+
+    for anchor in anchors:
+        if "token" in anchor:
+            file = folder / f"event-{anchor['kept']}.tsr"
+            with refusing("cannot write", file):
+                folder.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(base64.b64decode(anchor["token"]))
+            stages(output).print(openssl_command(anchor, shlex.quote(str(file))), soft_wrap=True)
+
+
+@grouped
+def anchor(
+    *,
+    token: Annotated[Path | None, says("Keep this RFC 3161 time stamp of a head, a file of the authority.")] = None,
+    sign: Annotated[Path | None, says("Sign the head with this Ed25519 private key, a .pem file.")] = None,
+    where: Where,
+) -> int:
+    """Keep a proof in the log that it was this long by now. Without options: say what to have time-stamped."""
+    from surepick.arms.tables.sources import refusing  # noqa: PLC0415 (`--help` stays quick)
+
+    with where.loaded() as study:
+        if token is None and sign is None:
+            n, digest = study.head
+            printing.say(f"The head is event {n}, hash {digest}. Ask an authority for a time stamp of it:")
+            printing.say(f"  openssl ts -query -digest {digest} -sha256 -cert -out head.tsq")
+            printing.say(f"Send head.tsq, then keep its answer: {where.next('anchor --token answer.tsr', study)}")
+            return Code.OK
+        content = None
+        if token is not None:
+            with refusing("cannot read", token):
+                content = token.read_bytes()
+        password = None if sign is None else _password(sign)
+        kept = study.anchor(token=content, key=sign, password=password, worker=where.who)
+        printing.say(f"Event {kept['n']} anchors the log up to event {kept['event']} (hash {kept['hash']}).")
+    return Code.OK

@@ -1,0 +1,140 @@
+"""`study.toml`: a study in one file, with the keys that `surepick create` has as options."""
+
+import json
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from surepick.arms.tables.sources import refusing
+from surepick.cli.options import LearnerOptions, SetOptions, TableOptions, help_of, one_set
+from surepick.cli.output import Earlier, Model, Noise
+from surepick.errors import InvalidInput, what_was_meant
+
+SCHEMA = "https://json-schema.org/draft/2020-12/schema"
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class StudyFile(BaseModel):
+    """What a study.toml may say."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, title="A study of surepick: surepick create --file study.toml"
+    )
+
+    name: str | None = Field(None, description="Of the study; default: the name of this file.")
+    arms: str | None = Field(None, description="File of arms, from the folder of this file.")
+    sphere: Count | None = None
+    ellipsoid: str | None = None
+    hypercube: Count | None = None
+    top_k: Annotated[list[Count], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="Arms: all choices of k out of d, as [d, k] such as [10, 3]."
+    )
+    delta: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    noise_std: float | str | None = None
+    noise: Literal["same", "per-arm", "symmetric"] = "same"
+    reward_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
+    binary: bool = False
+    model: Literal["linear", "unstructured"] = "linear"
+    epsilon: Annotated[float, Field(ge=0)] = 0.0
+    misfit: Annotated[float, Field(ge=0)] = 0.0
+    m: Count = 1
+    costs: str | None = None
+    budget: float | None = None
+    algorithm: str = "lazy-track-and-stop"
+    stopping: str | None = None
+    option: dict[str, Any] = Field({}, description="Options of the algorithm: a table of names and values.")
+    seed: int = 0
+    earlier: Literal["guidance", "evidence"] = "guidance"
+    lease: str | float = Field("1d", description='How long an ask is kept for who asked: "2h", "3d", "none" for ever.')
+    name_column: str | None = None
+    features: list[str] | None = Field(None, description="Columns to use as features, and no others.")
+    drop: list[str] | None = Field(None, description="Columns not to use.")
+    interactions: bool = False
+    quadratic: bool = False
+    formula: str | None = None
+    intercept: bool | None = None
+    on_span: bool = False
+    sheet: str | None = None
+
+
+class Wanted(NamedTuple):
+    """A study that is to be created."""
+
+    name: str
+    source: str
+    """The option that says which arms, and its value."""
+    value: Any
+    table: TableOptions
+    learner: LearnerOptions
+    lease: str | float
+
+
+def read_study_file(path: Path) -> Wanted:
+    """Read a study.toml.
+
+    Raises:
+        InvalidInput: it is none; the text names the key.
+    """
+    with refusing("cannot read", path):
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    try:
+        said = StudyFile.model_validate(content)
+    except ValidationError as error:
+        raise InvalidInput(f"{path}: {_words(error)}") from error
+    given = said.model_dump()
+    folder = path.parent
+    sets = SetOptions(
+        sphere=said.sphere,
+        hypercube=said.hypercube,
+        ellipsoid=None if said.ellipsoid is None else folder / said.ellipsoid,
+        top_k=None if said.top_k is None else ",".join(map(str, said.top_k)),
+    )
+    chosen = one_set(None if said.arms is None else folder / said.arms, sets)
+    if chosen is None:
+        raise InvalidInput(f'{path} must say which arms there are; add a line such as arms = "arms.csv".')
+    table = {field.name: given[field.name] for field in fields(TableOptions)}
+    table |= {name: None if given[name] is None else ",".join(given[name]) for name in ("features", "drop")}
+    learner = {field.name: given[field.name] for field in fields(LearnerOptions)}
+    learner |= {
+        "noise_std": None if said.noise_std is None else str(said.noise_std),
+        "noise": Noise(said.noise),
+        "earlier": Earlier(said.earlier),
+        "model": Model(said.model),
+        "reward_range": None if said.reward_range is None else tuple(said.reward_range),
+        "option": [f"{name}={value!r}" for name, value in said.option.items()],
+    }
+    return Wanted(said.name or path.stem, *chosen, TableOptions(**table), LearnerOptions(**learner), said.lease)
+
+
+def _words(error: ValidationError) -> str:
+    """Say in one line what is wrong with the first key that is."""
+    first = error.errors(include_url=False)[0]
+    key = str(first["loc"][0])
+    if first["type"] == "extra_forbidden":
+        keys = StudyFile.model_fields
+        return f"there is no key {key!r}; {what_was_meant(key, keys, 'keys', most=len(keys))}"
+    got = first["input"]
+    said = first["msg"].replace("Input", "the value", 1)
+    return f"{key}: {said[0].lower()}{said[1:]}, got {got!r}."
+
+
+def schema_text() -> str:
+    """Return the JSON Schema of a study.toml, for editors that check one while it is written."""
+    schema = {"$schema": SCHEMA, **StudyFile.model_json_schema()}
+    schema.pop("description")
+    helps = {
+        name: text for group in (TableOptions, SetOptions, LearnerOptions) for name, text in help_of(group).items()
+    }
+    for name, each in schema["properties"].items():
+        each.pop("title", None)
+        if "anyOf" in each:  # a TOML file leaves out what is not there, and has no null
+            kinds = [kind for kind in each.pop("anyOf") if kind != {"type": "null"}]
+            each.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})
+        if each.get("default", 0) is None:
+            del each["default"]
+        each.setdefault("description", helps.get(name, ""))
+    return json.dumps(schema, indent=2) + "\n"

@@ -1,0 +1,1 @@
+"""Bets: blocks, what they pay, and the wealth they add up to."""

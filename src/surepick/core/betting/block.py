@@ -1,0 +1,151 @@
+"""A block: the pulls of one interval, added up by themselves, their rewards measured from what was known before.
+
+Notation: theta0 (d,) and A0 (d, d) estimate and information before the block; x, r its pulls;
+A (d, d) = sum x x'; b (d,) = sum (r - x'theta0) x; A^+ the pseudo-inverse on the directions the block measured, P the
+projection on the others; y (d,) a contrast.
+
+What the block alone says about theta'y is z = y'(theta0 + A^+ b), with variance noise_std^2 y'A^+ y. Its mean is
+theta'y - (P y)'(theta - theta0): exact for y in the range of A, whatever theta0 is. Measuring from theta0 has two uses.
+Sums of large rewards would lose the noise in rounding, sums of residuals do not. And a y that sticks out of the range
+a little, as every y does by rounding, biases z by (P y)'(theta - theta0) alone, which is known to be small: its
+standard error is noise_std |P y| in the norm of A0^-1. Such a y is compared only if that is negligible beside the noise
+of z; the choice depends on arms and on the past, never on the block's rewards, so no proof is touched.
+"""
+
+from dataclasses import dataclass, field
+from typing import Self, final
+
+import numpy as np
+
+from surepick.core.betting.bets import Residuals, root_of
+from surepick.types import Array, IntArray
+
+LARGEST_REWARD = 1e9
+"""In units of noise_std; larger rewards are refused.
+
+With u = 2^-53 and |theta'x| <= 1e9 noise_std, in the worst case after n = 10^7 pulls: a reward itself, and theta'y put
+together from theta0, are rounded by at most d u 1e9 < d 1.2e-7 noise_std. Sums of n residuals of a few noise_std each
+are off by n^2 u of these, so what divides by n is off by n u = 1.1e-9 of them; A is off by the same share, which
+multiplies theta - theta0 and not theta. Together below 1e-3 noise_std for any d below 8,000. `LeastSquares` adds
+up differences from the first reward of each arm, so that nothing larger than these is ever added up.
+"""
+
+# Eigenvalues of A below this share of the largest are rounding. One kept by mistake is harmless: dividing by it makes
+# the variance so large that a comparison says nothing.
+RANK_TOL = 1e-12
+# The standard error of what sticks out of the range may be this share of the standard error of what is inside.
+NEGLIGIBLE = 1e-6
+# Residuals below this share of what the past expects of the rewards are floating point, and say nothing of the noise.
+# More than the true R makes every bet more timid, whatever its sign (docs/guarantee.md, Theorem 33).
+DUST = 1e-12
+
+
+@final
+@dataclass(slots=True)
+class Block:
+    """Sums over the pulls of one block, and what they are measured from."""
+
+    A: Array
+    b: Array
+    theta0: Array
+    A0_inv: Array | None = field(default=None, repr=False)
+    """None: nothing is known of theta - theta0 but that no reward is larger than `LARGEST_REWARD`."""
+    past: Residuals | None = None
+    """What earlier results say of the noise; None: nothing."""
+    pulls: tuple[Array, Array] | None = field(default=None, repr=False)
+    """Features (n, d) and rewards less x'theta0 (n,), one by one; None: only their sums are known."""
+    rewards: Array | None = field(default=None, repr=False)
+    """The rewards as they came (n,), for whoever needs them to the last digit."""
+    arms: IntArray | None = field(default=None, repr=False)
+    """Which arms were pulled (n,), for whoever has to tell them apart although their features may be alike."""
+    parts: Array | None = field(default=None, repr=False)
+    """The sums b (B, d) of each of B repetitions of one design, of which the block then consists."""
+    is_symmetric: bool = False
+    """Whether its noise is only known to be symmetric, beside `parts`; else it is normal with a level for each arm."""
+    unit: float = 1.0
+    """The smallest number that rewards were divided by."""
+    step: float = 0.0
+    """Distance h of the grid that rewards lie on; 0: none."""
+    bias: float = 0.0
+    """How far rounding to that grid can move the mean of a reward."""
+    was_coarse: bool = False
+    """Whether step and bias were known before the block's first result."""
+
+    @classmethod
+    def of(
+        cls,
+        X: Array,
+        rewards: Array,
+        theta0: Array,
+        A0_inv: Array | None = None,
+        past: Residuals | None = None,
+        arms: IntArray | None = None,
+    ) -> Self:
+        """Add up pulls: features X (n, d), rewards (n,), measured from what was known."""
+        e = rewards - X @ theta0
+        return cls(X.T @ X, e @ X, theta0, A0_inv, past, (X, e), rewards, arms)
+
+    @property
+    def dust(self) -> float:
+        """Sum of squares that floating point alone can make of n residuals."""
+        if self.pulls is None:
+            return 0.0
+        X, e = self.pulls
+        return len(e) * (DUST * float(np.abs(X @ self.theta0).max(initial=0.0))) ** 2
+
+    def at_least_dust(self, R: float) -> float:
+        """Return R, or what floating point alone can make of it if that is more."""
+        if self.pulls is None or self.rewards is None:
+            return R
+        e = self.pulls[1]
+        # |x'theta0| is at most |r| + |e|: mostly two products say that there is nothing to do.
+        is_plain = R > 4.0 * len(e) * DUST**2 * float(self.rewards @ self.rewards + e @ e)
+        return R if is_plain else max(R, self.dust)
+
+    @property
+    def moments(self) -> Array:
+        """Sum r x (d,) of the rewards as they are."""
+        return self.b + self.A @ self.theta0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BlockFit:
+    """Least squares of a block by itself."""
+
+    theta: Array
+    """theta0 + A^+ b (d,)."""
+    root: Array
+    """R (d, d) with |R'y|^2 = y'A^+ y."""
+    missed: Array | None
+    """M (d, d) with |M'y| noise_std the standard error of the bias of y; None if the block measured everything."""
+    residuals: Residuals | None
+    """Of the pulls around this fit; None where they are not known one by one."""
+
+    def apart(self, parts: Array) -> Array:
+        """Return how far least squares of each repetition alone, with sums b (B, d), is from all together, (B, d)."""
+        # A repetition has the information A/B.
+        apart: Array = len(parts) * (parts - parts.mean(axis=0)) @ self.root @ self.root.T
+        return apart
+
+
+def fit(block: Block) -> BlockFit:
+    """Return what the block says by itself, and how far it can be trusted in each direction."""
+    spread, axes = np.linalg.eigh(block.A)
+    has_rank = spread > RANK_TOL * max(float(spread[-1]), 0.0)
+    inverse = np.where(has_rank, 1.0 / np.where(has_rank, spread, 1.0), 0.0)
+    shift = axes @ (inverse * (block.b @ axes))
+    missed = None
+    if not has_rank.all():
+        unmeasured = axes[:, ~has_rank]
+        # Whitened arms have |theta| at most the largest expected reward.
+        doubt = LARGEST_REWARD * np.eye(len(shift)) if block.A0_inv is None else root_of(block.A0_inv)
+        missed = unmeasured @ (unmeasured.T @ doubt)
+    residuals = None
+    if block.pulls is not None:
+        X, e = block.pulls
+        nu = len(e) - int(has_rank.sum())
+        R = block.at_least_dust(float(((e - X @ shift) ** 2).sum()))
+        # A reading rounded to a grid of step h is off by h^2/12 in the mean of squares.
+        residuals = Residuals(R, nu, nu * block.step**2 / 12.0)
+    return BlockFit(block.theta0 + shift, axes * np.sqrt(inverse), missed, residuals)

@@ -1,0 +1,402 @@
+"""The ledger: asks and their answers, and the intervals they belong to.
+
+An interval is a number of asks planned together. Several may be open at once: one that is fully asked but not fully
+told does not keep the next from opening. They are settled in the order of their opening, each when all of its asks are
+told. An ask that failed is made again under its own number, so an interval always ends with the arms it was planned
+with: whoever gives up measurements because of other results gains nothing by it (docs/guarantee.md, "Failures").
+Asks made while no interval could open, and unsolicited results, belong to none.
+
+Plans: which arms an interval has, from the sampler, within the budget.
+
+When an interval opens, its arms are fixed, and are drawn one by one as they are asked for. They can be drawn at once,
+so that they can be written down; and a plan that was written down, by another process or on another machine, can be
+followed: the sampler then takes note of it.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, final
+
+from surepick.arms.views import Task
+from surepick.core.linalg import one_blas_thread
+from surepick.errors import InvalidInput
+from surepick.sampling.base import Apportions, Follows, Sampler, SamplerContext, SubBlocks
+from surepick.stopping.base import Rule
+from surepick.types import Array
+
+
+@final
+@dataclass(slots=True, eq=False)
+class PlannedBlock:
+    """Asks that belong together; results by their place in it."""
+
+    number: int
+    """1, 2, ... in the order of opening."""
+    length: int
+    arms: list[int] = field(default_factory=list)
+    rewards: dict[int, float | None] = field(default_factory=dict)
+    """None: void."""
+    is_check: bool = False
+    """Whether it tests the model after the verdict."""
+    is_cut: bool = False
+    """Whether it ended before the end that was planned: then its length may depend on its own results, and no bet rests
+    on it."""
+    n_parts: int = 1
+    """Its places are so many repetitions of one plan, one after the other."""
+
+    @property
+    def left(self) -> int:
+        """Planned asks not yet made."""
+        return self.length - len(self.arms)
+
+    @property
+    def pulls(self) -> tuple[list[int], list[float]]:
+        """Arms and results of a complete interval in the order of its asks, without those that are void."""
+        told = ((arm, self.rewards[place]) for place, arm in enumerate(self.arms))
+        kept = [(arm, reward) for arm, reward in told if reward is not None]
+        return [arm for arm, _ in kept], [reward for _, reward in kept]
+
+    @property
+    def repetitions(self) -> tuple[list[int], list[list[float]]]:
+        """Arms of the plan of a complete interval, and the results of every repetition of which none is void."""
+        n = self.length // self.n_parts
+        told = ([self.rewards[start + place] for place in range(n)] for start in range(0, self.length, n))
+        whole = [[reward for reward in part if reward is not None] for part in told]
+        return self.arms[:n], [part for part in whole if len(part) == n]
+
+
+@final
+@dataclass(slots=True, eq=False)
+class _Ask:
+    number: int
+    arm: int
+    interval: PlannedBlock | None
+    place: int = 0
+    has_failed: bool = False
+
+
+def _first(asks: Iterable[_Ask]) -> _Ask | None:
+    """Return the oldest ask of an interval, else the oldest, None if there is none; asks come in order."""
+    left = None
+    for ask in asks:
+        if ask.interval is not None:
+            return ask
+        left = left or ask
+    return left
+
+
+@final
+class Ledger:
+    """Keeps the books of asks and answers; arms are numbers.
+
+    Args:
+        opens_ahead: whether an interval may open before the results of earlier ones are all in.
+    """
+
+    def __init__(self, *, opens_ahead: bool) -> None:
+        self.n_asked = 0
+        """Asks so far, those made again counted once: the number of the next one."""
+        self.n_opened = 0
+        """Intervals opened so far."""
+        self._opens_ahead = opens_ahead
+        self._unsettled: deque[PlannedBlock] = deque()
+        self._newest: PlannedBlock | None = None
+        self._asks: dict[int, _Ask] = {}  # not told: pending, or failed
+        self._of_arm: dict[int, list[_Ask]] = {}
+        self._failed: deque[_Ask] = deque()
+
+    @property
+    def outstanding(self) -> Counter[int]:
+        """Asks per arm that are not told: pending, or failed and to be made again."""
+        return Counter({arm: len(asks) for arm, asks in self._of_arm.items()})
+
+    @property
+    def pending(self) -> Counter[int]:
+        """Asks per arm that are neither told nor failed."""
+        return self.outstanding - Counter(ask.arm for ask in self._failed)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every ask so far has been told."""
+        return not self._asks
+
+    @property
+    def n_complete(self) -> int:
+        """Asks before the first that is not told: all results up to there are in."""
+        return next(iter(self._asks), self.n_asked)
+
+    def arm_of(self, number: int) -> int | None:
+        """Return the arm of an ask that is not told."""
+        ask = self._asks.get(number)
+        return None if ask is None else ask.arm
+
+    def awaits(self, number: int) -> bool:
+        """Whether an ask was made and is not told."""
+        return number in self._asks
+
+    @property
+    def n_planned(self) -> int:
+        """Asks left in the newest interval, failed ones included."""
+        newest = self._newest
+        return len(self._failed) + (0 if newest is None else newest.length - len(newest.arms))
+
+    @property
+    def needs_block(self) -> bool:
+        """Whether the next ask would be the first of a new interval."""
+        return self.n_planned == 0 and (self._opens_ahead or not self._unsettled)
+
+    @property
+    def is_checking(self) -> bool:
+        """Whether the newest interval is one of check pulls."""
+        return self._newest is not None and self._newest.is_check
+
+    def open(self, length: int, *, is_check: bool = False, n_parts: int = 1) -> None:
+        """Begin an interval of so many asks, which are `n_parts` repetitions of one plan."""
+        self.n_opened += 1
+        self._newest = PlannedBlock(self.n_opened, length, is_check=is_check, n_parts=n_parts)
+        self._unsettled.append(self._newest)
+
+    def ask(self, draw: Callable[[], int]) -> tuple[int, int]:
+        """Note an ask and return its number and arm: one that failed, once the planned ones are made, or `draw`'s."""
+        newest, number = self._newest, self.n_asked
+        if newest is not None and not newest.left:
+            newest = None
+        if newest is None and self._failed:
+            ask = self._failed.popleft()
+            ask.has_failed = False
+            return ask.number, ask.arm
+        arm = draw()
+        if newest is None:
+            ask = _Ask(number, arm, None)
+        else:
+            ask = _Ask(number, arm, newest, len(newest.arms))
+            newest.arms.append(arm)
+        self.n_asked += 1
+        self._asks[number] = ask
+        self._of_arm.setdefault(arm, []).append(ask)
+        return number, arm
+
+    def cut(self) -> None:
+        """End the newest interval with the asks that were made of it."""
+        if self._newest is not None and self._newest.left:
+            self._newest.length, self._newest.is_cut = len(self._newest.arms), True
+
+    def find(self, arm: int, number: int | Literal["none"] | None) -> int | None:
+        """Return the number of the ask that a result of the arm answers; None if it is unsolicited.
+
+        Args:
+            arm: what was measured.
+            number: of the ask, if it was named; "none" if it answers none.
+        """
+        if number == "none":
+            return None
+        if number is None:
+            # Failed or not: else giving asks up would decide, after a look at a result, whether the result gets bets.
+            oldest = _first(self._of_arm.get(arm, ()))
+            return None if oldest is None else oldest.number
+        ask = self._asks.get(number)
+        if ask is None:
+            has_been = "has its result already" if 0 <= number < self.n_asked else "was never made"
+            raise InvalidInput(f"ask {number} {has_been}; tell a further measurement of an arm without naming an ask.")
+        if ask.arm != arm:
+            raise InvalidInput(f"ask {number} was of another arm; name the ask that this result belongs to.")
+        return number
+
+    def tell(self, number: int, reward: float | None, *, is_named: bool) -> bool:
+        """Take in the result of an ask; whether it belongs to an interval.
+
+        Args:
+            number: of the ask.
+            reward: the result; None if it is void.
+            is_named: whether the caller named the ask. If not, and the ask had failed, the result came of an attempt
+                that was still going on; the ask of that attempt is the one to be made again.
+        """
+        ask = self._asks.pop(number)
+        asks = self._of_arm[ask.arm]
+        asks.remove(ask)
+        if not asks:
+            del self._of_arm[ask.arm]
+        if ask.has_failed:
+            place = self._failed.index(ask)
+            del self._failed[place]
+            going_on = None if is_named else _first(other for other in asks if not other.has_failed)
+            if going_on is not None:
+                going_on.has_failed = True
+                self._failed.insert(place, going_on)
+        if ask.interval is None:
+            return False
+        ask.interval.rewards[ask.place] = reward
+        return True
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether the oldest interval that is not settled is complete."""
+        if not self._unsettled:
+            return False
+        oldest = self._unsettled[0]
+        return len(oldest.rewards) == oldest.length
+
+    def settled(self) -> Iterator[PlannedBlock]:
+        """Yield intervals that are complete and were opened before all that are not, oldest first; each once."""
+        while self.has_settled:
+            yield self._unsettled.popleft()
+
+    def fail(self, arm: int, number: int | None) -> bool:
+        """Give up a pending ask, the oldest of the arm unless its number is named; it will be made again.
+
+        Returns:
+            Whether there was such an ask.
+        """
+        asks = self._of_arm.get(arm, ())
+        given_up = _first(ask for ask in asks if not ask.has_failed and number in (None, ask.number))
+        if given_up is None:
+            return False
+        given_up.has_failed = True
+        self._failed.append(given_up)
+        return True
+
+
+LONGEST = 1_000_000
+"""Asks of an interval whose arms are all drawn when it opens."""
+
+
+class Plan(NamedTuple):
+    """The asks of one interval."""
+
+    first: int
+    """Number of its first ask."""
+    length: int
+    arms: tuple[int, ...] = ()
+    """By number, in order, if they were drawn at once."""
+    n_parts: int = 1
+    """Its arms are so many repetitions of one plan, one after the other."""
+    is_last: bool = False
+    """Whether the budget ends with it; it may be empty then."""
+
+
+@final
+class Plans:
+    """Every interval so far, and what is left of the newest.
+
+    Args:
+        sampler: chooses arms.
+        task: what the algorithm is composed for.
+        rule: says how short an interval may be.
+        costs: what a pull of each arm costs (K,); None: 1.
+        budget: what may be spent on asks in all; None: anything.
+    """
+
+    def __init__(self, sampler: Sampler, task: Task, rule: Rule, costs: Array | None, budget: float | None) -> None:
+        self._sampler = sampler
+        self._behind: list[
+            tuple[SamplerContext, Plan]
+        ] = []  # plans that were followed and the sampler does not know yet
+        self.has_ended = False
+        """Whether the last interval that the budget allows is planned."""
+        self.differs = False
+        """Whether the last plan that was checked is another than the own one."""
+        # Rules that judge results by the plan share their object with the sampler: it must not fall behind.
+        self._is_read = not rule.takes_corrections
+        self._costs, self._budget, self._least = costs, budget, rule.min_block(task)
+        self._spent = 0.0  # what all asks so far cost
+        self._left: deque[int] = deque()
+        # Pulls when the last two intervals opened, and how the designs before wanted them apportioned.
+        self._wanted: deque[tuple[int, Mapping[int, float]]] = deque(maxlen=2)
+
+    def open(self, context: SamplerContext, first: int, *, draws: bool) -> Plan:
+        """Plan the next interval, and draw all its arms if that is wanted or there is a budget."""
+        length, arms = self._look(context), list[int]()
+        if self._budget is not None:
+            arms = self._within_budget(length)
+            length = len(arms)
+        elif draws:
+            if length > LONGEST:
+                raise InvalidInput(
+                    f"an interval that is written down can have {LONGEST:,} asks, got {length:,}; use another "
+                    "algorithm, or a schedule with shorter intervals."
+                )
+            arms = [self.sampler.next() for _ in range(length)]
+        n_parts = self.sampler.n_parts if isinstance(self.sampler, SubBlocks) else 1
+        return self._noted(Plan(first, length, tuple(arms), n_parts, self.has_ended))
+
+    def follow(self, context: SamplerContext, plan: Plan, *, checks: bool = False) -> None:
+        """Take over a plan for the next interval, and see if it is the own one, if that is wanted."""
+        if checks:
+            length, own = self._look(context), tuple([self.sampler.next() for _ in plan.arms])
+            # A budget cuts intervals short, or lengthens the last.
+            self.differs = own != plan.arms or (self._budget is None and length != plan.length)
+        else:
+            # A sampler solves a design at every opening. Who follows plans, from a log that is read or of others who
+            # make them, need not wait for that until there is a plan to be made.
+            self._behind.append((replace(context, estimate=context.estimate.snapshot()), plan))
+            if self._is_read:
+                self.catch_up()
+        self.has_ended = plan.is_last
+        self._noted(plan)
+
+    @property
+    def sampler(self) -> Sampler:
+        """The sampler, which knows all plans so far."""
+        if self._behind:
+            self.catch_up()
+        return self._sampler
+
+    @one_blas_thread
+    def catch_up(self) -> None:
+        """Let the sampler know the plans that were followed."""
+        behind, self._behind = self._behind, []
+        for context, plan in behind:
+            self._look(context)
+            if isinstance(self._sampler, Follows):
+                self._sampler.follow(plan.arms)
+            else:
+                for _ in plan.arms:
+                    self._sampler.next()
+
+    def next(self) -> int:
+        """Return the next arm; beyond the end of an interval, what the sampler says."""
+        return self._left.popleft() if self._left else self.sampler.next()
+
+    def drop_rest(self) -> None:
+        """Forget what is left of the newest interval."""
+        self._left.clear()
+
+    def spend(self, arm: int) -> None:
+        """Take note of an ask of this arm."""
+        self._spent += self.cost_of(arm)
+
+    def cost_of(self, arm: int) -> float:
+        """Return what a pull of the arm costs."""
+        return 1.0 if self._costs is None else float(self._costs[arm])
+
+    def wanted_before(self, n_pulls: int) -> Mapping[int, float]:
+        """Return how designs wanted pulls apportioned when the newest interval opened of which anything is told."""
+        self.catch_up()
+        # An interval of which nothing is told has not begun: a log ends with what was told.
+        begun = [wanted for n, wanted in self._wanted if n < n_pulls]
+        return begun[-1] if begun else {}
+
+    def _look(self, context: SamplerContext) -> int:
+        if isinstance(self.sampler, Apportions):
+            self._wanted.append((context.n_pulls, self.sampler.planned()))
+        return self.sampler.open(context)
+
+    def _noted(self, plan: Plan) -> Plan:
+        if plan.length:
+            self._left = deque(plan.arms)
+        return plan
+
+    def _within_budget(self, length: int) -> list[int]:
+        """Draw the arms of an interval, as many as the budget allows; to its end if little would be left after them."""
+        assert self._budget is not None
+        whole = left = self._budget - self._spent
+        drawn: list[int] = []
+        while (price := self.cost_of(arm := self.sampler.next())) <= left:
+            drawn.append(arm)
+            left -= price
+            # What would be too little for an interval of its own is spent in this one: bets are on whole intervals.
+            if len(drawn) >= length and left >= self._least * (whole - left) / len(drawn):
+                return drawn
+        self.has_ended = True
+        return drawn

@@ -1,0 +1,169 @@
+"""How many pulls a run takes: a formula for the mean, and the law around it.
+
+Notation: T the pulls that a nat of evidence takes, sigma^2 T* for the design that would be used if theta were known;
+d features; k rivals that have to be refuted at once; n_1 = 2d pulls of the first interval; g the share of the G-optimal
+design in every other. The betting rule rejects a rival at log(1/delta) nats, so a run takes about N = M + c d pulls,
+
+    M = T / (1 - g) (log(1/delta) + 1/2 log(M / n_1) + a log k),
+
+where the first pulls are worth what `planning.forecast` says, less than (1 - g) / T each. 1/2 log(M / n_1) is what bets
+lose while the gap is learnt, as a mixture over an unknown mean does; a log k is for the slowest of k rivals, and for a
+design that has to be learnt from them; c d is for all else that has to be learnt. a and c were fitted to simulated
+runs (docs/results.md); nothing here is proved. Of rare clicks, pulls that tell anything are clicks: n_1 and c d are so
+many clicks then.
+
+Evidence is about a Brownian motion with drift 1 and variance 2 per nat, so the time at which it reaches N/T follows
+the inverse Gaussian law with mean N and relative standard deviation sqrt(2 T / N).
+
+What whole pulls in short intervals are worth: the evidence that bets can have, interval by interval.
+
+Notation: y a direction of which T = 2 y'A(w)^-1 y pulls by the design w are worth a nat. The betting rule judges an
+interval by its own pulls, A_k = sum x x' over them: it is worth 1 / (2 y'A_k^+ y) nats, and none if y is not in the
+range of A_k. Early intervals have hardly more pulls than there are features, and a handful of whole pulls is a poor
+copy of a design; so a short experiment takes more pulls than its design says.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import scipy
+
+from surepick.arms.base import ArmSet
+from surepick.core.design import Design
+from surepick.types import Array, IntArray
+
+MIXED = 0.05
+"""g under the betting rule."""
+PER_RIVAL = 1.6
+"""a."""
+LEARNING = 4.0
+"""c: pulls for each feature."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Nats by pulls, at the ends of the first intervals; both increase from 0."""
+
+    pulls: Array
+    nats: Array
+
+
+STRAIGHT = Curve(np.zeros(1), np.zeros(1))
+"""Every pull is worth (1 - g) / T from the first."""
+
+
+def expected_pulls(
+    time: float,
+    delta: float,
+    *,
+    first: float,
+    n_rivals: float = 1.0,
+    learning: float = 0.0,
+    curve: Curve = STRAIGHT,
+    mixed: float = MIXED,
+    per_rival: float = PER_RIVAL,
+) -> float:
+    """Return N of the formula above.
+
+    Args:
+        time: T.
+        delta: risk.
+        first: n_1.
+        n_rivals: k.
+        learning: c d.
+        curve: what the first pulls are worth.
+        mixed: g.
+        per_rival: a.
+    """
+    fixed = math.log(1.0 / delta) + per_rival * math.log(n_rivals)
+    pulls = first
+    for _ in range(100):  # what is needed grows like the log of N, so this settles
+        needed = fixed + 0.5 * math.log(max(pulls / first, 1.0))
+        if needed < curve.nats[-1]:
+            pulls = float(np.interp(needed, curve.nats, curve.pulls))
+        else:
+            pulls = float(curve.pulls[-1]) + time / (1.0 - mixed) * (needed - float(curve.nats[-1]))
+    return pulls + learning
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Law:
+    """The inverse Gaussian law of a run's pulls."""
+
+    mean: float
+    spread: float
+    """Relative standard deviation."""
+
+    def below(self, n: float) -> float:
+        """Probability of at most n pulls."""
+        if not math.isfinite(self.mean):
+            return 0.0
+        ratio, shape = n / self.mean, self.spread**-2.0
+        root = math.sqrt(shape / ratio)
+        tail = 2.0 * shape + float(scipy.special.log_ndtr(-root * (ratio + 1.0)))
+        return float(scipy.special.ndtr(root * (ratio - 1.0))) + math.exp(min(tail, 0.0))
+
+
+def quantile(laws: Sequence[Law], share: float) -> float:
+    """Return the pulls that a run stays below with this probability, each law being as likely as the others."""
+    if sum(math.isfinite(law.mean) for law in laws) <= share * len(laws):
+        return math.inf
+    means: Array = np.array([law.mean for law in laws if math.isfinite(law.mean)])
+    low, high = math.log(1e-3 * means.min()), math.log(1e3 * means.max())
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        is_below = sum(law.below(math.exp(middle)) for law in laws) < share * len(laws)
+        low, high = (middle, high) if is_below else (low, middle)
+    return math.exp(high)
+
+
+RATIO = 1.08
+"""An interval ends when pulls have grown by this factor."""
+LONG = 25
+"""Pulls for each feature with which an interval is as good as its design."""
+
+
+def evidence_curve(arms: ArmSet, start: Design, aim: tuple[IntArray, Array], directions: Array, shares: Array) -> Curve:
+    """Return pulls and nats at the ends of intervals that track the design, as long as these are short.
+
+    Args:
+        arms: what is pulled, divided by its noise.
+        start: the G-optimal design, which is tracked first and stays mixed in.
+        aim: support and weights of the design, in pulls.
+        directions: (n, d), times sqrt(2).
+        shares: how much each direction counts (n,), sum 1.
+    """
+    ends = [2 * arms.dim]
+    while (n := max(math.ceil(RATIO * ends[-1]) - ends[-1], arms.dim + 1)) < LONG * arms.dim:
+        ends.append(ends[-1] + n)
+    t = np.array(ends, dtype=float)
+    rows = arms.gather(np.concatenate([start.support, aim[0]]))
+    first = np.concatenate([start.weights, np.zeros(len(aim[1]))])
+    later = np.concatenate([MIXED * start.weights, (1.0 - MIXED) * aim[1]])
+    counts = np.diff(_rounded(t[0] * first + (t - t[0])[:, None] * later), axis=0).clip(min=0.0)
+    nats = shares @ _worth(np.einsum("ba,ai,aj->bij", counts, rows, rows, optimize=True), directions)
+    # The first interval has no bets.
+    return Curve(np.concatenate([[0.0], t]), np.concatenate([[0.0, 0.0], np.cumsum(nats)]))
+
+
+def _rounded(due: Array) -> Array:
+    """Return whole pulls (B, S) that are within one of what is due, as tracking keeps them, and as many in all."""
+    whole = np.floor(due)
+    missing = np.round((due - whole).sum(axis=1, keepdims=True))
+    behind = np.argsort(np.argsort(whole - due, axis=1, kind="stable"), axis=1)
+    rounded: Array = whole + (behind < missing)
+    return rounded
+
+
+def _worth(A: Array, directions: Array) -> Array:
+    """Return the nats (n, B) of intervals with this information (B, d, d), for each direction."""
+    mapped = directions @ np.linalg.pinv(A, hermitian=True)
+    is_seen = np.linalg.norm(directions - mapped @ A, axis=2) < 1e-6 * np.linalg.norm(directions, axis=1)
+    squares = np.einsum("bni,ni->bn", mapped, directions)
+    worth: Array = np.divide(1.0, squares, out=np.zeros_like(squares), where=is_seen & (squares > 0.0)).T
+    return worth

@@ -1,0 +1,365 @@
+"""Plan an experiment before it costs anything: pulls to expect, with their range, and what nobody can do without.
+
+The figure of a plan: pulls against risk and against slack, with their range.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from surepick.arms.base import ArmSet
+from surepick.arms.finite import as_arms
+from surepick.arms.views import divided
+from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
+from surepick.core.design import Design, optimal_design
+from surepick.errors import InvalidInput, SurepickError, TiedArms
+from surepick.learning.validation import Rewards, costs_given
+from surepick.planning.difficulty import TIED, Difficulty, difficulty, smallest_gap
+from surepick.planning.forecast import LEARNING, Law, expected_pulls, quantile
+from surepick.planning.rehearsal import RunSettings, SimulatedRuns, rehearse
+from surepick.planning.scenarios import Scenario, from_gap, from_pilot, from_thetas
+from surepick.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+MOST_PULLS = 10**6
+"""An experiment that takes more is called impossible."""
+START_TOL = 1e-2
+"""Relative gap of the G-optimal design."""
+RISKS = (0.1, 0.05, 0.01, 1e-3)
+SLACKS = (0.0, 0.5, 1.0, 2.0)
+"""In units of the lead of the best arm."""
+
+
+class _Setting(NamedTuple):
+    """What stays the same if risk or slack change."""
+
+    arms: ArmSet
+    rewards: Rewards
+    scenarios: tuple[Scenario, ...]
+    costs: Array | None
+    m: int
+    start: Design
+    """The G-optimal design, with which every run begins."""
+
+    def difficulties(self, epsilon: float) -> tuple[Difficulty, ...]:
+        return tuple(self._difficulty(scenario, epsilon) for scenario in self.scenarios)
+
+    def _difficulty(self, scenario: Scenario, epsilon: float) -> Difficulty:
+        try:
+            return difficulty(
+                self.arms,
+                scenario.theta,
+                scenario.stds,
+                start=self.start,
+                epsilon=epsilon,
+                costs=self.costs,
+                m=self.m,
+            )
+        except TiedArms:
+            if len(self.scenarios) == 1:
+                raise
+            return TIED  # one of many draws
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
+    """What an experiment will take, by a formula that is not proved (`planning.forecast`); its bounds are.
+
+    With several scenarios, numbers are those of the median scenario, and the range is over all of them together.
+    """
+
+    delta: float
+    epsilon: float
+    m: int
+    """How many of the best are sought."""
+    pulls: float
+    """Pulls to expect; infinite if arms are tied in half of the scenarios."""
+    low: float
+    """A tenth of the runs take fewer."""
+    high: float
+    """A tenth of the runs take more."""
+    lower_bound: float
+    """No method that errs with probability at most delta can take fewer pulls on average; NaN with epsilon > 0, where
+    none is known."""
+    cost: float | None
+    """Cost to expect, if costs were given."""
+    cost_lower_bound: float | None
+    """No method can have a smaller cost on average."""
+    per_scenario: Array = field(repr=False)
+    """Pulls to expect in each scenario (n,)."""
+    _setting: _Setting = field(repr=False)
+    _difficulties: tuple[Difficulty, ...] = field(repr=False)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a million pulls suffice."""
+        return self.pulls <= MOST_PULLS
+
+    @cached_property
+    def gap(self) -> float:
+        """How far the best arm is ahead of the next, in the median scenario."""
+        setting = self._setting
+        return float(np.median([smallest_gap(setting.arms, each.theta, setting.m) for each in setting.scenarios]))
+
+    def at(self, *, delta: float | None = None, epsilon: float | None = None) -> "Plan":
+        """Return the plan for another risk or another slack."""
+        setting, same = self._setting, epsilon is None or epsilon == self.epsilon
+        slack = self.epsilon if epsilon is None else _checked_slack(epsilon, setting.m)
+        known = self._difficulties if same else setting.difficulties(slack)
+        return _forecast(setting, known, self.delta if delta is None else check_delta(delta), slack)
+
+    @cached_property
+    def by_risk(self) -> tuple["Plan", ...]:
+        """The plans for other risks, largest risk first."""
+        return tuple(self.at(delta=delta) for delta in sorted({*RISKS, self.delta}, reverse=True))
+
+    @cached_property
+    def by_slack(self) -> tuple["Plan", ...]:
+        """The plans for other slacks, up to twice the lead of the best arm; none with m > 1 but this one."""
+        slacks = {self.epsilon, *(share * self.gap for share in SLACKS)} if self.m == 1 else {self.epsilon}
+        return tuple(self.at(epsilon=epsilon) for epsilon in sorted(slacks))
+
+    def simulate(self, n_runs: int = 100, *, seed: int = 0, max_pulls: int = MOST_PULLS) -> SimulatedRuns:
+        """Simulate runs of `identify`, over the scenarios in turn; each takes as long as a run takes to compute.
+
+        Noise is normal and its level learnt, unless it was given arm by arm; rewards with bounds are lo or hi.
+        """
+        setting = self._setting
+        n_runs, seed = check_count("n_runs", n_runs, least=1), check_seed(seed)
+        most = check_count("max_pulls", max_pulls, least=1)
+        lab = RunSettings(setting.arms, setting.rewards, self.delta, self.epsilon, most, setting.m, setting.costs)
+        return rehearse(lab, setting.scenarios, n_runs, seed)
+
+    def explain(self) -> str:
+        """Say it in plain words."""
+        setting, lines = self._setting, []
+        sought = "the best" if setting.m == 1 else f"the {setting.m} best"
+        slack = f", up to a loss of {self.epsilon:g}," if self.epsilon else ""
+        goal = f"to know {sought} of {setting.arms.n_arms:,} arms{slack} with a risk of {self.delta:g}"
+        span = f"in 8 of 10 runs {_said(self.low)} to {_said(self.high)}"
+        if self.is_possible:
+            lines.append(f"About {_said(self.pulls)} pulls {goal} ({span}).")
+        elif math.isfinite(self.pulls):
+            lines.append(
+                f"Not possible within {MOST_PULLS:,} pulls: about {_said(self.pulls)} are needed {goal} ({span})."
+            )
+        else:
+            lines.append(f"Not possible: arms are too close to each other, no number of pulls suffices {goal}.")
+        if len(setting.scenarios) > 1:
+            least, most = self.per_scenario.min(), self.per_scenario.max()
+            lines.append(
+                f"That is the middle of {len(setting.scenarios)} scenarios, which take {_said(least)} to {_said(most)} "
+                "on average."
+            )
+        if self.cost is not None:
+            lines.append(f"They cost about {_said(self.cost)}.")
+        if 1.0 <= self.lower_bound < math.inf:
+            at_cost = ""
+            if self.cost_lower_bound is not None:
+                at_cost = f", nor with less than {_said(self.cost_lower_bound)} of cost"
+            lines.append(f"No method can do with fewer than {_said(self.lower_bound)} on average{at_cost}.")
+        lines.extend(self._alternatives())
+        return " ".join(lines)
+
+    def _alternatives(self) -> Iterable[str]:
+        """What fewer or more pulls would buy."""
+        gap = float(f"{self.gap:.1g}")
+        if self._setting.m == 1 and not self.epsilon and gap > 0.0:
+            easier = self.at(epsilon=gap)
+            yield f"If the answer may lose {gap:g} (epsilon), about {_said(easier.pulls)}."
+        if self.is_possible:
+            yield f"For a risk of {self.delta / 10:g}, about {_said(self.at(delta=0.1 * self.delta).pulls)}."
+
+    __str__ = explain
+
+    def plot(self) -> "Figure":
+        """Draw the pulls against risk and slack, with their range; a matplotlib figure, to be shown or saved."""
+        return draw(self)
+
+
+def plan(  # noqa: PLR0913 (every argument is an option of its own)
+    arms: Any,
+    *,
+    theta: ArrayLike | None = None,
+    scenarios: Iterable[ArrayLike] | None = None,
+    pilot: Iterable[tuple[Any, float]] | None = None,
+    gap: float | None = None,
+    delta: float = 0.05,
+    epsilon: float = 0.0,
+    noise_std: float | ArrayLike | None = None,
+    reward_range: tuple[float, float] | None = None,
+    rewards: Literal["binary"] | None = None,
+    costs: ArrayLike | None = None,
+    m: int = 1,
+    seed: int = 0,
+) -> Plan:
+    """Say how many pulls `identify` will take, from a guess of what it will find.
+
+    Exactly one of `theta`, `scenarios`, `pilot` and `gap` is needed. A guess that is off by a factor of two in the gaps
+    is off by four in the pulls.
+
+    Args:
+        arms: what may be measured, as for `identify`.
+        theta: a guess of the parameter (d,): the mean reward of arm x is theta'x.
+        scenarios: several of them, each as likely as the others.
+        pilot: results of a pilot experiment, `result.history` or (arm, reward) pairs: 25 draws of theta from what they
+            leave open, and of the noise, unless it is given.
+        gap: how far the best arm is ahead of the next, if nothing else is known: 25 thetas in random directions, scaled
+            to that.
+        delta: accepted probability of a wrong answer.
+        epsilon: an answer that loses at most this is right.
+        noise_std: how noisy one measurement is, about; a list of one for each arm where they differ. Not needed beside
+            a pilot.
+        reward_range: (lo, hi) between which every reward lies, instead of `noise_std`; they are taken to be as noisy as
+            their means allow.
+        rewards: "binary" for clicks.
+        costs: of a pull of every arm, in the order of the arms: the plan is then for the smallest cost.
+        m: how many of the best are sought.
+        seed: of the draws.
+
+    Raises:
+        InvalidInput: an argument cannot be used.
+        NotEnoughData: the pilot is too small.
+        TiedArms: the best arms are equally good under theta.
+
+    Examples:
+        >>> planned = plan([[1, 0], [0, 1], [0.6, 0.6]], theta=[1.0, 0.7], noise_std=0.5)
+        >>> planned.is_possible, planned.lower_bound < planned.low < planned.pulls < planned.high
+        (True, True)
+    """
+    given = {"theta": theta, "scenarios": scenarios, "pilot": pilot, "gap": gap}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) != 1:
+        came = " and ".join(named) or "none"
+        raise InvalidInput(f"exactly one of `theta`, `scenarios`, `pilot` and `gap` is needed, got {came}.")
+    rows, seed, delta = as_arms(arms), check_seed(seed), check_delta(delta)
+    m = _checked_m(m, rows)
+    epsilon = _checked_slack(epsilon, m)
+    known = Rewards.of(noise_std, reward_range, rewards)
+    if known.stds is not None and len(known.stds) != rows.n_arms:
+        raise InvalidInput(
+            f"`noise_std` must be one number, or one for each of {rows.n_arms} arms, got {len(known.stds)} of them."
+        )
+    if gap is not None:
+        found = from_gap(gap, rows, known, m, seed)
+    elif pilot is not None:
+        found = from_pilot(pilot, rows, known, seed)
+    else:
+        found = from_thetas([theta] if scenarios is None else scenarios, rows, known)
+    start = optimal_design(rows if known.stds is None else divided(rows, known.stds), tol=START_TOL)
+    setting = _Setting(rows, known, tuple(found), costs_given(costs, rows), m, start)
+    return _forecast(setting, setting.difficulties(epsilon), delta, epsilon)
+
+
+def _forecast(setting: _Setting, known: tuple[Difficulty, ...], delta: float, epsilon: float) -> Plan:
+    laws = [
+        _law(setting, each, scenario.rarity, delta) for each, scenario in zip(known, setting.scenarios, strict=True)
+    ]
+    pulls = np.array([law.mean for law in laws])
+    # kl(delta, 1 - delta): a risk of one half or more needs no pulls at all as far as the bound can tell.
+    nats = (1.0 - 2.0 * delta) * math.log((1.0 - delta) / delta) if delta < 0.5 else 0.0
+    has_costs = setting.costs is not None
+    return Plan(
+        delta=delta,
+        epsilon=epsilon,
+        m=setting.m,
+        pulls=_middle(pulls),
+        low=quantile(laws, 0.1),
+        high=quantile(laws, 0.9),
+        lower_bound=nats * _middle(np.array([each.least for each in known])) if nats else 0.0,
+        cost=_middle(pulls * [each.price for each in known]) if has_costs else None,
+        cost_lower_bound=nats * _middle(np.array([each.least_cost for each in known])) if has_costs else None,
+        per_scenario=pulls,
+        _setting=setting,
+        _difficulties=known,
+    )
+
+
+def _law(setting: _Setting, known: Difficulty, rarity: float, delta: float) -> Law:
+    if not math.isfinite(known.time):
+        return Law(math.inf, 1.0)
+    dim, m = setting.arms.dim * rarity, setting.m
+    # One of m true hypotheses may be rejected by mistake, or one of K - m if these are fewer.
+    price = delta / min(m, setting.arms.n_arms - m)
+    pulls = expected_pulls(
+        known.time,
+        price,
+        first=2.0 * dim,
+        n_rivals=known.n_rivals,
+        learning=LEARNING * dim,
+        curve=known.curve,
+    )
+    return Law(pulls, math.sqrt(2.0 * known.time / pulls))
+
+
+def _middle(values: Array) -> float:
+    """The median; the upper one of two, so that the infinite ones do no harm."""
+    return float(np.sort(values)[len(values) // 2]) if not np.isnan(values).any() else math.nan
+
+
+def _said(value: float) -> str:
+    """A number to two digits."""
+    if not math.isfinite(value):
+        return "infinitely many"
+    rounded = float(f"{value:.2g}")
+    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
+
+
+def _checked_slack(epsilon: object, m: int) -> float:
+    slack = check_epsilon(epsilon)
+    if slack and m > 1:
+        raise InvalidInput(f"`epsilon` must be 0 beside m > 1, for which the betting rule has no proof, got {slack:g}.")
+    return slack
+
+
+def _checked_m(m: object, arms: ArmSet) -> int:
+    count = check_count("m", m, least=1)
+    if count >= arms.n_arms:
+        raise InvalidInput(f"`m` must be below the number of arms, {arms.n_arms}, got {count}; all are no choice.")
+    return count
+
+
+INK, BLUE, LINE = "#1d2127", "#0b5fa5", "#d9dde3"
+
+
+def draw(plan: "Plan") -> "Figure":
+    """Return the figure: a panel for the risk, and one for the slack unless several arms are sought."""
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 (a second to import, and optional)
+    except ImportError as error:
+        raise SurepickError("a plot needs matplotlib; install surepick[report].") from error
+    n_panels = 2 if plan.m == 1 else 1
+    figure = Figure(figsize=(4.2 * n_panels, 3.9), layout="constrained")
+    by_risk, *by_slack = figure.subplots(1, n_panels, sharey=True, squeeze=False)[0]
+    _curve(by_risk, [(each.delta, each) for each in plan.by_risk], (plan.delta, plan.pulls))
+    by_risk.set(xscale="log", yscale="log", xlabel="risk of a wrong answer, delta", ylabel="pulls")
+    by_risk.legend(frameon=False, fontsize=8.5)
+    for axes in by_slack:
+        _curve(axes, [(each.epsilon, each) for each in plan.by_slack], (plan.epsilon, plan.pulls))
+        axes.set(xlabel="what the answer may lose, epsilon")
+        axes.locator_params(axis="x", nbins=4)  # rates of clicks differ by numbers with many digits
+    return figure
+
+
+def _curve(axes: Any, plans: Sequence[tuple[float, "Plan"]], now: tuple[float, float]) -> None:
+    """Pulls with their range, and the lower bound where there is one."""
+    drawn = [(place, plan) for place, plan in plans if math.isfinite(plan.high)]
+    places = [place for place, _ in drawn]
+    axes.plot(places, [plan.pulls for _, plan in drawn], color=BLUE, label="to expect")
+    low, high = [plan.low for _, plan in drawn], [plan.high for _, plan in drawn]
+    axes.fill_between(places, low, high, color=BLUE, alpha=0.18, linewidth=0.0, label="8 of 10 runs")
+    bounds = [(place, plan.lower_bound) for place, plan in drawn if plan.lower_bound > 0.0]
+    if len(bounds) > 1:
+        axes.plot(*zip(*bounds, strict=True), color=INK, linestyle="--", linewidth=1.0, label="lower bound")
+    axes.plot(*([value] for value in now), "o", color=BLUE, label="this plan")
+    axes.grid(color=LINE, linewidth=0.7)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,144 @@
+"""Scenarios: what theta and the noise might be, from a guess, from a pilot experiment, or from the size of a lead."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from surepick.arms.base import ArmSet
+from surepick.core.checks import check_number, check_vector
+from surepick.core.design.generation import frame_of
+from surepick.core.linalg import triangular, upper_inverse
+from surepick.errors import InvalidInput, NotEnoughData
+from surepick.learning.identify import identify
+from surepick.learning.validation import Rewards
+from surepick.planning.difficulty import smallest_gap
+from surepick.types import Array
+
+N_DRAWS = 25
+"""Scenarios drawn where a pilot, or a lead, leaves open which it is."""
+LEAST_RATE = 0.3
+"""An arm's rate of clicks is at least this share of the mean rate, from either end, for the variance it is given."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What might be true."""
+
+    theta: Array
+    """The parameter (d,)."""
+    stds: Array
+    """The noise of every arm (K,)."""
+    rarity: float = 1.0
+    """Pulls that tell anything come one in so many: before the first click there is nothing to learn from."""
+
+
+def as_options(rewards: Rewards) -> dict[str, Any]:
+    """Return the arguments of a learner for such rewards; noise of one level is left to be learnt."""
+    if rewards.is_binary:
+        return {"rewards": "binary"}
+    return {"reward_range": rewards.reward_range, "noise_std": rewards.stds}
+
+
+def from_thetas(thetas: Iterable[Any], arms: ArmSet, rewards: Rewards) -> list[Scenario]:
+    """Return a scenario for each parameter."""
+    checked = [check_vector("theta", theta, arms.dim) for theta in thetas]
+    if not checked:
+        raise InvalidInput("`scenarios` must hold at least one parameter theta, got none.")
+    return [_scenario(arms, theta, rewards) for theta in checked]
+
+
+def from_gap(gap: object, arms: ArmSet, rewards: Rewards, m: int, seed: int) -> list[Scenario]:
+    """Return scenarios in which the best arm is ahead of the next by `gap`, in random directions.
+
+    Directions are drawn in coordinates in which the arms are about as long in all of them, whatever their units.
+    """
+    needed = "how far the best arm is ahead of the next, above 0"
+    lead = check_number("gap", gap, needed=needed, allowed=lambda value: value > 0.0)
+    if rewards.reward_range is not None:
+        raise InvalidInput(
+            "`gap` does not say at which level bounded rewards are, and so how noisy; give theta or pilot."
+        )
+    frame, rng = frame_of(arms), np.random.default_rng(seed)
+    thetas = []
+    for _ in range(100 * N_DRAWS):
+        theta = frame @ rng.standard_normal(arms.dim)
+        found = smallest_gap(arms, theta, m)
+        if found > 1e-12 * np.linalg.norm(theta):  # else two arms are tied whatever the scale
+            thetas.append(theta * (lead / found))
+        if len(thetas) == N_DRAWS:
+            return from_thetas(thetas, arms, rewards)
+    raise InvalidInput(f"`gap` has no meaning here: the arms number {m} and {m + 1} are tied for every theta.")
+
+
+def from_pilot(pilot: Any, arms: ArmSet, rewards: Rewards, seed: int) -> list[Scenario]:
+    """Return draws of theta, and of the noise if nobody knows it, from what a pilot experiment leaves open.
+
+    theta is normal around least squares. The noise is that of the residuals, its variance scaled by an inverse
+    chi-square with as many degrees of freedom.
+    """
+    try:
+        known = identify(
+            arms,
+            _never,
+            history=list(pilot),
+            max_pulls=0,
+            **as_options(rewards),
+        )
+    except (InvalidInput, TypeError) as error:
+        raise InvalidInput(f"`pilot` must be the history of a result, or (arm, reward) pairs: {error}") from error
+    n_spare = known.n_pulls - arms.dim
+    if known.theta is None or (rewards.noise_std is None and n_spare < 1):
+        raise NotEnoughData(
+            f"`pilot` must measure all features, and once more for the noise: at least {arms.dim + 1} pulls, of arms "
+            f"that span {arms.dim} features, got {known.n_pulls}; add some, or give theta and noise_std."
+        )
+    pulled = np.array(sorted(known.counts), dtype=np.int64)
+    counts, rng = np.array([known.counts[arm] for arm in pulled.tolist()], dtype=float), np.random.default_rng(seed)
+    scenarios = []
+    for _ in range(N_DRAWS):
+        level = rewards
+        if rewards.noise_std is None:
+            level = Rewards.of(known.noise_std * math.sqrt(n_spare / rng.chisquare(n_spare)), None, None)
+        stds = _scenario(arms, known.theta, level, is_estimate=True).stds
+        F = upper_inverse(triangular((np.sqrt(counts) / stds[pulled])[:, None] * arms.gather(pulled)))
+        theta = known.theta + F @ rng.standard_normal(arms.dim)
+        scenarios.append(_scenario(arms, theta, level, is_estimate=True))
+    return scenarios
+
+
+def _scenario(arms: ArmSet, theta: Array, rewards: Rewards, *, is_estimate: bool = False) -> Scenario:
+    """Return the scenario with its noise: as given, or as rewards that are lo or hi have it.
+
+    Means outside the bounds are a mistake, unless theta `is_estimate`.
+    """
+    if rewards.stds is not None:
+        return Scenario(theta, rewards.stds)
+    if rewards.reward_range is None:
+        if rewards.noise_std is None:
+            raise InvalidInput(
+                "`noise_std` must be given: how noisy one measurement is, about; `noise_from_replicates` estimates it, "
+                "and so does a `pilot`."
+            )
+        return Scenario(theta, np.full(arms.n_arms, rewards.noise_std))
+    lo, hi = rewards.reward_range
+    rates = (np.concatenate([rows @ theta for _, rows in arms.chunks()]) - lo) / (hi - lo)
+    if not is_estimate and not ((rates >= 0.0) & (rates <= 1.0)).all():
+        raise InvalidInput(
+            f"`theta` must give every arm a mean within the bounds {lo:g} and {hi:g}, got one of "
+            f"{lo + (hi - lo) * rates[np.argmax(np.abs(rates - 0.5))]:.3g}."
+        )
+    common = float(np.clip(rates, 0.0, 1.0).mean())
+    if not 0.0 < common < 1.0:
+        raise InvalidInput(
+            "every reward would be at the same bound, so there is nothing to tell apart; check theta or the pilot."
+        )
+    rates = np.clip(rates, LEAST_RATE * common, 1.0 - LEAST_RATE * (1.0 - common))
+    return Scenario(theta, (hi - lo) * np.sqrt(rates * (1.0 - rates)), 1.0 / min(common, 1.0 - common))
+
+
+def _never(_: Any) -> float:
+    raise AssertionError("no pull was asked for")

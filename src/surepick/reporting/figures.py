@@ -1,0 +1,195 @@
+"""The look of all figures: axes, colours, numbers, and SVG that is the same for the same numbers.
+
+No date and no random identifiers go into the files.
+
+Figures of a result, from plain numbers: estimates, evidence, fit and pulls.
+"""
+
+import io
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from surepick.errors import SurepickError
+
+INK, GREY, LINE = "#1d2127", "#6b7380", "#d9dde3"
+COLORS = ("#0b5fa5", "#c8641e", "#3b7d3b", "#7a4fa0", "#b3263e", "#4a8f9c", "#8a6d1c", "#5b5f97")
+WIDTH = 5.8
+"""Inches: on a phone a figure is shown at half its size and must still be read."""
+PNG_DPI = 150
+
+
+def frame(heights: Sequence[float], *, grid: str = "y", width: float = WIDTH) -> tuple[Any, list[Any]]:
+    """A figure with axes below each other, of these heights in inches and with one x-axis for all."""
+    try:
+        from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (a second to import, and optional)
+    except ImportError as error:
+        raise SurepickError("a figure needs matplotlib; install surepick[report].") from error
+    canvas = Canvas(figsize=(width, sum(heights)), layout="constrained")
+    panels = list(canvas.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0])
+    for axes in panels:
+        axes.grid(axis=grid, color=LINE, linewidth=0.7)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(GREY)
+    return canvas, panels
+
+
+def plain(text: str, most: int = 200) -> str:
+    """Return a text as a figure shows it: a dollar sign would start a formula, and a long one would leave no room."""
+    short = text if len(text) <= most else f"{text[: most - 3]}..."
+    return " ".join(short.split()).replace("$", r"\$")
+
+
+def finish(canvas: Any) -> None:
+    """Write numbers plainly, and one legend below the axes, where a narrow page has room for it."""
+    entries: dict[str, Any] = {}
+    for axes in canvas.axes:
+        _plain_numbers(axes)
+        handles, labels = axes.get_legend_handles_labels()
+        entries = {**dict(zip(labels, handles, strict=True)), **entries}
+    if entries:
+        looks = {"loc": "outside lower center", "ncols": 2, "frameon": False, "fontsize": 8.5}
+        canvas.legend(list(entries.values()), list(entries), **looks)
+
+
+def image(canvas: Any, kind: str) -> bytes:
+    """Return a finished figure as "svg" or "png"."""
+    import matplotlib as mpl  # noqa: PLC0415
+
+    options: dict[str, Any] = {"dpi": PNG_DPI, "metadata": {"Software": None}}
+    if kind == "svg":
+        options = {"metadata": {"Date": None}}
+    buffer = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "surepick"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # names of arms may be in any script
+        canvas.savefig(buffer, format=kind, **options)
+    return buffer.getvalue()
+
+
+def _plain_numbers(axes: Any) -> None:
+    """On logarithmic axes numbers as people write them, three to a decade if there are few decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: PLC0415
+
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        if axis.get_scale() == "log":
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300.0 * low else (1.0,)))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}".replace(",", "\u202f")))
+            axis.set_minor_locator(NullLocator())
+
+
+MOST = 30
+"""Arms in a figure that names them."""
+LONGEST = 22
+"""Letters of a name beside an axis."""
+BLUE, ORANGE = COLORS[:2]
+KINDS = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY, "o"), "arm": (BLUE, "o")}
+"""What an arm can be beside the answer: its colour and marker."""
+
+
+class Bar(NamedTuple):
+    """An arm with its estimate."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    kind: str
+    """One of `KINDS`."""
+
+
+class Point(NamedTuple):
+    """An arm that was measured."""
+
+    name: str
+    fitted: float
+    measured: float
+    error: float
+    """Standard error of the measured mean; NaN if the noise is not known."""
+    is_leader: bool = False
+
+
+class Pulls(NamedTuple):
+    """An arm with its pulls."""
+
+    name: str
+    pulls: int
+    planned: float
+    """NaN if there was no plan."""
+
+
+def estimates(bars: Sequence[Bar], confidence: str) -> Any:
+    """Draw estimates with intervals, the best on top."""
+    shown = sorted(bars, key=lambda bar: -bar.value)[:MOST]
+    canvas, axes = _rows([bar.name for bar in shown])
+    for label, (color, marker) in KINDS.items():
+        places = [i for i, bar in enumerate(shown) if bar.kind == label]
+        if not places:
+            continue
+        value = [shown[i].value for i in places]
+        ends = [[shown[i].value - shown[i].low for i in places], [shown[i].high - shown[i].value for i in places]]
+        is_bounded = all(math.isfinite(end) for side in ends for end in side)
+        look = {"color": color, "marker": marker, "linestyle": "none", "markersize": 5, "capsize": 2, "linewidth": 1.2}
+        axes.errorbar(value, places, xerr=ends if is_bounded else None, label=label, **look)
+    has_intervals = any(math.isfinite(bar.high - bar.low) for bar in shown)
+    axes.set_xlabel(f"mean reward, with {confidence} intervals" if has_intervals else "mean reward")
+    return _finished(canvas)
+
+
+def evidence(path: Sequence[tuple[int, float, float]]) -> Any:
+    """Draw how much of the evidence that the rule asks for there was, over the pulls."""
+    canvas, (axes,) = frame([3.4])
+    shares = [100.0 * min(max(value / target, 0.0), 1.5) for _, value, target in path]
+    axes.plot([n for n, _, _ in path], shares, color=BLUE, marker="o", markersize=3, linewidth=1.4)
+    axes.axhline(100.0, color=INK, linestyle="--", linewidth=1.0)
+    axes.set_ylim(0.0, max(110.0, 1.05 * max(shares, default=0.0)))
+    axes.set_xlim(left=0.0)
+    axes.set(xlabel="pulls", ylabel="evidence, % of what the rule asks for")
+    return _finished(canvas)
+
+
+def fit(points: Sequence[Point]) -> Any:
+    """Draw measured means against what the model makes of all rewards."""
+    canvas, (axes,) = frame([3.9], grid="both")
+    ends = [value for point in points for value in (point.fitted, point.measured)]
+    low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    axes.plot([low, high], [low, high], color=INK, linestyle="--", linewidth=1.0, label="measured = fitted")
+    for is_leader, label, color, marker in ((False, "arm", BLUE, "o"), (True, "leader", ORANGE, "D")):
+        group = [point for point in points if point.is_leader == is_leader]
+        if group:
+            bars = [0.0 if math.isnan(point.error) else 2.0 * point.error for point in group]
+            look = {"color": color, "marker": marker, "linestyle": "none", "markersize": 5, "linewidth": 1.0}
+            x, y = [point.fitted for point in group], [point.measured for point in group]
+            axes.errorbar(x, y, yerr=bars if any(bars) else None, label=label, **look)
+    axes.set(xlabel="fitted mean reward", ylabel="measured mean, ± 2 standard errors")
+    return _finished(canvas)
+
+
+def pulls(rows: Sequence[Pulls]) -> Any:
+    """Draw pulls of each arm beside what the plan wanted, the most on top."""
+    shown = sorted(rows, key=lambda row: -row.pulls)[:MOST]
+    canvas, axes = _rows([row.name for row in shown])
+    places = range(len(shown))
+    axes.barh(places, [row.pulls for row in shown], color=BLUE, height=0.6, label="pulls")
+    planned = [(row.planned, place) for row, place in zip(shown, places, strict=True) if not math.isnan(row.planned)]
+    if planned:
+        x, y = zip(*planned, strict=True)
+        axes.plot(x, y, color=ORANGE, marker="|", markersize=13, markeredgewidth=2.5, linestyle="none", label="planned")
+    axes.set_xlabel("pulls")
+    axes.set_xlim(left=0.0)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    return _finished(canvas)
+
+
+def _rows(names: Sequence[str]) -> tuple[Any, Any]:
+    """Axes with a row for each name, the first on top."""
+    canvas, (axes,) = frame([1.1 + 0.22 * max(len(names), 4)], grid="x")
+    axes.set_yticks(range(len(names)), [plain(name, LONGEST) for name in names], fontsize=8.5)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    return canvas, axes
+
+
+def _finished(canvas: Any) -> Any:
+    finish(canvas)
+    return canvas

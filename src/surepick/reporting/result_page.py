@@ -1,0 +1,390 @@
+"""The page of a result: one HTML file that needs nothing else, for screens, phones and paper.
+
+The page and the figures of a result: which words, tables and pictures are on them.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+
+from surepick._files import replacing
+from surepick._version import __version__
+from surepick.learning.explain import (
+    assumptions,
+    between,
+    confidence_words,
+    counted,
+    fixed,
+    label_of,
+    percent,
+    places_of,
+    standing_sentences,
+    verdict,
+)
+from surepick.reporting import figures
+from surepick.reporting.figures import image
+from surepick.reporting.html import data_uri, template
+from surepick.types import Array
+
+if TYPE_CHECKING:
+    from surepick.learning.estimates import Estimates
+    from surepick.learning.result import Result
+
+
+class Cell(NamedTuple):
+    """A cell of a table: a text, and what is written small below it."""
+
+    text: str
+    detail: str = ""
+
+
+class Table(NamedTuple):
+    """A table; its first columns are words, the others numbers."""
+
+    title: str
+    headers: list[str]
+    n_words: int
+    rows: list[list[Cell]]
+    note: str = ""
+    first: int | None = None
+    """The row that stands out."""
+    key: int = 0
+    """The column that names the row."""
+
+
+class Figure(NamedTuple):
+    """A drawing and what it shows."""
+
+    canvas: Any
+    caption: str
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """Everything on a page, as plain texts, tables and figures."""
+
+    title: str
+    state: str
+    """In a word or two."""
+    tone: str
+    """How that looks: "good", "open" or "bad"."""
+    verdict: str
+    details: list[str] = field(default_factory=list)
+    """Sentences below the verdict."""
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    """The first is above the figures."""
+    figures: list[Figure] = field(default_factory=list)
+    steps: list[tuple[str, str]] = field(default_factory=list)
+    """How to do it again: a sentence, and code or "" below it."""
+    foot: str = ""
+
+
+def write_page(page: Page, path: Path) -> None:
+    """Write a page to a file, which appears whole or not at all."""
+    layout = template("result.html")
+    pictures = [(data_uri(image(figure.canvas, "svg")), figure.caption) for figure in page.figures]
+    text = layout.render(page=page, pictures=pictures)
+    with replacing(path) as draft:
+        draft.write_text(text.rstrip() + "\n", encoding="utf-8", newline="\n")
+
+
+NOTHING = "-"
+
+
+def page_of(
+    result: "Result", *, title: str | None, command: str | None, steps: Sequence[tuple[str, str]] | None = None
+) -> Page:
+    """Return everything that the page of a result shows.
+
+    Args:
+        result: what was found.
+        title: its title; None: a plain one.
+        command: what to type to do it again, if it was made by a command.
+        steps: how to do it again, each in words and as code, if not by `identify`.
+    """
+    state, tone = _state(result)
+    said = [verdict(result), *standing_sentences(result.standing, label_of(result))]
+    # Before the end the verdict is who leads.
+    n_first = 1 if result.stopped else 2
+    return Page(
+        title=title or _question(result),
+        state=state,
+        tone=tone,
+        verdict=" ".join(said[:n_first]),
+        details=[" ".join(said[n_first:])] if said[n_first:] else [],
+        facts=_facts(result),
+        tables=[table for table in _tables(result) if table.rows],
+        figures=_figures(result),
+        steps=_steps(result, command) if steps is None else list(steps),
+        foot=f"Written by surepick {__version__}.",
+    )
+
+
+def _state(result: "Result") -> tuple[str, str]:
+    if result.guarantee == "withdrawn":
+        return "Withdrawn", "bad"
+    if result.guarantee == "doubtful" and result.stopped:
+        return "Decided, in doubt", "open"
+    if result.stopped:
+        return ("Decided", "good") if result.guarantee != "none" else ("Decided, without guarantee", "open")
+    return "Interrupted, not decided" if result.interrupted else "Not decided", "open"
+
+
+def _question(result: "Result") -> str:
+    if result.arm_set or result.compared.listed is not None:
+        return f"Which arm of {result.arm_set or 'all'} is the best?"
+    total = counted(len(result.compared), "arm" if result.candidates is None else "candidate")
+    return f"Which of {total} is the best?" if result.m == 1 else f"Which are the {result.m} best of {total}?"
+
+
+def _facts(result: "Result") -> list[tuple[str, str]]:
+    checks = f" and {counted(result.n_checks, 'check pull')}" if result.n_checks else ""
+    measured = f"{len(result.counts):,}"
+    if result.arms.listed is None:
+        measured += f" of {len(result.arms):,}"
+    cost = [("Cost", f"{result.cost:,.6g}")] if result.has_costs else []
+    facts = [
+        ("Pulls", f"{result.n_pulls - result.n_checks:,}{checks}"),
+        *cost,
+        ("Arms measured", measured),
+        ("Confidence", _confidence(result)),
+        ("Accepted risk (delta)", percent(result.delta)),
+    ]
+    if result.epsilon > 0.0:
+        facts.append(("Accepted loss (epsilon)", f"{result.epsilon:g}"))
+    if result.survivors is not None and not result.stopped and result.guarantee not in ("doubtful", "withdrawn"):
+        facts.append(("Not excluded", f"{len(result.survivors):,} of {len(result.compared):,}"))
+    if not math.isnan(result.noise_std):
+        facts.append(("Noise of one measurement", f"{result.noise_std:.3g}"))
+    return [*facts, ("Rule", result.stopping), ("Algorithm", result.algorithm)]
+
+
+def _confidence(result: "Result") -> str:
+    if result.guarantee == "withdrawn":
+        return "withdrawn"
+    return NOTHING if result.best is None else confidence_words(result.standing)
+
+
+def _tables(result: "Result") -> list[Table]:
+    listed = [_versus(result), _ranking(result, result.compared)]
+    if result.candidates is not None:
+        listed.append(_ranking(result, result.arms))
+    return [*listed, _coefficients(result), _resting_on(result)]
+
+
+def _versus(result: "Result") -> Table:
+    """The leader beside its rival."""
+    standing, rows = result.standing, result.compared
+    second = "runner-up" if result.stopped else "rival"
+    table = Table(f"Leader against {second}", ["", "", "Estimate", "PlannedBlock", "Pulls"], 2, [])
+    if standing.rival is None:
+        return table
+    label, places = label_of(result), _places(rows)
+    for kind, arm in (("Leader", standing.leader), (second.capitalize(), standing.rival)):
+        estimate = fixed(rows.estimate[arm], places)
+        interval = between(rows.low[arm], rows.high[arm], places) or NOTHING
+        pulls = f"{result.counts.get(arm, 0):,}" if result.candidates is None else NOTHING
+        table.rows.append([Cell(kind), Cell(label(arm)), Cell(estimate), Cell(interval), Cell(pulls)])
+    places = places_of(standing.lead, standing.interval[1] - standing.lead)
+    interval = between(*standing.interval, places) or NOTHING
+    table.rows.append([Cell("Difference"), Cell(""), Cell(fixed(standing.lead, places)), Cell(interval), Cell("")])
+    return table._replace(note=_of_intervals(result))
+
+
+def _of_intervals(result: "Result") -> str:
+    """Say what intervals mean, or why there are none."""
+    if not math.isfinite(result.standing.interval[1]):
+        if result.noise != "same" or result.allowed_misfit > 0.0:
+            return "With noise of an unknown law or of many levels, or a misfit allowed for, there are no intervals."
+        return "There is no interval yet: too few pulls say how large the noise can be."
+    said = f"Intervals hold for all arms and all times together, at {percent(1.0 - result.delta)} confidence."
+    if not result.stopped or result.standing.interval[0] >= -result.epsilon:
+        return said
+    below = f"below {-result.epsilon:g}" if result.epsilon > 0.0 else "below 0"
+    return f"{said} They pay for looking at everything at any time; the verdict needs less, and excludes all {below}."
+
+
+def _ranking(result: "Result", rows: "Estimates") -> Table:
+    """All rows of a table by their estimates; those never measured are predicted by the model."""
+    is_arms, columns = rows is result.arms, result.to_columns("arms" if rows is result.arms else "candidates")
+    behind, low, high = (columns[name] for name in ("behind", "behind_low", "behind_high"))
+    has_leader = rows.margin is not None and result.best is not None
+    names, measured, places = _names(result, rows), result.measured(), _places(rows)
+    of_behind = places_of(float(np.nanmax(behind, initial=0.0)), _typical(high - behind))
+    best = _row_of_best(result) if has_leader else None
+    body = []
+    for row in np.argsort(columns["rank"], kind="stable").tolist():
+        cells = [Cell(str(columns["rank"][row])), Cell(names[row])]
+        cells.append(Cell(_known(rows.estimate[row], places), between(rows.low[row], rows.high[row], places)))
+        if row == best:
+            cells.append(Cell(NOTHING))
+        elif has_leader:
+            cells.append(Cell(fixed(behind[row], of_behind), between(low[row], high[row], of_behind)))
+        if is_arms:
+            arm = rows.keys[row]
+            mean = fixed(measured[arm], places) if arm in measured else "predicted"
+            cells += [Cell(mean), Cell(f"{result.counts.get(arm, 0):,}")]
+        body.append(cells)
+    behind_whom = "Behind the leader" if result.m == 1 else "Behind the last of the best"
+    headers = ["Rank", "Arm" if is_arms else "Candidate", "Estimate", *[behind_whom] * has_leader]
+    headers += ["Measured mean", "Pulls"] * is_arms
+    title = ("All arms" if rows.listed is None else "Arms measured") if is_arms else "All candidates"
+    note = "Small: intervals." if np.isfinite(rows.high).any() else ""
+    if is_arms and len(measured) < len(rows):
+        note += ' "Predicted": never measured; the estimate follows from the features.'
+    first = None if best is None else int(columns["rank"][best]) - 1
+    return Table(title, headers, 2, body, note.strip(), first=first, key=1)
+
+
+def _coefficients(result: "Result") -> Table:
+    """What one more of each feature does."""
+    table = Table("Coefficients", ["Feature", "Coefficient", "PlannedBlock"], 1, [])
+    if result.theta is None or result.model != "linear":
+        return table
+    margins = np.full(len(result.theta), np.inf) if result.theta_margin is None else result.theta_margin
+    names = result.feature_names or tuple(f"x{j}" for j in range(len(result.theta)))
+    for name, value, margin in zip(names, result.theta.tolist(), margins.tolist(), strict=True):
+        places = places_of(value, margin)
+        interval = between(value - margin, value + margin, places) or NOTHING
+        table.rows.append([Cell(name), Cell(fixed(value, places)), Cell(interval)])
+    return table._replace(note="What one unit more of a feature adds to the mean reward, the others unchanged.")
+
+
+def _resting_on(result: "Result") -> Table:
+    rows = [[Cell(one.text), Cell(one.checked)] for one in assumptions(result)]
+    return Table("What it rests on, and how that was checked", ["Assumption", "Checked"], 2, rows)
+
+
+def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
+    steps = [("The command that made this page:", command)] if command else []
+    options = [f"delta={result.delta!r}", f"epsilon={result.epsilon!r}", f"seed={result.seed!r}"]
+    options += [f"algorithm={result.algorithm!r}", f"model={result.model!r}"]
+    if result.reward_range is not None:
+        options.append(f"reward_range={result.reward_range!r}")
+    elif isinstance(result.given_noise_std, np.ndarray):
+        options.append("noise_std=...")  # one for each arm
+    elif result.given_noise_std is not None:
+        options.append(f"noise_std={result.given_noise_std!r}")
+    options += [f"m={result.m}"] if result.m > 1 else []
+    options += ["costs=..."] if result.has_costs else []
+    options += [f"audit={result.n_checks}"] if result.n_checks else []
+    options += [f"noise={result.noise!r}"] if result.noise != "same" else []
+    options += [f"misfit={result.allowed_misfit!r}"] if result.allowed_misfit > 0.0 else []
+    call = f"import surepick as sp\n\nresult = sp.identify(arms, measure, {', '.join(options)})"
+    again = (
+        'earlier = sp.Result.load("result.json")\n'
+        "same = sp.identify(arms, measure, max_pulls=0, history=earlier.history, ...)  # the options above\n"
+        "assert same.best == earlier.best"
+    )
+    steps.append((f"With surepick {__version__}, the same arms and the same rewards, this gives the same pulls:", call))
+    steps.append(
+        ("From a saved result, every decision is worked out again from the rewards, without measuring:", again)
+    )
+    identity = str(result.history.log[0][1]) if result.history.log else ""
+    return [*steps, ("What was measured belongs to:", identity)] if identity else steps
+
+
+def _figures(result: "Result") -> list[Figure]:
+    """The pictures of a result, those for which there is something to draw."""
+    has_intervals = bool(np.isfinite(result.compared.high).any())
+    intervals = f" with {percent(1.0 - result.delta)} intervals" if has_intervals else ""
+    estimated = f"Estimates of {_most(len(result.compared))}{intervals}."
+    fitted = "Measured means against the fit: points off the line do not fit the model."
+    planned = ", and what the plan wanted" if result.planned else ""
+    pulled = f"Pulls{planned}{', without check pulls' if result.n_checks else ''}."
+    evidence = "Evidence over pulls; the rule decides at the dashed line."
+    drawn: list[tuple[Callable[[Result], Any], bool, str]] = [
+        (estimates_figure, result.theta is not None, estimated),
+        (evidence_figure, len(result.path) > 1 and result.guarantee != "withdrawn", evidence),
+        (fit_figure, result.theta is not None, fitted),
+        (pulls_figure, bool(result.counts), pulled),
+    ]
+    return [Figure(draw(result), caption) for draw, is_there, caption in drawn if is_there]
+
+
+def _most(n: int) -> str:
+    return counted(n, "arm") if n <= figures.MOST else f"the first {figures.MOST} of {n:,} arms"
+
+
+def estimates_figure(result: "Result") -> Any:
+    """Draw estimates with intervals."""
+    rows, names = result.compared, _names(result, result.compared)
+    kinds = ["arm"] * len(rows)
+    if result.survivors is not None:
+        left = set(result.survivors.tolist())
+        kinds = ["not excluded" if row in left else "excluded" for row in range(len(rows))]
+    for row in result.best if result.m > 1 else [_row_of_best(result)]:
+        kinds[row] = "leader"
+    numbers = (values.tolist() for values in (rows.estimate, rows.low, rows.high))
+    bars = [figures.Bar(*row) for row in zip(names, *numbers, kinds, strict=True)]
+    return figures.estimates(bars, percent(1.0 - result.delta))
+
+
+def evidence_figure(result: "Result") -> Any:
+    """Draw how evidence grew."""
+    return figures.evidence(result.path)
+
+
+def fit_figure(result: "Result") -> Any:
+    """Draw measured means against the fit."""
+    names, means = _names(result, result.arms), result.measured()
+    is_one_level = result.noise == "same" and not isinstance(result.given_noise_std, np.ndarray)
+    noise = result.noise_std if is_one_level else math.nan
+    best = None if result.candidates is not None or result.best is None else result.arms.keys[_row_of_best(result)]
+    points = [
+        figures.Point(name, fitted, means[arm], noise / math.sqrt(result.counts[arm]), is_leader=arm == best)
+        for name, arm, fitted in zip(names, result.arms.keys, result.arms.estimate.tolist(), strict=True)
+        if arm in means
+    ]
+    return figures.fit(points)
+
+
+def pulls_figure(result: "Result") -> Any:
+    """Draw pulls against the plan; check pulls, which came after it, are left out."""
+    names = dict(zip(result.arms.keys, _names(result, result.arms), strict=True))
+    pairs = result.history[: result.n_pulls - result.n_checks]
+    counts = Counter(arm for arm, _ in pairs)
+    wanted = {arm: len(pairs) * share for arm, share in result.planned.items()}
+    unknown = 0.0 if wanted else math.nan
+    rows = [figures.Pulls(names.get(arm, str(arm)), n, wanted.get(arm, unknown)) for arm, n in counts.items()]
+    return figures.pulls(rows)
+
+
+def _row_of_best(result: "Result") -> int:
+    """Return where the leader is, of several the last."""
+    rows = result.compared
+    if rows.listed is None:
+        return int(result.best[-1] if result.m > 1 else result.best)
+    best = tuple(result.best.tolist()) if isinstance(result.best, np.ndarray) else result.best
+    return rows.listed.index(best)
+
+
+def _names(result: "Result", rows: "Estimates") -> list[str]:
+    if rows.names is not None:
+        return list(rows.names)
+    if result.arm_set and rows is result.compared:
+        label = label_of(result)
+        return [label(arm) for arm in rows.keys]
+    return [str(arm) for arm in rows.keys]
+
+
+def _places(rows: "Estimates") -> int:
+    """Return with how many decimals the estimates of a table are written."""
+    top = float(np.abs(rows.estimate[np.isfinite(rows.estimate)]).max(initial=0.0))
+    return places_of(top, _typical(rows.high - rows.estimate))
+
+
+def _typical(widths: Array) -> float:
+    finite = widths[np.isfinite(widths) & (widths > 0.0)]
+    return float(np.median(finite)) if len(finite) else math.inf
+
+
+def _known(value: float, places: int) -> str:
+    return fixed(value, places) if math.isfinite(value) else NOTHING

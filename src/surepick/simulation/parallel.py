@@ -1,0 +1,445 @@
+"""Progress of many runs: a bar on a terminal, a line now and then elsewhere; always on standard error.
+
+Many runs of many jobs: in this process, in several, or on a Dask cluster, as results come.
+
+Work is cut into batches of runs of one job, taken from all jobs in turn. A batch lasts about `BATCH_SECONDS` by what
+the job's runs took so far, so that little is lost when a process is killed and little time is spent on sending. What a
+run gives does not depend on batches, processes or machines.
+
+Many seeded runs of one algorithm on a problem, in parallel.
+
+Run i depends on (seed, i) only: `SeedSequence(seed, spawn_key=(i,))` is split into the seed of the instance, the
+noise and the seed of the learner. So results are the same for any number of processes, the first 50 of 100 runs are
+those of a call with 50, and two algorithms meet the same instances and the same noise.
+"""
+
+import logging
+import os
+import reprlib
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from importlib.util import find_spec
+from itertools import islice
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
+from surepick.errors import InvalidInput, SurepickError
+from surepick.simulation.run import AnyProblem, Job, Outcome, prepared, run_once
+from surepick.simulation.runs import MEASURED, Runs
+
+LINE_SECONDS = 30.0
+"""How often a line says how far it is, where there is no terminal."""
+
+
+class State(NamedTuple):
+    """How far it is."""
+
+    done: int
+    total: int
+    """Runs to do; those that were there before are in neither."""
+    seconds_left: float | None
+    """An estimate from what the runs of each job took so far; None at first."""
+
+    def __str__(self) -> str:
+        if self.seconds_left is None or self.done == self.total:
+            return f"{self.done} of {self.total} runs"
+        minutes, seconds = divmod(round(self.seconds_left), 60)
+        return f"{self.done} of {self.total} runs, about {minutes // 60}:{minutes % 60:02d}:{seconds:02d} left"
+
+
+Show = Callable[[State], None]
+
+
+@contextmanager
+def shown(label: str, *, each_quarter: bool = False) -> Iterator[Show]:
+    """Yield what to call after each batch; without a terminal also at every quarter if asked for."""
+    if not sys.stderr.isatty() or find_spec("rich") is None:
+        yield _lines(label, each_quarter=each_quarter)
+        return
+    from rich.console import Console  # noqa: PLC0415 (optional)
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        TextColumn("{task.fields[state]}", markup=False),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None, state="")
+        yield lambda state: bar.update(task, completed=state.done, total=state.total, state=str(state))
+
+
+def _lines(label: str, *, each_quarter: bool) -> Show:
+    said, quarter = time.monotonic(), 0
+
+    def show(state: State) -> None:
+        nonlocal said, quarter
+        reached = 4 * state.done // max(state.total, 1)
+        if time.monotonic() - said > LINE_SECONDS or (each_quarter and reached > quarter):
+            said, quarter = time.monotonic(), reached
+            sys.stderr.write(f"{label}: {state}\n")
+
+    return show
+
+
+BATCH_SECONDS = 0.5
+LARGEST_BATCH = 64
+DASK_SECONDS = 60.0
+"""How long to wait for a Dask cluster and its first worker."""
+
+_one_at_a_time = threading.Lock()
+
+
+class Batch(NamedTuple):
+    """Some runs of one job, and what became of them."""
+
+    number: int
+    """Of the job."""
+    runs: list[int]
+    result: Any = None
+    """What the work has returned; the error if machines were lost with it, which the runs themselves did not cause."""
+    seconds: float = 0.0
+
+
+Work = Callable[[Any, list[int]], Any]
+"""Called with a job and the numbers of its runs."""
+
+
+def dispatch(
+    work: Work,
+    jobs: Sequence[Any],
+    missing: Sequence[Sequence[int]],
+    show: Show,
+    *,
+    n_jobs: int = 1,
+    dask: str | None = None,
+) -> Generator[Batch, None, None]:
+    """Yield batches as they are finished, in any order; to be closed by the caller.
+
+    Args:
+        work: does a batch, wherever that is.
+        jobs: what to work on; sent along with every batch.
+        missing: the runs to do, by job.
+        show: called at the start and whenever the caller has taken a batch and asks for the next.
+        n_jobs: processes, also of a local Dask cluster; 1 is this one, -1 one per core.
+        dask: address of a Dask scheduler such as "tcp://host:8786", or "local" for a cluster on this machine.
+
+    Raises:
+        InvalidInput: `dask` is no address.
+        SurepickError: processes or machines were lost. What the work itself raises comes through.
+    """
+    total = sum(map(len, missing))
+    n_workers = n_processes(n_jobs, total or 1)
+    is_here = n_workers == 1 and dask is None
+    # Here one by one: nothing that is finished waits for the rest of its batch.
+    plan = _Plan(missing, largest=1 if is_here else LARGEST_BATCH)
+    show(State(0, total, None))
+    if not total:
+        return
+    tasks = ((work, jobs[batch.number], batch) for batch in plan.batches())
+    if dask is not None:
+        source = _on_dask(tasks, dask, n_jobs)
+    else:
+        source = (_do(*task) for task in tasks) if is_here else _in_processes(tasks, n_workers)
+    with closing(source):
+        for done in source:
+            plan.note(done)
+            yield done
+            show(State(plan.n_done, total, plan.seconds_left))
+
+
+def n_processes(n_jobs: int, n_runs: int) -> int:
+    """Processes for n_runs runs; -1 asks for one per core."""
+    if n_jobs == -1:
+        n_jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(check_count("n_jobs", n_jobs, least=1), n_runs)
+
+
+@final
+class _Plan:
+    """Which batch comes next, and how long the rest may take."""
+
+    def __init__(self, missing: Sequence[Sequence[int]], *, largest: int) -> None:
+        self._missing, self._largest = missing, largest
+        self._seconds, self._n_timed = [0.0] * len(missing), [0] * len(missing)
+        self._start = time.perf_counter()
+
+    def batches(self) -> Iterator[Batch]:
+        """All batches; each is cut when it is asked for."""
+        places = dict.fromkeys(range(len(self._missing)), 0)
+        while places:
+            for number, place in list(places.items()):
+                runs = self._missing[number][place : place + self._size(number)]
+                if len(runs):
+                    yield Batch(number, [int(run) for run in runs])
+                    places[number] += len(runs)
+                else:
+                    del places[number]
+
+    def _size(self, number: int) -> int:
+        if not self._n_timed[number]:
+            return 1
+        each = self._seconds[number] / self._n_timed[number]
+        return max(1, min(self._largest, int(BATCH_SECONDS / max(each, 1e-9))))
+
+    def note(self, done: Batch) -> None:
+        """Take in how long a batch took."""
+        self._seconds[done.number] += done.seconds
+        self._n_timed[done.number] += len(done.runs)
+
+    @property
+    def n_done(self) -> int:
+        """Runs that are finished."""
+        return sum(self._n_timed)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """What is left at the pace so far, if every job with runs left has been timed."""
+        sizes, spent = map(len, self._missing), sum(self._seconds)
+        left = [job for job in zip(sizes, self._n_timed, self._seconds, strict=True) if job[0] > job[1]]
+        if not all(n_timed for _, n_timed, _ in left) or not spent:
+            return None
+        pace = (time.perf_counter() - self._start) / spent
+        return pace * sum((n - n_timed) * seconds / n_timed for n, n_timed, seconds in left)
+
+
+def _do(work: Work, job: Any, batch: Batch) -> Batch:
+    """Do a batch, wherever this is."""
+    start = time.perf_counter()
+    with _one_at_a_time:  # a process of a cluster may have several threads, but there is one BLAS to be limited
+        result = work(job, batch.runs)
+    return batch._replace(result=result, seconds=time.perf_counter() - start)
+
+
+def _deaf(*task: Any) -> Batch:
+    # Ctrl-C reaches every process of the terminal; the parent alone answers it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return _do(*task)
+
+
+def _in_processes(tasks: Iterator[Any], n_workers: int) -> Generator[Batch, None, None]:
+    try:
+        from joblib import Parallel, delayed, parallel_config  # noqa: PLC0415 (optional)
+        from joblib.externals.loky.process_executor import BrokenProcessPool  # noqa: PLC0415
+    except ImportError as error:
+        raise SurepickError("more than one process needs joblib; install surepick[bench] or ask for one.") from error
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        results = Parallel(n_jobs=n_workers, batch_size=1, pre_dispatch="2*n_jobs", return_as="generator_unordered")(
+            delayed(_deaf)(*task) for task in tasks
+        )
+        try:
+            for done in results:  # noqa: UP028 (`yield from` would close them with a warning)
+                yield done
+        except BrokenProcessPool as error:
+            raise SurepickError(
+                "a process was killed, perhaps for lack of memory; finished runs of an experiment are kept, the same "
+                "command goes on."
+            ) from error
+        finally:
+            # Not the executor's own shutdown, which can wait for itself for ever when Ctrl-C comes at a bad moment.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # processes still at work are killed, as they should be
+                results.close()
+
+
+def _on_dask(tasks: Iterator[Any], address: str, n_jobs: int) -> Generator[Batch, None, None]:
+    try:
+        from distributed import Client, as_completed  # noqa: PLC0415 (optional)
+        from distributed.comm import get_address_host_port  # noqa: PLC0415
+    except ImportError as error:
+        raise SurepickError("Dask is not installed; install surepick[dask] or leave it out.") from error
+    if address != "local":
+        try:
+            # A client that fails on its address is never closed, and keeps the interpreter from ending for a minute.
+            get_address_host_port(address)
+        except ValueError as error:
+            raise InvalidInput(
+                f'`dask` must be "local" or an address such as "tcp://host:8786", got {address!r}: {text_of(error)}'
+            ) from error
+    with ExitStack() as stack:
+        try:
+            cluster = address if address != "local" else stack.enter_context(_local_cluster(n_jobs))
+            client = stack.enter_context(Client(cluster, timeout=DASK_SECONDS, set_as_default=False))
+            client.wait_for_workers(1, timeout=DASK_SECONDS)
+        except (OSError, ValueError) as error:
+            raise SurepickError(f"no Dask cluster with a worker answers at {address}: {text_of(error)}") from error
+        completed = as_completed(loop=client.loop)
+        in_flight: dict[str, Batch] = {}
+        while True:
+            n_threads = max(1, sum(client.nthreads().values()))
+            for task in islice(tasks, max(0, 2 * n_threads - len(in_flight))):
+                future = client.submit(_do, *task, pure=False)
+                in_flight[future.key] = task[-1]
+                completed.add(future)
+            if not in_flight:
+                return
+            future = next(completed)
+            batch = in_flight.pop(future.key)
+            if future.cancelled():
+                raise SurepickError(f"the Dask scheduler at {address} was lost; the same command goes on from here.")
+            # An error is not of a run: the batch has lost several workers, or they lack a package.
+            trouble = future.exception()
+            yield future.result() if trouble is None else batch._replace(result=trouble)
+
+
+def _local_cluster(n_jobs: int) -> Any:
+    from distributed import LocalCluster  # noqa: PLC0415 (optional)
+
+    with _deaf_children():
+        return LocalCluster(
+            n_workers=n_processes(n_jobs, sys.maxsize),
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",  # any free port
+            silence_logs=logging.CRITICAL,
+        )
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes started meanwhile do not hear Ctrl-C, which reaches every process of the terminal."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def text_of(error: BaseException) -> str:
+    """An error in one line, with its kind unless it is one of ours."""
+    kind = "" if isinstance(error, SurepickError) else f"{type(error).__name__}: "
+    return f"{kind}{' '.join(str(error).split())}"
+
+
+def simulate(  # noqa: PLR0913 (every argument is an option of its own)
+    problem: AnyProblem | Callable[[int], AnyProblem],
+    algorithm: str = "lazy-track-and-stop",
+    *,
+    delta: float = 0.05,
+    epsilon: float = 0.0,
+    n_runs: int = 100,
+    seed: int = 0,
+    n_jobs: int = 1,
+    max_pulls: int = 10**6,
+    bounds: bool = False,
+    only: Sequence[int] | None = None,
+    progress: bool | Callable[[int, int], None] = False,
+    **options: Any,
+) -> Runs:
+    """Run the algorithm `n_runs` times until it stops.
+
+    Args:
+        problem: a problem, or a function of a seed that draws one for each run.
+        algorithm: its name, see `surepick.algorithms`.
+        delta: risk the algorithm is asked for.
+        epsilon: slack the algorithm is given; an answer that loses at most this is correct. A problem on a set of
+            vectors brings its own.
+        n_runs: how many runs.
+        seed: of everything; the same seed gives the same runs.
+        n_jobs: processes; 1 runs in this one, -1 uses every core. More than one needs joblib.
+        max_pulls: where a run is given up. It is counted as not stopped, never dropped.
+        bounds: also compute the lower bound of each run's instance.
+        only: numbers of the runs to do instead of 0..n_runs-1, say to look at a slow one again.
+        progress: show the progress on standard error, or call a function with (runs done, runs in all).
+        options: options of the algorithm. A function is called with the run's problem and must return the option:
+            `theta=lambda problem: problem.theta` tells an oracle what it is allowed to know.
+
+    Raises:
+        InvalidInput: an argument cannot be used. An error inside a run carries a note with the run's number.
+    """
+    _check_kinds(problem, algorithm, bounds, progress, options)
+    index = range(check_count("n_runs", n_runs, least=1)) if only is None else _checked_only(only)
+    epsilon = check_epsilon(epsilon)
+    if bounds and epsilon > 0:
+        raise InvalidInput("`bounds` needs epsilon = 0, for with slack fewer pulls suffice; leave one of them out.")
+    job = Job(
+        problem=problem,
+        algorithm=algorithm,
+        delta=check_delta(delta),
+        epsilon=epsilon,
+        seed=check_seed(seed),
+        max_pulls=check_count("max_pulls", max_pulls, least=1),
+        bounds=bounds,
+        options=options,
+    )
+    if isinstance(problem, AnyProblem):
+        job = job._replace(problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds))
+
+    def tell(state: State) -> None:
+        if callable(progress) and state.done:
+            progress(state.done, state.total)
+
+    outcomes: dict[int, Outcome] = {}
+    display = nullcontext(tell) if callable(progress) or not progress else shown(algorithm, each_quarter=True)
+    with display as show, closing(dispatch(_batch, [job], [index], show, n_jobs=n_jobs)) as results:
+        for done in results:
+            outcomes |= done.result
+    rows = [outcomes[i] for i in index]
+    kinds = {**MEASURED, "lower_bound": np.float64} if bounds else MEASURED
+    return Runs(
+        problem=rows[0].problem,
+        is_redrawn=not isinstance(problem, AnyProblem),
+        algorithm=algorithm,
+        options=options,
+        delta=job.delta,
+        epsilon=rows[0].epsilon,
+        seed=job.seed,
+        max_pulls=job.max_pulls,
+        index=np.array(index, dtype=np.int64),
+        **{name: np.array([getattr(row, name) for row in rows], dtype=kind) for name, kind in kinds.items()},
+    )
+
+
+def _batch(job: Job, runs: list[int]) -> dict[int, Outcome]:
+    outcomes = {}
+    for run in runs:
+        try:
+            outcomes[run] = run_once(job, run)
+        except Exception as error:
+            error.add_note(f"in run {run} of simulate(seed={job.seed}); simulate(..., only=[{run}]) repeats it")
+            raise
+    return outcomes
+
+
+def _check_kinds(
+    problem: object, algorithm: object, bounds: object, progress: object, options: Mapping[str, Any]
+) -> None:
+    if not (isinstance(problem, AnyProblem) or callable(problem)):
+        raise InvalidInput(
+            f"`problem` must be a problem or a function that draws one from a seed, got a {type(problem).__name__}; "
+            "`surepick.problems` has many, `surepick.problems.Problem(X=..., theta=..., name=...)` makes your own."
+        )
+    is_flag = isinstance(progress, bool | np.bool_)
+    for name, value, is_right, needed in (
+        ("algorithm", algorithm, isinstance(algorithm, str), "a name; `surepick.algorithms()` lists them"),
+        ("bounds", bounds, isinstance(bounds, bool | np.bool_), "True or False"),
+        ("progress", progress, is_flag or callable(progress), "True, False or a function of (runs done, runs in all)"),
+    ):
+        if not is_right:
+            raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(value)}.")
+    for name in [name for name in ("arms", "candidates", "noise_std") if name in options]:
+        raise InvalidInput(
+            f"`options` must be options of the algorithm, got `{name}`, which the problem brings; "
+            "give it to the problem and leave it out here."
+        )
+
+
+def _checked_only(only: Any) -> list[int]:
+    try:
+        listed = [] if isinstance(only, str | bytes | Mapping) else list(only)
+    except TypeError:
+        listed = []
+    index = [check_count(f"only[{place}]", run, least=0) for place, run in enumerate(listed)]
+    if not index or len(set(index)) < len(index):
+        needed = "a list of one or more different runs by numbers of at least 0, such as [3, 7]"
+        raise InvalidInput(f"`only` must be {needed}, got {reprlib.repr(only)}.")
+    return index

@@ -1,0 +1,197 @@
+"""The pen: who has it writes the next events of a study, all with the same time and author.
+
+The follower of a log: knows what all its events add up to, and takes turns with others to add some.
+
+To write, it waits for its turn, reads what others have done meanwhile, and has its own events on the disk before the
+turn ends. So everyone decides on the same log, and an event that was acknowledged is never lost.
+"""
+
+import gc
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, final
+
+from surepick.errors import CorruptLog, InvalidInput, SurepickError
+from surepick.study import clock
+from surepick.study.clock import Leases
+from surepick.study.events import START, Kind, Row, canonical, chained, check_chain
+from surepick.study.forks import at_forks, no_fork
+from surepick.study.state import State
+from surepick.study.storage import Storage, Writer
+
+
+@final
+class LogTransaction:
+    """Lets events happen to a state, and hands them to a storage.
+
+    Args:
+        state: by all events so far.
+        writer: of the storage, within its transaction.
+        last_hash: of the last event so far.
+        by: author.
+    """
+
+    def __init__(self, state: State, writer: Writer, last_hash: str, by: str) -> None:
+        self.state, self.hash, self.by = state, last_hash, by
+        self.now = writer.now
+        self.at = clock.written(self.now)
+        self.is_ahead = False
+        """Whether the state may know more than the log did when the pen was taken up."""
+        self._writer, self._rows = writer, list[Row]()
+
+    def write(self, kind: Kind, **fields: Any) -> None:
+        """Let an event happen."""
+        event = self._event(kind, fields)
+        text = canonical(event)
+        self.state.apply(event, chained(self.hash, text))
+        self.is_ahead = True
+        self._add(text)
+
+    def note(self, kind: Kind, **fields: Any) -> Mapping[str, Any]:
+        """Write down an event that has happened to the state already, when `is_ahead` was set."""
+        event = self._event(kind, fields)
+        self.state.n_events += 1
+        self._add(canonical(event))
+        return event
+
+    def note_verdict(self, *, after_correction: bool = False) -> None:
+        """Write down a verdict, or that there is none any more, if that is news."""
+        for kind, fields in self.state.verdict_news(after_correction=after_correction):
+            self.write(kind, **fields)
+
+    def _event(self, kind: Kind, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"n": self.state.n_events + 1, "at": self.at, "by": self.by, "kind": kind.value, **fields}
+
+    def _add(self, text: str) -> None:
+        self.hash = chained(self.hash, text)
+        self._rows.append(Row(self.state.n_events, text, self.hash))
+
+    def end(self) -> None:
+        """Hand everything to the storage."""
+        if self._rows:
+            self._writer.append(self._rows)
+
+
+AT_ONCE = 1_000
+"""Events that are read from one text."""
+
+
+@final
+class StudyLog:
+    """The state of one study, kept up to its log.
+
+    Args:
+        storage: where its log is.
+        name: of the study.
+    """
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage, self._name = storage, name
+        self.renew()
+        at_forks(self)
+
+    def before_fork(self) -> None:
+        """Nothing to let go of."""
+
+    def renew(self) -> None:
+        """Begin as if nothing had been read: in the child of a fork a thread of the parent may have had the lock."""
+        self.lock = threading.RLock()
+        """Who has it is the only one to change the state."""
+        self._forget()
+
+    def _forget(self) -> None:
+        """Know nothing; the log knows all."""
+        self._state: State | None = None
+        self.head = 0, START
+        """Number and hash of the last event that is known."""
+        self.leases = Leases()
+
+    def state(self) -> State:
+        """Return the state by all events so far."""
+        with self.lock, no_fork():
+            return self._by(partial(self._storage.read, self._name))
+
+    @contextmanager
+    def reading(self) -> Iterator[State]:
+        """Look at the state by all events so far.
+
+        A look may work out what is kept, such as sums and designs. So nobody else looks meanwhile; and after a look
+        that was broken off, by Ctrl-C say, all is read again.
+        """
+        with self.lock, no_fork():
+            try:
+                yield self.state()
+            except SurepickError:
+                raise
+            except BaseException:
+                self._forget()
+                raise
+
+    @contextmanager
+    def writing(self, by: str) -> Iterator[LogTransaction]:
+        """Take turns with all other writers of the study; what is written is durable at the end, or does not exist."""
+        with self.lock, no_fork():
+            self.state()  # what takes long is done before others wait for it
+            pen = None
+            try:
+                with self._storage.writing(self._name) as writer:
+                    pen = LogTransaction(self._by(writer.read), writer, self.head[1], by)
+                    yield pen
+                    pen.end()
+                self.head = pen.state.n_events, pen.hash
+                self.leases.look(len(pen.state.attempts))
+            except BaseException as error:
+                # A refusal changes nothing; after anything else the state may be ahead of the log.
+                if pen is not None and (pen.is_ahead or not isinstance(error, InvalidInput)):
+                    self._forget()
+                raise
+
+    def _by(self, read: Callable[[int], list[Row]]) -> State:
+        """Bring the state up to the log, whose events after a number somebody reads."""
+        n, last_hash = self.head
+        with _no_collections(is_needed=n == 0):
+            # With the last event that is known: a study that was deleted and made anew has another one there.
+            rows = read(max(n - 1, 0))
+            if n and rows[0].hash != last_hash:
+                raise CorruptLog(
+                    f"study {self._name!r} was deleted and made anew, or its log was changed, since this object was "
+                    "loaded; load it again."
+                )
+            self._take_in(rows[1:] if n else rows)
+        assert self._state is not None
+        self.leases.look(len(self._state.attempts))
+        return self._state
+
+    def _take_in(self, rows: Sequence[Row]) -> None:
+        check_chain(rows, self.head[1], self.head[0] + 1)
+        try:
+            # Many in one text: to read them one by one takes several times as long, and all at once more memory.
+            for first in range(0, len(rows), AT_ONCE):
+                some = rows[first : first + AT_ONCE]
+                events = json.loads(f"[{','.join([row.text for row in some])}]")
+                for row, event in zip(some, events, strict=True):
+                    if self._state is None:
+                        self._state = State(event, row.hash)
+                    else:
+                        self._state.apply(event, row.hash)
+        except BaseException:
+            self._forget()
+            raise
+        if rows:
+            self.head = rows[-1].n, rows[-1].hash
+
+
+@contextmanager
+def _no_collections(*, is_needed: bool) -> Iterator[None]:
+    """Keep the garbage collector from going through all events again and again while many come in; none is garbage."""
+    is_on = is_needed and gc.isenabled()
+    if is_on:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            gc.enable()

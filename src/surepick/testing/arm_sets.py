@@ -1,0 +1,166 @@
+"""The contract of a set of arms as tests to inherit, for rows and for vectors alike."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from surepick.arms.base import ArmSet, VectorSet
+from surepick.learning.identify import identify
+from surepick.learning.learner import Learner, create_learner
+from surepick.testing.row_checks import RowChecks, must_refuse
+from surepick.testing.vector_checks import VectorChecks
+
+
+class ArmSetContract:
+    """Inherit from it in a test file and say how your set is made; pytest finds the tests.
+
+    The set may answer for rows (`surepick.arms.base.ArmSet`) or for vectors (`surepick.arms.base.VectorSet`).
+    Every answer is compared with brute force: over all rows, which are fetched, so make a set of at most a few
+    thousand; or over the arms of some rounds and the best arms of random parameters. All random numbers have fixed
+    seeds, so that a test that passes once passes always. Needs no test framework: each test is a method without
+    arguments.
+
+    Attributes:
+        epsilon: slack at which sets of vectors are asked; about the scale on which arms of the set differ when
+            parameters have length 1 in coordinates where a round has identity information per pull.
+        tolerance: relative error that answers may have.
+        max_pulls: an identification that has not stopped by then has failed.
+
+    Examples:
+        >>> import surepick as sp
+        >>> class TestCube(ArmSetContract):
+        ...     def make(self):
+        ...         return sp.Hypercube(3)
+        >>> TestCube().test_best_arm()
+    """
+
+    epsilon: float = 0.25
+    tolerance: float = 1e-6
+    max_pulls: int = 20_000
+
+    def make(self) -> Any:
+        """Return the set; called anew by every test, and must give the same set every time."""
+        raise NotImplementedError("define `make` in your subclass: it returns the set to be tested")
+
+    def _checks(self) -> RowChecks | VectorChecks:
+        made = self.make()
+        if isinstance(made, VectorSet):
+            return VectorChecks(made, self.make(), epsilon=self.epsilon, tolerance=self.tolerance)
+        lacking = _lacking(made, ArmSet)
+        assert not lacking, (
+            f"{type(made).__name__} is no set of arms: a set of rows needs {lacking} as well, a set of vectors "
+            f"{_lacking(made, VectorSet)}"
+        )
+        return RowChecks(made, self.make(), tolerance=self.tolerance)
+
+    def _learner(self, checks: RowChecks | VectorChecks, **options: Any) -> Learner:
+        options = {"epsilon": checks.epsilon, "noise_std": checks.noise_std} | options
+        return create_learner("lazy-track-and-stop", self.make(), delta=0.1, **options)
+
+    def _pull(self, checks: RowChecks | VectorChecks, *, seed: int) -> Callable[[Any], float]:
+        """Return a function that measures arms with seeded Gaussian noise."""
+        rng = np.random.default_rng(seed)
+        return lambda arm: checks.mean_of(arm) + checks.noise_std * float(rng.standard_normal())
+
+    def test_arms_as_written(self) -> None:
+        """Rows: gather, chunks and copies agree. Vectors: every arm handed out is an arm, and stays as it is."""
+        self._checks().arms_as_written()
+
+    def test_rounds_span(self) -> None:
+        """Rows: the triangle is that of all rows. Vectors: each round spans, and depends on number and seed alone."""
+        self._checks().span()
+
+    def test_best_arm(self) -> None:
+        """No arm is better than the best; of equals it is always the same, in a list of rows the first."""
+        self._checks().best()
+
+    def test_most_confusing_arm(self) -> None:
+        """No arm is harder to tell from the best than the set says."""
+        self._checks().most_confusing()
+
+    def test_units(self) -> None:
+        """Other units of rewards and of information change the numbers as they should, and no answer."""
+        self._checks().units()
+
+    def test_extreme_estimates(self) -> None:
+        """An estimate of zero and information that is hardly there in some direction are answered with numbers."""
+        self._checks().extremes()
+
+    def test_refusals(self) -> None:
+        """What is no arm is refused with `InvalidInput`; so is epsilon = 0 where only slack has an answer."""
+        checks = self._checks()
+        checks.refusals()
+        learner = self._learner(checks)
+        must_refuse(lambda: learner.tell("no arm", 0.0), "tell('no arm', 0.0)")
+        if checks.needs_slack:
+            must_refuse(lambda: self._learner(checks, epsilon=0.0), "a learner with epsilon = 0")
+
+    def test_log_replays(self) -> None:
+        """A learner that goes through the log of another asks for the same arms and decides the same, bit for bit."""
+        checks = self._checks()
+        first = self._learner(checks)
+        pull = self._pull(checks, seed=11)
+        asked: list[Any] = []
+        for n in (1, 3, 2, 7, 1, 1, 5) * 12:
+            batch = first.next_arms(n)
+            asked += batch
+            for place, arm in enumerate(reversed(batch)):  # results come back in any order, and some are lost
+                if (len(asked) + place) % 13 == 5:
+                    first.fail(arm)
+                else:
+                    first.tell(arm, pull(arm))
+            _ = first.decision.best  # to look must change nothing
+            if first.stopped:
+                break
+        second = self._learner(checks)
+        again: list[Any] = []
+        for event in first.log[1:]:
+            if event[0] == "ask":
+                again += second.next_arms(len(event[1]))
+            elif event[0] == "tell":
+                second.tell(event[1], event[2])
+            else:
+                second.fail(event[1])
+        assert _numbers(again) == _numbers(asked), "a learner that went through the log asked for other arms"
+        assert _state(second) == _state(first), "a learner that went through the log decides otherwise"
+        first.replay(first.log)
+        assert _state(second) == _state(first), "the learner itself decides otherwise after a replay of its log"
+        assert _numbers(second.next_arms(9)) == _numbers(first.next_arms(9)), "the same log, but other arms come next"
+
+    def test_identification(self) -> None:
+        """An identification with little noise ends, and its answer is within epsilon of the best."""
+        checks = self._checks()
+        result = identify(
+            self.make(),
+            self._pull(checks, seed=12),
+            delta=0.01,
+            noise_std=checks.noise_std,
+            epsilon=checks.epsilon,
+            max_pulls=self.max_pulls,
+        )
+        assert result.stopped, f"no answer after {result.n_pulls} pulls: {result.explain()}"
+        assert result.guarantee == "proved"
+        assert result.n_pulls == sum(result.counts.values()) == len(result.history)
+        loss = checks.best_mean() - checks.mean_of(result.best)
+        assert loss <= result.epsilon + 1e-9, f"the answer loses {loss:g} to the best, epsilon is {result.epsilon:g}"
+
+
+def _lacking(made: object, protocol: type) -> str:
+    """Return the names of the members that an object would need to have as well."""
+    names = sorted(name for name in {*vars(protocol), *protocol.__annotations__} if not name.startswith("_"))
+    return ", ".join(name for name in names if not hasattr(made, name))
+
+
+def _numbers(arms: list[Any]) -> list[tuple[float, ...]]:
+    """Return arms, row numbers or vectors, as tuples."""
+    return [tuple(np.atleast_1d(np.asarray(arm, dtype=np.float64)).tolist()) for arm in arms]
+
+
+def _state(learner: Learner) -> tuple[Any, ...]:
+    """Return what a learner says, in a form that compares bit for bit."""
+    decision = learner.decision
+    best = None if decision.best is None else _numbers([decision.best])
+    theta = learner.theta.tobytes() if learner.estimate.has_theta else b""
+    counts = sorted(learner.counts.items())
+    return best, decision.stopped, decision.evidence, decision.target, decision.n_pulls, decision.exact, theta, counts

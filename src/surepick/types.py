@@ -1,0 +1,17 @@
+"""Types that every layer shares."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+Guarantee = Literal["proved", "published", "heuristic", "doubtful", "withdrawn", "none"]
+"""What is known about the error probability of a rule: "proved" in the docs, or "published" in a paper cited there.
+
+"doubtful": the residuals speak against the normal noise that the proof assumes. "withdrawn": the rewards contradict the
+model, or the noise level that was given.
+"""
