@@ -5,10 +5,11 @@ minutes each: `python -m benchmarks errors late`, `... errors screened` (earlier
 (rounded and repeated readings), `... errors shape` (noise that is not normal, and what is said of it).
 
 First table: every algorithm under each rule whose label is a proof, at delta = .3, in the labs of
-`tests.statistical.reference_implementation` (batches, disorder, failures, unsolicited results,
-resumption) in turn; on the arc, where nearly every answer is wrong, or, for published rules, on two arms at which these stop. Second table: attacks beside the
-same runs without them. Limits are exact binomial, false alarm 1e-6 each. The last column of the first table is the sum
-of the errors of blocks under the betting rule, over what it exceeds in size about once in a million (`chaos.Spied`).
+`tests.statistical.reference_implementation` (batches, disorder, failures, unsolicited results, resumption) in turn; on
+the arc, where nearly every answer is wrong, or, for published rules, on two arms at which these stop. Second table:
+attacks beside the same runs without them. Limits are exact binomial, false alarm 1e-6 each. The last column of the
+first table is the sum of the errors of blocks under the betting rule, over what it exceeds in size about once in a
+million (`chaos.Spied`).
 Third table: confidence intervals and the bound on the loss under delays that depend on values, which the betting rule
 allows; beside the same formulas with all results told so far in the place of a prefix of the asks.
 """

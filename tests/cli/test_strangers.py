@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import surepick as sp
 from surepick._files import file_name
+from surepick._texts import control_in, safe_cell, shown, told_cell
 from surepick.cli.main import main
-from surepick.core.checks import control_in, safe_cell, shown, told_cell
 from surepick.errors import InvalidInput
 from surepick.study.events import Row, canonical, rows_of
 from surepick.study.exchange import import_results

@@ -392,7 +392,7 @@ def test_saved_file_has_ordinary_permissions(tmp_path: Path) -> None:
 def damaged(kind: str, text: str) -> bytes:
     """Return the content of a file after some mishap."""
     if kind == "version":
-        return text.replace('"version":4', '"version":1').encode()
+        return text.replace('"version":5', '"version":1').encode()
     if kind == "digit":
         return text.replace('"n_pulls":3', '"n_pulls":4').encode()
     if kind == "constant":
@@ -412,6 +412,8 @@ def test_file_of_the_version_before_is_read() -> None:
     assert "Not decided (8 pulls). Leader oak." in old.explain()
     assert np.isnan(old.to_columns()["behind"]).all()
     assert Result.from_dict(old.to_dict()) == old
+    newer = Result.load(Path(__file__).with_name("result-version-4.json"))
+    assert (newer.best, newer.n_undecidable) == ([2, 0], 0)
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,8 @@ def test_page_is_the_same_from_a_saved_result(pages: Path, tmp_path: Path) -> No
 
 def test_page_of_a_file_of_the_version_before(tmp_path: Path) -> None:
     """Without the newer fields there is less to show, and no error."""
-    sp.Result.load(Path(__file__).with_name("result-version-3.json")).report(tmp_path / "old.html", title="Old & good")
+    old = sp.Result.load(Path(__file__).parents[1] / "learning" / "result-version-3.json")
+    old.report(tmp_path / "old.html", title="Old & good")
     assert "<h1>Old &amp; good</h1>" in (tmp_path / "old.html").read_text("utf-8")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from surepick._texts import check_line
 from surepick.arms.base import ArmSet, VectorSet
 from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.finite import FiniteArms, as_arms
@@ -17,7 +18,6 @@ from surepick.arms.hypercube import Hypercube
 from surepick.arms.mapped import MappedArms
 from surepick.arms.sphere import Sphere
 from surepick.arms.top_k import TopK
-from surepick.core.checks import check_line
 from surepick.core.linalg import row_digest
 from surepick.errors import CorruptLog, InvalidInput
 

@@ -10,6 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
+from surepick._texts import told_cell
 from surepick.arms.base import VectorSet
 from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.hypercube import Hypercube
@@ -21,7 +22,6 @@ from surepick.arms.tables.sources import COLUMN_FILES, parse_number, read_csv, r
 from surepick.arms.top_k import TopK
 from surepick.cli.measure import Correction
 from surepick.cli.options import LearnerOptions, TableOptions
-from surepick.core.checks import told_cell
 from surepick.errors import InvalidInput
 from surepick.types import Array
 

@@ -22,8 +22,8 @@ from typing import Any, final
 from rich.console import Console
 
 from surepick._files import lock
+from surepick._texts import safe_cell, told_cell
 from surepick.arms.tables.sources import is_grouped, parse_number, refusing
-from surepick.core.checks import safe_cell, told_cell
 from surepick.errors import InvalidInput
 
 Label = Callable[[Any], str]

@@ -19,20 +19,9 @@ from rich.table import Table
 
 from surepick.arms.tables.sources import reason
 from surepick.cli.arm_files import ArmFile, ChosenSet, read_history
+from surepick.cli.live import NearTies, live_view, state_line
 from surepick.cli.measure import Correction, Logged, Source, Values, by_command, by_prompt
-from surepick.cli.output import (
-    Code,
-    Format,
-    NearTies,
-    live_view,
-    one_line_warnings,
-    print_error,
-    results,
-    stages,
-    state_line,
-    to_csv,
-    to_json,
-)
+from surepick.cli.output import Code, Format, one_line_warnings, print_error, results, stages, to_csv, to_json
 from surepick.core.betting.block import LARGEST_REWARD
 from surepick.core.checks import LARGEST
 from surepick.errors import InvalidInput, PullFailed, Skipped, SurepickError

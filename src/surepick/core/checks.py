@@ -14,18 +14,13 @@ else that rules square is of the form (gap + epsilon) / (noise_std |y|), y the d
 coordinates T: epsilon and noise_std have a range of 1e40 each (`core.checks`), |y| has 1e50, and 1e16 more because two
 doubles can be that much closer to each other than to 0. Together 1e146; the rest is for the number of pulls.
 
-Texts of others on their way to people and spreadsheets: names, reasons, paths.
 
-A terminal obeys control characters, so a name could erase a line and paint another. A spreadsheet computes a cell that
-begins with =, so a name could be a formula.
 
 Values in words that are the same in every process: what tells one learner, or one set of arms, from another.
 """
 
 import math
-import re
 import reprlib
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
@@ -299,63 +294,6 @@ def check_rewards(rows: Array, theta: Array) -> None:
             f"rewards theta'x must be between {1.0 / LARGEST:g} and {LARGEST:g} in size, got about {size:.3g}; use "
             "another unit of reward."
         )
-
-
-_JOINERS = "\u200c\u200d"
-"""Invisible, and part of Persian and Indic words and of emoji."""
-_COMPUTED = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-"""How a cell begins that a spreadsheet may compute; with apostrophes in front, so that the added one can come off."""
-_NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-_NUMBERS = re.compile(rf"{_NUMBER}(?:,{_NUMBER})*")
-"""A number, or the entries of a vector."""
-
-
-def control_in(text: str) -> str | None:
-    """Return the first character that steers a terminal or the direction of writing, or that cannot be seen."""
-    if text.isprintable():
-        return None
-    return next((letter for letter in text if _is_control(letter)), None)
-
-
-def _is_control(letter: str) -> bool:
-    return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter not in _JOINERS
-
-
-def shown(text: str, *, keeps_lines: bool = False) -> str:
-    r"""Return a text that a terminal shows as it is: control characters become codes such as \x1b.
-
-    Args:
-        text: of anybody.
-        keeps_lines: whether line ends stay, where the text is known to have its own.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        ascii(letter)[1:-1] if _is_control(letter) and not (keeps_lines and letter == "\n") else letter
-        for letter in text
-    )
-
-
-def check_line(what: str, text: str) -> str:
-    """Return a text, if it is a line that a terminal shows as it is.
-
-    Args:
-        what: begins the sentence, such as "the name of an arm".
-        text: what came.
-    """
-    if (bad := control_in(text)) is not None:
-        raise InvalidInput(f"{what} must be a line of text, got {text!r} with {bad!r}; leave that character out.")
-    return text
-
-
-def safe_cell(text: str) -> str:
-    """Return a cell of a CSV file that no spreadsheet computes: with an apostrophe if it begins like a formula."""
-    return f"'{text}" if _COMPUTED.match(text) and not _NUMBERS.fullmatch(text) else text
-
-
-def told_cell(cell: str) -> str:
-    """Return the text that `safe_cell` has made a cell of."""
-    return cell[1:] if cell.startswith("'") and safe_cell(cell[1:]) == cell else cell
 
 
 def written(value: Any) -> str:

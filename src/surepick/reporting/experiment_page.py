@@ -78,8 +78,8 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
         raise InvalidInput("a report needs at least one folder of results, got none.")
     # Texts come from files of the user's, so both escape all of them.
     templates = {
-        "report.md": template("report.md", "surepick.simulation", finalize=_md),
-        "report.html": template("report.html", "surepick.simulation"),
+        "report.md": template("report.md", "surepick.reporting", finalize=_md),
+        "report.html": template("report.html", "surepick.reporting"),
     }
     sections = sorted((read_section(Path(folder)) for folder in folders), key=lambda s: not s.experiment.published)
     out.mkdir(parents=True, exist_ok=True)

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
+from surepick._texts import check_line
 from surepick._version import __version__
 from surepick.arms.base import VectorSet
 from surepick.arms.finite import as_arms
 from surepick.arms.registry import read_arms, write_arms
-from surepick.core.checks import check_line
 from surepick.errors import InvalidInput
 from surepick.study import clock
 from surepick.study.eras import changed_options

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from surepick._texts import check_line
 from surepick.arms.finite import FiniteArms
-from surepick.core.checks import check_line
 from surepick.errors import InvalidInput
 from surepick.study.catalog import ArmCatalog
 from surepick.study.state import State

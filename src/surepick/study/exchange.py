@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from surepick._files import replacing
+from surepick._texts import safe_cell, told_cell
 from surepick.arms.tables.columns import read_column, text_of
 from surepick.arms.tables.sources import COLUMN_FILES, Table, open_table, refusing
-from surepick.core.checks import safe_cell, told_cell
 from surepick.errors import InvalidInput, SurepickError
 from surepick.study.events import Row, canonical
 from surepick.study.state import Measurement, State

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from surepick._texts import shown
 from surepick.arms.base import same_features
 from surepick.arms.features import is_missing, level_columns
 from surepick.arms.tables.sources import (
@@ -22,7 +23,7 @@ from surepick.arms.tables.sources import (
     is_like_a_number,
     plain_numbers,
 )
-from surepick.core.checks import LARGEST, is_number, shown
+from surepick.core.checks import LARGEST, is_number
 from surepick.errors import InvalidInput
 from surepick.types import Array
 

@@ -9,6 +9,7 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from surepick._texts import check_line, control_in
 from surepick.arms.base import Groups, duplicate_groups
 from surepick.arms.finite import FiniteArms
 from surepick.arms.tables.columns import (
@@ -23,7 +24,6 @@ from surepick.arms.tables.columns import (
 )
 from surepick.arms.tables.sources import Table, open_table
 from surepick.arms.tables.terms import Terms, formula_terms, named_in, terms_of
-from surepick.core.checks import check_line, control_in
 from surepick.errors import ArmsDoNotSpan, InvalidInput, what_was_meant
 from surepick.types import Array
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surepick._texts import shown
 from surepick.cli.options import Output, grouped, says
 from surepick.cli.output import Code, Format
 from surepick.cli.studies import printing
 from surepick.cli.studies.ask_tell import say_standing
 from surepick.cli.studies.where import Place, Where, complete_studies
-from surepick.core.checks import shown
 from surepick.errors import InvalidInput, SurepickError
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surepick._texts import control_in, shown
 from surepick.cli.options import (
     ARM_FILES,
     LearnerOptions,
@@ -23,7 +24,6 @@ from surepick.cli.options import (
 from surepick.cli.output import Code, Format, results
 from surepick.cli.studies import printing
 from surepick.cli.studies.where import Place, Where
-from surepick.core.checks import control_in, shown
 from surepick.errors import InvalidInput, SurepickError
 
 if TYPE_CHECKING:

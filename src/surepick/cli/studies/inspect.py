@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.live import Live
 
+from surepick._texts import shown
 from surepick.cli.options import Output, grouped, says
 from surepick.cli.output import Code, Format, results, stages, to_json
 from surepick.cli.studies import printing
 from surepick.cli.studies.where import Where
-from surepick.core.checks import shown
 from surepick.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from surepick._texts import control_in
 from surepick.cli.options import says
-from surepick.core.checks import control_in
 from surepick.errors import InvalidInput, SurepickError
 
 if TYPE_CHECKING:
