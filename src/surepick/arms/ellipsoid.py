@@ -1,6 +1,6 @@
 """The solid ellipsoid as a set of arms, by way of the unit sphere.
 
-Notation: as in `vectors`; arms m + L u with |u| <= 1, m (d,) the centre, L (d, d) the axes. In the coordinates of u
+Notation: as in `surepick.arms.base`; arms m + L u with |u| <= 1, m (d,) the centre, L (d, d) the axes. In the coordinates of u
 the parameter is L'theta and A^-1 is L'A^-1 L, that is L'F: the centre cancels in a - b. Both the best arm and the most
 confusing one are on the surface, so the sphere answers for the solid body.
 """

@@ -1,14 +1,12 @@
-"""The finite set of arms in memory: a table, checked, with names.
+"""Arms in memory: a table of numbers or a data frame, checked, with names.
 
-Arms are named by their row number in the X that was given, also when X has duplicate rows.
+The name of an arm is its row number in the X that you pass, also when X has duplicate rows.
 
-Feature tables: turns an array or a data frame into the matrix of arms.
-
-Encoding of a data frame: numbers and booleans as they are; a column of text or categories becomes one 0/1 column
-per level except the first in sorted order (the reference). Rewards of real things have a level of their own, so a
-constant column is put in front unless the others can make one up. So a colour column red/green/blue yields
+Encoding of a data frame: numbers and booleans as they are; a column of text or categories becomes one 0/1 column per
+level except the first in sorted order (the reference). Rewards of real things have a level of their own, so a constant
+column is put in front unless a combination of the others is constant. A colour column red/green/blue yields
 `constant, colour=green, colour=red`. Levels are sorted as text, also where the categories are numbers. An array is
-taken as it is: whoever made it knows whether it needs a constant.
+used as it is: its author knows whether it needs a constant.
 """
 
 from collections import Counter

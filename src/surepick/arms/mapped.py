@@ -5,15 +5,10 @@ set is built, kept only if some rows have copies. Every piece handed to the arit
 would take together, however the file is read: sums are rounded in the same way, and so every answer is the same bit for
 bit, also where arms are tied.
 
-Readers: rows of numbers from a file, block by block or by row number, never the whole file at once.
-
-Each reader refuses a file it cannot use with `InvalidInput`; what the libraries underneath raise about damaged files
-(OSError, ValueError, ...) passes through and is given the file's name by whoever opened the reader.
-
-Rows fetched lately: an algorithm asks for the same few arms again and again.
-
-Leaders, rivals and the arms of a design come back at every step. Where one row costs decoding a whole group of a file,
-or a round trip to a cluster, remembering single rows saves more than remembering groups would.
+Readers yield rows block by block or by row number, never the whole file at once. A reader refuses an unusable file
+with `InvalidInput`; errors of the libraries underneath (OSError, ValueError, ...) pass through, and `MappedArms` adds
+the name of the file. `RowCache` keeps rows that were fetched lately: leaders, rivals and the arms of a design come back
+at every step, and one row costs decoding a group of the file, or a round trip to a cluster.
 """
 
 import os

@@ -1,6 +1,6 @@
 """The unit sphere as a set of arms: its optimal design, its lower bounds and the paper's rule.
 
-Notation: as in `vectors`; R = |theta|, a = theta/R. `mirror` has the exact statistic.
+Notation: as in `surepick.arms.base`; R = |theta|, a = theta/R. `sphere_oracle` has the exact statistic.
 
 Reference: Jedra and Proutiere (2020), "Optimal Best-arm Identification in Linear Bandits", section on continuous arms.
 """

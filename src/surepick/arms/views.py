@@ -1,23 +1,19 @@
-"""What the leader can be losing at most to the rows of a set: the rival with the largest bound, in one pass.
+"""A learner's view of its arms: whitened coordinates, scaled rows, and the task they belong to.
 
-Notation: whitened coordinates, in which V = I; A (d, d) the information; y = leader - rival, gap = theta'y,
-q1 = y'A^-1 y, q2 = y'A^-2 y; the default mixture of `core.evidence`, which has the bound for one rival.
+Two kinds of set have one view: rows with numbers (`WhitenedArms`), and vectors that get a number when they are first
+named (`NumberedVectors`). Inside a learner an arm is its number; users see the arm that `arm_of` returns.
 
-Arms divided by how noisy they are: the rows a design is made for if a measurement of one says less than of another.
+**Whitening**: the coordinates in which the G-optimal design has identity information. T (d, d) the map, white rows =
+rows @ T, white theta = T^-1 theta. In these coordinates no result depends on how you scaled or mixed the features, and
+A = n I after n pulls of the G-optimal design. The arms are not copied: the view maps the arguments of every oracle
+instead of the rows.
 
-Measuring x with standard deviation s tells as much as measuring x/s with 1 (docs/guarantee.md, Theorem 27). Only what
-is measured is scaled, never what is compared.
+**Scaled rows.** Measuring x with standard deviation s is as informative as measuring x/s with standard deviation 1
+(docs/guarantee.md, Theorem 27). Only measured rows are scaled, never compared ones.
 
-Whitening: the coordinates in which the G-optimal design has identity information.
-
-Notation: T (d, d) the map, white rows = rows @ T, white theta = T^-1 theta. In these coordinates nothing depends on
-how the user scaled or mixed the features, and A = n I after n pulls of the G-optimal design. The arms are not copied:
-the view maps the arguments of every oracle instead of the rows.
-
-A learner's view of its arms, and its task: what may be measured, what is compared, and how sure to be.
-
-Two kinds of set, one view: rows that have numbers (`whitening`) and vectors that get one when they are first named
-(`numbered`). Inside a learner an arm is its number; users see what `arm_of` gives.
+**Loss bounds.** `largest_loss_bound` finds the rival to which the leader may lose most, in one pass. Whitened
+coordinates, in which V = I; A (d, d) the information; y = leader - rival, gap = theta'y, q1 = y'A^-1 y,
+q2 = y'A^-2 y; the default mixture of `core.evidence`, which has the bound for one rival.
 """
 
 import math

@@ -1,10 +1,6 @@
-"""Small numerical helpers: one BLAS thread, tall QR by chunks, spanning rows, non-collinear rows.
+"""Numerical helpers: one BLAS thread, triangular factors, spanning rows, passes over rows, and one quadrature.
 
 Notation: rows (n, d) some arms; R (d, d) upper triangular with R'R = rows'rows.
-
-Small operations on rows: pieces that fit the cache, norms, hashes, copies, and the smallest scores over pieces.
-
-Lengths of normal vectors: the mean of exp of a quadratic in such a length, by quadrature.
 """
 
 import hashlib

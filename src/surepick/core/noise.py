@@ -1,4 +1,4 @@
-"""The noise: what the rewards say of its level, and whether they contradict a level that was given.
+"""The noise: its level as the rewards show it, for all arms or each, and whether rewards contradict `noise_std`.
 
 Notation: t rewards, RSS their residual sum of squares around least squares, sigma the true standard deviation, Q the
 sum of squared noise over sigma^2.
@@ -38,16 +38,13 @@ contradicted gives a b that bounds the bias of every reading (docs/guarantee.md,
 repeat each other to the last digit although their scatter around the fit is far above h are no measurements of their
 own: a cache answers, or the noise is often exactly 0.
 
-Arm means: what a block, or all results so far, measured on each arm.
+**Arm means** (`ArmMeans`). Arm a has n_a pulls, mean_a the mean of their rewards, squares_a = sum of (r - mean_a)^2 its
+pure error: repeats of one arm differ by noise alone, whatever the model says.
 
-Notation: n_a pulls of arm a, mean_a of its rewards, squares_a = sum of (r - mean_a)^2 over them, the arm's pure error:
-repeats of one arm differ by noise alone, whatever the model says.
-
-Noise levels of single arms: what earlier results say of how noisy each arm is, for bets and for designs.
-
-Notation: arm a has n_a results of mean mean_a; s_a its standard deviation, as estimated; theta, A weighted least
-squares: rows x_a/s_a, rewards r/s_a; RSS_a the squared residuals of the arm, f_a = n_a (1 - x_a'A^-1 x_a/s_a^2) the
-degrees of freedom that the fit leaves of them. s_a^2 is RSS_a/f_a, shrunk to the level L^2 of all arms,
+**Noise levels of single arms** (`ArmVariances`), for bets and for designs. s_a the standard deviation of arm a, as
+estimated; theta, A weighted least squares: rows x_a/s_a, rewards r/s_a; RSS_a the squared residuals of the arm,
+f_a = n_a (1 - x_a'A^-1 x_a/s_a^2) the degrees of freedom that the fit leaves. s_a^2 is RSS_a/f_a, shrunk to the level
+L^2 of all arms,
 
     s_a^2 = (RSS_a + F L^2)/(f_a + F),
 

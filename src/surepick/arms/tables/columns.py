@@ -1,7 +1,4 @@
-"""What a column of a table is: numbers or a category; with refusals that name the cell.
-
-What was made of the columns of a table, to be read before anything is measured.
-"""
+"""Columns of a table: numbers or categories, with errors that name the cell, and the roles that columns get."""
 
 import datetime as dt
 import re

@@ -1,7 +1,4 @@
-"""`read_arms`: the reader of tables, for Python and for the command line.
-
-Features that follow from others, said by name: v is 2 u.
-"""
+"""`read_arms`: from a table to arms, for Python and for the command line."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Features beyond the columns themselves: products, squares, and Wilkinson formulas."""
+"""Features made from columns: products, squares, and Wilkinson formulas."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,6 @@
-"""Bets: what one block of pulls pays to whoever had staked on "the leader is ahead of b", and how large to stake.
+"""Bets: what one block of pulls returns on a stake on "the leader is ahead of b", and how large to stake.
+
+**Noise of a known scale.**
 
 Notation: z_b (d,) candidates; l the leader, y = z_l - z_b (d,); theta (d,) and A (d, d) estimate and information of ALL
 results before the block; z and v what the block by itself says about D = theta'y and the variance of that
@@ -11,21 +13,18 @@ fixed. Three choices, all from the past alone, so none touches the proof; wrong 
     belief   theta ~ N(mean, cov). "plain": mean = theta, cov = noise_std^2 A^-1. "shrunk": the posterior under the
              prior N(0, t2 I + t1 u u') whose t2, t1 make theta most likely (empirical Bayes on a grid relative to
              the estimate, so units do not matter); u is the direction of a common level of all arms.
-    stakes   half on m = mean'y, a quarter each on .6 m and .3 m: the rivals that decide when the rule stops are those
+    stakes   half on m = mean'y, a quarter each on 0.6 m and 0.3 m: the rivals that decide when the rule stops are those
              whose gap is smaller than it seems, and a stake that is too large loses more than one that is too small.
     goal     m is at most sqrt(2 v rest), rest the log wealth still missing. With one D the price is reached when
              z >= rest v/D + D/2, least at that D; more pays for wealth that buys nothing.
 
 The law around each stake is a normal one with variance s2, cut to D >= 0. "plain" and "capped" bets take all of it, by
-special functions. The default, with known noise and without (`core.betting.bets`), takes two points with its mean and
-variance: six exponentials in all.
+special functions. The default takes two points with its mean and variance: six exponentials in all.
 
-Bets when the scale of the noise is not known: the block's own spread takes its place, as in Student's t-test.
-
-Notation: that of `core.betting.bets`; A_k = sum x x' over the block, q = y'A_k^+ y, so that z has standard deviation
-sigma sqrt(q) with sigma unknown; R the block's OWN residual sum of squares around its least squares, nu = n - rank(A_k)
-its spare degrees of freedom; S^2 = (residual sum of squares of the past)/nu0 the past's estimate of sigma^2. All the
-bet sees of the block is the direction
+**Noise of an unknown scale**: the block's own spread replaces the scale, as in Student's t-test. A_k = sum x x' over
+the block, q = y'A_k^+ y, so that z has standard deviation sigma sqrt(q) with sigma unknown; R the block's OWN residual
+sum of squares around its least squares, nu = n - rank(A_k) its spare degrees of freedom; S^2 = (residual sum of squares
+of the past)/nu0 the past's estimate of sigma^2. The bet depends on the block through the direction alone,
 
     g = w / sqrt(w^2 + R),   w = z/sqrt(q),   between -1 and 1,
 

@@ -1,4 +1,4 @@
-"""Bets on rewards between two bounds, such as clicks: what they pay shrinks with the variance the rewards really have.
+"""Bets on rewards between two bounds, such as clicks: evidence grows as the true variance of the rewards falls.
 
 Notation: y = z_l - z_b the contrast of leader and candidate, D = theta'y; a block has results i with arms x_i and
 rewards r_i in [lo, hi] whose means are x_i'theta, whatever the rest of their law; c_i weights with sum c_i x_i = y, so
@@ -18,19 +18,18 @@ docs/guarantee.md has the proof in full (Theorem 20).
 Why it pays: log E is about lam z - lam^2/2 sum c_i^2 (r_i - a_i)^2. Where clicks are rare, the sum is far below the
 (hi - lo)^2/4 per result that sub-Gaussian noise has to allow for.
 
-Results of one arm with the same reward may be given once, with how often they occurred: clicks are two per arm.
+Results of one arm with the same reward may be passed once, with their count: clicks are two per arm.
 
-A block of rewards between two bounds as the betting rule sees it: who is weighed how, and what a unit returns.
-
-Notation: as above; X (S, d) the different arms of the block, n_a their pulls, v_a the variance that the past
-lets expect of a reward of arm a; u the direction of a common level of all arms, x'u about 1.
+**A block** (`BoundedBlock`). X (S, d) the different arms of the block, n_a their pulls, v_a the variance that the past
+predicts for a reward of arm a; u the direction of a common level of all arms, x'u about 1.
 
     weights   c = V^-1 X (X'V^-1 X)^+ y per pull, those of least squares if the variances are right: linear in y, so
               c_a = w_a'y with one vector w_a (d,) per arm, for all candidates at once
     centres   x_a'theta0, cut to the bounds
-    stakes    by the past's belief about theta'y and the variance of z = sum c_i r_i, none beyond the goal (`betting`)
+    stakes    by the past's belief about theta'y and the variance of z = sum c_i r_i, none beyond the goal (`bets`)
 
-What the block does not measure of y, P y, is taken from theta0 as in `core.betting.block`: theta0'P y stands beside z.
+The part P y of y that the block does not measure is taken from theta0 as in `core.betting.block`: theta0'P y is added
+to z.
 
 Rewards of more than `LEVELS` values are put on so many levels, each split between the two next to it, by shares that
 keep its size. A logarithm is concave, so what is paid falls a little, for any levels, chosen after the rewards or not.
@@ -59,7 +58,7 @@ def rate_variances(estimates: Array, total: float | Array, n: float, *, lo: floa
     """Variances (K,) to bet and weigh by, halfway between the variance at the common rate and at the arm's own.
 
     A rate p has variance p (1 - p) if rewards are lo or hi, and less otherwise. Estimates of rare clicks may be 0 or
-    below; an arm's rate is taken to be at least .3 of the common one, from either end. A bad guess costs pulls alone.
+    below; an arm's rate is taken to be at least 0.3 of the common one, from either end. A bad guess costs pulls alone.
 
     Args:
         estimates: x'theta of every arm (K,).

@@ -17,7 +17,20 @@ It may also be started at any e-value against "a is the best" from earlier resul
 docs/guarantee.md has the proofs (Theorem 3; with slack Theorem 17; blocks that overlap in time Theorem 18; earlier
 results Theorem 24).
 
-The proof asks of whoever uses it:
+**The m best** (`TopMWealth`). S the m best in truth; J the team: of the candidates not rejected, the m with the best
+estimates; V[u, j] the log wealth of the member u against j outside the team, 0 at the start; price = log(m/delta).
+
+If j is in S but not in J, some member u of J is not in S, hence theta'(u - j) <= 0: but which one is unknown. So every
+member has an account of its own against j, and j is rejected for good once the smallest, min over u in J of V[u, j],
+has reached the price. When m candidates are left, they are the answer. When the team changes between blocks, with
+low[j] the smallest V[u, j] of the members u that leave,
+
+    a member that stays goes on with min(V[u, j], low[j]), and a new one begins with low[j];
+    a candidate that joins keeps its smallest account until it leaves, and all accounts against it go on from there.
+
+Why it is valid: docs/guarantee.md, Theorem 28. With m = 1 it is the betting rule.
+
+The proofs require of a caller:
  * the arms of a block are fixed before its first result;
  * blocks are settled in the order in which they were opened, each when every ask of it is told; one that failed is made
    again, so that A_k stays as it was planned;
@@ -29,22 +42,6 @@ The proof asks of whoever uses it:
    bounds, and no scale is needed.
 
 Reference: mixture martingales, Robbins (1970), here with mixtures over the size of a gap; Ville (1939).
-
-The betting rule for the m best: every member of the leading team bets against every candidate outside it.
-
-Notation: that of `core.betting.wealth`; S the m best in truth; J the team: of the candidates not rejected, the m with
-the best estimates; V[u, j] the log wealth of the member u against j outside the team, 0 at the start; price =
-log(m/delta).
-
-If j is in S but not in J, some member u of J is not in S, hence theta'(u - j) <= 0: but which one is unknown. So every
-member has an account of its own against j, and j is rejected for good once the smallest, min over u in J of V[u, j],
-has reached the price. When m candidates are left, they are the answer. When the team changes between blocks, with
-low[j] the smallest V[u, j] of the members u that leave,
-
-    a member that stays goes on with min(V[u, j], low[j]), and a new one begins with low[j];
-    a candidate that joins keeps its smallest account until it leaves, and all accounts against it go on from there.
-
-Why it is valid: docs/guarantee.md, Theorem 28. With m = 1 it is the betting rule.
 """
 
 import math

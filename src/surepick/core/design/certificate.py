@@ -16,11 +16,8 @@ Rounding: x'theta_j cancels as badly as the features are conditioned, so its dig
 at a condition of 1e13. The passes only find the rows that matter; these are computed in twice the precision, with a
 bound on the error, and of all other rows a bound is known that counts every rounding of the pass.
 
-Efficient rounding: whole pulls in nearly the proportions of a design.
-
-Notation: w (p,) weights, sum 1; n whole pulls to hand out; N (p,) the counts.
-
-Reference: Pukelsheim and Rieder (1992). The value of the rounded design is at most 1 / (1 - p/n) times that of w.
+Efficient rounding turns w (p,) weights into counts N (p,) of n whole pulls in nearly the same proportions. The value of
+the rounded design is at most 1 / (1 - p/n) times that of w (Pukelsheim and Rieder, 1992).
 """
 
 import math

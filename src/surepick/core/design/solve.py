@@ -1,15 +1,13 @@
-"""Certified designs: which arms to pull, in which proportions, and what no other proportions could beat.
+"""Certified designs: which arms to pull, in which proportions, and a proof that no other proportions are better.
 
 Notation: A(w) = sum w_i x_i x_i'; y directions; T* = 2 min over w of max over b of |x_best - x_b|^2 in the norm of
 A(w)^-1, divided by the squared gap: the characteristic time of Jedra and Proutiere (2020), Theorem 1.
 
-Designs for all differences of a set of candidates, of which there are K^2 and nobody needs more than a few.
-
-Notation: Z (K, d) candidates; y = z - z' over all pairs; phi_y(w) = y'A(w)^-1 y. The largest phi_y of a design is the
-squared diameter of the mapped candidates F'z, F F' = A(w)^-1.
-
-The pairs that matter are collected on the way: solve for those known, look for the farthest pairs under the solution,
-add them, until none is farther than the solution claims. A lower bound for some pairs is one for all.
+**All pairs.** `pairwise_design` resolves all differences of a set of candidates. Z (K, d) candidates; y = z - z' over
+all K^2 pairs; phi_y(w) = y'A(w)^-1 y. The largest phi_y of a design is the squared diameter of the mapped candidates
+F'z, F F' = A(w)^-1. Few pairs matter, and the solver collects them on the way: solve for the known pairs, look for the
+farthest pairs under the solution, add them, until none is farther than the solution claims. A lower bound for some
+pairs is a lower bound for all.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""What a misfit looks like: a constant that was left out, or arms that do not fit. `slips` has single measurements.
+"""Causes of a misfit: a constant that was left out, or arms that do not fit. `watch` has single rewards.
 
 Notation: n_a, mean_a of arm a with row x_a (d,); fit_a = x_a'theta, theta weighted least squares over the arms;
-lack = sum n_a (mean_a - fit_a)^2, about f sigma^2 under the model, f = arms - rank. What is above that is to be
-explained: with a column of ones more, or with a few arms less, how much of it is gone?
+lack = sum n_a (mean_a - fit_a)^2, about f sigma^2 under the model, f = arms - rank. The excess over that is to be
+explained: how much of the excess disappears with a column of ones more, or with a few arms less?
 """
 
 from dataclasses import dataclass

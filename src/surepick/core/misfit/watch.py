@@ -22,10 +22,9 @@ N is never formed. C = D + F F' with D diagonal and F of d + 1 columns, so with 
 J = [L^(-1/2) Q, L^(-1/2) W F; 0, I], everything follows from one QR of J: |S| = |L| |J'J|, and g'S^-1 h for g = N'a,
 h = N'b is the inner product of what the columns of J leave of L^(-1/2) a and L^(-1/2) b. O(s d^2) per block.
 
-Slips of the pen: one reward that no noise explains, such as a decimal point in the wrong place.
-
-A slip hides as noise: it inflates the estimate of the noise and spoils no arm's mean by much. So every reward is judged
-by the others. Notation: e_i = r_i - x_i'theta the residual of reward i in the regression of all t, h_i = x_i'A^-1 x_i;
+**Slips**: one reward that no noise explains, such as a decimal point in the wrong place. A slip inflates the estimate
+of the noise and moves no arm's mean by much, so it hides as noise. Every reward is therefore judged by the others.
+Notation: e_i = r_i - x_i'theta the residual of reward i in the regression of all t, h_i = x_i'A^-1 x_i;
 the others alone have information A - x_i x_i', residual sum of squares RSS - e_i^2/(1 - h_i), and predict reward i with
 an error of e_i/(1 - h_i). Reward i is called a slip if
 
