@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from surepick.algorithms.rounds import Rounds as Rounds
     from surepick.algorithms.static import GStatic as GStatic
     from surepick.algorithms.static import Uniform as Uniform
+    from surepick.algorithms.static import XYOracle as XYOracle
     from surepick.algorithms.static import XYStatic as XYStatic
     from surepick.algorithms.top_two import TopTwo as TopTwo
     from surepick.algorithms.track_and_stop import TrackAndStop as TrackAndStop
     from surepick.algorithms.xy_adaptive import XYAdaptive as XYAdaptive
-    from surepick.algorithms.xy_oracle import XYOracle as XYOracle
 
 _BUILT_IN = {
     "alba": "alba:Alba",
@@ -48,7 +48,7 @@ _BUILT_IN = {
     "track-and-stop": "track_and_stop:TrackAndStop",
     "uniform": "static:Uniform",
     "xy-adaptive": "xy_adaptive:XYAdaptive",
-    "xy-oracle": "xy_oracle:XYOracle",
+    "xy-oracle": "static:XYOracle",
     "xy-static": "static:XYStatic",
 }
 """Name to "file:class"; a file is imported when its algorithm is asked for, which keeps `import surepick` light."""

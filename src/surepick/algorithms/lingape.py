@@ -25,14 +25,12 @@ import numpy as np
 
 from surepick.algorithms.options import Options
 from surepick.arms.views import Task, largest_loss_bound
-from surepick.core.estimate import RidgeEstimate
 from surepick.core.linalg import inverse_factor
 from surepick.core.thresholds import RidgeThreshold
 from surepick.sampling.alternatives import GreedyChoice, L1Allocation
-from surepick.sampling.base import SamplerContext
 from surepick.sampling.choosers import Chooser, StartThenChoose
-from surepick.sampling.games import ridge_rule, ridge_threshold
 from surepick.stopping.base import Rule
+from surepick.stopping.glr import ridge_rule, ridge_threshold
 
 
 @final
@@ -76,15 +74,9 @@ class LinGapEChooser(Chooser):
         self, task: Task, separator: GreedyChoice | L1Allocation, threshold: RidgeThreshold | None, g_mix: float
     ) -> None:
         ridge = None if threshold is None else threshold.ridge * task.rows.metric()
-        super().__init__(task, g_mix=g_mix, ridge=ridge)
+        super().__init__(task, g_mix=g_mix, ridge=ridge, reads_ridge=ridge is not None)
         self._separator, self._threshold = separator, threshold
         self._ridge_logdet = 0.0 if ridge is None else float(np.linalg.slogdet(ridge)[1])
-
-    def look(self, context: SamplerContext) -> None:
-        """Take in the results so far; as published, by the ridge estimate."""
-        super().look(context)
-        if self._threshold is not None:
-            self._theta = RidgeEstimate(context.estimate).theta
 
     def pick(self) -> int:
         """Return the arm that best separates leader and challenger."""

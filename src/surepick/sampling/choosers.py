@@ -15,6 +15,7 @@ import numpy as np
 
 from surepick.arms.base import ArmSet
 from surepick.arms.views import Task
+from surepick.core.estimate import RidgeEstimate
 from surepick.core.linalg import cholesky, solve_cholesky
 from surepick.errors import NotEnoughData
 from surepick.sampling.base import Sampler, SamplerContext
@@ -120,21 +121,31 @@ class Chooser(ABC):
         floor: factor of the floor on the smallest eigenvalue; 0 switches it off.
         g_mix: share of the pulls that follow the G-optimal design.
         ridge: a matrix added to the information; None for none.
+        reads_ridge: whether to read the ridge estimate of the rule's regulariser instead of least squares.
     """
 
     _theta: Array
     _leader: int
     _alive: BoolArray | None
 
-    def __init__(self, task: Task, *, floor: float = 0.0, g_mix: float = 0.0, ridge: Array | None = None) -> None:
-        self._task, self._asked = task, Asked(task.rows, ridge)
+    def __init__(
+        self,
+        task: Task,
+        *,
+        floor: float = 0.0,
+        g_mix: float = 0.0,
+        ridge: Array | None = None,
+        reads_ridge: bool = False,
+    ) -> None:
+        self._task, self._asked, self._reads_ridge = task, Asked(task.rows, ridge), reads_ridge
         self._exploration = Exploration(task, floor=floor, g_mix=g_mix)
 
     def look(self, context: SamplerContext) -> None:
         """Take in the results so far; there is an estimate."""
         assert context.theta is not None
         assert context.leader is not None
-        self._theta, self._leader, self._alive = context.theta, context.leader, context.alive
+        self._theta = RidgeEstimate(context.estimate).theta if self._reads_ridge else context.theta
+        self._leader, self._alive = context.leader, context.alive
         self._asked.renew(context)
 
     def choose(self) -> int:

@@ -14,9 +14,8 @@ from surepick.core.thresholds import THRESHOLDS
 from surepick.errors import InvalidInput
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.stopping.betting import Betting
-from surepick.stopping.evidence import Evidence
+from surepick.stopping.evidence import Evidence, Pairwise
 from surepick.stopping.glr import GLR
-from surepick.stopping.pairwise import Pairwise
 from surepick.stopping.vector_sets import MixGrid, PerCoordinate, PrintedSphere
 
 __all__ = [
