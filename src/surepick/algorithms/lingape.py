@@ -1,4 +1,4 @@
-"""LinGapE (Xu, Honda and Sugiyama 2018): measure what separates the leader from the arm it may be losing most to.
+"""LinGapE (Xu, Honda and Sugiyama 2018): separate the leader from the arm that may beat it by most.
 
     leader          i = the best estimate
     challenger      j = the largest upper confidence bound on theta'(x_j - x_i)
@@ -36,15 +36,23 @@ from surepick.stopping.glr import ridge_rule, ridge_threshold
 @final
 @dataclass(frozen=True, kw_only=True)
 class LinGapE(Options):
-    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
+    """LinGapE: measure the difference between the leader and the arm that may beat it by most.
 
     Args:
-        selection: how to pick the arm: "greedy", or "ratio" by the L1 allocation.
+        selection: how to choose the arm: "greedy", or "ratio" by the L1 allocation.
         ridge: the paper's lambda.
         norm_bound: the paper's S, a bound on the norm of theta that you know; only for its own rule.
         width: the confidence width of the paper's own rule: "determinant" as published, or "largest-norm".
-        g_mix: share of the pulls that follow the G-optimal design; default 0, a tenth under the betting rule, which
-            reads blocks and not the index: where the index calls an arm resolved too early, nothing would measure it.
+        g_mix: share of the pulls that follow the G-optimal design; default 0, a tenth under the betting rule. That rule
+            reads blocks and not the index, and no pull would measure an arm that the index calls resolved too early.
+
+    Examples:
+        >>> import surepick as sp
+        >>> sp.simulate(sp.problems.soare(3, angle=0.5), "lingape", n_runs=5, seed=0).mean
+        99.8
+
+    References:
+        Xu, Honda and Sugiyama (2018), "A fully adaptive algorithm for pure exploration in linear bandits".
     """
 
     plans_with_noise: ClassVar[bool] = True
@@ -55,7 +63,7 @@ class LinGapE(Options):
     g_mix: float | None = None
 
     def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
-        """Return the sampling rule and the stopping rule."""
+        """Return the sampler and the stopping rule."""
         threshold: RidgeThreshold | None = None
         if self.is_own_rule:
             n_tests = task.rivals.n_arms**2 if self.width == "determinant" else None

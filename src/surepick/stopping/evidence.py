@@ -54,7 +54,7 @@ class Evidence(ScanRule):
     guarantee: Guarantee = field(default="proved", init=False)
 
     def has_p_value(self, *, is_noise_known: bool) -> bool:
-        """The statistic is a log e-value, unless it has a bound on unknown noise in it, which holds at delta alone."""
+        """Return whether the statistic is a log e-value: a bound on unknown noise holds at delta alone."""
         return is_noise_known
 
     def start(self, task: Task) -> RuleState:
@@ -70,7 +70,7 @@ class Evidence(ScanRule):
 
 @final
 class _EvidenceTest(PairTest):
-    """The log e-value as a pair statistic."""
+    """The log e-value as a statistic of pairs."""
 
     def __init__(self, rule: Evidence, task: Task) -> None:
         base = np.eye(task.arms.dim)
@@ -88,7 +88,7 @@ class _EvidenceTest(PairTest):
         return self.first_threshold
 
     def _noise(self, estimate: LeastSquares) -> float:
-        """Return the scale of the noise to reckon with now."""
+        """Return the scale of the noise to assume now."""
         if self._task.given_noise_std is None and self._n_seen != estimate.n_pulls:
             self._n_seen, self._noise_std = estimate.n_pulls, noise_to_assume(estimate, None, self._task.delta)[0]
         return self._noise_std
@@ -112,7 +112,7 @@ class _EvidenceTest(PairTest):
         return self._mixed(estimate, (inverses.dot(w).dot(w) * (0.5 * (factor / self._noise(estimate)) ** 2)).tolist())
 
     def _mixed(self, estimate: LeastSquares, exponents: list[float]) -> float:
-        # Plain floats: on a handful of terms they are faster than arrays.
+        # Plain floats are faster than arrays on a handful of terms.
         weights = self._mixture.log_weights - 0.5 * estimate.logdets[self.slots(estimate)]
         terms = [weight + exponent for weight, exponent in zip(weights.tolist(), exponents, strict=True)]
         top = max(terms)
@@ -130,7 +130,7 @@ class _EvidenceTest(PairTest):
 
 
 def _checked(regularizer: Array, dim: int) -> Array:
-    """Return the regulariser, if it is one."""
+    """Return the regulariser; refuse one that is not symmetric positive definite."""
     V = check_matrix("regularizer", regularizer)
     if V.shape != (dim, dim) or not np.allclose(V, V.T, rtol=1e-12, atol=0.0) or np.linalg.eigvalsh(V)[0] <= 0.0:
         raise InvalidInput(
@@ -162,7 +162,7 @@ class Pairwise(Rule):
         check_number("kappa", self.kappa, needed=needed, allowed=lambda x: x > 0.0, advice="30 is usual")
 
     def has_p_value(self, *, is_noise_known: bool) -> bool:
-        """The statistic is a log e-value with the union over rivals paid for."""
+        """Return True: the statistic is a log e-value that has paid for the union over rivals."""
         return True
 
     def start(self, task: Task) -> "PairwiseState":
@@ -182,7 +182,7 @@ class Pairwise(Rule):
 
 @final
 class PairwiseState(RuleState):
-    """The pairwise rule at work; every check looks at all d arms, O(d^2)."""
+    """The pairwise rule on one task; every check looks at all d arms, O(d^2)."""
 
     decides_after_pulls = True
 
@@ -196,7 +196,7 @@ class PairwiseState(RuleState):
         return self.exact(estimate)
 
     def exact(self, estimate: LeastSquares) -> Verdict:
-        """Say where things stand. The statistic is the smallest log e-value of a pair minus log(K - 1)."""
+        """Return the verdict. The statistic is the smallest log e-value of a pair minus log(K - 1)."""
         task, limit = self.task, math.log(1.0 / self.task.delta)
         if not estimate.has_theta:
             return Verdict(threshold=limit)

@@ -1,4 +1,4 @@
-"""Likelihood-ratio rules: the paper's presets, the heuristics, and any other threshold on the same statistic.
+"""Likelihood-ratio rules: the paper's presets, heuristics, and thresholds of your own on one statistic.
 
 The statistic min over rivals of gap^2 / (2 noise_std^2 y'A^-1 y) and its thresholds are in nats.
 
@@ -34,7 +34,8 @@ class GLR(ScanRule):
     Guarantee: that of the threshold.
 
     Args:
-        threshold: a preset's name ("paper-main", "paper-appendix", "paper-remark", "heuristic", "log-t") or an object.
+        threshold: an object, or the name of a preset: "paper-main", "paper-appendix", "paper-remark", "heuristic" or
+            "log-t".
         c: the paper's constant in the user's features; default: the smallest eigenvalue of the information of
             `start_arms` for "paper-main" and "paper-appendix", the largest squared norm of an arm for "paper-remark".
         start_arms: the arms pulled first; default: those of `Task.spanning`.
