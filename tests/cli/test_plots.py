@@ -8,8 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from surepick.cli.demo import Line, Record, plot_lines, plot_records, read_records
-from surepick.simulation.experiment_file import named_experiment
-from surepick.simulation.sweep import sweep
+from surepick.simulation.experiment import named_experiment
+from surepick.simulation.store import sweep
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,8 @@ from scipy.stats import binom
 from surepick.errors import InvalidInput, SurepickError
 from surepick.reporting.experiment_cells import LEVELS, Estimated, Summary, compare, read_section, summarize, z_score
 from surepick.reporting.experiment_page import Table, part_of, write_report
-from surepick.simulation.experiment import Published
-from surepick.simulation.experiment_file import parse_experiment
-from surepick.simulation.sweep import sweep
+from surepick.simulation.experiment import Published, parse_experiment
+from surepick.simulation.store import sweep
 from tests.reporting.report_folders import PAPER, label_text, write_folder
 from tests.simulation.tiny import tiny
 
