@@ -1,6 +1,5 @@
 import struct
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,8 @@ from surepick.simulation.store import sweep
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
     """A few runs at two numbers of arms, both in the published tables."""
     experiment = named_experiment("many-arms")
-    problem = replace(experiment.problems[0], arguments={"n_arms": [1000, 2500]})
-    experiment = replace(experiment, problems=(problem,))
+    problem = experiment.problems[0].model_copy(update={"arguments": {"n_arms": [1000, 2500]}})
+    experiment = experiment.model_copy(update={"problems": (problem,)})
     folder = tmp_path_factory.mktemp("runs")
     sweep(experiment, folder, n_runs=3)
     return read_records(experiment, folder, 3)
