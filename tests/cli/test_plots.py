@@ -1,6 +1,5 @@
 import struct
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,16 +7,16 @@ import pytest
 from matplotlib.figure import Figure
 
 from surepick.cli.demo import Line, Record, plot_lines, plot_records, read_records
-from surepick.simulation.experiment_file import named_experiment
-from surepick.simulation.sweep import sweep
+from surepick.simulation.experiment import named_experiment
+from surepick.simulation.store import sweep
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
     """A few runs at two numbers of arms, both in the published tables."""
     experiment = named_experiment("many-arms")
-    problem = replace(experiment.problems[0], arguments={"n_arms": [1000, 2500]})
-    experiment = replace(experiment, problems=(problem,))
+    problem = experiment.problems[0].model_copy(update={"arguments": {"n_arms": [1000, 2500]}})
+    experiment = experiment.model_copy(update={"problems": (problem,)})
     folder = tmp_path_factory.mktemp("runs")
     sweep(experiment, folder, n_runs=3)
     return read_records(experiment, folder, 3)

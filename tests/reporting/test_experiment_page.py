@@ -1,6 +1,5 @@
 import math
 import os
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,9 +10,8 @@ from scipy.stats import binom
 from surepick.errors import InvalidInput, SurepickError
 from surepick.reporting.experiment_cells import LEVELS, Estimated, Summary, compare, read_section, summarize, z_score
 from surepick.reporting.experiment_page import Table, part_of, write_report
-from surepick.simulation.experiment import Published
-from surepick.simulation.experiment_file import parse_experiment
-from surepick.simulation.sweep import sweep
+from surepick.simulation.experiment import Published, parse_experiment
+from surepick.simulation.store import sweep
 from tests.reporting.report_folders import PAPER, label_text, write_folder
 from tests.simulation.tiny import tiny
 
@@ -197,7 +195,7 @@ def test_bounds_that_are_missing_give_no_ratio(tmp_path: Path) -> None:
 def figure(**changes: object) -> Published:
     """The first published figure, 400 +- 30, changed."""
     (published,) = parse_experiment(PAPER, "test").published[:1]
-    return replace(published, **changes)  # type: ignore[arg-type]
+    return published.model_copy(update=changes)
 
 
 CELLS = {cell.algorithm.label: cell for cell in parse_experiment(PAPER, "test").cells()}

@@ -28,12 +28,10 @@ from surepick.reporting.experiment_cells import COLUMNS as OF_RUNS
 from surepick.reporting.experiment_cells import Summary, summarize
 from surepick.reporting.experiment_plots import saved
 from surepick.reporting.figures import COLORS, INK, frame
-from surepick.simulation.experiment import Cell, Experiment
-from surepick.simulation.experiment_file import named_experiment
+from surepick.simulation.experiment import Cell, Experiment, job_of, named_experiment
 from surepick.simulation.problems import Problem
 from surepick.simulation.run import run_once, run_seeds
 from surepick.simulation.store import TABLE, read_cells
-from surepick.simulation.sweep import job_of
 
 BLUE, ORANGE, GREEN, PURPLE = COLORS[:4]
 
@@ -214,7 +212,7 @@ def _plots(records: list[Record], out: Path, delta: float) -> tuple[Path, ...]:
 
 def _run_live(console: Console, cell: Cell, live: dict[str, Any]) -> None:
     """Run 0 of the first cell in front of the user's eyes."""
-    problem = cell.problem.draw(cell.arguments, run_seeds(cell.seed, 0).instance)
+    problem = cell.draw(run_seeds(cell.seed, 0).instance)
     assert isinstance(problem, Problem)
     console.print(
         f"problem: many arms (variant {cell.arguments['variant']}), {problem.n_arms} arms with {problem.dim} features, "

@@ -19,10 +19,20 @@ from surepick.core.checks import check_count, check_delta, check_epsilon, check_
 from surepick.core.design import Design, optimal_design
 from surepick.errors import InvalidInput, SurepickError, TiedArms
 from surepick.learning.validation import Rewards, costs_given
-from surepick.planning.difficulty import TIED, Difficulty, difficulty, smallest_gap
-from surepick.planning.forecast import LEARNING, Law, expected_pulls, quantile
-from surepick.planning.rehearsal import RunSettings, SimulatedRuns, rehearse
-from surepick.planning.scenarios import Scenario, from_gap, from_pilot, from_thetas
+from surepick.planning.forecast import (
+    LEARNING,
+    TIED,
+    Difficulty,
+    Law,
+    difficulty,
+    expected_pulls,
+    quantile,
+    smallest_gap,
+)
+from surepick.planning.scenarios import Scenario, as_options, from_gap, from_pilot, from_thetas
+from surepick.simulation.parallel import collect
+from surepick.simulation.run import Instance, Job, Seeds, run_with
+from surepick.simulation.runs import Runs
 from surepick.types import Array
 
 if TYPE_CHECKING:
@@ -67,6 +77,27 @@ class _Setting(NamedTuple):
             if len(self.scenarios) == 1:
                 raise
             return TIED  # one of many draws
+
+    def instance(self, scenario: Scenario, epsilon: float) -> Instance:
+        """Return a scenario made ready for runs of the default algorithm."""
+        truth = Truth(self.arms, scenario.theta, self.m)
+        known = {**as_options(self.rewards), "m": self.m, "costs": self.costs}
+        return Instance(truth, self.arms, truth.means.tolist().__getitem__, scenario.stds, known, epsilon, math.nan)
+
+
+@final
+class Truth:
+    """The answer of a scenario, which the runs do not know."""
+
+    name = "a scenario of the plan"
+
+    def __init__(self, arms: ArmSet, theta: Array, m: int) -> None:
+        self.means: Array = np.concatenate([rows @ theta for _, rows in arms.chunks()])
+        self._worst = float(np.sort(self.means)[-m])
+
+    def loss(self, answer: int | list[int]) -> float:
+        """Return how far the worst of the arms in the answer is behind the m-th best."""
+        return self._worst - float(self.means[answer].min())
 
 
 @final
@@ -128,16 +159,21 @@ class Plan:
         slacks = {self.epsilon, *(share * self.gap for share in SLACKS)} if self.m == 1 else {self.epsilon}
         return tuple(self.at(epsilon=epsilon) for epsilon in sorted(slacks))
 
-    def simulate(self, n_runs: int = 100, *, seed: int = 0, max_pulls: int = MOST_PULLS) -> SimulatedRuns:
-        """Simulate runs of `identify`, over the scenarios in turn; each takes as long as a run takes to compute.
+    def simulate(self, n_runs: int = 100, *, seed: int = 0, max_pulls: int = MOST_PULLS) -> Runs:
+        """Simulate runs of `identify`, over the scenarios in turn.
 
-        Noise is normal and its level learnt, unless it was given arm by arm; rewards with bounds are lo or hi.
+        Noise is normal and its level is learnt, unless it was given arm by arm; rewards with bounds are lo or hi. Run i
+        depends on the seed and i only.
         """
-        setting = self._setting
-        n_runs, seed = check_count("n_runs", n_runs, least=1), check_seed(seed)
-        most = check_count("max_pulls", max_pulls, least=1)
-        lab = RunSettings(setting.arms, setting.rewards, self.delta, self.epsilon, most, setting.m, setting.costs)
-        return rehearse(lab, setting.scenarios, n_runs, seed)
+        setting, seed = self._setting, check_seed(seed)
+        instances = [setting.instance(scenario, self.epsilon) for scenario in setting.scenarios]
+        job = Job(instances[0], delta=self.delta, seed=seed, max_pulls=check_count("max_pulls", max_pulls, least=1))
+        outcomes = {}
+        for run in range(check_count("n_runs", n_runs, least=1)):
+            noise, learner = np.random.SeedSequence(seed, spawn_key=(run,)).spawn(2)
+            seeds = Seeds(0, noise, int(learner.generate_state(1)[0]))
+            outcomes[run] = run_with(job, instances[run % len(instances)], seeds)
+        return collect(job, str(job.algorithm), outcomes)
 
     def explain(self) -> str:
         """Say it in plain words."""

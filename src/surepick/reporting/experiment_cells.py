@@ -12,8 +12,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from surepick.simulation.experiment import Cell, Experiment, Published
-from surepick.simulation.experiment_file import read_experiment
+from surepick.simulation.experiment import Cell, Experiment, Published, read_experiment
 from surepick.simulation.runs import Array, error_interval
 from surepick.simulation.store import EXPERIMENT, TABLE, read_cells
 

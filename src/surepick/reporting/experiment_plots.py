@@ -17,9 +17,8 @@ from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
 from surepick.reporting.experiment_cells import Section, Summary, grouped
 from surepick.reporting.figures import COLORS, GREY, INK, finish, frame, image, plain
-from surepick.simulation.experiment import Cell
+from surepick.simulation.experiment import Cell, job_of
 from surepick.simulation.run import run_once
-from surepick.simulation.sweep import job_of
 
 GROWTH = 1.05
 """A look whenever the pulls have grown by this factor: looks cost a pass over the arms."""

@@ -49,6 +49,8 @@ class Runs:
     """How many different arms were pulled."""
     lower_bound: Array | None = None
     """Expected pulls no method can be below, for each run's own instance; None unless asked for."""
+    cost: Array | None = None
+    """Cost of each run; the number of pulls where all arms cost the same. None if it was not recorded."""
 
     @property
     def n_runs(self) -> int:
