@@ -37,9 +37,9 @@ from surepick.core.linalg import one_blas_thread, row_digest
 from surepick.core.noise import is_contradicted, noise_to_assume
 from surepick.errors import InvalidInput
 from surepick.learning.blocks import Plan, Plans
-from surepick.learning.events import Event, History, n_earlier
+from surepick.learning.events import Correction, Event, History, n_earlier
 from surepick.learning.margin import Recorder
-from surepick.learning.model import ModelCheck, check_allowed, enough_checks
+from surepick.learning.model import ModelCheck, check_allowed, check_arms, enough_checks
 from surepick.learning.result import Result, result_of
 from surepick.learning.snapshot import Algorithm, Arm, Ask, Decision
 from surepick.learning.state import LearnerState, Setting, Settlement
@@ -494,7 +494,7 @@ class Learner:
             InvalidInput: there is no such measurement, it is void already, or the rule cannot do without it. Nothing
                 has changed then.
         """
-        self._correct("void", n, None, reason)
+        self.change("void", n, reason=reason)
 
     def correct(self, n: int, value: float, *, reason: str = "") -> None:
         """Replace the value of a result that was told wrong, as `void` does and on the same condition.
@@ -506,7 +506,7 @@ class Learner:
             value: what was measured in truth. A result may be corrected again; then the last value counts.
             reason: for the log.
         """
-        self._correct("correct", n, value, reason)
+        self.change("correct", n, value, reason=reason)
 
     def restore(self, n: int, *, reason: str = "") -> None:
         """Let a result count again that was declared void, as `void` does and on the same condition.
@@ -515,18 +515,19 @@ class Learner:
             n: number of the measurement, as for `void`. It has the value that it had before it was void.
             reason: for the log.
         """
-        self._correct("restore", n, None, reason)
+        self.change("restore", n, reason=reason)
 
-    def _correct(self, kind: Literal["void", "correct", "restore"], n: int, value: float | None, reason: str) -> None:
+    def change(self, kind: Correction, n: int, value: float | None = None, *, reason: str = "") -> None:
+        """Void, correct or restore a result."""
         event, counts = self._correction(kind, n, value, reason)
         self._state.change(event[1], counts)
         self._log.append(event)
 
-    def prepare(self, kind: Literal["void", "correct", "restore"], n: int, value: float | None = None) -> None:
+    def prepare(self, kind: Correction, n: int, value: float | None = None) -> None:
         """Work out what a correction would lead to, so that making it takes no time."""
         self._state.prepare(n, self._correction(kind, n, value, "")[1])
 
-    def _correction(self, kind: str, n: int, value: float | None, reason: str) -> tuple[Event, float | None]:
+    def _correction(self, kind: Correction, n: int, value: float | None, reason: str) -> tuple[Event, float | None]:
         """Return a correction as the log has it, and what the result counts with then; None if it is void."""
         n, state = check_count("n", n, least=0), self._state
         if n >= len(state.results):
@@ -688,6 +689,13 @@ class Learner:
         Returns:
             How many are planned.
         """
+        n = len(self.propose_audit(n, follows=follows))
+        self._state.plan_checks(n)
+        self._log.append(("audit", n))
+        return n
+
+    def propose_audit(self, n: int | Literal["auto"], *, follows: bool = False) -> list[int]:
+        """Return the arms of the check pulls that `audit` would plan, by number."""
         if not (follows or self.stopped):
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
         if self.noise != "same":
@@ -700,10 +708,7 @@ class Learner:
             stds = self._rewards.stds
             noise_std = self._known.noise * (1.0 if stds is None else math.sqrt(float(np.mean(stds**2))))
             n = enough_checks(self.measured_arms, noise_std, self.lead(), 2 * self.estimate.n_pulls)
-        n = check_count("n", n, least=1)
-        self._state.plan_checks(n)
-        self._log.append(("audit", n))
-        return n
+        return check_arms(self.measured_arms, check_count("n", n, least=1), self.seed)
 
     def leaders(self) -> list[int]:
         """Return the numbers of the candidates that would be the answer now, the best first; there is an estimate."""

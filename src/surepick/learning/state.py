@@ -186,8 +186,10 @@ class LearnerState:
     def prepare(self, n: int, value: float | None) -> None:
         """Settle with another value of a result, so that `change` can adopt the settlement."""
         values = self._changed(n, value)
-        self._prepared = self.values, n, value, Settlement(self._setting, self, values)
-        self._prepared[-1].advance(len(values))
+        found = Settlement(self._setting, self, values)
+        found.advance(len(values))
+        found.prefix()
+        self._prepared = self.values, n, value, found
 
     def change(self, n: int, value: float | None) -> None:
         """Replace the value of a result, None if it is void."""
