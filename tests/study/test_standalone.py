@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.learning.state import LearnerState
+from surepick.learning.state import Settlement
 from surepick.study import standalone
 from tests.study.small_log import Event, Notebook, Row, as_csv, chained, signed
 
@@ -95,7 +95,7 @@ def adventure(seed: int, most: int = 1000) -> Notebook:
         pending += notebook.ask(n_workers - len(pending)) if len(pending) < n_workers else []
         ask = pending.pop(int(rng.integers(len(pending))))
         number, (_, _, arm) = notebook.answers(ask), notebook.asks[ask]
-        if number is not None and rng.random() < 0.08 and not notebook.learner._known.ledger._asks[number].has_failed:
+        if number is not None and rng.random() < 0.08 and not notebook.learner._state.ledger._asks[number].has_failed:
             notebook.fail(ask, expires=bool(rng.random() < 0.5))
             late.append(ask)
         elif number is not None or notebook.is_free(arm):
@@ -539,18 +539,18 @@ def test_sees_a_flipped_bit_anywhere(tmp_path: Path) -> None:
 def test_an_interval_that_an_audit_has_cut_is_not_bet_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its length may depend on its own results; seen where a correction takes the verdict back, and it goes on."""
     judged, closed = list[bool](), list[bool]()
-    real_judge, real_close = LearnerState._block, LearnerState._close
+    real_judge, real_close = Settlement._block, Settlement._close
 
-    def judge(known: LearnerState, interval: Any, *pulls: Any) -> Any:
+    def judge(known: Settlement, interval: Any, *pulls: Any) -> Any:
         judged.append(interval.is_cut)
         return real_judge(known, interval, *pulls)
 
-    def close(known: LearnerState, interval: Any) -> None:
+    def close(known: Settlement, interval: Any, n_places: float) -> None:
         closed.append(interval.is_cut and not known.stopped)
-        real_close(known, interval)
+        real_close(known, interval, n_places)
 
-    monkeypatch.setattr(LearnerState, "_block", judge)
-    monkeypatch.setattr(LearnerState, "_close", close)
+    monkeypatch.setattr(Settlement, "_block", judge)
+    monkeypatch.setattr(Settlement, "_close", close)
     for seed in range(2):
         X, theta, rng = problem(seed, n_arms=6, dim=3)
         measure = measured(theta, rng, 0.3)

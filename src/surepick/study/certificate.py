@@ -23,9 +23,10 @@ from surepick.learning.events import n_earlier
 from surepick.learning.learner import GUIDED
 from surepick.learning.result import Result
 from surepick.stopping import Betting
+from surepick.study.eras import described
 from surepick.study.events import Kind, Row, canonical, check_asked, check_chain
 from surepick.study.signatures import check_anchor, is_signed, read_public_key, signature_of
-from surepick.study.state import ROUNDING, Standing, State, described
+from surepick.study.state import ROUNDING, Standing, State
 from surepick.study.views import status_of
 
 FORMAT = "surepick certificate 2"
