@@ -141,35 +141,14 @@ def log_capital(
         rows = slice(start, start + step)
         for first in range(0, p, RESULTS):
             here = rows, slice(first, first + RESULTS)
-            _check_stakes(lam[rows], most[rows] * largest_loss(c[here], centres[here], lo=lo, hi=hi))
+            losses = most[rows] * largest_loss(c[here], centres[here], lo=lo, hi=hi)
+            if not (np.all(lam[rows] >= 0.0) and np.all(losses < 1.0)):
+                raise InvalidInput(
+                    "a capital bet needs stakes of at least 0 by which no one result takes all; see `nodes`."
+                )
             u = lam[rows, :, None] * (c[here] * (rewards[here] - centres[here]))[:, None]
             value[rows] += np.einsum("nkp,np->nk", np.log1p(u, out=u), times[here])
-    return _log_mean(value)
-
-
-def log_click_capital(
-    c: Array, lam: Array, counts: Array, clicks: Array, centres: Array, *, epsilon: float = 0.0
-) -> Array:
-    """Return the log return of a unit (n,) if rewards are 0 or 1, from counts and clicks per arm of the block.
-
-    Args:
-        c: weight of a pull of each arm (n, S).
-        lam: stakes (n, k).
-        counts: pulls of each arm (S,); or (n, S), as may be clicks and centres.
-        clicks: how many of them paid 1 (S,).
-        centres: (S,).
-        epsilon: slack.
-    """
-    if not np.all((clicks >= 0.0) & (clicks <= counts)):
-        raise InvalidInput("log_click_capital needs between 0 and as many clicks as pulls of every arm.")
-    rewards = np.repeat([1.0, 0.0], c.shape[1])
-    times = np.concatenate([clicks, counts - clicks], axis=-1)
-    return log_capital(np.tile(c, 2), lam, rewards, np.tile(centres, 2), times, epsilon=epsilon)
-
-
-def _log_mean(logs: Array) -> Array:
-    """Log of the mean of exponentials along the last axis."""
-    return np.asarray(np.logaddexp.reduce(logs, axis=1) - math.log(logs.shape[1]))
+    return np.asarray(np.logaddexp.reduce(value, axis=1) - math.log(value.shape[1]))
 
 
 def _width(lo: float, hi: float) -> float:
@@ -178,11 +157,6 @@ def _width(lo: float, hi: float) -> float:
             f"rewards need a smallest and a larger largest value, got {lo} and {hi}; both must be finite."
         )
     return hi - lo
-
-
-def _check_stakes(lam: Array, losses: Array) -> None:
-    if not (np.all(lam >= 0.0) and np.all(losses < 1.0)):
-        raise InvalidInput("a capital bet needs stakes of at least 0 by which no one result takes all; see `nodes`.")
 
 
 def _check_inside(name: str, values: Array, lo: float, hi: float) -> None:

@@ -270,53 +270,10 @@ class BaseWealth(ABC):
 
     def _bets(self, block: Block, said: BlockFit) -> Bets | None:
         """Return the bets on a block; None if the past has no scale of the noise."""
-        if self.bounds is not None:
-            results = BoundedBlock(block, level=self._level, bounds=self.bounds)
-            return self._backed(block, said, results.noise_std, results.vectors, results.log_returns, results.weights)
-        if self.noise_std is not None:
-            known, variance = RETURNS[self._sizes], self.noise_std**2
-            return self._backed(
-                block,
-                said,
-                self.noise_std,
-                [said.theta],
-                lambda z, q, m, s2, rest: known(z[0], variance * q, m, s2, rest),
-            )
-        own, past = said.residuals, block.past
-        if past is None or not past.has_scale:
+        law = self._law(block, said)
+        if law is None:
             return None
-        believed = math.sqrt(float(past.variance))
-        if block.parts is not None:
-            least = (len(block.parts) - 1) * block.step**2 / 12.0
-            repeated: Callable[..., Array] = partial(log_sub_block_returns, dust=block.dust, least=least)
-            if block.is_symmetric:
-                repeated = log_symmetric_returns
-            return self._backed(
-                block,
-                said,
-                believed,
-                [said.theta, *said.apart(block.parts)],
-                lambda z, q, m, s2, rest: repeated(z, q, m, s2, rest, past),
-            )
-        assert own is not None  # without a known noise the block holds the pulls one by one
-        return self._backed(
-            block,
-            said,
-            believed,
-            [said.theta],
-            lambda z, q, m, s2, rest: log_t_returns(z[0], q, m, s2, rest, own, past),
-        )
-
-    def _backed(
-        self,
-        block: Block,
-        said: BlockFit,
-        noise_std: float,
-        vectors: list[Array],
-        log_returns: Returns,
-        weights: ArmWeights | None = None,
-    ) -> Bets:
-        """Return the bets with the belief behind them; weights of arms other than least squares are given."""
+        noise_std, vectors, log_returns, weights = law
         assert block.A0_inv is not None
         if self._sizes == "plain":
             belief = plain_belief(block.theta0, block.A0_inv, noise_std)
@@ -325,14 +282,37 @@ class BaseWealth(ABC):
         factors = [belief.root, said.root] + ([] if said.missed is None else [said.missed])
         # z = sum c_i r_i with sum c_i^2 = q, so a bias b of every reward adds b sum |c_i| <= b sqrt(n q) at most.
         rounding = 0.0 if block.bias == 0.0 or block.pulls is None else block.bias * math.sqrt(len(block.pulls[1]))
-        if not self._weighs_arms:
-            return Bets(
-                [belief.mean, *vectors], factors, log_returns, rounding=rounding, shuns_rounding=block.was_coarse
-            )
-        assert block.pulls is not None  # with a misfit the block holds its pulls and arms
-        assert block.arms is not None
-        self._weights = weights = weights or ArmWeights.of_least_squares(block.arms, block.pulls[0], said.root)
-        return Bets([belief.mean, *vectors, *weights.W.T], factors, log_returns, weights, rounding, block.was_coarse)
+        vectors = [belief.mean, *vectors]
+        if self._weighs_arms:
+            assert block.pulls is not None  # with a misfit the block holds its pulls and arms
+            assert block.arms is not None
+            self._weights = weights = weights or ArmWeights.of_least_squares(block.arms, block.pulls[0], said.root)
+            vectors += list(weights.W.T)
+        return Bets(vectors, factors, log_returns, weights if self._weighs_arms else None, rounding, block.was_coarse)
+
+    def _law(self, block: Block, said: BlockFit) -> tuple[float, list[Array], Returns, ArmWeights | None] | None:
+        """Return the believed scale of the noise, the vectors and returns of a block, and its weights of arms.
+
+        Weights are None if they are those of least squares. All is None if the past has no scale of the noise.
+        """
+        if self.bounds is not None:
+            results = BoundedBlock(block, level=self._level, bounds=self.bounds)
+            return results.noise_std, results.vectors, results.log_returns, results.weights
+        if self.noise_std is not None:
+            known, variance = RETURNS[self._sizes], self.noise_std**2
+            return self.noise_std, [said.theta], lambda z, q, m, s2, rest: known(z[0], variance * q, m, s2, rest), None
+        own, past = said.residuals, block.past
+        if past is None or not past.has_scale:
+            return None
+        believed = math.sqrt(float(past.variance))
+        if block.parts is not None:
+            vectors = [said.theta, *said.apart(block.parts)]
+            if block.is_symmetric:
+                return believed, vectors, partial(log_symmetric_returns, past=past), None
+            least = (len(block.parts) - 1) * block.step**2 / 12.0
+            return believed, vectors, partial(log_sub_block_returns, past=past, dust=block.dust, least=least), None
+        assert own is not None  # without a known noise the block holds the pulls one by one
+        return believed, [said.theta], lambda z, q, m, s2, rest: log_t_returns(z[0], q, m, s2, rest, own, past), None
 
     def _pay(self, leader: int, bets: Bets, log_wealth: Array) -> None:
         """Add the log returns of the block to a leader's log wealth (K,); rejected candidates keep theirs."""
