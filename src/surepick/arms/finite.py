@@ -37,7 +37,7 @@ class FeatureTable:
 def feature_table(source: Any, *, intercept: bool | None, argument: str = "arms") -> FeatureTable:
     """Read arms from an array, nested lists, or anything with `columns` whose items convert to arrays.
 
-    `argument` is what error texts call the source.
+    `argument` is the name of the source in errors.
     """
     if not hasattr(source, "columns"):
         X = check_matrix(argument, source)
@@ -76,7 +76,7 @@ def in_span(X: Array, column: Array) -> bool:
 
 
 def is_category(series: Any) -> bool:
-    """Return whether a column of a data frame is declared to be one of categories."""
+    """Return whether a column of a data frame is declared to hold categories."""
     # pandas calls it `category`, polars `Categorical` or `Enum`; the categories themselves may be numbers.
     return str(getattr(series, "dtype", "")).lower().startswith(("categor", "enum"))
 
@@ -187,7 +187,7 @@ class FiniteArms(ArmSet):
     ) -> Self:
         """Build a set that need not span: candidates that are compared, or directions, but never measured.
 
-        `argument` is what error texts call X.
+        `argument` is the name of X in errors.
         """
         rows = cls.__new__(cls)
         rows._fill(feature_table(X, intercept=intercept, argument=argument), names, least=least)
@@ -198,7 +198,7 @@ class FiniteArms(ArmSet):
         X.flags.writeable = False
         self.n_arms, self.dim = map(int, X.shape)
         self.has_added_constant = table.has_added_constant
-        """Whether a constant was put in front of the features given."""
+        """Whether a constant was put in front of the features."""
         self.feature_names = tuple(table.feature_names or (f"x{j}" for j in range(self.dim)))
         self.names = _checked_names(table.row_names if names is None else names, self.n_arms)
         self.basis: Array = np.eye(self.dim)

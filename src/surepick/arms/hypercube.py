@@ -93,7 +93,7 @@ def _conference(prime: int, corner: int) -> Signs:
 
 
 ENUMERATED_DIM = 12
-"""Up to here all rivals are looked at when there is slack: at most 4095."""
+"""Up to this dimension all rivals are enumerated when there is slack: at most 4095."""
 
 
 @final
@@ -125,7 +125,7 @@ class Hypercube(NamedSet):
 
     @property
     def description(self) -> str:
-        """What the set is called in sentences."""
+        """The name of the set in sentences."""
         return f"the hypercube of {self.dim} signs"
 
     def best(self, theta: Array) -> Array:
@@ -216,7 +216,7 @@ class Hypercube(NamedSet):
 
 
 def coordinate_threshold(n_pulls: int, dim: int, delta: float) -> float:
-    """Return what theta_i^2 n_pulls / (2 noise_std^2) of every coordinate must reach after whole Hadamard cycles.
+    """Return the threshold of theta_i^2 n_pulls / (2 noise_std^2), for every coordinate, after whole Hadamard cycles.
 
     After n cycles of order H the noise in theta_i is a sum of n H independent noises with signs fixed in advance: each
     coordinate is a random walk of its own, a one-dimensional problem with information t = n H. One mixture per

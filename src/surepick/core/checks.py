@@ -44,10 +44,10 @@ def check_number(
 
     Args:
         name: of the argument.
-        value: what came.
+        value: the value of the argument.
         needed: finishes the sentence "must be ...".
-        allowed: which finite numbers will do.
-        advice: what to do if it will not.
+        allowed: whether a finite number is allowed.
+        advice: how to correct a value that is not allowed.
         takes_booleans: whether True stands for 1 and False for 0.
     """
     if type(value) is float and allowed is math.isfinite and math.isfinite(value):
@@ -219,7 +219,7 @@ def _as_float_array(name: str, value: Any, *, needed: str) -> Array:
         if strange:
             raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(strange[0])} among them; replace it.")
     try:
-        with np.errstate(over="ignore"):  # what a double cannot hold becomes inf, which is refused with its place
+        with np.errstate(over="ignore"):  # a number beyond doubles becomes inf, which is refused with its place
             return raw.astype(np.float64, copy=False)
     except (OverflowError, ValueError) as error:
         raise InvalidInput(f"`{name}` must be {needed}, got one that no double can hold; rescale it.") from error
@@ -291,7 +291,7 @@ def check_rewards(rows: Array, theta: Array) -> None:
 
 
 def written(value: Any) -> str:
-    """Return a value in words, with all digits."""
+    """Return a value in words that are the same in every process, with all digits; identities consist of them."""
     if is_dataclass(value) and not isinstance(value, type):
         options = ", ".join(f"{field.name}={written(getattr(value, field.name))}" for field in fields(value))
         return f"{type(value).__name__}({options})"

@@ -66,13 +66,13 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
 from surepick.types import Array, IntArray
 
-# What the true noise variance might be instead, as a multiple of noise_std^2.
+# Alternatives to the true noise variance, as multiples of noise_std^2.
 VARIANCE_RATIOS = (1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 16.0)
 FALSE_ALARM = 1e-6
 # A rounded reading is as far from its mean as noise of variance max(first h^2, sigma^2 + second h^2), h the step.
 ROUNDED = 0.28, 0.1
-# Equal readings, at least so many and this share of those that could be, are looked into; if all are equal, it is no
-# accident on an instrument with this many steps.
+# Least number and share of equal readings that raise suspicion; steps of an instrument on which readings that are all
+# equal are no accident.
 FEW_REPEATS, OFTEN, MANY_STEPS = 3, 0.2, 1e4
 # Shape of the mixture over precisions: sharpest after some ten rewards beyond the features.
 SHAPE = 2.0
@@ -97,7 +97,7 @@ def is_contradicted(estimate: LeastSquares, noise_std: float, misfit: float = 0.
     """Return whether the rewards scatter too much for `noise_std`.
 
     Means that are off their linear fit by at most `misfit` lengthen the residuals by at most misfit sqrt(t), which is
-    taken off: what is left is not longer than the residuals of the noise alone.
+    taken off: the rest is not longer than the residuals of the noise alone.
     """
     alarm, n = math.log(1.0 / FALSE_ALARM), estimate.n_pulls
     if not estimate.has_theta:
@@ -117,7 +117,7 @@ def noise_estimate(estimate: LeastSquares) -> float:
 
 
 def residuals(estimate: LeastSquares) -> Residuals:
-    """Return what the rewards leave unexplained, at least what floating point leaves: noise of 0 is never believed.
+    """Return the residuals of the rewards, at least those of floating point: noise of 0 is never believed.
 
     R is inf, which is no scale to bet by, while all rewards are equal, and where they repeat each other.
     """
@@ -227,8 +227,8 @@ def noise_limits(A: Array, rss: float, n: int, delta: float) -> tuple[float, flo
 def noise_to_assume(estimate: LeastSquares, noise_std: float | None, delta: float) -> tuple[float, float]:
     """Return a scale of the noise and the risk left for a claim by the mixture of `core.evidence` with this scale.
 
-    The scale itself, if it is given; else the upper end of `noise_interval`, which takes half of the risk, and what the
-    bias of rounded readings adds: at most b sqrt(t) in units of the standard error, beside a claim of at least
+    The scale itself, if it is given; else the upper end of `noise_interval`, which takes half of the risk, and the
+    bias of rounded readings: at most b sqrt(t) in units of the standard error, beside a claim of at least
     sqrt(2 log(2/delta)) of them.
     """
     if noise_std is not None:
@@ -317,7 +317,7 @@ class ArmMeans:
 
 
 SHRINKAGE = 2.0
-"""F: an arm is believed to be as noisy as the others until it has about so many results beyond the fit."""
+"""F: results beyond the fit after which an arm's own residuals outweigh the level of all arms."""
 # Levels and fit depend on each other; so often they are put into each other.
 ROUNDS = 3
 
@@ -325,7 +325,7 @@ ROUNDS = 3
 @final
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """What earlier results say: of theta by weighted least squares, and of the noise of each arm."""
+    """Weighted least squares of earlier results: theta, and the noise of each arm."""
 
     theta: Array
     A_inv: Array
@@ -345,7 +345,7 @@ class Levels:
 
 @final
 class ArmVariances:
-    """The results of every arm so far, and what they say of its noise.
+    """The results of every arm so far, and the noise level that they show.
 
     Args:
         dim: number of features.
@@ -363,13 +363,13 @@ class ArmVariances:
 
     @property
     def now(self) -> Levels | None:
-        """What is known now; None before the arms span, or while nothing is left over for the noise."""
+        """The present estimate; None before the arms span, or while there are no residuals."""
         if self._now is None:
             self._now = _levels(self._past)
         return self._now
 
     def block(self, arms: IntArray, X: Array, parts: Array) -> Block:
-        """Return B repetitions of one design as a block in units of the noise, beside what was known before.
+        """Return B repetitions of one design as a block in units of the noise, measured from the estimate before it.
 
         Args:
             arms: of the design (n,).

@@ -39,7 +39,7 @@ CONTRASTS: Mapping[str, tuple[str, ...]] = {
     "Treatment": ("reference",),
     **dict.fromkeys(("Sum", "Helmert", "Diff", "Poly"), ()),
 }
-"""What the second argument of C may call."""
+"""Functions that the second argument of C may call, and their options."""
 LONGEST = 10_000
 """Characters of a formula."""
 HIGHEST = 20
@@ -57,7 +57,7 @@ _PLAIN_TEXT = re.compile(r"[^\"'`\\()\[\]{}]*")
 
 
 class Values(NamedTuple):
-    """What is in a column."""
+    """The values of a column."""
 
     n_different: int
     is_number: bool
@@ -77,7 +77,7 @@ def check_formula(formula: str, columns: Mapping[str, Values], n_rows: int) -> N
         n_rows: of the table.
 
     Raises:
-        InvalidInput: the sentence names the piece, and what is allowed.
+        InvalidInput: the formula has a piece that is not allowed, which the error names.
     """
     if len(formula) > LONGEST:
         raise InvalidInput(
@@ -111,7 +111,7 @@ class _Checker:
     function refuses, because there formulaic would compute an exclusive or.
 
     Args:
-        text: what is checked.
+        text: the text to check.
         formula: the formula of which it is a part.
         columns: of the table, by name.
     """

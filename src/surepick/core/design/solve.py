@@ -63,7 +63,7 @@ def optimal_design(arms: Any, directions: Any = None, tol: float = 1e-4, *, warm
     """Return weights that minimise the largest y'A(w)^-1 y over the directions y.
 
     Args:
-        arms: what may be pulled.
+        arms: the arms that may be pulled.
         directions: (m, d) rows to resolve, need not be arms. None means the arms themselves: the G-optimal
             design, whose value is the number of features.
         tol: relative gap between value and lower bound to reach.
@@ -85,9 +85,9 @@ def characteristic_time(
     """Return T* of the arms under theta with the weights that attain it.
 
     Args:
-        arms: what may be pulled.
+        arms: the arms that may be pulled.
         theta: the parameter; the reward of arm x is theta'x plus noise.
-        candidates: what is compared, if not the arms themselves.
+        candidates: the rows that are compared, if not the arms themselves.
         tol: relative gap between value and lower bound to reach.
         warm_start: an earlier design on the same arms (and candidates), for speed alone.
 
@@ -130,8 +130,8 @@ def separating_design(
 ) -> Design:
     """Return the design that separates a given leader from the candidates that still count.
 
-    What a learner asks for again and again: like `characteristic_time`, but with the directions at hand, and on up
-    to d(d+1)/2 arms if it need not be `is_sparse`, which saves passes over large sets. Only weights, value and bounds
+    Learners call this again and again. Unlike `characteristic_time` it takes the directions themselves, and uses up to
+    d(d+1)/2 arms unless `is_sparse`, which saves passes over large sets. Only weights, value and bounds
     of the result are meaningful when some candidates no longer count.
     """
     return _solved(
@@ -207,7 +207,7 @@ def _start(earlier: Design, arms: ArmSet) -> Start:
 
 
 MAX_ROUNDS = 100
-# Distances are computed in blocks of so many numbers.
+# Numbers in a block of distances.
 BLOCK = 2_000_000
 
 
