@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import surepick as sp
-from surepick.cli.output import OPTION, _panel, state_line
+from surepick.cli.live import OPTION, _panel, state_line
 from surepick.learning.explain import (
     confidence_words,
     label_of,

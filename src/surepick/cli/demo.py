@@ -17,18 +17,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from surepick.cli.output import (
-    Code,
-    Format,
-    arm_label,
-    check_out,
-    live_view,
-    print_error,
-    results,
-    stages,
-    to_csv,
-    to_json,
-)
+from surepick.cli.live import arm_label, live_view
+from surepick.cli.output import Code, Format, check_out, print_error, results, stages, to_csv, to_json
 from surepick.cli.reproduce import INTERRUPTED, fill
 from surepick.core.checks import check_count, check_delta
 from surepick.learning.explain import confidence_words

@@ -11,29 +11,22 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import IntEnum, StrEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, final
+from typing import TYPE_CHECKING, Any, TextIO
 
 from surepick._texts import safe_cell, shown
 from surepick.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
     from rich.table import Table
-
-    from surepick.learning.learner import Learner
-    from surepick.learning.snapshot import Standing
 
 PIPE_WIDTH = 120
 """Columns of a table that goes to a file or a pipe."""
-BAR_WIDTH = 32
-"""Columns of the bar of the confidence."""
-OPTION = "--epsilon "
-"""How sentences name the tolerance."""
 
 Record = Mapping[str, Any]
 
@@ -191,104 +184,6 @@ def new_table(titles: Sequence[str], *, left: Sequence[str], **options: Any) -> 
     for title in titles:
         table.add_column(title, justify="left" if title in left else "right", overflow="fold")
     return table
-
-
-# ---- a run as it happens
-
-
-@contextmanager
-def live_view(console: "Console", title: str, label: Callable[[Any], str] = str) -> Iterator[Callable[..., None]]:
-    """Yield a function that refreshes the view after a pull; without a terminal it does nothing."""
-    from rich.live import Live  # noqa: PLC0415 (loaded once something is shown)
-
-    with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
-
-        def show(look: "Callable[[], Standing]", *, arm: Any) -> None:
-            """Show the state after a pull of `arm`."""
-            if live is not None:
-                live.update(_panel(look(), arm, title, label), refresh=True)
-
-        yield show
-
-
-def arm_label(arm: Any, label: Callable[[Any], str] = str) -> str:
-    """Return the name of an arm."""
-    return "none yet" if arm is None else label(arm)
-
-
-def state_line(standing: "Standing", label: Callable[[Any], str]) -> str:
-    """Return leader, rival and confidence in one line."""
-    from surepick.learning.explain import (  # noqa: PLC0415 (`--help` stays quick)
-        confidence_words,
-        counted,
-        leaders_words,
-        rival_words,
-    )
-
-    pulls = counted(standing.n_pulls, "pull")
-    if standing.leader is None:
-        return f"{pulls}, no leader yet"
-    rival = rival_words(standing, label, before=", rival ")
-    leads = leaders_words(standing, label).replace("Leader", "leader", 1)
-    return f"{pulls}, {leads}{rival}; confidence {confidence_words(standing)}"
-
-
-@final
-class NearTies:
-    """Announces a near tie when it shows, and again when the pulls have doubled.
-
-    Args:
-        label: the name of an arm.
-    """
-
-    def __init__(self, label: Callable[[Any], str]) -> None:
-        self._label = label
-        self._due = 0
-        """Number of pulls before the next look, which takes two passes over all arms."""
-
-    def news(self, learner: "Learner") -> str:
-        """Return the announcement after a pull, mostly nothing."""
-        from surepick.learning.explain import near_tie_words  # noqa: PLC0415 (`--help` stays quick)
-        from surepick.learning.snapshot import standing_of  # noqa: PLC0415
-
-        n = learner.estimate.n_pulls
-        if n < self._due:
-            return ""
-        near = near_tie_words(standing_of(learner), self._label, epsilon_is=OPTION)
-        self._due = 2 * n if near else n + n // 8 + 1
-        return f"Near tie with {near}." if near else ""
-
-
-def _panel(standing: "Standing", arm: Any, title: str, label: Callable[[Any], str]) -> "RenderableType":
-    from rich.panel import Panel  # noqa: PLC0415 (loaded once something is shown)
-    from rich.progress_bar import ProgressBar  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    from surepick.learning import explain  # noqa: PLC0415 (`--help` stays quick)
-
-    bar = Table.grid(padding=(0, 1))
-    bar.add_row(ProgressBar(total=1.0, completed=standing.share, width=BAR_WIDTH), explain.confidence_words(standing))
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(style="dim")
-    rows.add_column(min_width=BAR_WIDTH + 16)
-    rows.add_row("last pull", f"arm {arm_label(arm, label)}")
-    leaders = None if standing.leader is None else explain.joined([label(leader) for leader in standing.leaders])
-    rows.add_row("leaders" if standing.ahead else "leader", arm_label(leaders), style="bold")
-    if standing.rival is not None:
-        rows.add_row("rival", label(standing.rival))
-        rows.add_row("ahead by", explain.lead_words(standing))
-    rows.add_row("confidence", bar)
-    rows.add_row("pulls", f"{standing.n_pulls:,}")
-    if standing.stopped:
-        rows.add_row("remaining", "none, it is decided")
-    elif standing.leader is not None and standing.guarantee != "withdrawn":
-        if cost := explain.stopping_now(standing, label(standing.leader)):
-            rows.add_row("stop now", cost)
-        rows.add_row("remaining", explain.left_to_do(standing))
-    if near := explain.near_tie_words(standing, label, epsilon_is=OPTION):
-        rows.add_row("near tie", near)
-    return Panel(rows, title=Text(shown(title)), title_align="left", expand=False, padding=(0, 1))
 
 
 # ---- for programs

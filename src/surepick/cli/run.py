@@ -20,25 +20,22 @@ import numpy as np
 from surepick._files import lock
 from surepick.arms.tables.sources import is_grouped, parse_number, reason
 from surepick.cli.arm_files import ArmFile, ChosenSet, read_history
+from surepick.cli.live import NearTies, live_view, state_line
 from surepick.cli.output import (
     Code,
     Format,
-    NearTies,
-    live_view,
     new_table,
     one_line_warnings,
     print_error,
     results,
     stages,
-    state_line,
     write,
 )
 from surepick.cli.studies import who_am_i
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, StorageError, SurepickError
-from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, contradiction
+from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, Progress, contradiction
 from surepick.learning.result import Result
-from surepick.learning.snapshot import standing_of
 from surepick.study.admin import create_study, load_study
 from surepick.study.state import Measurement
 from surepick.study.study import Study, StudyAsk
@@ -137,38 +134,42 @@ def by_prompt(console: "Console", label: Label, told: Callable[[], list[Measurem
         told: returns the measurements so far. `undo` asks for the last one again, and `undo` once more for the one
             before it.
     """
-    is_comma_explained = False
+    explained = set[str]()
 
     def measure(arm: Any) -> Answer:
-        nonlocal is_comma_explained
         before = told()
         place = len(before)  # of the value that is asked for
         while True:
             again = before[place] if place < len(before) else None
             answer = _answer(console, _question(label, arm, again))
-            is_end = answer.lower() in ("q", "quit")
-            if answer.lower() == "undo":
-                if place == 0:
-                    console.print("There is no value to take back.")
-                place = max(place - 1, 0)
-            elif is_end and arm is not None:
+            if answer == "q" and arm is not None:
                 raise KeyboardInterrupt
-            elif is_end or not answer:
+            if answer in ("q", ""):
                 if again is None:
                     return None
                 place = len(before)
+            elif answer == "undo":
+                if place == 0:
+                    console.print("There is no value to take back.")
+                place = max(place - 1, 0)
             elif arm is None and again is None:
                 console.print(f"{answer!r} is not asked for; enter nothing to accept the last value, or undo.")
-            elif (value := parse_number(answer)) is not None:
-                if "," in answer and not is_comma_explained:
-                    console.print(f"{answer} is read as {value:.12g}.")
-                    is_comma_explained = True
+            elif (value := _entered(console, answer, explained, is_new=again is None)) is not None:
                 return value if again is None else Correction(again, value)
-            else:
-                otherwise = "nothing to keep it" if again else "nothing to skip it, undo to correct the last one"
-                console.print(f"{answer!r} {_wrong(answer)}; enter one, {otherwise}, or q to stop.")
 
     return measure
+
+
+def _entered(console: "Console", answer: str, explained: set[str], *, is_new: bool) -> float | None:
+    """Return the number that was entered; say what is wrong if there is none, and once how a comma is read."""
+    value = parse_number(answer)
+    if value is None:
+        otherwise = "nothing to skip it, undo to correct the last one" if is_new else "nothing to keep it"
+        console.print(f"{answer!r} {_wrong(answer)}; enter one, {otherwise}, or q to stop.")
+    elif "," in answer and not explained:
+        console.print(f"{answer} is read as {value:.12g}.")
+        explained.add(",")
+    return value
 
 
 def _skipped(name: str) -> str:
@@ -176,11 +177,14 @@ def _skipped(name: str) -> str:
 
 
 def _answer(console: "Console", question: str) -> str:
+    """Return what the user enters, "q" also for quit and for the end of input."""
     try:
-        return console.input(question).strip()
+        answer = console.input(question).strip()
     except EOFError:
         console.print()
         return "q"
+    word = answer.lower()
+    return "q" if word in ("q", "quit") else word if word == "undo" else answer
 
 
 def _question(label: Label, arm: Any, again: Measurement | None) -> str:
@@ -335,13 +339,13 @@ class _Session:
         return self._study.learner.result(interrupted=interrupted), failure
 
     def _measure(self, show: Callable[..., None]) -> None:
+        """Measure what the study asks for, until it asks for nothing more."""
         n_skipped = 0
         for ask in self._asks():
             answer = self._source(ask.arm)
             if isinstance(answer, Correction):
                 self._correct(answer)
-                continue
-            if answer is None:
+            elif answer is None:
                 self._study.fail(ask, reason="skipped")
                 n_skipped += 1
                 if self._is_asked:
@@ -351,22 +355,10 @@ class _Session:
                         f"{n_skipped:,} measurements in a row were skipped, the last of {ask.name}; leave out an arm "
                         "that cannot be measured"
                     )
-                continue
-            was_stopped, n_skipped = self._study.stopped, 0
-            if not self._tell(ask, answer):
-                continue
-            if not self._is_asked:
-                show(lambda: standing_of(self._study.learner), arm=ask.arm)
-            decides = self._study.stopped and not was_stopped
-            # A script that runs out of values is not asked whether it means the last.
-            if decides and self._is_asked and self._console.is_terminal:
-                if (answer := self._source(None)) is not None:
-                    assert isinstance(answer, Correction)
-                    self._correct(answer)
-            else:
-                self._say_standing()
-            if self._is_hopeless():
-                return
+            elif self._tell(ask, answer, show):
+                n_skipped = 0
+                if self._is_hopeless():
+                    return
 
     def _asks(self) -> Iterator[StudyAsk]:
         """What to measure, one by one: until the verdict and its check pulls, `max_pulls`, or the end of the budget."""
@@ -374,23 +366,26 @@ class _Session:
         while True:
             state, was_stopped = study.state, study.stopped
             mine = [one for one in state.open.values() if one.by == study.author]
-            if was_stopped and not (mine or state.can_ask):
-                if not self._request.audit or study.learner.n_checks:
-                    return
-                study.audit(self._request.audit)  # type: ignore[arg-type]  # a number or "auto"
             if not was_stopped and len(state.attempts) - len(mine) >= limit:
                 return
+            if was_stopped and not state.learner.is_checking:
+                for one in mine:
+                    study.fail(one.id, reason="decided")
+                if not self._request.audit or state.learner.n_checks:
+                    return
+                study.audit(self._request.audit)  # type: ignore[arg-type]  # a number or "auto"
             asks = study.ask(1, worker=study.author)
             if not asks and study.stopped is was_stopped:
                 return
             yield from asks
 
-    def _tell(self, ask: StudyAsk, value: float) -> bool:
-        """Tell a value; return whether the study took it."""
-        self._untold = ask, value
+    def _tell(self, ask: StudyAsk, value: float, show: Callable[..., None]) -> bool:
+        """Tell a value and say where the run stands; return whether the study took the value."""
+        was_stopped, self._untold = self._study.stopped, (ask, value)
         try:
             self._study.tell(ask, value)
         except InvalidInput as error:
+            self._untold = None
             why = str(error).partition(". ")[0].rstrip(".").replace("`reward`", "the value")
             if not self._is_asked:
                 raise MeasurementFailed(f"the command printed {value:.12g} for {ask.name}: {why}") from error
@@ -399,9 +394,18 @@ class _Session:
         except StorageError as error:
             text = str(error).rstrip(".")
             raise MeasurementFailed(f"{text}; the last value, {value!r} for {ask.name}, is not in the log") from error
-        finally:
-            if not isinstance(sys.exception(), KeyboardInterrupt):
-                self._untold = None
+        self._untold = None
+        learner = self._study.learner
+        progress = Progress(ask.arm, value, learner.estimate.n_pulls, learner.decision, learner)
+        if not self._is_asked:
+            show(lambda: progress.standing, arm=ask.arm)
+        # A script that runs out of values is not asked whether it means the last.
+        decides = self._study.stopped and not was_stopped
+        answer = self._source(None) if decides and self._is_asked and self._console.is_terminal else None
+        if isinstance(answer, Correction):
+            self._correct(answer)
+        else:
+            self._say_standing(progress)
         return True
 
     def _correct(self, correction: Correction) -> None:
@@ -413,14 +417,15 @@ class _Session:
             self._console.print(f"not corrected: {error}", soft_wrap=True)
             return
         self._console.print(f"corrected: {self._label(of.arm)} is {correction.value:.12g}, not {before:.12g}")
-        self._say_standing()
+        learner = self._study.learner
+        progress = Progress(of.arm, correction.value, learner.estimate.n_pulls, learner.decision, learner)
+        self._say_standing(progress)
 
-    def _say_standing(self) -> None:
-        learner, console = self._study.learner, self._console
+    def _say_standing(self, progress: Progress) -> None:
         if self._is_asked:
-            console.print(state_line(standing_of(learner), self._label), style="dim", soft_wrap=True)
-        if (self._is_asked or not console.is_terminal) and (near := self._near_ties.news(learner)):
-            console.print(near, soft_wrap=True)
+            self._console.print(state_line(progress.standing, self._label), style="dim", soft_wrap=True)
+        if (self._is_asked or not self._console.is_terminal) and (near := self._near_ties.news(progress)):
+            self._console.print(near, soft_wrap=True)
 
     def _is_hopeless(self) -> bool:
         """Look at powers of two for what the rewards contradict; return whether no number of pulls will decide."""

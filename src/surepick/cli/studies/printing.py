@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from surepick._texts import shown
 from surepick.cli import output
-from surepick.cli.output import OPTION, Code, arm_label, new_table, results, state_line
+from surepick.cli.output import Code, new_table, results
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -182,6 +182,7 @@ def status_record(study: "Study", only: Sequence[str] = ()) -> dict[str, Any]:
 
 def standing_line(study: "Study") -> str:
     """Say in one line where a study stands."""
+    from surepick.cli.live import state_line  # noqa: PLC0415
     from surepick.learning.explain import left_to_do  # noqa: PLC0415
     from surepick.learning.snapshot import standing_of  # noqa: PLC0415
 
@@ -197,6 +198,7 @@ def standing_line(study: "Study") -> str:
 
 def status_lines(study: "Study") -> list[tuple[str, str]]:
     """Where a study stands, as words and what is to be said of each."""
+    from surepick.cli.live import OPTION, arm_label  # noqa: PLC0415 (`--help` stays quick)
     from surepick.learning import explain  # noqa: PLC0415
     from surepick.learning.snapshot import standing_of  # noqa: PLC0415
 
