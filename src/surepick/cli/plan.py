@@ -54,7 +54,7 @@ def plan_experiment(request: Request) -> int:
     planned = plan(
         own.arms,
         theta=None if request.theta is None else [_number(part) for part in request.theta.split(",")],
-        pilot=None if request.pilot is None else read_history(request.pilot, own),
+        pilot=None if request.pilot is None else read_history(request.pilot, own.arm),
         noise_std=level if of_noise is None else own.stds,
         costs=own.costs,
         **request.settings,
