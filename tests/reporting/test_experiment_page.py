@@ -9,7 +9,8 @@ from scipy.stats import binom
 
 from surepick.errors import InvalidInput, SurepickError
 from surepick.reporting.experiment_cells import LEVELS, Estimated, Summary, compare, read_section, summarize, z_score
-from surepick.reporting.experiment_page import Table, part_of, write_report
+from surepick.reporting.experiment_page import part_of, write_report
+from surepick.reporting.html import Table
 from surepick.simulation.experiment import Published, parse_experiment
 from surepick.simulation.store import sweep
 from tests.reporting.report_folders import PAPER, label_text, write_folder
@@ -43,7 +44,7 @@ def summaries_of(folder: Path) -> dict[tuple[str, int], Summary]:
 
 def rows_of(table: Table) -> dict[str, list[str]]:
     """Texts of the cells by what stands in the first column."""
-    return {row[0].text: [" / ".join([cell.text, *cell.details]) for cell in row[1:]] for row in table.rows}
+    return {row[0].text: [" / ".join([cell.text, *cell.detail.splitlines()]) for cell in row[1:]] for row in table.rows}
 
 
 def cells_of(folder: Path) -> tuple[list[str], list[list[str]]]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from surepick.reporting.experiment_plots import evidence_path
+from surepick.reporting.experiment_page import evidence_path
 from surepick.simulation.experiment import job_of, read_experiment
 from surepick.simulation.run import run_once
 from tests.reporting.report_folders import PAPER

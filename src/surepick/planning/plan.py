@@ -4,7 +4,7 @@ The figure of a plan: pulls against risk and against slack, with their range.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
@@ -17,7 +17,7 @@ from surepick.arms.finite import as_arms
 from surepick.arms.views import divided
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import Design, optimal_design
-from surepick.errors import InvalidInput, SurepickError, TiedArms
+from surepick.errors import InvalidInput, TiedArms
 from surepick.learning.validation import Rewards, costs_given
 from surepick.planning.forecast import (
     LEARNING,
@@ -219,7 +219,15 @@ class Plan:
 
     def plot(self) -> "Figure":
         """Draw the pulls against risk and slack, with their range; a matplotlib figure, to be shown or saved."""
-        return draw(self)
+        from surepick.reporting import figures  # noqa: PLC0415 (matplotlib is optional, and slow to import)
+
+        by_risk = [(each.delta, each) for each in self.by_risk]
+        by_slack = [(each.epsilon, each) for each in self.by_slack]
+        panels = [("risk of a wrong answer, delta", self.delta, by_risk)]
+        if self.m == 1:
+            panels.append(("loss that the answer may have, epsilon", self.epsilon, by_slack))
+        figure: Figure = figures.plan(panels)
+        return figure
 
 
 def plan(  # noqa: PLR0913 (every argument is an option of its own)
@@ -362,40 +370,3 @@ def _checked_m(m: object, arms: ArmSet) -> int:
     if count >= arms.n_arms:
         raise InvalidInput(f"`m` must be below the number of arms, {arms.n_arms}, got {count}; all are no choice.")
     return count
-
-
-INK, BLUE, LINE = "#1d2127", "#0b5fa5", "#d9dde3"
-
-
-def draw(plan: "Plan") -> "Figure":
-    """Return the figure: a panel for the risk, and one for the slack unless several arms are sought."""
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 (a second to import, and optional)
-    except ImportError as error:
-        raise SurepickError("a plot needs matplotlib; install surepick[report].") from error
-    n_panels = 2 if plan.m == 1 else 1
-    figure = Figure(figsize=(4.2 * n_panels, 3.9), layout="constrained")
-    by_risk, *by_slack = figure.subplots(1, n_panels, sharey=True, squeeze=False)[0]
-    _curve(by_risk, [(each.delta, each) for each in plan.by_risk], (plan.delta, plan.pulls))
-    by_risk.set(xscale="log", yscale="log", xlabel="risk of a wrong answer, delta", ylabel="pulls")
-    by_risk.legend(frameon=False, fontsize=8.5)
-    for axes in by_slack:
-        _curve(axes, [(each.epsilon, each) for each in plan.by_slack], (plan.epsilon, plan.pulls))
-        axes.set(xlabel="what the answer may lose, epsilon")
-        axes.locator_params(axis="x", nbins=4)  # rates of clicks differ by numbers with many digits
-    return figure
-
-
-def _curve(axes: Any, plans: Sequence[tuple[float, "Plan"]], now: tuple[float, float]) -> None:
-    """Pulls with their range, and the lower bound where there is one."""
-    drawn = [(place, plan) for place, plan in plans if math.isfinite(plan.high)]
-    places = [place for place, _ in drawn]
-    axes.plot(places, [plan.pulls for _, plan in drawn], color=BLUE, label="to expect")
-    low, high = [plan.low for _, plan in drawn], [plan.high for _, plan in drawn]
-    axes.fill_between(places, low, high, color=BLUE, alpha=0.18, linewidth=0.0, label="8 of 10 runs")
-    bounds = [(place, plan.lower_bound) for place, plan in drawn if plan.lower_bound > 0.0]
-    if len(bounds) > 1:
-        axes.plot(*zip(*bounds, strict=True), color=INK, linestyle="--", linewidth=1.0, label="lower bound")
-    axes.plot(*([value] for value in now), "o", color=BLUE, label="this plan")
-    axes.grid(color=LINE, linewidth=0.7)
-    axes.spines[["top", "right"]].set_visible(False)
