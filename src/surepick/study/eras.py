@@ -10,6 +10,7 @@ from surepick.arms.finite import FiniteArms
 from surepick.errors import InvalidInput
 from surepick.study.catalog import ArmCatalog
 from surepick.study.state import State
+from surepick.types import ArmKey
 
 Json = dict[str, Any]
 
@@ -28,7 +29,7 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
     return changed
 
 
-def next_era(state: State, join: Any, retired: Sequence[int], changes: Mapping[str, Any]) -> Json:
+def next_era(state: State, join: Any, retired: Sequence[ArmKey], changes: Mapping[str, Any]) -> Json:
     """Return arms and options of an era that differs by these from the present one.
 
     Raises:
