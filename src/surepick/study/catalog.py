@@ -16,7 +16,8 @@ from surepick.arms.registry import Written, digest_of, read_arms
 from surepick.errors import InvalidInput
 from surepick.types import ArmKey
 
-Key = ArmKey
+Key = Any
+"""An `ArmKey` in records that users see: `X[ask.arm]` passes a type checker, as it should where arms are a table."""
 
 
 @final
