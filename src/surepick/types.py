@@ -9,6 +9,9 @@ Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+ArmKey = int | tuple[float, ...]
+"""An arm as users of a study call it, for as long as the study lives: a row number, or the entries of a vector."""
+
 Guarantee = Literal["proved", "published", "heuristic", "doubtful", "withdrawn", "none"]
 """What is known about the error probability of a rule: "proved" in the docs, or "published" in a paper cited there.
 
