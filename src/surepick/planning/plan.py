@@ -62,13 +62,7 @@ class _Setting(NamedTuple):
     def _difficulty(self, scenario: Scenario, epsilon: float) -> Difficulty:
         try:
             return difficulty(
-                self.arms,
-                scenario.theta,
-                scenario.stds,
-                start=self.start,
-                epsilon=epsilon,
-                costs=self.costs,
-                m=self.m,
+                self.arms, scenario.theta, scenario.stds, start=self.start, epsilon=epsilon, costs=self.costs, m=self.m
             )
         except TiedArms:
             if len(self.scenarios) == 1:
@@ -333,12 +327,7 @@ def _law(setting: _Setting, known: Difficulty, rarity: float, delta: float) -> L
     # One of m true hypotheses may be rejected by mistake, or one of K - m if these are fewer.
     price = delta / min(m, setting.arms.n_arms - m)
     pulls = expected_pulls(
-        known.time,
-        price,
-        first=2.0 * dim,
-        n_rivals=known.n_rivals,
-        learning=LEARNING * dim,
-        curve=known.curve,
+        known.time, price, first=2.0 * dim, n_rivals=known.n_rivals, learning=LEARNING * dim, curve=known.curve
     )
     return Law(pulls, math.sqrt(2.0 * known.time / pulls))
 

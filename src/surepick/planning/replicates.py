@@ -81,11 +81,7 @@ class ReplicateNoise:
 
 
 def noise_from_replicates(
-    replicates: Any,
-    *,
-    option_column: str | None = None,
-    value_column: str | None = None,
-    confidence: float = 0.95,
+    replicates: Any, *, option_column: str | None = None, value_column: str | None = None, confidence: float = 0.95
 ) -> ReplicateNoise:
     """Estimate the noise of one measurement from options that were measured more than once.
 
@@ -111,9 +107,7 @@ def noise_from_replicates(
     for option, value in _pairs(replicates, option_column, value_column):
         written = parse_number(value) if isinstance(value, str) else value  # as cells of a spreadsheet are
         number = check_number(
-            "value",
-            value if written is None else written,
-            needed=f"a finite number for every replicate of {option!r}",
+            "value", value if written is None else written, needed=f"a finite number for every replicate of {option!r}"
         )
         groups.setdefault(option, []).append(number)
     alpha = 1.0 - check_fraction("confidence", confidence)
@@ -138,7 +132,7 @@ def noise_from_replicates(
             )
             for name, values in groups.items()
         },
-        p_value=_bartlett([(squares[name], f) for name, f in spare.items() if f]),
+        p_value=_bartlett([values for values in groups.values() if len(values) > 1]),
     )
     if found.differ:
         warnings.warn(found.explain(), NoiseWarning, stacklevel=2)
@@ -152,16 +146,12 @@ def _interval(squares: float, spare: int, alpha: float) -> tuple[float, float]:
     return math.sqrt(squares / low), math.sqrt(squares / high)
 
 
-def _bartlett(groups: list[tuple[float, int]]) -> float:
-    """Return the p-value of equal variances from (sum of squares, degrees of freedom)."""
-    if len(groups) < 2 or not any(squares for squares, _ in groups):
+def _bartlett(groups: list[list[float]]) -> float:
+    """Return the p-value of equal variances; NaN if it cannot be tested."""
+    is_constant = [len(set(values)) == 1 for values in groups]
+    if len(groups) < 2 or all(is_constant):
         return math.nan
-    squares, f = (np.array(column, dtype=float) for column in zip(*groups, strict=True))
-    if not squares.all():  # one option always gives the same value, others do not
-        return 0.0
-    statistic = f.sum() * math.log(squares.sum() / f.sum()) - float(f @ np.log(squares / f))
-    correction = 1.0 + (float((1.0 / f).sum()) - 1.0 / f.sum()) / (3.0 * (len(f) - 1))
-    return float(scipy.special.chdtrc(len(f) - 1, statistic / correction))
+    return 0.0 if any(is_constant) else float(scipy.stats.bartlett(*groups).pvalue)
 
 
 def _pairs(replicates: Any, option_column: str | None, value_column: str | None) -> Iterable[tuple[Any, Any]]:

@@ -81,13 +81,7 @@ def from_pilot(pilot: Any, arms: ArmSet, rewards: Rewards, seed: int) -> list[Sc
     chi-square with as many degrees of freedom.
     """
     try:
-        known = identify(
-            arms,
-            _never,
-            history=list(pilot),
-            max_pulls=0,
-            **as_options(rewards),
-        )
+        known = identify(arms, _never, history=list(pilot), max_pulls=0, **as_options(rewards))
     except (InvalidInput, TypeError) as error:
         raise InvalidInput(f"`pilot` must be the history of a result, or (arm, reward) pairs: {error}") from error
     n_spare = known.n_pulls - arms.dim

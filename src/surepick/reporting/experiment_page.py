@@ -76,10 +76,7 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
     if not folders:
         raise InvalidInput("a report needs at least one folder of results, got none.")
     # Texts come from files of the user's, so both escape all of them.
-    templates = {
-        "report.md": template("report.md", finalize=_md),
-        "report.html": template("report.html"),
-    }
+    templates = {"report.md": template("report.md", finalize=_md), "report.html": template("report.html")}
     sections = sorted((read_section(Path(folder)) for folder in folders), key=lambda s: not s.experiment.published)
     out.mkdir(parents=True, exist_ok=True)
     parts = [part_of(section, draw(section, out)) for section in sections]

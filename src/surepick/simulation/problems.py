@@ -242,12 +242,7 @@ def transductive(dim: int) -> Problem:
 
 
 def sphere(
-    dim: int,
-    n_arms: int,
-    *,
-    seed: int = 0,
-    closest_pair: float | None = None,
-    times: tuple[float, float] | None = None,
+    dim: int, n_arms: int, *, seed: int = 0, closest_pair: float | None = None, times: tuple[float, float] | None = None
 ) -> Problem:
     """Arms drawn uniformly on the unit sphere.
 
