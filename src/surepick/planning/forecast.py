@@ -49,6 +49,12 @@ PER_RIVAL = 1.6
 """a."""
 LEARNING = 4.0
 """c: pulls for each feature."""
+TOL = 1e-6
+"""Relative gap of the designs; the formula is far less precise."""
+RATIO = 1.08
+"""A block ends when pulls have grown by this factor."""
+LONG = 25
+"""Pulls for each feature with which a block is as good as its design."""
 
 
 @final
@@ -130,12 +136,6 @@ def quantile(laws: Sequence[Law], share: float) -> float:
     return math.exp(high)
 
 
-RATIO = 1.08
-"""A block ends when pulls have grown by this factor."""
-LONG = 25
-"""Pulls for each feature with which a block is as good as its design."""
-
-
 def evidence_curve(arms: ArmSet, start: Design, aim: tuple[IntArray, Array], directions: Array, shares: Array) -> Curve:
     """Return pulls and nats at the ends of blocks that track the design, as long as these are short.
 
@@ -175,10 +175,6 @@ def _worth(A: Array, directions: Array) -> Array:
     squares = np.einsum("bni,ni->bn", mapped, directions)
     worth: Array = np.divide(1.0, squares, out=np.zeros_like(squares), where=is_seen & (squares > 0.0)).T
     return worth
-
-
-TOL = 1e-6
-"""Relative gap of the designs; the formula is far less precise."""
 
 
 @final

@@ -31,6 +31,17 @@ NOTHING = "-"
 WORDS = {"agrees": "agree", "better": "better", "differs": "differ", "open": "cannot be told"}
 LONG = 12
 """Rows above which the table of all cells is folded."""
+GROWTH = 1.05
+"""Growth of the pulls between two looks: a look costs a pass over the arms."""
+MARKERS = "os^Dv<>P"
+DASHES = ("--", "-.", (0, (1, 1.5)), (0, (6, 2)))
+QUANTITIES = {"n_pulls": "pulls", "seconds": "CPU seconds", "support": "arms pulled", "ratio": "pulls / lower bound"}
+BESIDE = {"n_pulls": "lower_bound", "evidence": "target"}
+"""The reference of a quantity."""
+MOST_BOXES = 80
+"""Cells whose distributions fit into one figure."""
+PATH_SECONDS = 3.0
+"""Slowest run that is repeated to draw its path."""
 
 
 class Figure(NamedTuple):
@@ -265,10 +276,6 @@ def _md(value: object) -> str:
     return re.sub(r"([\\`*_\[\]|#])", r"\\\1", text)
 
 
-GROWTH = 1.05
-"""Growth of the pulls between two looks: a look costs a pass over the arms."""
-
-
 class Look(NamedTuple):
     """The state of a run."""
 
@@ -296,16 +303,6 @@ def evidence_path(cell: experiments.Cell, run: int = 0) -> list[Look]:
     run_once(job_of(cell), run, watch)
     return looks
 
-
-MARKERS = "os^Dv<>P"
-DASHES = ("--", "-.", (0, (1, 1.5)), (0, (6, 2)))
-QUANTITIES = {"n_pulls": "pulls", "seconds": "CPU seconds", "support": "arms pulled", "ratio": "pulls / lower bound"}
-BESIDE = {"n_pulls": "lower_bound", "evidence": "target"}
-"""The reference of a quantity."""
-MOST_BOXES = 80
-"""Cells whose distributions fit into one figure."""
-PATH_SECONDS = 3.0
-"""Slowest run that is repeated to draw its path."""
 
 Point = tuple[float, float, float]
 """Where, mean and standard error."""

@@ -17,6 +17,13 @@ COLORS = ("#0b5fa5", "#c8641e", "#3b7d3b", "#7a4fa0", "#b3263e", "#4a8f9c", "#8a
 WIDTH = 5.8
 """Inches: on a phone a figure is shown at half its size and must still be read."""
 PNG_DPI = 150
+MOST = 30
+"""Arms in a figure that names them."""
+LONGEST = 22
+"""Letters of a name beside an axis."""
+BLUE, ORANGE = COLORS[:2]
+KINDS = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY, "o"), "arm": (BLUE, "o")}
+"""Colour and marker of each kind of arm."""
 
 
 def frame(
@@ -107,15 +114,6 @@ def _plain_numbers(axes: Any) -> None:
             axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300.0 * low else (1.0,)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}".replace(",", "\u202f")))
             axis.set_minor_locator(NullLocator())
-
-
-MOST = 30
-"""Arms in a figure that names them."""
-LONGEST = 22
-"""Letters of a name beside an axis."""
-BLUE, ORANGE = COLORS[:2]
-KINDS = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY, "o"), "arm": (BLUE, "o")}
-"""Colour and marker of each kind of arm."""
 
 
 class Bar(NamedTuple):

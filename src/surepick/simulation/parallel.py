@@ -32,6 +32,12 @@ from surepick.simulation.runs import MEASURED, Runs
 
 LINE_SECONDS = 30.0
 """Time between two lines of progress, where there is no terminal."""
+BATCH_SECONDS = 0.5
+LARGEST_BATCH = 64
+DASK_SECONDS = 60.0
+"""Time to wait for a Dask cluster and its first worker."""
+
+_one_at_a_time = threading.Lock()
 
 
 class State(NamedTuple):
@@ -86,14 +92,6 @@ def _lines(label: str, *, each_quarter: bool) -> Show:
             sys.stderr.write(f"{label}: {state}\n")
 
     return show
-
-
-BATCH_SECONDS = 0.5
-LARGEST_BATCH = 64
-DASK_SECONDS = 60.0
-"""Time to wait for a Dask cluster and its first worker."""
-
-_one_at_a_time = threading.Lock()
 
 
 class Batch(NamedTuple):
@@ -217,7 +215,7 @@ def _do(work: Work, job: Any, batch: Batch) -> Batch:
     return batch._replace(result=result, seconds=time.perf_counter() - start)
 
 
-def _deaf(*task: Any) -> Batch:
+def _do_in_process(*task: Any) -> Batch:
     # Ctrl-C reaches every process of the terminal; the parent alone answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return _do(*task)
@@ -231,7 +229,7 @@ def _in_processes(tasks: Iterator[Any], n_workers: int) -> Generator[Batch, None
         raise SurepickError("more than one process needs joblib; install surepick[bench] or ask for one.") from error
     with parallel_config(backend="loky", inner_max_num_threads=1):
         results = Parallel(n_jobs=n_workers, batch_size=1, pre_dispatch="2*n_jobs", return_as="generator_unordered")(
-            delayed(_deaf)(*task) for task in tasks
+            delayed(_do_in_process)(*task) for task in tasks
         )
         try:
             for done in results:  # noqa: UP028 (`yield from` would close them with a warning)
@@ -291,7 +289,7 @@ def _on_dask(tasks: Iterator[Any], address: str, n_jobs: int) -> Generator[Batch
 def _local_cluster(n_jobs: int) -> Any:
     from distributed import LocalCluster  # noqa: PLC0415 (optional)
 
-    with _deaf_children():
+    with _ignoring_interrupts():
         return LocalCluster(
             n_workers=n_processes(n_jobs, sys.maxsize),
             threads_per_worker=1,
@@ -301,7 +299,7 @@ def _local_cluster(n_jobs: int) -> Any:
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
+def _ignoring_interrupts() -> Iterator[None]:
     """Processes started meanwhile do not hear Ctrl-C, which reaches every process of the terminal."""
     if threading.current_thread() is not threading.main_thread():
         yield

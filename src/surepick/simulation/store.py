@@ -89,7 +89,7 @@ class Store:
         self.folder = folder
         _check_owner(folder, experiment)  # before the first file is written to the folder
         folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack, _in_words(folder / DATABASE):
+        with ExitStack() as stack, _clear_errors(folder / DATABASE):
             self._db = sqlite3.connect(folder / DATABASE, timeout=0.0, isolation_level=None)
             stack.callback(self._db.close)
             # The lock ends with the process, however it ends.
@@ -149,14 +149,14 @@ class Store:
 
     def append(self, rows: Iterable[Row]) -> None:
         """Keep finished runs: each has the columns that are not common to its cell. All of them or none."""
-        with _in_words(self.folder / DATABASE), self._transaction():
+        with _clear_errors(self.folder / DATABASE), self._transaction():
             self._insert("runs", map(_checked, rows))
             self._is_settled = False
 
     def export(self) -> None:
         """Write the table, unless it has all runs."""
         pa = _arrow()
-        with _in_words(self.folder / DATABASE):
+        with _clear_errors(self.folder / DATABASE):
             has_runs = self._db.execute("SELECT 1 FROM runs").fetchone() is not None
             if not has_runs or (self._is_settled and (self.folder / TABLE).exists()):
                 return
@@ -267,7 +267,7 @@ def _without_experiment(folder: Path) -> InvalidInput:
 
 
 @contextmanager
-def _in_words(path: Path) -> Iterator[None]:
+def _clear_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
