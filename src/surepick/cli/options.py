@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from surepick.cli.output import Earlier, Format, Model, Noise
+from surepick.cli.output import Earlier, Format, Model, Noise, check_out
 from surepick.errors import InvalidInput
 
 ARM_FILES = ".csv with a header line, .xlsx, .parquet, .arrow or .npy"
@@ -160,6 +160,28 @@ class LearnerOptions:
             **({} if self.stopping is None else {"stopping": self.stopping}),
             **options_of(self.option or []),
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentOptions:
+    """How experiments are run."""
+
+    full: Annotated[bool, says("Do all runs of the experiment; default: a quick look.", "--full")] = False
+    runs: Annotated[int | None, says("Runs of each cell, instead of the experiment's own number.")] = None
+    jobs: Annotated[int | None, says("Processes; -1, the default: one per core.")] = None
+    dask: Annotated[str | None, says('Do the runs on a Dask cluster: its address "tcp://host:8786", or "local".')] = (
+        None
+    )
+    out: Annotated[Path, says("Folder of results and report; runs that are there are not done again.")] = Path("out")
+
+    def __post_init__(self) -> None:
+        if self.full and self.runs is not None:
+            raise InvalidInput("one number of runs is needed, got --full and --runs; leave one out.")
+        if self.runs is not None and self.runs < 1:
+            raise InvalidInput(f"--runs must be at least 1, got {self.runs}.")
+        if self.jobs is not None and self.dask not in (None, "local"):
+            raise InvalidInput(f"--jobs belongs to this machine, got it with --dask {self.dask}; leave it out.")
+        check_out(self.out)
 
 
 def one_set(arms: Path | None, sets: SetOptions, file_option: str = "--arms") -> tuple[str, Any] | None:
