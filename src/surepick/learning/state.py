@@ -245,13 +245,13 @@ class LearnerState:
         for followed in plans:
             if followed.context is None:
                 if aside is None or aside.values is not followed.values:
-                    aside = Settlement(self._setting, self, followed.values)
+                    aside = Settlement(self._setting, self, followed.values, watches=False)
                 aside.advance(followed.n_told)
                 followed.context = aside.context(followed.pending, is_kept=True)
 
     def settled_by(self, state: RuleState) -> Callable[[], None]:
         """Return a function that settles the results so far, and no later ones, with another state of the rule."""
-        aside = Settlement(self._setting, self, self.values, state)
+        aside = Settlement(self._setting, self, self.values, state=state, watches=False)
         return partial(aside.advance, len(self.results))
 
     @property
@@ -289,10 +289,17 @@ class Settlement:
         books: which results there are.
         values: what they count with.
         state: of the rule, if not a fresh one.
+        watches: whether the model is watched; contexts of samplers and bets do not depend on it.
     """
 
     def __init__(
-        self, setting: Setting, books: LearnerState, values: list[float | None], state: RuleState | None = None
+        self,
+        setting: Setting,
+        books: LearnerState,
+        values: list[float | None],
+        *,
+        state: RuleState | None = None,
+        watches: bool = True,
     ) -> None:
         task, rule, noise = setting.task, setting.rule, setting.noise
         self._task, self._white, self._rule, self._rewards = task, task.arms, rule, setting.rewards
@@ -307,9 +314,8 @@ class Settlement:
         self.levels = None if noise == "same" else ArmVariances(self._white.dim, is_symmetric=noise == "symmetric")
         self.verdict: Verdict | None = None
         """What the rule said last."""
-        self.model = Model(
-            self._white, self._rewards.noise_std, is_watched=self.levels is None, is_exact=task.misfit == 0.0
-        )
+        self._watches = watches and self.levels is None
+        self.model = Model(self._white, self._rewards.noise_std, is_watched=self._watches, is_exact=task.misfit == 0.0)
         self.path: list[tuple[int, float, float]] = []
         """How evidence grew: pulls, evidence and target when the rule looked."""
         self.is_own = True
@@ -494,7 +500,8 @@ class Settlement:
             if block is not None:
                 self._mind_rounding(block, was_coarse=False)
                 self._decide(self.state.after_block(self.estimate, block))
-        self.model.look_for_slips(self.prefix(n_places), partial(self._pulls, n_places), now=self.stopped)
+        if self._watches:
+            self.model.look_for_slips(self.prefix(n_places), partial(self._pulls, n_places), now=self.stopped)
 
     def _learn_before(self, block: PlannedBlock) -> None:
         """Know the unsolicited results that were told before the block opened; its bets may."""
