@@ -25,8 +25,7 @@ from surepick.arms.views import Task, as_rows
 from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
-from surepick.core.noise import is_repeating, noise_estimate, residuals, rounding_bias
-from surepick.core.variances import ArmVariances
+from surepick.core.noise import ArmVariances, is_repeating, noise_estimate, residuals, rounding_bias
 from surepick.learning.blocks import Followed, Ledger, Plan, PlannedBlock, Plans
 from surepick.learning.events import Event
 from surepick.learning.model import Model, Pulls, check_arms
