@@ -52,7 +52,7 @@ def corrections() -> None:
             read = time.perf_counter()
             assert loaded.learner.decision == study.learner.decision
             settled = time.perf_counter()
-            loaded.learner.catch_up()
+            loaded.learner.state.plans.catch_up()
             rows.append((read - start, settled - read, time.perf_counter() - settled))
         print(f"{n:4d}  " + "  ".join(f"{seconds:.3f}" for seconds in np.min(rows, axis=0)))
 

@@ -58,7 +58,7 @@ class LogTransaction:
     @property
     def is_ahead(self) -> bool:
         """Whether the state knows more than the log did when the transaction began."""
-        return bool(self._rows) or self.state.learner.is_proposing
+        return bool(self._rows) or self.state.learner.state.plans.is_proposing
 
     def end(self) -> None:
         """Hand everything to the storage."""

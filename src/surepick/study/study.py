@@ -112,8 +112,8 @@ class Study:
         if n > MOST_ASKS:
             raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further ones when needed.")
         with self._log.reading() as state:
-            if state.learner.needs_plan:
-                state.learner.catch_up()  # before others have to wait for it
+            if state.learner.state.needs_plan:
+                state.learner.state.plans.catch_up()  # before others have to wait for it
         with self._writing(worker) as pen:
             state = pen.state
             length = clock.lease_length(state.lease if lease == OWN_LEASE else lease)
