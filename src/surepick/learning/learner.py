@@ -1,13 +1,13 @@
 """The learner: the only owner of mutable state; asks for arms, takes results, decides.
 
-A learner is a fold over its log: the same log gives the same state bit for bit. It knows no clock, no file and no
-global random state. Time runs in *intervals*: when one opens, the sampler plans from all results so far, and from then
-on its arms depend on no reward. When all its asks are told, and all intervals before it are settled, the rule judges
-it by its own results and by what was known before: the results of earlier intervals, and unsolicited ones told before
-it opened. So a batch within an interval is exact, and workers that never wait cost no more than old news.
+A learner is a fold over its log: the same log gives the same state bit for bit. A learner knows no clock, no file and
+no global random state. Time runs in *blocks*. When a block opens, the sampler plans from all results so far, and from
+then on the arms of the block depend on no reward. The rule judges a block when all its asks are told and all blocks
+before it are settled: by its own results and by what was known before. So a batch within a block is exact, and workers
+that never wait only plan from older data.
 
 A result that was told can be corrected or declared void. The state is then what the log gives with the corrected
-values, where arms and intervals stay as they happened (docs/guarantee.md, "Corrections").
+values, where arms and blocks stay as they happened (docs/guarantee.md, "Corrections").
 """
 
 import math
@@ -292,7 +292,7 @@ class Learner:
 
     @property
     def n_planned(self) -> int:
-        """Asks left in the newest interval, failed ones included: so large a batch loses nothing. 0: the next plans."""
+        """Asks left in the newest block, with failed ones: a batch of that size loses nothing. 0: the next ask plans."""
         return self.state.ledger.n_planned
 
     @property
@@ -311,7 +311,7 @@ class Learner:
     def next_arms(self, n: int = 1) -> list[Arm]:
         """Return the next n arms to pull, in order: row numbers, or vectors (d,) of a set of vectors.
 
-        Always n, unless a `budget` ends: then fewer, and none once it is spent. Asks beyond the interval open the next
+        Always n, unless a `budget` ends: then fewer, and none once it is spent. Asks beyond the block open the next
         one, planned from the results so far: many workers need not wait.
         """
         return [self.measured_arms.arm_of(arm) for _, arm in self.state.ask(_n_asks(n))]
@@ -383,11 +383,11 @@ class Learner:
     def void(self, n: int, *, reason: str = "") -> None:
         """Take a result back: the sample was mislabelled, the instrument was out of order.
 
-        Everything is worked out again as if the measurement had not counted, while arms and intervals stay as they
+        Everything is worked out again as if the measurement had not counted, while arms and blocks stay as they
         happened. A verdict that no longer holds is withdrawn: `stopped` is False again, and sampling goes on.
 
-        Valid if which results are void or corrected has nothing to do with the noise of their own interval or of later
-        ones. So never because of the value, of another value of the same interval, or of what came later: dropping
+        Valid if which results are void or corrected has nothing to do with the noise of their own block or of later
+        ones. So never because of the value, of another value of the same block, or of what came later: dropping
         outliers makes wrong answers, more of them than delta. (docs/guarantee.md, Theorem 23.)
 
         Args:

@@ -2,7 +2,7 @@
 
 `LearnerState` keeps the books: which asks were made, which blocks they belong to, and which results answer them. Events
 change nothing else. `Settlement` holds everything that depends on values: the estimate, the state of the stopping rule
-and the watch on the model. A settlement is worked out when somebody reads it, result by result in the order of telling.
+and the watch on the model. A settlement is worked out by its first reader, result by result in the order of telling.
 
 A correction only replaces a value. Blocks and arms stay as they happened, and the next reader settles again. A log with
 many corrections therefore loads as fast as one without.
@@ -358,7 +358,7 @@ class LearnerState:
         return x
 
     def _place(self, n_asked: int) -> int:
-        """Return the place of what comes next after so many asks, and after the unsolicited results before it."""
+        """Return the place of the next result after `n_asked` asks, and after the unsolicited results before it."""
         return n_asked + bisect_right(self._asks_before, n_asked)
 
     def n_places(self) -> float:
@@ -504,7 +504,7 @@ class Settlement:
         theta = estimate.theta if estimate.has_theta else None
         leaders: tuple[int, ...] = ()
         alive = None
-        if theta is not None and self._task.candidates.is_enumerable:  # a fixed design asks nobody who leads
+        if theta is not None and self._task.candidates.is_enumerable:  # a fixed design does not need the leaders
             leaders = self.state.leaders(estimate)
             alive = None if self.stopped else self.state.alive(leaders[0])
         return SamplerContext(
@@ -529,7 +529,7 @@ class Settlement:
         return Verdict(threshold=math.log(1.0 / self._task.delta)) if verdict is None else verdict
 
     def leading(self, verdict: Verdict) -> tuple[int, ...]:
-        """Return who would be the answer by a verdict, the best first; nobody before the pulled arms span."""
+        """Return the candidates that a verdict would answer, the best first; none before the pulled arms span."""
         if verdict.leader is not None:
             return verdict.leader, *verdict.others
         return self.state.leaders(self.estimate) if self.estimate.has_theta else ()
@@ -603,7 +603,7 @@ class Settlement:
                 self.levels.learn(arms, X, rewards)
 
     def _pulls(self, n_places: float = math.inf) -> Pulls:
-        """Return the results that count, of the first so many places, in the order in which they were told."""
+        """Return the results that count, of the first `n_places` places, in the order of telling."""
         told = [one for one in self._told if one[0] < n_places]
         places, numbers, arms, rewards = zip(*told, strict=True)
         return Pulls(places, numbers, arms, self._features(arms), np.array(rewards))

@@ -1,8 +1,8 @@
 """Forks beside threads: a child has every lock as it was at the fork, and not the thread that would let go of it.
 
 Such locks are ours, SQLite's, those of BLAS, of an import, of a `cached_property`: no list of them is complete. So a
-fork waits until no other thread is at work on a study (`no_fork`), and who keeps a lock, a connection or a state makes
-it anew in the child (`at_forks`).
+fork waits until no other thread is at work on a study (`no_fork`), and owners of locks, connections or states make
+them anew in the child (`at_forks`).
 """
 
 import os
@@ -29,7 +29,7 @@ class Forked(Protocol):
         """Let go of what is not in use; other threads have paused."""
 
     def renew(self) -> None:
-        """In the child: make all anew, without a word to those who share it with the parent."""
+        """In the child: make all anew, without telling the parent."""
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """The state of a study: what its events add up to.
 
-Events go in one by one, in the order of the log, and nothing else does: no clock, no machine, no one who looks on. What
-was decided when an event was written (which arms to measure, that the study stops) is in the event, and is followed and
-not decided again: a machine whose sums are rounded differently goes on from the same state.
+Events go in one by one, in the order of the log. The state depends on nothing else: no clock, no machine, no reader.
+What was decided when an event was written (which arms to measure, that the study stops) is in the event. It is followed
+and not decided again, so a machine whose sums are rounded differently goes on from the same state.
 
 `propose_*` returns the fields of an event that could come next, and changes nothing that can be seen. `apply` is the
 only change: of events that are written, and of events that are read.
@@ -39,7 +39,7 @@ class Standing(StrEnum):
 
 @dataclass(slots=True)
 class AskRecord:
-    """Somebody was asked to measure an arm. An ask that failed is made again, under the same number for the learner."""
+    """An ask: a worker was asked to measure an arm. A failed ask is made again, under the learner's same number."""
 
     id: int
     number: int
@@ -231,7 +231,7 @@ class State:
 
     def _planned(self, event: Event) -> None:
         if self.stopped or not self.learner.state.can_plan:
-            raise _not_so(event, "plans an interval where none can open")
+            raise _not_so(event, "plans a block where none can open")
         if self._checks and self.learner.stopped:
             self.differences.append(f"event {event['n']}: the study went on where this machine would have stopped")
         options = self.options
@@ -260,7 +260,7 @@ class State:
         asks, is_next = event["asks"], event["ask"] == len(self.attempts) + 1
         if self.learner.state.can_plan:
             raise _not_so(event, "asks for what was not planned")
-        # An interval has its arms from its plan.
+        # A block has its arms from its plan.
         arms = [] if self.learner.n_planned else [self.number_of(arm) for _, arm in asks]
         if not is_next or [n for n, _ in self.learner.state.ask(len(asks), arms)] != [n for n, _ in asks]:
             raise _not_so(event, "asks for what was not planned")
