@@ -44,6 +44,7 @@ def test_a_pull_takes_the_walk_that_is_described() -> None:
     def pull() -> None:
         arm = learner.next_arms()[0]
         learner.tell(arm, float(means[arm] + rng.standard_normal()))
+        assert not learner.stopped
 
     for _ in range(60):
         pull()
@@ -51,13 +52,15 @@ def test_a_pull_takes_the_walk_that_is_described() -> None:
     while "core/design" not in opening:  # one design serves more than one interval
         while learner.n_planned:
             pull()
+        assert not learner.stopped  # settles
         opening = files_of(learner.next_arms)
         learner.tell(next(iter(learner.pending)), 0.1)
     inside = files_of(pull)
     while learner.n_planned > 1:
         pull()
     last = learner.next_arms()[0]
-    closing = files_of(lambda: learner.tell(last, float(means[last])))
+    learner.tell(last, float(means[last]))
+    closing = files_of(lambda: learner.stopped)
     assert len(inside) <= 9
     assert len(opening) <= 14
     assert len(closing) <= 13

@@ -292,7 +292,7 @@ class Learner:
 
     @property
     def n_planned(self) -> int:
-        """Asks left in the newest block, with failed ones: a batch of that size loses nothing. 0: the next ask plans."""
+        """Asks left in the newest block, with failed ones: a batch of this size loses nothing. 0: the next plans."""
         return self.state.ledger.n_planned
 
     @property
