@@ -449,8 +449,8 @@ class Study:
     def certificate(self) -> Json:
         """Return what is claimed, what it rests on, and the hash of the log it follows from; JSON can hold it.
 
-        `surepick.study.certificate.verify` works it out again from the log, and so does `standalone.py`, one file that
-        needs nothing but numpy.
+        `surepick.study.certificate.verify` works it out again from the log, and so does
+        `tools/verify_certificate.py`, one file that needs nothing but numpy.
         """
         with self._log.reading() as state:
             return certificate_of(state, self._log.head[1])

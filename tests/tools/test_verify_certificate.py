@@ -1,7 +1,6 @@
 import ast
 import contextlib
 import copy
-import csv
 import io
 import json
 import shutil
@@ -17,10 +16,10 @@ import pytest
 
 import surepick as sp
 from surepick.learning.state import Settlement
-from surepick.study import standalone
 from tests.study.small_log import Event, Notebook, Row, as_csv, chained, signed
+from tools import verify_certificate
 
-FILE = Path(standalone.__file__)
+FILE = Path(verify_certificate.__file__)
 AGREES = 3
 """Exit code: what is checked agrees, and the certificate has sentences that are not checked."""
 # What a log says beside the truth: nobody's verdict depends on it.
@@ -39,13 +38,8 @@ def checked(certificate: Path, log: Path) -> tuple[int, str]:
     """Run the verifier on two files, in this process."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        try:
-            standalone.main(str(certificate), str(log))
-        except SystemExit as stop:
-            return int(str(stop.code)), said.getvalue()
-        except (AttributeError, IndexError, KeyError, OSError, TypeError, ValueError, csv.Error) as error:
-            return 2, repr(error)
-    return 0, said.getvalue()
+        code = verify_certificate.main([str(certificate), str(log)])
+    return code, said.getvalue()
 
 
 def problem(seed: int, *, n_arms: int, dim: int, condition: float = 1.0) -> tuple[Any, Any, Any]:
@@ -193,10 +187,10 @@ def test_runs_as_a_file_of_its_own(tmp_path: Path) -> None:
     """A copy of the file, far from the package, says in words what agrees, and by exit codes what does not."""
     rows, certificate = chained(short().events), short().certificate()
     assert verified(tmp_path, certificate, rows)[0] == AGREES
-    shutil.copy(FILE, tmp_path / "standalone.py")
+    shutil.copy(FILE, tmp_path / "verify_certificate.py")
 
     def run(*arguments: str) -> tuple[int, str]:
-        command = [sys.executable, "-W", "error", "standalone.py", *arguments]
+        command = [sys.executable, "-W", "error", "verify_certificate.py", *arguments]
         done = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
         assert not done.stderr
         return done.returncode, done.stdout
@@ -387,7 +381,7 @@ def test_what_came_after_the_certificate_is_not_its_business(tmp_path: Path) -> 
 
 
 def as_rows(study: sp.Study) -> list[Row]:
-    """The log as tests of the stand-alone have it."""
+    """The log as tests of the verifier have it."""
     return [(str(row.n), row.hash, row.text) for row in study.rows()]
 
 
@@ -402,7 +396,7 @@ def test_files_of_something_else_are_no_traceback(tmp_path: Path) -> None:
         assert done.returncode in (1, 2)
         assert (done.stderr, done.stdout.count("\n")) == ("", 1)
         assert len(done.stdout) < 600
-    assert "python standalone.py certificate.json log.csv" in run(folder=tmp_path).stdout
+    assert "python verify_certificate.py certificate.json log.csv" in run(folder=tmp_path).stdout
 
 
 def run(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
