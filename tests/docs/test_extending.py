@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from surepick.simulation.experiment_file import read_experiment
+from surepick.simulation.experiment import read_experiment
 
 ROOT = Path(__file__).parents[2]
 
