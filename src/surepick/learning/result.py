@@ -416,11 +416,12 @@ def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
 def bare_result_of(learner: "Learner") -> Result:
     """Return the rewards and nothing made of them: for arms or estimates that can no longer be read."""
     history = learner.history
+    counts = Counter(arm for arm, _ in history)
     return Result(
         n_pulls=len(history),
         m=learner.m,
-        cost=learner.cost,
-        counts=dict(Counter(arm for arm, _ in history)),
+        cost=sum(n * learner.cost_of(learner.measured_arms.number_of(arm)) for arm, n in counts.items()),
+        counts=dict(counts),
         target=math.log(1.0 / learner.delta),
         stopping=learner.rule.name,
         noise_law=SYMMETRIC_LAW
