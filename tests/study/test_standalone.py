@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
+from surepick.learning.noise_models import NoiseModel
 from surepick.learning.state import LearnerState
 from surepick.study import standalone
 from tests.study.small_log import Event, Notebook, Row, as_csv, chained, signed
@@ -539,17 +540,17 @@ def test_sees_a_flipped_bit_anywhere(tmp_path: Path) -> None:
 def test_an_interval_that_an_audit_has_cut_is_not_bet_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its length may depend on its own results; seen where a correction takes the verdict back, and it goes on."""
     judged, closed = list[bool](), list[bool]()
-    real_judge, real_close = LearnerState._block, LearnerState._close
+    real_judge, real_close = NoiseModel.block, LearnerState._close
 
-    def judge(known: LearnerState, interval: Any, *pulls: Any) -> Any:
+    def judge(noise: NoiseModel, interval: Any, *known: Any) -> Any:
         judged.append(interval.is_cut)
-        return real_judge(known, interval, *pulls)
+        return real_judge(noise, interval, *known)
 
     def close(known: LearnerState, interval: Any) -> None:
         closed.append(interval.is_cut and not known.stopped)
         real_close(known, interval)
 
-    monkeypatch.setattr(LearnerState, "_block", judge)
+    monkeypatch.setattr(NoiseModel, "block", judge)
     monkeypatch.setattr(LearnerState, "_close", close)
     for seed in range(2):
         X, theta, rng = problem(seed, n_arms=6, dim=3)

@@ -26,8 +26,8 @@ from surepick.core.betting.block import LARGEST_REWARD
 from surepick.core.checks import LARGEST
 from surepick.errors import InvalidInput, PullFailed, Skipped, SurepickError
 from surepick.learning.identify import Progress, identify
+from surepick.learning.noise_models import noise_model
 from surepick.learning.result import Result
-from surepick.learning.validation import Rewards
 
 N_SHOWN = 10
 """Arms in the table of a result."""
@@ -113,21 +113,17 @@ def run_session(request: Request) -> Code:
 
 def _values(settings: Mapping[str, Any]) -> Values:
     """Return which numbers may be measured."""
-    rewards = Rewards.of(*(settings[name] for name in ("noise_std", "reward_range", "rewards", "noise")))
+    rewards = noise_model(*(settings[name] for name in ("noise", "noise_std", "reward_range", "rewards")))
 
     def allowed(arm: Any, value: float) -> bool:
-        try:
-            rewards.checked("value", value, arm)
-        except InvalidInput:
-            return False
-        return True
+        return not rewards.refusal(value, arm)
 
     if rewards.is_binary:
         return Values("0 or 1", allowed=allowed)
     if rewards.reward_range is not None:
         lo, hi = rewards.reward_range
         return Values(f"number between {lo:g} and {hi:g}", allowed=allowed)
-    most = f"{LARGEST:g}" if rewards.noise_std is None else f"{LARGEST_REWARD:g} times --noise-std"
+    most = f"{LARGEST:g}" if rewards.std is None else f"{LARGEST_REWARD:g} times --noise-std"
     return Values("number", f"of at most {most} in size", allowed)
 
 

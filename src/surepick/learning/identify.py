@@ -19,6 +19,7 @@ from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, PullFailed
 from surepick.learning.events import History
 from surepick.learning.explain import REPEATS_ADVICE, coarse
 from surepick.learning.learner import Learner, create_learner
+from surepick.learning.noise_models import NoiseModel
 from surepick.learning.result import Result, bare_result_of
 from surepick.learning.snapshot import Algorithm, Arm, Decision, Standing, standing_of
 
@@ -69,7 +70,7 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     *,
     delta: float = 0.05,
     noise_std: float | ArrayLike | None = None,
-    noise: Literal["same", "per-arm", "symmetric"] = "same",
+    noise: Literal["same", "per-arm", "symmetric"] | NoiseModel = "same",
     reward_range: tuple[float, float] | None = None,
     rewards: Literal["binary"] | None = None,
     epsilon: float = 0.0,
@@ -197,8 +198,8 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         earlier=earlier,
         **options,
     )
-    if audit and noise != "same":
-        raise InvalidInput(f'`audit` has no proof yet beside noise="{noise}"; leave it out, or give noise_std.')
+    if audit and learner.noise_model.needs_bets:
+        raise InvalidInput(f'`audit` has no proof yet beside noise="{learner.noise}"; leave it out, or give noise_std.')
     if audit and not learner.measured_arms.is_enumerable:
         raise InvalidInput(f"`audit` needs a list of arms, got {learner.measured_arms.description}; leave it out.")
     if isinstance(history, History):

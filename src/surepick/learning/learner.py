@@ -41,11 +41,12 @@ from surepick.learning.blocks import Plan, Plans
 from surepick.learning.events import Event, History, n_earlier
 from surepick.learning.margin import Recorder
 from surepick.learning.model import ModelCheck, check_allowed, enough_checks
+from surepick.learning.noise_models import NoiseModel, noise_model
 from surepick.learning.result import Result, result_of
 from surepick.learning.snapshot import Algorithm, Arm, Ask, Decision
 from surepick.learning.state import LearnerState
-from surepick.learning.validation import Rewards, arms_given, check_several, check_suited, costs_given, views
-from surepick.sampling.base import SamplerContext, SubBlocks
+from surepick.learning.validation import arms_given, check_several, check_suited, costs_given, views
+from surepick.sampling.base import SamplerContext
 from surepick.stopping.base import Rule, RuleState
 from surepick.types import Array, BoolArray, Guarantee, IntArray
 
@@ -97,7 +98,7 @@ class Learner:
         *,
         delta: float = 0.05,
         noise_std: float | ArrayLike | None = None,
-        noise: Literal["same", "per-arm", "symmetric"] = "same",
+        noise: Literal["same", "per-arm", "symmetric"] | NoiseModel = "same",
         reward_range: tuple[float, float] | None = None,
         rewards: Literal["binary"] | None = None,
         epsilon: float = 0.0,
@@ -117,16 +118,16 @@ class Learner:
         self.called: Callable[[int], int] = int
         """From the number of a measurement to what users call it by; a study has numbers of its own."""
         self._composition, self.algorithm = as_algorithm(algorithm, options)
-        self._rewards, self.noise = Rewards.of(noise_std, reward_range, rewards, noise), noise
-        self.noise_std, self.reward_range = self._rewards.noise_std, self._rewards.reward_range
-        self.is_binary = self._rewards.is_binary
+        self.noise_model = noise_model(noise, noise_std, reward_range, rewards)
+        self.noise, self.noise_std = self.noise_model.name, self.noise_model.std
+        self.reward_range, self.is_binary = self.noise_model.reward_range, self.noise_model.is_binary
         self.delta, self.epsilon, self.seed = check_delta(delta), check_epsilon(epsilon), check_seed(seed)
         self.misfit = check_misfit(misfit)
         self.arms, self.model = arms_given(arms, model, candidates), model
         self.m, self.costs, self.budget = check_count("m", m, least=1), costs_given(costs, self.arms), budget
         if budget is not None:
             self.budget = check_number("budget", budget, needed="a positive number", allowed=lambda x: x > 0.0)
-        seen = views(self.arms, candidates, self.seed, self._rewards.stds)
+        seen = views(self.arms, candidates, self.seed, self.noise_model.stds)
         self.measured_arms, self.unscaled, self.candidates = seen.measured, seen.arms, seen.candidates
         self.task = Task(
             arms=self.measured_arms,
@@ -157,17 +158,16 @@ class Learner:
             )
         check_allowed(self.task, self._rule, self.model, self.noise)
         check_several(self.task, self._rule)
-        if self.noise != "same":
-            if self.budget is not None:
-                raise InvalidInput(
-                    f'`budget` cannot end a plan that is repeated; leave it out beside noise="{self.noise}".'
-                )
-            if not self._rule.takes_unequal_noise:
-                raise InvalidInput(
-                    f'noise="{self.noise}" has no proof for stopping={self._rule.name!r}; use "betting", or give '
-                    "noise_std for each arm."
-                )
-            sampler = SubBlocks(sampler, self.measured_arms.dim)
+        if self.noise_model.is_repeated and self.budget is not None:
+            raise InvalidInput(
+                f'`budget` cannot end a plan that is repeated; leave it out beside noise="{self.noise}".'
+            )
+        if self.noise_model.needs_bets and not self._rule.takes_unequal_noise:
+            raise InvalidInput(
+                f'noise="{self.noise}" has no proof for stopping={self._rule.name!r}; use "betting", or give '
+                "noise_std for each arm."
+            )
+        sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
         self._log: list[Event] = []
         # What a replay with corrected values needs beside the log: the intervals as they were planned; and by the
         # number of a measurement its corrected value, None if it is void.
@@ -178,7 +178,7 @@ class Learner:
 
     def _nothing_known(self, state: RuleState | None = None) -> LearnerState:
         """Return what is known before the first event."""
-        return LearnerState(self.task, self._rule, self._rewards, noise=self.noise, earlier=self.earlier, state=state)
+        return LearnerState(self.task, self._rule, self.noise_model, earlier=self.earlier, state=state)
 
     @property
     def estimate(self) -> LeastSquares:
@@ -201,23 +201,19 @@ class Learner:
     def _description(self) -> str:
         """All of it but what results told before the first ask are, and the seed."""
         own = "" if self.candidates is self.unscaled else f" for candidates {self.candidates.identity()}"
-        stds = self._rewards.stds
-        unequal = "" if self.noise == "same" else f"noise={self.noise}, "
-        noise = repr(self.noise_std) if stds is None else f"sha256 {row_digest([stds]).hex()}"
-        bounds = "" if self.reward_range is None else f"reward_range={self.reward_range!r}, "
         epsilon = f"{self.epsilon!r}, misfit={self.misfit!r}" if self.misfit > 0.0 else f"{self.epsilon!r}"
         epsilon += f", m={self.m}" if self.m > 1 else ""
         epsilon += "" if self.costs is None else f", costs=sha256 {row_digest([self.costs]).hex()}"
         epsilon += "" if self.budget is None else f", budget={self.budget!r}"
         return (
             f"{self.algorithm} {written(self._composition)} on arms {self.unscaled.identity()}{own}, "
-            f"delta={self.delta!r}, {bounds}{unequal}noise_std={noise}, epsilon={epsilon}"
+            f"delta={self.delta!r}, {self.noise_model.identity()}, epsilon={epsilon}"
         )
 
     @property
     def given_noise_std(self) -> float | Array | None:
         """What was given: one number, one for each arm (K,), or None. `noise_std` is 1, in units of these, if many."""
-        return self.noise_std if self._rewards.stds is None else self._rewards.stds
+        return self.noise_std if self.noise_model.stds is None else self.noise_model.stds
 
     @property
     def bounding_estimate(self) -> LeastSquares:
@@ -238,7 +234,7 @@ class Learner:
         allowed to be off their linear fit, arms may have been chosen after a look at results that would count here, or
         `bounding_estimate` has too few results.
         """
-        has_none = self.noise != "same" or self.misfit > 0.0 or self.is_guided or self.noise_doubt != ""
+        has_none = self.noise_model.needs_bets or self.misfit > 0.0 or self.is_guided or self.noise_doubt != ""
         return math.inf if has_none or not self._known.prefix().has_theta else self.noise_std
 
     @property
@@ -448,7 +444,7 @@ class Learner:
                 with workers that are as slow for small values as for large ones. "none": it answers no ask.
         """
         number = self.measured_arms.number_of(arm)
-        reward = self._rewards.checked("reward", reward, number)
+        reward = self.noise_model.checked("reward", reward, number)
         answered = self._known.ledger.find(number, ask)
         if answered is None and self._rule.is_fixed_design and not self.measured_arms.is_enumerable:
             raise InvalidInput(
@@ -549,7 +545,7 @@ class Learner:
             del corrected[n]
             corrected.update({event[1]: event[2] for event in self._log if event[:2] == ("correct", n)})
         elif kind == "correct":
-            value = self._rewards.checked("value", value, self.measured_arms.number_of(told[n]))
+            value = self.noise_model.checked("value", value, self.measured_arms.number_of(told[n]))
             said, corrected[n] = (value,), value
         if kind != "restore" and self._corrected.get(n, math.nan) is None:
             raise InvalidInput(f"measurement {n} is void already; `restore` it, or tell a new result.")
@@ -702,14 +698,14 @@ class Learner:
         """
         if not (self.stopped or follows):
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
-        if self.noise != "same":
+        if self.noise_model.needs_bets:
             raise InvalidInput(f'an audit has no proof yet beside noise="{self.noise}"; give noise_std for each arm.')
         if not isinstance(self.measured_arms, WhitenedArms):
             raise InvalidInput(f"an audit needs a list of arms, got {self.measured_arms.description}; leave it out.")
         if self._known.checks:
             raise InvalidInput(f"{len(self._known.checks)} check pulls are planned already; measure them first.")
         if n == "auto":
-            stds = self._rewards.stds
+            stds = self.noise_model.stds
             noise_std = self._known.noise * (1.0 if stds is None else math.sqrt(float(np.mean(stds**2))))
             n = enough_checks(self.measured_arms, noise_std, self.lead(), 2 * self.estimate.n_pulls)
         n = check_count("n", n, least=1)

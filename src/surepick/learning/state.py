@@ -18,17 +18,15 @@ from typing import Literal, final
 import numpy as np
 
 from surepick.arms.views import Task, as_rows
-from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
-from surepick.core.noise import is_repeating, noise_estimate, residuals, rounding_bias
-from surepick.core.variances import ArmVariances
+from surepick.core.noise import noise_estimate
 from surepick.learning.blocks import Ledger, Plan, PlannedBlock
 from surepick.learning.events import Event
 from surepick.learning.model import Model, Pulls, check_arms
-from surepick.learning.validation import Rewards
+from surepick.learning.noise_models import NoiseModel
 from surepick.stopping.base import Rule, RuleState, Verdict
-from surepick.types import Array, IntArray
+from surepick.types import Array
 
 COARSE = 0.6
 """Readings are called coarse if they scatter by less than this share of their step; finer ones cost few more pulls."""
@@ -43,8 +41,7 @@ class LearnerState:
     Args:
         task: what the algorithm is composed for.
         rule: the stopping rule.
-        rewards: what is known of them before the first.
-        noise: what is assumed of noise whose level is not given, as of a learner.
+        noise: what is assumed of the noise.
         earlier: whether what is told before the first interval is evidence or guidance.
         state: of the rule, if not a fresh one.
     """
@@ -53,23 +50,20 @@ class LearnerState:
         self,
         task: Task,
         rule: Rule,
-        rewards: Rewards,
+        noise: NoiseModel,
         *,
-        noise: Literal["same", "per-arm", "symmetric"],
         earlier: Literal["evidence", "guidance"],
         state: RuleState | None = None,
     ) -> None:
-        self._task, self._white, self._rule, self._rewards = task, task.arms, rule, rewards
-        # Unless the noise is normal with one level, a start from earlier results has no proof.
-        self._looks_back = earlier == "evidence" and noise == "same"
+        self._task, self._white, self._rule, self._noise = task, task.arms, rule, noise
+        self._looks_back = earlier == "evidence" and not noise.needs_bets
         self.state = rule.start(task) if state is None else state
         self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
         self.ledger = Ledger(opens_ahead=rule.opens_ahead and not rule.is_fixed_design)
-        self._is_normal = noise != "symmetric"
-        self.levels = None if noise == "same" else ArmVariances(self._white.dim, is_symmetric=noise == "symmetric")
+        self.levels = noise.variances(self._white.dim)
         self.verdict: Verdict | None = None
         """What the rule said last."""
-        self.model = Model(self._white, rewards.noise_std, is_watched=self.levels is None, is_exact=task.misfit == 0.0)
+        self.model = Model(self._white, noise.std, is_watched=not noise.needs_bets, is_exact=task.misfit == 0.0)
         self.checks: deque[int] = deque()
         """Arms of check pulls, not yet asked for."""
         self.path: list[tuple[int, float, float]] = []
@@ -104,7 +98,7 @@ class LearnerState:
     @property
     def noise(self) -> float:
         """The level of the noise as far as it is known; NaN if it is not."""
-        given = self._rewards.noise_std
+        given = self._noise.std
         return noise_estimate(self.estimate) if given is None else given
 
     def prefix(self) -> LeastSquares:
@@ -187,7 +181,7 @@ class LearnerState:
         else:
             place = self._place(answered) if self._asks_before else answered
         if reward is not None:
-            reward = self._rewards.scaled(number, reward)
+            reward = self._noise.scaled(number, reward)
             self._told.append((place, self.n_told - 1, number, reward))
             if place > self._last_place:  # noqa: PLR1730 - a call of `max` takes longer, and this is done for every pull
                 self._last_place = place
@@ -246,10 +240,7 @@ class LearnerState:
     @property
     def repeats(self) -> bool:
         """Whether rewards of one arm equal each other too often to be measurements with noise that is learnt."""
-        return self._rewards.noise_std is None and self._is_repeating(self.estimate)
-
-    def _is_repeating(self, estimate: LeastSquares) -> bool:
-        return is_repeating(estimate, is_normal=self._is_normal)
+        return self._noise.repeats(self.estimate)
 
     @property
     def coarseness(self) -> float:
@@ -257,7 +248,7 @@ class LearnerState:
         return self._coarseness(self.estimate)
 
     def _coarseness(self, estimate: LeastSquares) -> float:
-        step = estimate.resolution if self._rewards.noise_std is None else 0.0
+        step = estimate.resolution if self._noise.std is None else 0.0
         is_coarse = step > 0.0 and (math.isinf(step) or noise_estimate(estimate) < COARSE * step)
         return step if is_coarse else 0.0
 
@@ -294,12 +285,16 @@ class LearnerState:
         (self.model.settle if is_judged else self.model.learn)(numbers, X, rewards)
         self.model.n_checks += len(arms) if interval.is_check else 0
         if not (self.stopped or self.state.decides_after_pulls):
-            block = None if interval.is_cut else self._block(interval, numbers, X, rewards)
+            block = None
+            if not interval.is_cut:
+                block = self._noise.block(interval, (numbers, X, rewards), self._past, self.levels, self._features)
+            if block is not None:
+                self._noise.mind_rounding(block, self._past, was_coarse=True)
             if self.levels is not None:
                 self.levels.learn(numbers, X, rewards)
             self._past.update_many(X, rewards)
             if block is not None:
-                self._mind_rounding(block, was_coarse=False)
+                self._noise.mind_rounding(block, self._past, was_coarse=False)
                 self._decide(self.state.after_block(self.estimate, block))
         self.model.look_for_slips(self.prefix(), partial(self._pulls, self._n_places()), now=self.stopped)
 
@@ -321,43 +316,6 @@ class LearnerState:
         told = [one for one in self._told if one[0] < n_places]
         places, numbers, arms, rewards = zip(*told, strict=True)
         return Pulls(places, numbers, arms, self._features(arms), np.array(rewards))
-
-    def _block(self, interval: PlannedBlock, arms: IntArray, X: Array, rewards: Array) -> Block | None:
-        """Return an interval's own results beside what was known before; None if the rule cannot judge them."""
-        past = self._past
-        if self.levels is not None:
-            block = self._repeated(interval, self.levels)
-        elif past.has_theta:
-            left = residuals(past) if self._rewards.noise_std is None else None
-            block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left, arms)
-        else:
-            block = Block.of(X, rewards, np.zeros(self._white.dim), arms=arms)
-        if block is not None:
-            self._mind_rounding(block, was_coarse=True)
-        return block
-
-    def _mind_rounding(self, block: Block, *, was_coarse: bool) -> None:
-        """Tell a block whose noise is learnt how coarse readings are: before they hold the block's own, and after.
-
-        Afterwards only what makes bets return less: that readings repeat, or a grid that could not be seen before.
-        """
-        step = self._past.resolution if block.past is not None else 0.0
-        if step > 0.0 and self._is_repeating(self._past):
-            block.bias = math.inf
-        elif step > 0.0 and block.step == 0.0:
-            bias = rounding_bias(self._past, step)
-            if self.levels is not None:
-                # Nothing bounds the level of a single arm from below. Rounding does no harm to one that is as large as
-                # the step (a billionth of it), and the smallest level that the past believes in is taken for that.
-                bias = 0.0 if block.unit >= step else 0.5 * step
-            block.step, block.bias, block.was_coarse = step / block.unit, bias / block.unit, was_coarse
-
-    def _repeated(self, interval: PlannedBlock, levels: ArmVariances) -> Block | None:
-        """Return the repetitions of an interval's plan that are whole; None if fewer than two are left to compare."""
-        arms, parts = interval.repetitions
-        if len(parts) < 2 or math.isinf(self._past.resolution) or self._is_repeating(self._past):
-            return None
-        return levels.block(np.array(arms), self._features(arms), np.array(parts))
 
     def _decide(self, verdict: Verdict | None) -> None:
         if verdict is not None:

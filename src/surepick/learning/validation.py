@@ -1,6 +1,5 @@
 """What a learner is given, checked: arms and candidates as it sees them, and what its rewards may be."""
 
-import reprlib
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -10,13 +9,7 @@ from surepick.arms.base import ArmSet, VectorSet, duplicate_groups
 from surepick.arms.finite import FiniteArms, as_arms
 from surepick.arms.numbered import NumberedVectors
 from surepick.arms.views import ArmView, Task, whiten
-from surepick.core.betting.block import LARGEST_REWARD
 from surepick.core.checks import (
-    LARGEST,
-    check_noise_std,
-    check_noise_stds,
-    check_number,
-    check_reward_range,
     check_vector,
 )
 from surepick.core.design.solve import as_candidates
@@ -26,79 +19,6 @@ from surepick.types import Array
 
 # One mean per arm: a square matrix of that size, and pulls of every arm.
 MOST_MEANS = 2_000
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Rewards:
-    """What is known of the rewards before the first."""
-
-    noise_std: float | None
-    """Sub-Gaussian scale of their noise; half the range, if there is one; None if it is to be learnt."""
-    reward_range: tuple[float, float] | None
-    is_binary: bool
-    stds: Array | None = None
-    """The scale of every arm (K,), if arms differ: rewards are divided by it, and `noise_std` is 1."""
-
-    @classmethod
-    def of(cls, noise_std: Any, reward_range: Any, rewards: object, noise: object = "same") -> "Rewards":
-        """Check what the user says of them."""
-        if noise not in ("same", "per-arm", "symmetric"):
-            raise InvalidInput(f'`noise` must be "same", "per-arm" or "symmetric", got {reprlib.repr(noise)}.')
-        if noise != "same" and not (noise_std is None and reward_range is None and rewards is None):
-            raise InvalidInput(
-                f'noise="{noise}" is for levels that are learnt: leave out `noise_std`, or give it for each arm '
-                "without `noise`; rewards with bounds need neither."
-            )
-        if rewards not in (None, "binary"):
-            raise InvalidInput(
-                f'`rewards` must be "binary" or left out, got {reprlib.repr(rewards)}; see `reward_range`.'
-            )
-        if rewards is not None and reward_range is not None:
-            raise InvalidInput('`reward_range` must be left out beside rewards="binary", which means (0, 1).')
-        if rewards is None and reward_range is None:
-            if np.iterable(noise_std) and not isinstance(noise_std, str | bytes):
-                return cls(1.0, None, is_binary=False, stds=check_noise_stds(noise_std))
-            return cls(None if noise_std is None else check_noise_std(noise_std), None, is_binary=False)
-        if noise_std is not None:
-            raise InvalidInput(
-                "`noise_std` must be left out beside the bounds of the rewards, which say all that is needed of the "
-                "noise."
-            )
-        lo, hi = check_reward_range((0.0, 1.0) if reward_range is None else reward_range)
-        return cls(0.5 * (hi - lo), (lo, hi), is_binary=rewards is not None)
-
-    def scaled(self, arm: int, reward: float) -> float:
-        """Return a reward of an arm in units of the arm's noise, if that is known."""
-        return reward if self.stds is None else reward / float(self.stds[arm])
-
-    def checked(self, name: str, reward: object, arm: int) -> float:
-        """Return a reward of an arm, in an argument of this name, as a float, if it can be one here."""
-        reward = check_number(name, reward, needed="one measured number", takes_booleans=self.is_binary)
-        if self.reward_range is not None:
-            lo, hi = self.reward_range
-            if not lo <= reward <= hi or (self.is_binary and lo < reward < hi):
-                needed = "0 or 1 (rewards are binary)" if self.is_binary else f"between {lo:g} and {hi:g} (the range)"
-                raise InvalidInput(
-                    f"`{name}` must be {needed}, got {reward:g}; it is not recorded, and the guarantee holds for no "
-                    f"others. {_otherwise(name)}"
-                )
-        elif self.noise_std is not None:
-            noise_std = self.noise_std if self.stds is None else float(self.stds[arm])
-            if abs(reward) > LARGEST_REWARD * noise_std:
-                raise InvalidInput(
-                    f"`{name}` must be at most {LARGEST_REWARD:g} times noise_std = {noise_std:g} in size, got "
-                    f"{reward:g}; beyond that the noise is lost in rounding. {_otherwise(name)}"
-                )
-        elif abs(reward) > LARGEST:
-            raise InvalidInput(
-                f"`{name}` must be at most {LARGEST:g} in size, got {reward:g}; use another unit. {_otherwise(name)}"
-            )
-        return reward
-
-
-def _otherwise(name: str) -> str:
-    return f"If it stands for a missing value, call {'`fail`' if name == 'reward' else '`void`'}."
 
 
 def arms_given(arms: Any, model: str, candidates: Any) -> ArmSet | VectorSet:

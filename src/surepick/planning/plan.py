@@ -18,11 +18,12 @@ from surepick.arms.views import divided
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import Design, optimal_design
 from surepick.errors import InvalidInput, SurepickError, TiedArms
-from surepick.learning.validation import Rewards, costs_given
+from surepick.learning.noise_models import NoiseModel, noise_model
+from surepick.learning.validation import costs_given
 from surepick.planning.difficulty import TIED, Difficulty, difficulty, smallest_gap
 from surepick.planning.forecast import LEARNING, Law, expected_pulls, quantile
 from surepick.planning.rehearsal import RunSettings, SimulatedRuns, rehearse
-from surepick.planning.scenarios import Scenario, from_gap, from_pilot, from_thetas
+from surepick.planning.scenarios import Scenario, from_gap, from_pilot, from_thetas, noise_to_run
 from surepick.types import Array
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class _Setting(NamedTuple):
     """What stays the same if risk or slack change."""
 
     arms: ArmSet
-    rewards: Rewards
+    noise: NoiseModel
+    """Of simulated runs."""
     scenarios: tuple[Scenario, ...]
     costs: Array | None
     m: int
@@ -136,7 +138,7 @@ class Plan:
         setting = self._setting
         n_runs, seed = check_count("n_runs", n_runs, least=1), check_seed(seed)
         most = check_count("max_pulls", max_pulls, least=1)
-        lab = RunSettings(setting.arms, setting.rewards, self.delta, self.epsilon, most, setting.m, setting.costs)
+        lab = RunSettings(setting.arms, setting.noise, self.delta, self.epsilon, most, setting.m, setting.costs)
         return rehearse(lab, setting.scenarios, n_runs, seed)
 
     def explain(self) -> str:
@@ -196,6 +198,7 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
     delta: float = 0.05,
     epsilon: float = 0.0,
     noise_std: float | ArrayLike | None = None,
+    noise: Literal["same", "per-arm", "symmetric"] | NoiseModel = "same",
     reward_range: tuple[float, float] | None = None,
     rewards: Literal["binary"] | None = None,
     costs: ArrayLike | None = None,
@@ -219,6 +222,7 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
         epsilon: an answer that loses at most this is right.
         noise_std: how noisy one measurement is, about; a list of one for each arm where they differ. Not needed beside
             a pilot.
+        noise: what `identify` will assume of the noise; `simulate` draws from it. The forecast is for one level.
         reward_range: (lo, hi) between which every reward lies, instead of `noise_std`; they are taken to be as noisy as
             their means allow.
         rewards: "binary" for clicks.
@@ -244,7 +248,9 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
     rows, seed, delta = as_arms(arms), check_seed(seed), check_delta(delta)
     m = _checked_m(m, rows)
     epsilon = _checked_slack(epsilon, m)
-    known = Rewards.of(noise_std, reward_range, rewards)
+    is_one_level = noise == "same" or (noise_std is None and not isinstance(noise, str))
+    known = noise_model(noise if is_one_level else "same", noise_std, reward_range, rewards)
+    assumed = noise_to_run(known if is_one_level else noise_model(noise))
     if known.stds is not None and len(known.stds) != rows.n_arms:
         raise InvalidInput(
             f"`noise_std` must be one number, or one for each of {rows.n_arms} arms, got {len(known.stds)} of them."
@@ -256,7 +262,7 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
     else:
         found = from_thetas([theta] if scenarios is None else scenarios, rows, known)
     start = optimal_design(rows if known.stds is None else divided(rows, known.stds), tol=START_TOL)
-    setting = _Setting(rows, known, tuple(found), costs_given(costs, rows), m, start)
+    setting = _Setting(rows, assumed, tuple(found), costs_given(costs, rows), m, start)
     return _forecast(setting, setting.difficulties(epsilon), delta, epsilon)
 
 

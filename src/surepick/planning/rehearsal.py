@@ -4,7 +4,7 @@ Run i depends on (seed, i) only: `SeedSequence(seed, spawn_key=(i,))` is split i
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -13,8 +13,8 @@ import numpy as np
 from surepick.arms.base import ArmSet
 from surepick.core.linalg import one_blas_thread
 from surepick.learning.learner import Learner
-from surepick.learning.validation import Rewards
-from surepick.planning.scenarios import Scenario, as_options
+from surepick.learning.noise_models import NoiseModel
+from surepick.planning.scenarios import Scenario
 from surepick.types import Array, BoolArray, IntArray
 
 
@@ -58,7 +58,7 @@ class RunSettings(NamedTuple):
     """What runs share."""
 
     arms: ArmSet
-    rewards: Rewards
+    noise: NoiseModel
     delta: float
     epsilon: float
     max_pulls: int
@@ -77,8 +77,7 @@ def rehearse(lab: RunSettings, scenarios: Sequence[Scenario], n_runs: int, seed:
 def _run(lab: RunSettings, scenario: Scenario, seed: int, run: int) -> tuple[int, bool, bool, float]:
     noise, own = np.random.SeedSequence(seed, spawn_key=(run,)).spawn(2)
     means = np.concatenate([rows @ scenario.theta for _, rows in lab.arms.chunks()])
-    measure = _measurement(means, scenario.stds, lab.rewards, np.random.default_rng(noise))
-    options = as_options(lab.rewards)
+    rng = np.random.default_rng(noise)
     learner = Learner(
         "lazy-track-and-stop",
         lab.arms,
@@ -87,22 +86,15 @@ def _run(lab: RunSettings, scenario: Scenario, seed: int, run: int) -> tuple[int
         m=lab.m,
         costs=lab.costs,
         seed=int(own.generate_state(1)[0]),
-        **options,
+        noise=lab.noise,
     )
     n_pulls = 0
     while not learner.stopped and n_pulls < lab.max_pulls:
         for arm in learner.next_arms():
-            learner.tell(arm, measure(arm))
+            reward = lab.noise.draw(rng, means[[arm]], np.array([arm]), scenario.stds[arm])
+            learner.tell(arm, float(reward[0]))
             n_pulls += 1
     is_right = learner.stopped and bool(
         means[learner.leaders()].min() >= np.sort(means)[-lab.m] - lab.epsilon
     )  # none of them is worse than the m-th best
     return n_pulls, learner.stopped, is_right, learner.cost
-
-
-def _measurement(means: Array, stds: Array, rewards: Rewards, rng: np.random.Generator) -> Callable[[int], float]:
-    """Return what a pull pays: its mean and normal noise; between bounds lo or hi, the noisiest rewards there are."""
-    if rewards.reward_range is None:
-        return lambda arm: float(means[arm] + stds[arm] * rng.standard_normal())
-    lo, hi = rewards.reward_range
-    return lambda arm: hi if lo + (hi - lo) * rng.random() < means[arm] else lo

@@ -350,8 +350,9 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         bounds: also compute the lower bound of each run's instance.
         only: numbers of the runs to do instead of 0..n_runs-1, say to look at a slow one again.
         progress: show the progress on standard error, or call a function with (runs done, runs in all).
-        options: options of the algorithm. A function is called with the run's problem and must return the option:
-            `theta=lambda problem: problem.theta` tells an oracle what it is allowed to know.
+        options: options of the algorithm, and `noise`, `reward_range` or `rewards` as for `identify`: rewards are then
+            drawn from that noise model, at the level of the problem's noise. A function is called with the run's
+            problem and must return the option: `theta=lambda problem: problem.theta` tells an oracle what it may know.
 
     Raises:
         InvalidInput: an argument cannot be used. An error inside a run carries a note with the run's number.

@@ -16,6 +16,7 @@ from surepick.core.design import lower_bound
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
+from surepick.learning.noise_models import SubGaussian, noise_model
 from surepick.learning.snapshot import Algorithm
 from surepick.simulation.problems import Problem, VectorProblem
 from surepick.simulation.runs import Array
@@ -92,11 +93,11 @@ def run_once(job: Job, run: int, watch: Callable[[Learner, Any], object] | None 
     instance = instance_of(job, seeds)
     start = time.thread_time()
     learner = new_learner(job, instance, seeds.learner)
-    noise = _noise(instance.problem.noise_std, seeds.noise)
+    measure = _measurement(learner, instance.problem.noise_std, seeds.noise)
     n_pulls = 0
     while not learner.stopped and n_pulls < job.max_pulls:
         for arm in learner.next_arms():
-            learner.tell(arm, instance.mean(arm) + next(noise))
+            learner.tell(arm, measure(arm, instance.mean(arm)))
             n_pulls += 1
             if watch is not None:
                 paused = time.thread_time()
@@ -136,9 +137,10 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
     """Return a learner at its start."""
     problem = instance.problem
     options = {name: value(problem) if callable(value) else value for name, value in job.options.items()}
+    spelled = {name: options.pop(name) for name in ("noise", "reward_range", "rewards") if name in options}
     arguments: dict[str, Any] = {
         "delta": job.delta,
-        "noise_std": problem.noise_std,
+        "noise": noise_model(**spelled) if spelled else SubGaussian(problem.noise_std),
         "epsilon": instance.epsilon,
         "candidates": problem.candidates if isinstance(problem, Problem) else None,
         "seed": seed,
@@ -161,6 +163,16 @@ def prepared(problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool)
     if bounds and not epsilon:  # with slack fewer pulls suffice, and no bound is known here
         bound = lower_bound(arms, problem.theta, delta, problem.noise_std, problem.candidates)
     return Instance(problem, arms, (problem.X @ problem.theta).tolist().__getitem__, epsilon, bound)
+
+
+def _measurement(learner: Learner, noise_std: float, seeds: np.random.SeedSequence) -> Callable[[Any, float], float]:
+    """Return a function from an arm and its mean to a reward, by the learner's noise model."""
+    model = learner.noise_model
+    if isinstance(model, SubGaussian):
+        noise = _noise(model.scale, seeds)
+        return lambda _, mean: mean + next(noise)
+    rng, number_of = np.random.default_rng(seeds), learner.measured_arms.number_of
+    return lambda arm, mean: float(model.draw(rng, np.array([mean]), np.array([number_of(arm)]), noise_std)[0])
 
 
 def _noise(noise_std: float, seeds: np.random.SeedSequence) -> Iterator[float]:

@@ -258,6 +258,9 @@ class BaseWealth(ABC):
 
     def _bets(self, block: Block, said: BlockFit) -> Bets | None:
         """Return the bets that the past makes on a block; None if it knows nothing of the noise."""
+        if block.bet is not None:
+            own_bets = block.bet(block, said)
+            return self._backed(block, said, own_bets.noise_std, own_bets.vectors, own_bets.log_returns)
         if self.bounds is not None:
             results = BoundedBlock(block, level=self._level, bounds=self.bounds)
             return self._backed(block, said, results.noise_std, results.vectors, results.log_returns, results.weights)
