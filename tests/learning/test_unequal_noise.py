@@ -15,7 +15,7 @@ import surepick as sp
 from surepick.arms.finite import FiniteArms
 from surepick.arms.views import ScaledArms
 from surepick.core.betting.wealth import Wealth
-from surepick.core.variances import ArmVariances
+from surepick.core.noise import ArmVariances
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
 

@@ -1,33 +1,27 @@
-"""Arms as oracles: the questions every algorithm asks of a set of arms, answered for any set of rows.
+"""Sets of arms: the questions that algorithms ask, and their answers for any set of rows.
 
-Notation: X (K, d) the arms as rows; theta (d,); F (d, k) a factor, so that |F'x|^2 is a quadratic form.
-Everything whose cost grows with K is an oracle here, answered by passes over chunks of rows; no oracle builds
-a K x K or K x K x d array. Arms are named by their row number in the X that was given, also when X has
-duplicate rows.
+**Rows** (`ArmSet`). X (K, d) the arms as rows; theta (d,); F (d, k) a factor, so that |F'x|^2 is a quadratic form.
+Every question whose cost grows with K is an oracle here, answered by passes over chunks of rows; no oracle builds a
+K x K or K x K x d array. The name of an arm is its row number in the X that you pass, also when X has duplicate rows.
 
-Sets whose arms are vectors, infinitely many or too many to number: what an algorithm may ask of them.
-
-Notation: theta (d,) the estimate, A (d, d) its information; F (d, k) with F F' = A^-1, k >= d, so that
-|F'y|^2 = y'A^-1 y; a the best arm under theta, b another arm, epsilon >= 0 the slack. The statistic of such a set is
+**Vectors** (`VectorSet`): sets with infinitely many arms, or too many to number. theta (d,) the estimate, A (d, d) its
+information; F (d, k) with F F' = A^-1, k >= d, so that |F'y|^2 = y'A^-1 y; a the best arm under theta, b another arm,
+epsilon >= 0 the slack. The statistic of such a set is
 
     Z' = inf over arms b other than a of  (theta'(a - b) + epsilon)^2 / (2 |F'(a - b)|^2),
 
-half the squared distance, in the norm of A, from theta to the parameters under which a loses epsilon to some arm. It
-has no noise_std: the noise variance belongs into the threshold. Any lower bound on Z' may stand in for it: the answer
-then comes later, never wrong more often.
+half the squared distance, in the norm of A, from theta to the parameters under which a loses epsilon to some arm. Z'
+does not contain noise_std: the noise variance belongs into the threshold. Any lower bound on Z' may replace Z': the
+answer then comes later, never wrong more often.
 
-What no table of arms may be, whether it is in memory, in a file or on a cluster.
-
-Notation: R (d, d) upper triangular with R'R = X'X, of all rows X.
-
-Arms with the same features: one arm to a model that knows nothing else of them.
+**Checks** of rows, in memory, in a file or on a cluster alike. R (d, d) upper triangular with R'R = X'X.
 """
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, final, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypeVar, final, runtime_checkable
 
 import numpy as np
 
@@ -339,6 +333,46 @@ class VectorSet(Protocol):
         Raises:
             InvalidInput: it is not an arm of this set.
         """
+
+
+class NamedSet:
+    """Base class of the vector sets that a log or the command line can name.
+
+    A subclass sets `kind` and `parameters`, and adds a line to `surepick.arms.registry`.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    """The name of the set in logs, and without the dashes of its option on the command line."""
+    parameters: ClassVar[tuple[str, ...]] = ("dim",)
+    """Arguments of the constructor, which are attributes too; numbers or arrays."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return kind and parameters as JSON has them."""
+        values = {name: np.asarray(getattr(self, name)).tolist() for name in self.parameters}
+        return {"kind": self.kind, **values}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        """Return the set that `to_json` has written."""
+        build: Callable[..., Self] = cls
+        return build(*(written[name] for name in cls.parameters))
+
+    @classmethod
+    def json_dim(cls, written: Mapping[str, Any]) -> Any:
+        """Return the number of features that a log claims, before anything is built: a stranger may have written it."""
+        first = written.get(cls.parameters[0])
+        return len(first) if isinstance(first, list) else first
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return the set that the command line spells as --kind TEXT.
+
+        Raises:
+            InvalidInput: the text spells no such set.
+        """
+        build: Callable[..., Self] = cls
+        return build(int(text))
 
 
 def least_statistic(y: Array, theta: Array, F: Array, epsilon: float) -> tuple[float, int]:

@@ -36,7 +36,7 @@ from surepick.arms.base import (
     lowest,
     lowest_against,
 )
-from surepick.arms.readers import RowCache, doubles
+from surepick.arms.mapped import RowCache, doubles
 from surepick.core.linalg import row_chunks, row_digest, square_norms, tall_qr
 from surepick.errors import InvalidInput
 from surepick.types import Array, BoolArray, IntArray

@@ -21,7 +21,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.arms.base import HardestRival, check_entries, least_statistic
+from surepick.arms.base import HardestRival, NamedSet, check_entries, least_statistic
 from surepick.core.checks import check_count, check_delta, check_noise_std, check_rewards, check_vector
 from surepick.core.design.directions import SMALLEST_GAP
 from surepick.core.linalg import one_blas_thread
@@ -100,7 +100,7 @@ ENUMERATED_DIM = 12
 
 @final
 @dataclass(frozen=True, slots=True)
-class Hypercube:
+class Hypercube(NamedSet):
     """All vectors of `dim` signs: each feature is set low (-1) or high (+1).
 
     Args:
@@ -117,6 +117,7 @@ class Hypercube:
     HardestRival(value=12.5, is_exact=True, rival=array([-1., -1.,  1.]))
     """
 
+    kind = "hypercube"
     needs_slack = False
     """The best arm is ahead of all others unless some theta_i is zero."""
     dim: int

@@ -12,7 +12,7 @@ from typing import Any, Literal, final
 import numpy as np
 import scipy
 
-from surepick.arms.base import HardestRival
+from surepick.arms.base import HardestRival, NamedSet
 from surepick.arms.sphere_oracle import most_confusing, restricted_statistic, unit_and_norm
 from surepick.core.checks import check_count, check_delta, check_noise_std, check_number, check_vector
 from surepick.core.linalg import one_blas_thread
@@ -42,7 +42,7 @@ def check_slack(epsilon: object, description: str) -> float:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Sphere:
+class Sphere(NamedSet):
     """All vectors of length 1 in R^dim, dim >= 2.
 
     Args:
@@ -57,6 +57,7 @@ class Sphere:
     50.0
     """
 
+    kind = "sphere"
     needs_slack = True
     """There are arms as close to the best as one likes."""
     dim: int

@@ -9,12 +9,12 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 import scipy
 
-from surepick.arms.base import HardestRival, check_entries, least_statistic
+from surepick.arms.base import HardestRival, NamedSet, check_entries, least_statistic
 from surepick.core import design
 from surepick.core.checks import check_count, check_tol
 from surepick.core.linalg import one_blas_thread
@@ -31,7 +31,7 @@ N_PATTERNS = 200
 
 @final
 @dataclass(frozen=True, slots=True)
-class TopK:
+class TopK(NamedSet):
     """All choices of `k` elements out of `dim`; the reward is the sum over the chosen elements plus noise.
 
     Args:
@@ -50,6 +50,8 @@ class TopK:
     array([0., 1., 1., 0.])
     """
 
+    kind = "top-k"
+    parameters = ("dim", "k")
     needs_slack = False
     """The best arm is ahead of all others unless elements tie at the edge of the choice."""
     dim: int
@@ -63,6 +65,14 @@ class TopK:
                 f"`k` must be below the number of elements, {self.dim}, got {self.k}: choosing all of them leaves one "
                 "arm, which says nothing about single elements; choose fewer."
             )
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return the set that --top-k d,k spells."""
+        parts = text.split(",")
+        if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+            raise InvalidInput(f"--top-k must be two whole numbers such as 10,3: three out of ten, got {text!r}.")
+        return cls(int(parts[0]), int(parts[1]))
 
     @property
     def description(self) -> str:

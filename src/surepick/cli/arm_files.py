@@ -3,7 +3,6 @@
 Arms and earlier measurements from files, as the command line knows them.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,13 +14,11 @@ from surepick._texts import told_cell
 from surepick.arms.base import VectorSet
 from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.finite import FiniteArms
-from surepick.arms.hypercube import Hypercube
 from surepick.arms.mapped import MappedArms
-from surepick.arms.sphere import Sphere
+from surepick.arms.registry import set_of_option
 from surepick.arms.tables.columns import Roles
 from surepick.arms.tables.read import NAME_HEADERS, TableArms, read_arms
-from surepick.arms.tables.sources import COLUMN_FILES, Table, open_table, parse_number, read_csv, refusing
-from surepick.arms.top_k import TopK
+from surepick.arms.tables.sources import COLUMN_FILES, Table, open_table, parse_number, read_csv
 from surepick.cli.measure import Correction
 from surepick.cli.options import LearnerOptions, TableOptions
 from surepick.errors import InvalidInput
@@ -121,32 +118,10 @@ class ChosenSet:
 
 def chosen_set(option: str, value: Any) -> ChosenSet:
     """The set that an option names: --sphere, --hypercube, --top-k or --ellipsoid."""
-    if option == "--ellipsoid":
-        value = _read_rows(value).tolist()
-        arms: VectorSet = Ellipsoid(value[0], value[1:])
-    elif option == "--top-k":
-        parts = value.split(",")
-        if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
-            raise InvalidInput(f"--top-k must be two whole numbers such as 10,3: three out of ten, got {value!r}.")
-        arms = TopK(int(parts[0]), int(parts[1]))
-    else:
-        arms = Sphere(value) if option == "--sphere" else Hypercube(value)
-    return ChosenSet(arms, f"{option} {value}")
-
-
-def _read_rows(path: Path) -> Array:
-    """The centre and the axes below it, from a file of plain numbers."""
-    with refusing("cannot read", path), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "loadtxt: input contained no data")  # its shape is refused below
-        rows: Any = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
-    if rows.dtype.kind not in "biuf":
-        raise InvalidInput(f"{path} must hold real numbers, got {rows.dtype}; convert them before saving.")
-    if rows.ndim != 2 or rows.shape[0] != rows.shape[1] + 1:
-        raise InvalidInput(
-            f"{path} must have the centre in its first line and the d x d axes below it, one more line than columns; "
-            f"got shape {rows.shape}."
-        )
-    return np.asarray(rows, dtype=np.float64)
+    arms = set_of_option(option, str(value))
+    # A file may change: its numbers tell one ellipsoid from another.
+    said = [arms.center.tolist(), *arms.axes.tolist()] if isinstance(arms, Ellipsoid) else value
+    return ChosenSet(arms, f"{option} {said}")
 
 
 LARGE_FILE = 200_000_000

@@ -28,8 +28,7 @@ from surepick.core.betting.block import LARGEST_REWARD, Block, BlockFit, OwnBets
 from surepick.core.checks import LARGEST, check_noise_std, check_noise_stds, check_number, check_reward_range
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import row_digest
-from surepick.core.noise import is_repeating, residuals, rounding_bias
-from surepick.core.variances import ArmVariances
+from surepick.core.noise import ArmVariances, is_repeating, residuals, rounding_bias
 from surepick.errors import InvalidInput
 from surepick.learning.blocks import PlannedBlock
 from surepick.sampling.base import Sampler, SubBlocks

@@ -21,8 +21,7 @@ import numpy as np
 from surepick.arms.views import Task
 from surepick.core.betting.bets import Sizes
 from surepick.core.betting.block import Block
-from surepick.core.betting.top_m import TopMWealth
-from surepick.core.betting.wealth import EpsilonWealth, Placed, Wealth
+from surepick.core.betting.wealth import EpsilonWealth, Placed, TopMWealth, Wealth
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.core.misfit.tolerance import largest_margin

@@ -14,7 +14,7 @@ import numpy as np
 
 from surepick._texts import shown
 from surepick.arms.base import same_features
-from surepick.arms.features import is_missing, level_columns
+from surepick.arms.finite import is_missing, level_columns
 from surepick.arms.tables.sources import (
     Table,
     has_decimal_comma,

@@ -16,7 +16,7 @@ from xml.parsers import expat
 
 import numpy as np
 
-from surepick.arms.features import is_category, row_names
+from surepick.arms.finite import is_category, row_names
 from surepick.errors import InvalidInput, SurepickError
 from surepick.types import Array
 

@@ -29,6 +29,22 @@ The proof asks of whoever uses it:
    bounds, and no scale is needed.
 
 Reference: mixture martingales, Robbins (1970), here with mixtures over the size of a gap; Ville (1939).
+
+The betting rule for the m best: every member of the leading team bets against every candidate outside it.
+
+Notation: that of `core.betting.wealth`; S the m best in truth; J the team: of the candidates not rejected, the m with
+the best estimates; V[u, j] the log wealth of the member u against j outside the team, 0 at the start; price =
+log(m/delta).
+
+If j is in S but not in J, some member u of J is not in S, hence theta'(u - j) <= 0: but which one is unknown. So every
+member has an account of its own against j, and j is rejected for good once the smallest, min over u in J of V[u, j],
+has reached the price. When m candidates are left, they are the answer. When the team changes between blocks, with
+low[j] the smallest V[u, j] of the members u that leave,
+
+    a member that stays goes on with min(V[u, j], low[j]), and a new one begins with low[j];
+    a candidate that joins keeps its smallest account until it leaves, and all accounts against it go on from there.
+
+Why it is valid: docs/guarantee.md, Theorem 28. With m = 1 it is the betting rule.
 """
 
 import math
@@ -485,3 +501,96 @@ class EpsilonWealth(BaseWealth):
             np.minimum(self._first, dropped, out=self._first)
         self._seats.pop(leader, None)
         self._seats = {leader: V, **self._seats}
+
+
+@final
+class TopMWealth(BaseWealth):
+    """Accounts of the m best. Memory: m numbers per candidate. Time: m passes over the candidates per block.
+
+    Args:
+        candidates: what is compared; no two of them equal.
+        m: how many are sought.
+        options: of `BaseWealth`.
+    """
+
+    def __init__(self, candidates: ArmSet, *, m: int, **options: Any) -> None:
+        super().__init__(candidates, **options)
+        if self.epsilon > 0.0 or self.misfit > 0.0:
+            raise InvalidInput("no proof says what accounts of several leaders bear with slack, or with a misfit.")
+        self.log_price += math.log(m)
+        self.m = m
+        self._accounts: dict[int, Array] = {}  # V[u] (K,) by member, inf against members
+        self._kept = np.zeros(candidates.n_arms)  # of those in the team, what the smallest account was before
+
+    def begin(self, X: Array, rewards: Array) -> None:
+        """Make nothing of earlier results: what they say is proved for the best alone."""
+
+    def members(self, theta: Array) -> list[int]:
+        """Return the candidates not rejected with the m best estimates, the best first."""
+        left = self._left()
+        first = self._candidates.best(theta, left)
+        others = self._candidates.rivals(first, theta, (), np.copy, self.m, left)
+        return [first, *others.index[: self.m - 1].tolist()]
+
+    def _left(self) -> BoolArray:
+        left: BoolArray = self._smallest() < self.log_price
+        left[list(self._accounts)] = True
+        return left
+
+    def _smallest(self) -> Array:
+        """Return the smallest account (K,) against every candidate; inf against members."""
+        return np.min(list(self._accounts.values()), axis=0) if self._accounts else self._kept.copy()
+
+    def _best(self, theta: Array) -> int:
+        """Return the candidate not rejected with the largest estimate."""
+        return self._candidates.best(theta, self._left())
+
+    def log_wealth(self, leader: int) -> Array:
+        """Return the smallest log wealth (K,) of any member against every candidate; inf against members."""
+        smallest = self._smallest()
+        smallest[leader] = np.inf
+        return smallest
+
+    def log_wealth_of(self, leaders: Sequence[int]) -> Array:
+        """Return the smallest log wealth (K,) that this team would begin a block with; inf against its members.
+
+        P(ever: S is not the team, and this is at least log(m/alpha) against all outside) <= alpha for each alpha.
+        """
+        smallest: Array = np.min(list(self._accounts_of(leaders)[0].values()), axis=0)
+        return smallest
+
+    def alternatives(self, leader: int) -> BoolArray:
+        """Return which candidates (K,) are not rejected, the leader aside; other members of the team are among them."""
+        left = self._left()
+        left[leader] = False
+        return left
+
+    def survivors(self, leader: int) -> BoolArray:
+        """Return the candidates (K,) that are not rejected: they hold the m best with probability 1 - delta, always."""
+        return self._left()
+
+    def _bet(self, theta: Array, leader: int, bets: Bets) -> int | None:
+        self._change(self.members(theta))
+        for u, V in self._accounts.items():
+            self._pay(u, bets, V)
+        return leader if np.count_nonzero(self._left()) == self.m else None
+
+    def _change(self, team: Sequence[int]) -> None:
+        """Make this the team, between two blocks."""
+        self._accounts, self._kept = self._accounts_of(team)
+
+    def _accounts_of(self, team: Sequence[int]) -> tuple[dict[int, Array], Array]:
+        """Return the accounts V[u] (K,) that a team begins a block with, and what is kept of its members."""
+        old, kept = self._accounts, self._kept
+        leavers = [u for u in old if u not in team]
+        joined = [u for u in team if u not in old]
+        low = np.min([old[u] for u in leavers], axis=0) if leavers else kept if not old else None
+        if low is None:
+            return old, kept
+        accounts = {u: np.minimum(old[u], low) if u in old else low.copy() for u in team}
+        kept = kept.copy()
+        kept[joined] = np.min(list(accounts.values()), axis=0)[joined]
+        for V in accounts.values():
+            V[leavers] = kept[leavers]
+            V[list(team)] = np.inf
+        return accounts, kept

@@ -35,7 +35,7 @@ import numpy as np
 from surepick.arms.base import ArmSet
 from surepick.arms.finite import as_arms
 from surepick.core.checks import check_count, check_number, check_vector
-from surepick.core.design.goals import Effort
+from surepick.core.design.directions import Effort
 from surepick.core.linalg import one_blas_thread, triangular, upper_inverse
 from surepick.errors import InvalidInput, NotCertified, SurepickError
 from surepick.types import Array, IntArray

@@ -44,9 +44,8 @@ import math
 from typing import Literal, NamedTuple, final
 
 import numpy as np
-import scipy
 
-from surepick.core.linalg import one_blas_thread
+from surepick.core.linalg import one_blas_thread, pivoted_rows
 from surepick.types import Array, IntArray
 
 Kind = Literal["skewed", "outliers", "levels"]
@@ -98,9 +97,9 @@ def own_residuals(Q: Array, rewards: Array) -> Array:
     n, r = Q.shape
     if r == 0 or n <= r:
         return rewards[: n - r].copy()
-    # Which pulls are dropped depends on their rows alone.
+    # Which pulls are dropped depends on their rows alone; of rows that tie, on their order and not on rounding.
     is_kept = np.ones(n, dtype=bool)
-    is_kept[scipy.linalg.lapack.dgeqp3(Q.T)[1][:r] - 1] = False  # QR with pivoting: rows that span, the largest first
+    is_kept[pivoted_rows(Q)[0][:r]] = False
     e, Q1 = (rewards - Q @ (Q.T @ rewards))[is_kept], Q[is_kept]
     spread, axes = np.linalg.eigh(Q1.T @ Q1)
     spread = np.clip(spread, 0.0, 1.0 - 1e-12)

@@ -57,8 +57,7 @@ from surepick.core.betting.block import RANK_TOL
 from surepick.core.checks import check_fraction, check_noise_std, check_number
 from surepick.core.estimate import LeastSquares, common_step
 from surepick.core.linalg import log_chi_mean, one_blas_thread
-from surepick.core.noise import MIXTURE, noise_limits
-from surepick.core.variances import ArmMeans
+from surepick.core.noise import MIXTURE, ArmMeans, noise_limits
 from surepick.types import Array, IntArray
 
 TAUS, LARGE_TAUS = (0.05, 0.15, 0.5), (4.0, 40.0)
