@@ -386,3 +386,15 @@ def noise_model(
             "`noise_std` must be left out beside the bounds of the rewards, which say all that is needed of the noise."
         )
     return Binary() if reward_range is None else Bounded(*check_reward_range(reward_range))
+
+
+def spelled(noise: NoiseModel) -> dict[str, Any]:
+    """Return the options that spell a model, for a log.
+
+    Raises:
+        InvalidInput: no options spell it.
+    """
+    options = noise.options()
+    if options.get("noise", "same") not in NAMED or noise_model(**options) != noise:
+        raise InvalidInput(f"a study keeps its noise model by name, got {noise!r}; use one that has a name.")
+    return options

@@ -14,12 +14,11 @@ from numpy.typing import ArrayLike
 
 from surepick.arms.base import ArmSet
 from surepick.arms.finite import as_arms
-from surepick.arms.views import divided
+from surepick.arms.views import costs_given, divided
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import Design, optimal_design
 from surepick.errors import InvalidInput, SurepickError, TiedArms
 from surepick.learning.noise_models import NoiseModel, noise_model
-from surepick.learning.validation import costs_given
 from surepick.planning.difficulty import TIED, Difficulty, difficulty, smallest_gap
 from surepick.planning.forecast import LEARNING, Law, expected_pulls, quantile
 from surepick.planning.rehearsal import RunSettings, SimulatedRuns, rehearse
