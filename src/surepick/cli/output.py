@@ -46,28 +46,6 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-class Model(StrEnum):
-    """How the mean reward follows from the features."""
-
-    LINEAR = "linear"
-    UNSTRUCTURED = "unstructured"
-
-
-class Noise(StrEnum):
-    """What is assumed of noise whose level is not given."""
-
-    SAME = "same"
-    PER_ARM = "per-arm"
-    SYMMETRIC = "symmetric"
-
-
-class Earlier(StrEnum):
-    """What results are that are known before the first ask."""
-
-    GUIDANCE = "guidance"
-    EVIDENCE = "evidence"
-
-
 def check_out(folder: Path) -> None:
     """Refuse a folder of results that is a file, or in one."""
     there = next((path for path in (folder, *folder.parents) if path.exists()), folder)

@@ -69,10 +69,14 @@ class Option:
     """Returns the value as it is used; raises `InvalidInput`."""
     in_identity: Literal["always", "if set", "never"] = "never"
     """Whether the identity of a learner says it."""
+    flag: str = ""
+    """Name of the flag and of the key in study.toml, if not that of the option."""
     flag_type: Any = None
-    """Type of the command-line flag, if not that of the option."""
+    """Type of the flag, if not that of the option."""
     file_type: Any = None
-    """Type of the key of study.toml, if not that of the option."""
+    """Type of the key in study.toml, if not that of the flag."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """Limits of the key in study.toml, by the names of JSON Schema in pydantic."""
 
 
 def _declared(default: Any, help_: str, check: Callable[[Any], Any] | None = None, **more: Any) -> Any:
@@ -141,7 +145,11 @@ class Spec:
     """
 
     delta: float = _declared(
-        0.05, "Accepted probability of a wrong answer.", _check("check_delta"), in_identity="always"
+        0.05,
+        "Accepted probability of a wrong answer.",
+        _check("check_delta"),
+        in_identity="always",
+        limits={"gt": 0, "lt": 1},
     )
     noise_std: "float | ArrayLike | None" = _declared(
         None,
@@ -157,31 +165,46 @@ class Spec:
         flag_type=NoiseName,
     )
     reward_range: tuple[float, float] | None = _declared(
-        None, "Smallest and largest possible reward, instead of --noise-std."
+        None,
+        "Smallest and largest possible reward, instead of --noise-std.",
+        flag_type=tuple[float, float],
+        file_type=list[float],
+        limits={"min_length": 2, "max_length": 2},
     )
-    rewards: Literal["binary"] | None = _declared(None, "Rewards are 0 or 1, such as clicks: --reward-range 0 1.")
+    rewards: Literal["binary"] | None = _declared(
+        None, "Rewards are 0 or 1, such as clicks: --reward-range 0 1.", flag="binary", flag_type=bool
+    )
     model: ModelName = _declared(
         "linear",
         "How the mean reward follows from the features (default linear); unstructured: not at all.",
         partial(_one_of, "model", get_args(ModelName)),
     )
     epsilon: float = _declared(
-        0.0, "An answer that loses at most this is right (default 0).", _check("check_epsilon"), in_identity="always"
+        0.0,
+        "An answer that loses at most this is right (default 0).",
+        _check("check_epsilon"),
+        in_identity="always",
+        limits={"ge": 0},
     )
     misfit: float = _declared(
         0.0,
         "How far the mean of every arm may be off its linear fit (default 0).",
         _check("check_misfit"),
         in_identity="if set",
+        limits={"ge": 0},
     )
     m: int = _declared(
-        1, "How many of the best to find (default 1).", _check("check_count", "m", least=1), in_identity="if set"
+        1,
+        "How many of the best to find (default 1).",
+        _check("check_count", "m", least=1),
+        in_identity="if set",
+        limits={"ge": 1},
     )
     costs: "ArrayLike | None" = _declared(
         None, "Column of the arms' file that says what a pull of each costs.", flag_type=str
     )
     budget: float | None = _declared(
-        None, "Spend at most this: pulls, or cost beside --costs.", _budget, in_identity="if set"
+        None, "Spend at most this: pulls, or cost beside --costs.", _budget, flag_type=float, in_identity="if set"
     )
     algorithm: Any = _declared(
         "lazy-track-and-stop", "Which algorithm plans (default lazy-track-and-stop).", flag_type=str
