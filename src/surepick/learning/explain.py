@@ -384,7 +384,9 @@ def _noise(result: "Result", *, seen: bool) -> str:
 def noise_of(result: "Result") -> NoiseModel:
     """Return the noise model of a result; of one that has no name here, a model that says its law and no more."""
     if result.noise not in NAMED:
-        return Symmetric()
+        own = Symmetric()
+        own.unwatched = f'by the model "{result.noise}"'
+        return own
     given = result.given_noise_std if result.reward_range is None else None
     return noise_model(result.noise, given, result.reward_range)
 

@@ -50,7 +50,7 @@ class NoiseModel:
     """Whether noise that is learnt is Gaussian."""
     is_binary: ClassVar[bool] = False
     """Whether rewards are 0 or 1, False or True."""
-    unwatched: ClassVar[str] = "of an unknown law"
+    unwatched: str = "of an unknown law"
     """What keeps the linear model from being watched, after "With noise ...", if `needs_bets`."""
     bet: ClassVar[Callable[[Any, Block, BlockFit], OwnBets] | None] = None
     """A method `bet(block, fit)` that returns the bets of the model on a block; None: those of `core.betting`."""
@@ -80,7 +80,8 @@ class NoiseModel:
         """Return the part of the identity of a learner that tells this model from others."""
         bounds = "" if self.reward_range is None else f"reward_range={self.reward_range!r}, "
         named = "" if self.name == "same" else f"noise={self.name}, "
-        noise = repr(self.std) if self.stds is None else f"sha256 {row_digest([self.stds]).hex()}"
+        given = self.options().get("noise_std", self.std)
+        noise = repr(given) if self.stds is None else f"sha256 {row_digest([self.stds]).hex()}"
         return f"{bounds}{named}noise_std={noise}"
 
     def __repr__(self) -> str:
@@ -199,8 +200,9 @@ class NoiseModel:
 
     def assumption(self, law: str, level: float = math.nan) -> str:
         """Return the assumption as the end of "This assumes that ...", with the level that was seen unless NaN."""
+        said = f"the noise of one measurement {law}"
         seen = "" if math.isnan(level) else f" (about {level:.3g})"
-        return f"the noise of one measurement {law}, with one standard deviation for all arms{seen}"
+        return said if self.needs_bets else f"{said}, with one standard deviation for all arms{seen}"
 
 
 @final
@@ -300,10 +302,6 @@ class Symmetric(_Repeated):
     def law(self, rule: Rule) -> str:
         """Symmetry is all that is needed, whatever the rule."""
         return "is symmetric around 0, whatever its law, and independent of that of all others"
-
-    def assumption(self, law: str, level: float = math.nan) -> str:
-        """Say no more than the law."""
-        return f"the noise of one measurement {law}"
 
 
 class Bounded(NoiseModel):
