@@ -22,8 +22,8 @@ import pytest
 import surepick as sp
 from docs.commands import FIELDS
 from surepick.cli.main import main
+from surepick.cli.studies import complete_studies
 from surepick.cli.studies.ask_tell import complete_arms
-from surepick.cli.studies.where import complete_studies
 from surepick.study.certificate import digest_of
 from surepick.study.signatures import read_stamp
 from surepick.study.storage import open_storage
@@ -682,10 +682,10 @@ def test_completion_never_complains() -> None:
 
 
 def test_help_loads_no_mathematics() -> None:
-    """The help is quick: neither numpy nor SQLAlchemy are loaded for it."""
+    """The help is quick: neither numpy nor a database driver are loaded for it."""
     program = (
         "import sys, surepick.cli.main as cli; cli.main(['tell', '--help']); "
-        "sys.exit(' '.join({'numpy', 'sqlalchemy', 'scipy'} & set(sys.modules)))"
+        "sys.exit(' '.join({'numpy', 'sqlite3', 'scipy'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.stderr.strip() == ""

@@ -18,7 +18,7 @@ To add a model: a class, and a line in the table below if a name should spell it
 
 import math
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -30,7 +30,6 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import row_digest
 from surepick.core.noise import ArmVariances, is_repeating, residuals, rounding_bias
 from surepick.errors import InvalidInput
-from surepick.learning.blocks import PlannedBlock
 from surepick.sampling.base import Sampler, SubBlocks
 from surepick.stopping.base import Rule
 from surepick.types import Array, IntArray
@@ -148,20 +147,19 @@ class NoiseModel:
 
     def block(
         self,
-        planned: PlannedBlock,
         pulls: tuple[IntArray, Array, Array],
         past: LeastSquares,
         variances: ArmVariances | None,
-        features: Callable[[Sequence[int]], Array],
+        repetitions: Callable[[], tuple[IntArray, Array, Array]],
     ) -> Block | None:
         """Return the results of a block beside what was known before it; None if no bet can rest on them.
 
         Args:
-            planned: the block.
-            pulls: numbers (n,), rows (n, d) and rewards (n,) of its results that count.
+            pulls: numbers (n,) of arms, rows (n, d) and rewards (n,) of its results that count.
             past: what was known before.
             variances: what was known of the noise of each arm.
-            features: from numbers of arms to their rows.
+            repetitions: gives numbers (n,) and rows (n, d) of the plan, and the rewards (B, n) of its B repetitions of
+                which no result is void.
         """
         arms, X, rewards = pulls
         if not past.has_theta:
@@ -255,17 +253,16 @@ class _Repeated(NoiseModel):
 
     def block(
         self,
-        planned: PlannedBlock,
         pulls: tuple[IntArray, Array, Array],
         past: LeastSquares,
         variances: ArmVariances | None,
-        features: Callable[[Sequence[int]], Array],
+        repetitions: Callable[[], tuple[IntArray, Array, Array]],
     ) -> Block | None:
         """Return the repetitions of the plan that are whole; None if fewer than two are left to compare."""
-        arms, parts = planned.repetitions
+        arms, X, parts = repetitions()
         if variances is None or len(parts) < 2 or math.isinf(past.resolution) or self.repeats(past):
             return None
-        return variances.block(np.array(arms), features(arms), np.array(parts))
+        return variances.block(arms, X, parts)
 
     def _rounding_bias(self, block: Block, past: LeastSquares, step: float) -> float:
         """Return the bias for the quietest arm.

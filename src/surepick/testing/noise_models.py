@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,8 @@ from surepick.core.betting.wealth import Wealth
 from surepick.core.estimate import LeastSquares
 from surepick.core.noise import FALSE_ALARM, noise_evidence
 from surepick.errors import InvalidInput
-from surepick.learning.blocks import PlannedBlock
 from surepick.learning.noise_models import NAMED, NoiseModel, noise_model
-from surepick.types import Array
+from surepick.types import Array, IntArray
 
 N_DRAWS, N_BLOCKS, N_PARTS, LARGEST_RETURN = 20_000, 2_000, 4, 4.0
 """Rewards drawn; blocks bet on, the repetitions of their plan, and what a bet counts for at most."""
@@ -103,8 +103,8 @@ def _check_bets(model: NoiseModel, mean: float) -> None:
     returns = np.ones(N_BLOCKS)
     for i in range(N_BLOCKS):
         told = results(np.full(len(arms), mean))
-        planned = PlannedBlock(2, len(arms), arms.tolist(), dict(enumerate(told.tolist())), n_parts=N_PARTS)
-        block = model.block(planned, (arms, rows[arms], told), past, variances, lambda numbers: rows[list(numbers)])
+        parts = told.reshape(N_PARTS, -1)
+        block = model.block((arms, rows[arms], told), past, variances, partial(_repetitions, plan, rows[plan], parts))
         if block is not None:
             wealth = Wealth(FiniteArms(np.eye(n_arms)), delta=1e-3, noise_std=model.std, bounds=model.reward_range)
             wealth.settle(block)
@@ -117,6 +117,10 @@ def _check_bets(model: NoiseModel, mean: float) -> None:
         f"{model!r} bets too much: a unit against an arm that is as good as the others returns {paid:.3g} on average, "
         f"and a fair bet returns at most {most:.3g}."
     )
+
+
+def _repetitions(plan: IntArray, rows: Array, parts: Array) -> tuple[IntArray, Array, Array]:
+    return plan, rows, parts
 
 
 def _n_arms(model: NoiseModel) -> int:

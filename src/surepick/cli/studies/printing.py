@@ -1,24 +1,24 @@
 """What commands about studies print: tables and sentences for people, JSON and CSV for programs."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.console import RenderableType
-from rich.table import Table
-
 from surepick._texts import shown
-from surepick.cli.output import Code, Format, results, to_csv, to_json
+from surepick.cli import output
+from surepick.cli.output import Code, new_table, results
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from surepick.study.state import Measurement, State
     from surepick.study.study import Study, StudyAsk
 
 
-Record = Mapping[str, Any]
+say, write = output.say, output.write
+"""Sentences for people, and results for programs."""
 
 WORDS = {
     "new": "nothing is asked yet",
@@ -40,36 +40,12 @@ OF_PLAN = ("name", "state", "n_pulls", "remaining", "n_planned", "n_pending")
 """Fields of a status that `best` and `plan` give."""
 
 
-def say(text: str) -> None:
-    """Print sentences; a terminal breaks the lines between words, a pipe gets them whole."""
-    console = results()
-    console.print(shown(text), soft_wrap=not console.is_terminal)
-
-
-def write(output: Format, document: Any, rows: Sequence[Record] | None = None, *, titles: Sequence[str] = ()) -> None:
-    """Write what a program reads: a document as JSON, or its rows as CSV, with `titles` also if there are none."""
-    if output is Format.JSON:
-        results().file.write(f"{to_json(document)}\n")
-    else:
-        results().file.write(to_csv([_flat(row) for row in (document if rows is None else rows)], titles))
-
-
-def _flat(row: Record) -> dict[str, Any]:
-    """Cells of a table: lists become text, and what is not known stays empty."""
-    cells = {}
-    for name, value in row.items():
-        is_list = isinstance(value, list | tuple)
-        is_unknown = isinstance(value, float) and not math.isfinite(value)
-        cells[name] = " ".join(map(str, value)) if is_list else None if is_unknown else value
-    return cells
-
-
 def show(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; long cells go on in the next line."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in titles:
-        is_number = title in ("id", "ask", "value", "pulls", "events", "measurement")
-        table.add_column(title, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
+    numbers = ("id", "ask", "value", "pulls", "events", "measurement")
+    table = new_table(titles, left=[title for title in titles if title not in numbers])
+    for column in table.columns:
+        column.no_wrap = column.header in numbers
     for row in rows:
         table.add_row(*map(shown, row))
     results().print(table)
@@ -263,8 +239,10 @@ def _marks(n_void: int, n_corrected: int) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def status_table(study: "Study") -> RenderableType:
+def status_table(study: "Study") -> "RenderableType":
     """The same as a table without lines."""
+    from rich.table import Table  # noqa: PLC0415 (loaded once a table is printed)
+
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim")
     rows.add_column(overflow="fold")
