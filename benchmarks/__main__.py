@@ -16,8 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import benchmarks
-from surepick.cli.bench import run_files
-from surepick.cli.reproduce import How
+from surepick.cli.options import ExperimentOptions
+from surepick.cli.reproduce import run_files
 
 
 def discover() -> dict[str, list[Callable[..., object]]]:
@@ -36,7 +36,7 @@ def discover() -> dict[str, list[Callable[..., object]]]:
 
 def sweep(files: Sequence[Path], name: str) -> None:
     """Run experiments in full; runs and report go to out/<name>, and what is there is not done again."""
-    run_files(files, How(full=True, runs=None, jobs=None, dask=None, out=Path("out") / name))
+    run_files(files, ExperimentOptions(full=True, out=Path("out") / name))
 
 
 def parts_chosen(names: list[str]) -> tuple[list[str], dict[str, list[str]]]:

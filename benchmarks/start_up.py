@@ -21,7 +21,7 @@ VALUES = {"A": 0.62, "B": 0.54, "C": 0.71, "D": 0.36, "E": 0.88}
 def cpu_of(folder: Path, *words: str) -> float:
     """Return the CPU seconds of a command, of user and system together."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(  # noqa: S603 (our own program)
+    subprocess.run(  # noqa: S603 (our own command)
         [sys.executable, "-m", "surepick", *words],
         cwd=folder,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},

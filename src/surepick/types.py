@@ -1,5 +1,6 @@
 """Types that every layer shares."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -8,6 +9,11 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+Arm = int | str | Sequence[float] | Array
+"""An arm as users name it: a row number, a name, or a vector of a set that has no list of arms."""
+ArmKey = int | tuple[float, ...]
+"""An arm in logs and tables: a row number, or the entries of a vector."""
 
 Guarantee = Literal["proved", "published", "heuristic", "doubtful", "withdrawn", "none"]
 """What is known about the error probability of a rule: "proved" in the docs, or "published" in a paper cited there.

@@ -50,13 +50,13 @@ def run(
 def chooser_of(learner: Learner, *, looks: bool = True) -> Any:
     """Return the chooser inside, which has just looked at the results unless told not to."""
     if looks:
-        learner._plans.sampler.open(learner._known.context(learner._state.ledger.outstanding))
+        learner._plans.sampler.open(learner._known.context(learner.state.ledger.outstanding))
     return learner._plans.sampler._chooser  # type: ignore[attr-defined]
 
 
 def plans_of(learner: Learner) -> list[Plan]:
     """Return the plans of all blocks so far, without their arms."""
-    state = learner._state
+    state = learner.state
     blocks = [*(block for told in state.results for block in told.closes), *state.ledger._unsettled]
     firsts = itertools.accumulate((block.length for block in blocks), initial=0)
     return [Plan(first, block.length, n_parts=block.n_parts) for first, block in zip(firsts, blocks, strict=False)]

@@ -14,7 +14,7 @@ from surepick.core.betting.wealth import Wealth
 from surepick.core.estimate import LeastSquares
 from surepick.core.noise import residuals
 from surepick.errors import InvalidInput
-from surepick.learning.events import Event, History
+from surepick.learning.events import Entry, History
 from surepick.learning.learner import Learner, create_learner
 from surepick.learning.state import Settlement
 from surepick.simulation import problems
@@ -170,7 +170,7 @@ class TestBooks:
             else:
                 learner.tell(ask.arm, float(rng.standard_normal()), ask=ask.number)
             arm = int(rng.integers(30))
-            if arm not in learner._state.ledger.outstanding:
+            if arm not in learner.state.ledger.outstanding:
                 learner.tell(arm, float(rng.standard_normal()))
         before, pairs = learner.decision, list(learner.history)
         planned, pending, wealth = learner.n_planned, learner.pending, learner._known.state._wealth  # type: ignore[attr-defined]
@@ -231,9 +231,9 @@ class TestVerdicts:
         for n, value in measured[:3] + measured[4:]:
             learner.correct(n, value)
         assert not learner.stopped
-        n_opened = learner._state.ledger.n_opened
+        n_opened = learner.state.ledger.n_opened
         told(learner, problem, 30, seed=4)
-        assert learner._state.ledger.n_opened > n_opened
+        assert learner.state.ledger.n_opened > n_opened
         assert learner.estimate.n_pulls == 59
 
     def test_results_told_after_the_stop_and_unsolicited_ones_can_be_void(self) -> None:
@@ -328,7 +328,7 @@ class TestLog:
         "event",
         [("void",), ("void", 99), ("void", 1, "why", "else"), ("correct", 1), ("correct", 1, "x"), ("void", 0, 5)],
     )
-    def test_events_that_cannot_have_happened(self, event: Event) -> None:
+    def test_events_that_cannot_have_happened(self, event: Entry) -> None:
         """A log with such an event is refused, and the learner is as it was."""
         learner = self.corrected()
         before = learner.log

@@ -110,6 +110,17 @@ def test_algorithm_options_and_names_are_passed_on() -> None:
 
 
 @pytest.mark.parametrize(
+    "noise", [{"noise": "per-arm"}, {"noise": "symmetric"}, {"reward_range": (-1.0, 2.0)}, {"rewards": "binary"}]
+)
+def test_every_noise_model_can_be_simulated(noise: dict) -> None:
+    """The learner takes all rewards that are drawn: between bounds they are lo or hi."""
+    runs = simulate(problems.unit_basis([1.0, 0.0]), n_runs=2, seed=4, max_pulls=400, **noise)
+    assert runs.options == noise
+    assert not runs.n_errors
+    assert runs.stopped.all()
+
+
+@pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         ({"n_runs": 0}, "n_runs"),

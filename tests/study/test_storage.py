@@ -299,7 +299,7 @@ def test_a_writer_that_hit_an_error_commits_nothing_even_if_it_was_caught(shared
     def work(writer: Writer) -> None:
         writer.append(next_rows(rows[-1]))
         with pytest.raises(StorageError, match="cannot write study 'mix'"):
-            cast("SqlWriter", writer).do("append", twice)
+            cast("SqlWriter", writer).run("append", twice)
         with pytest.raises(StorageError, match="cannot write study 'mix'"):
             writer.read()
 

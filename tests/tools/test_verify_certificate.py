@@ -89,7 +89,7 @@ def adventure(seed: int, most: int = 1000) -> Notebook:
         pending += notebook.ask(n_workers - len(pending)) if len(pending) < n_workers else []
         ask = pending.pop(int(rng.integers(len(pending))))
         number, (_, _, arm) = notebook.answers(ask), notebook.asks[ask]
-        if number is not None and rng.random() < 0.08 and not notebook.learner._state.ledger._asks[number].has_failed:
+        if number is not None and rng.random() < 0.08 and not notebook.learner.state.ledger._asks[number].has_failed:
             notebook.fail(ask, expires=bool(rng.random() < 0.5))
             late.append(ask)
         elif number is not None or notebook.is_free(arm):

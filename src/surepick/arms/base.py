@@ -40,7 +40,7 @@ from surepick.core.linalg import (
     tall_qr,
 )
 from surepick.errors import ArmsDoNotSpan, InvalidInput
-from surepick.types import Array, BoolArray, IntArray
+from surepick.types import Arm, Array, BoolArray, IntArray
 
 # A table of fewer than SMALL numbers is passed over in pieces of PIECE rows. The results of a piece then fit the memory
 # that the C library keeps for reuse; a larger array goes back to the system after each use, and getting its pages again
@@ -327,7 +327,7 @@ class VectorSet(Protocol):
     def cycle(self, number: int, seed: int) -> Array:
         """Return the arms (n, d) of one round of a fixed design, number = 0, 1, 2, ...; each round alone spans R^d."""
 
-    def checked(self, arm: Any) -> Array:
+    def checked(self, arm: Arm) -> Array:
         """Return the arm as a float vector (d,), exactly as the set writes it.
 
         Raises:
@@ -382,7 +382,7 @@ def least_statistic(y: Array, theta: Array, F: Array, epsilon: float) -> tuple[f
     return float(values[i]), i
 
 
-def check_entries(arm: Any, dim: int, allowed: tuple[float, float], needed: str, advice: str) -> Array:
+def check_entries(arm: Arm, dim: int, allowed: tuple[float, float], needed: str, advice: str) -> Array:
     """Return the arm as a float vector (d,) that has the two allowed entries only; `needed` names them in errors."""
     vector = check_vector("arm", arm, dim)
     wrong = np.flatnonzero(~np.isin(vector, allowed))

@@ -19,7 +19,7 @@ from surepick.arms.tables.sources import refusing
 from surepick.core.checks import check_features, check_matrix, check_vector
 from surepick.core.linalg import independent_columns, one_blas_thread
 from surepick.errors import ArmsDoNotSpan, InvalidInput
-from surepick.types import Array
+from surepick.types import Arm, Array
 
 
 @final
@@ -112,7 +112,7 @@ class Ellipsoid(NamedSet):
         """
         return self._cycle.copy()
 
-    def checked(self, arm: Any) -> Array:
+    def checked(self, arm: Arm) -> Array:
         """Return the arm as it is.
 
         Raises:

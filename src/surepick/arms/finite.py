@@ -16,9 +16,9 @@ from typing import Any, Self, final
 
 import numpy as np
 
-from surepick.arms.base import ArmSet, VectorSet, check_choice, check_span
+from surepick.arms.base import ArmSet, VectorSet, check_choice, check_span, duplicate_groups
 from surepick.core.checks import check_features, check_matrix, check_vector, is_number
-from surepick.core.linalg import first_copies, independent_columns, row_chunks, tall_qr
+from surepick.core.linalg import independent_columns, row_chunks, tall_qr
 from surepick.errors import InvalidInput
 from surepick.types import Array, IntArray
 
@@ -202,9 +202,13 @@ class FiniteArms(ArmSet):
         self.feature_names = tuple(table.feature_names or (f"x{j}" for j in range(self.dim)))
         self.names = _checked_names(table.row_names if names is None else names, self.n_arms)
         self.basis: Array = np.eye(self.dim)
-        self._first_copy = first_copies(X)
+        self._first_copy = np.arange(self.n_arms)
+        groups = duplicate_groups(self)
+        for group in groups:
+            self._first_copy[list(group)] = group[0]
+        self._has_copies = len(groups) > 0
         if least > 1:
-            check_choice(self.n_arms, is_constant=self._first_copy is not None and not self._first_copy.any())
+            check_choice(self.n_arms, is_constant=not self._first_copy.any())
         self._triangle = tall_qr(self.chunks(), self.dim)
 
     def __len__(self) -> int:
@@ -223,13 +227,9 @@ class FiniteArms(ArmSet):
 
     def copies(self, arm: int) -> IntArray:
         """Return the rows equal to this one, itself included, in increasing order."""
-        if self._first_copy is None:
+        if not self._has_copies:
             return np.array([arm], dtype=np.int64)
-        return np.flatnonzero(self._first_copy == self._first_copy[arm]).astype(np.int64)
-
-    def representative(self, arm: int) -> int:
-        """Return the lowest row number among the copies of this arm."""
-        return arm if self._first_copy is None else int(self._first_copy[arm])
+        return np.flatnonzero(self._first_copy == self._first_copy[arm])
 
     def triangle(self) -> Array:
         """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""

@@ -25,7 +25,7 @@ from surepick.core.design.directions import SMALLEST_GAP
 from surepick.core.linalg import one_blas_thread
 from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
 from surepick.errors import InvalidInput, TiedArms
-from surepick.types import Array
+from surepick.types import Arm, Array
 
 Signs = NDArray[np.int8]
 
@@ -177,7 +177,7 @@ class Hypercube(NamedSet):
         """Return the rows of a Hadamard matrix of order H >= d, cut to d columns: A = H I, the same every round."""
         return hadamard(hadamard_order(self.dim))[:, : self.dim].astype(np.float64)
 
-    def checked(self, arm: Any) -> Array:
+    def checked(self, arm: Arm) -> Array:
         """Return the arm as a float vector (d,) of signs.
 
         Raises:

@@ -24,7 +24,7 @@ from surepick.core.checks import check_features, written
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, log_sum_exp, loss_bound
 from surepick.core.linalg import square_norms, triangular, upper_inverse
-from surepick.types import Array, IntArray
+from surepick.types import ArmKey, Array, IntArray
 
 MIXTURE = Mixture.default()
 
@@ -87,7 +87,7 @@ class NumberedVectors:
         """Return the vector (d,) with this number, read-only."""
         return self._rows[number]
 
-    def key_of(self, number: int) -> tuple[float, ...]:
+    def key_of(self, number: int) -> ArmKey:
         """Return the vector as plain numbers, for logs and tables."""
         return tuple(self._rows[number].tolist())
 

@@ -18,7 +18,7 @@ from surepick.core.checks import check_count, check_delta, check_noise_std, chec
 from surepick.core.linalg import one_blas_thread
 from surepick.core.thresholds import delta_at_round
 from surepick.errors import InvalidInput
-from surepick.types import Array
+from surepick.types import Arm, Array
 
 
 def tangents(unit: Array) -> Array:
@@ -91,7 +91,7 @@ class Sphere(NamedSet):
         """Return the basis vectors, the same in every round: all directions are measured alike."""
         return np.eye(self.dim)
 
-    def checked(self, arm: Any) -> Array:
+    def checked(self, arm: Arm) -> Array:
         """Return the arm scaled to length 1.
 
         Raises:

@@ -20,7 +20,7 @@ from surepick.core import design
 from surepick.core.checks import check_count, check_tol
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
-from surepick.types import Array, IntArray
+from surepick.types import Arm, Array, IntArray
 
 ENUMERATED_ARMS = 5000
 """Largest number of choices whose rivals are all enumerated when there is slack."""
@@ -126,7 +126,7 @@ class TopK(NamedSet):
         order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,))).permutation(self.dim)
         return _circles(self.dim, self.k)[:, order]
 
-    def checked(self, arm: Any) -> Array:
+    def checked(self, arm: Arm) -> Array:
         """Return the arm as a float vector (d,) of zeros and ones.
 
         Raises:

@@ -5,7 +5,6 @@ The rows of the demonstration: a record for each number of arms, ours beside pub
 The demonstration: the experiment `many-arms` from a live run to table and plot; interrupted, it goes on later.
 """
 
-import sys
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -18,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from surepick.cli.live import arm_label, live_view
-from surepick.cli.output import Code, Format, check_out, print_error, results, stages, to_csv, to_json
+from surepick.cli.output import Code, Format, check_out, print_error, results, stages, write
 from surepick.cli.reproduce import INTERRUPTED, fill
 from surepick.core.checks import check_count, check_delta
 from surepick.learning.explain import confidence_words
@@ -173,12 +172,10 @@ def demonstrate(
         console.print(INTERRUPTED.format(out / NAME), soft_wrap=True)
     records = read_records(experiment, out / NAME, n_runs)
     plots = _plots(records, out, delta)
-    if output is Format.JSON:
+    if output is not Format.TABLE:
         found = {"problem": NAME, "algorithm": experiment.algorithms[0].name, "delta": delta, "seed": seed}
         found |= {"is_complete": is_complete, "one_run": live or None, "runs": records}
-        sys.stdout.write(to_json(found | {"plots": [str(path) for path in plots]}) + "\n")
-    elif output is Format.CSV:
-        sys.stdout.write(to_csv(records))
+        write(output, found | {"plots": [str(path) for path in plots]}, records)
     elif records:
         _print_table(results(), records, delta)
     if plots:

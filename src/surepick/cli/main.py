@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from surepick._version import __version__
 from surepick.cli.options import (
     ARM_FILES,
+    ExperimentOptions,
     LearnerOptions,
     Output,
     SetOptions,
@@ -201,20 +202,25 @@ def plan_command(  # noqa: PLR0913 (every argument is an option of its own)
         return left(where, output)
     if getattr(context.get_parameter_source("study"), "name", "") == "COMMANDLINE":
         raise InvalidInput(f"--study names a study, and {arms} arms for a new one; leave out one of them.")
-    from surepick.cli.plan import Request, plan_experiment  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.cli.plan import plan_experiment  # noqa: PLC0415 (`--help` stays quick)
 
-    settings = {
-        "gap": gap,
-        "delta": delta,
-        "epsilon": epsilon,
-        "reward_range": reward_range,
-        "rewards": "binary" if binary else None,
-        "m": m,
-        "seed": seed,
-    }
-    reading = table.reading()
     return plan_experiment(
-        Request(arms, reading, settings, theta, pilot, noise_std, costs, simulate=simulate, out=out, output=output)
+        arms,
+        reading=table.reading(),
+        theta=theta,
+        pilot=pilot,
+        noise_std=noise_std,
+        costs=costs,
+        simulate=simulate,
+        out=out,
+        output=output,
+        gap=gap,
+        delta=delta,
+        epsilon=epsilon,
+        reward_range=reward_range,
+        rewards="binary" if binary else None,
+        m=m,
+        seed=seed,
     )
 
 
@@ -235,33 +241,20 @@ def noise(
     )
 
 
-_Full = Annotated[bool, says("All runs the experiment asks for, not a quick look.", "--full")]
-_Runs = Annotated[int | None, says("Runs of each cell instead of the experiment's own number.")]
-_Jobs = Annotated[int | None, says("Processes, -1 for one per core (default).")]
-_Dask = Annotated[str | None, says('Do the runs on a Dask cluster: its address "tcp://host:8786", or "local".')]
-_Out = Annotated[Path, says("Folder of results and report; what is there is not done again.")]
-
-
 @app.command()
+@grouped
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments, see --list; all of them by default.")
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments, see --list; default: all of them.")
     ] = None,
     *,
-    full: _Full = False,
-    runs: _Runs = None,
-    jobs: _Jobs = None,
-    dask: _Dask = None,
-    out: _Out = Path("out"),
-    show: Annotated[bool, says("Say which experiments there are.", "--list")] = False,
+    options: ExperimentOptions,
+    show: Annotated[bool, says("List the experiments.", "--list")] = False,
 ) -> int:
     """Repeat the experiments of the paper and more. Interrupted, the same command goes on where it was."""
-    from surepick.cli.reproduce import How, list_experiments  # noqa: PLC0415 (`--help` stays quick)
-    from surepick.cli.reproduce import reproduce as reproduce_named  # noqa: PLC0415
+    from surepick.cli import reproduce as experiments  # noqa: PLC0415 (`--help` stays quick)
 
-    if show:
-        return list_experiments()
-    return reproduce_named(names or [], How(full=full, runs=runs, jobs=jobs, dask=dask, out=out))
+    return experiments.list_experiments() if show else experiments.reproduce(names or [], options)
 
 
 bench = typer.Typer(help="Your own experiments: run, report, compare.", rich_markup_mode=None)
@@ -269,28 +262,24 @@ app.add_typer(bench, name="bench")
 
 
 @bench.command("run")
+@grouped
 def bench_run(
     files: Annotated[list[Path], typer.Argument(metavar="FILE.toml...", help="Experiments.")],
     *,
-    full: _Full = False,
-    runs: _Runs = None,
-    jobs: _Jobs = None,
-    dask: _Dask = None,
-    out: _Out = Path("out"),
+    options: ExperimentOptions,
 ) -> int:
     """Run the experiments of some files; interrupted, the same command goes on where it was."""
-    from surepick.cli.bench import run_files  # noqa: PLC0415
-    from surepick.cli.reproduce import How  # noqa: PLC0415
+    from surepick.cli.reproduce import run_files  # noqa: PLC0415 (`--help` stays quick)
 
-    return run_files(files, How(full=full, runs=runs, jobs=jobs, dask=dask, out=out))
+    return run_files(files, options)
 
 
 @bench.command("report")
 def bench_report(folder: Annotated[Path, typer.Argument(help="Folder of results, or a folder of such.")]) -> int:
     """Write the report of runs that are there."""
-    from surepick.cli.bench import report  # noqa: PLC0415
+    from surepick.cli.reproduce import bench_report as report_on  # noqa: PLC0415 (`--help` stays quick)
 
-    return report(folder)
+    return report_on(folder)
 
 
 @bench.command("compare")
@@ -301,7 +290,7 @@ def bench_compare(
     output: Output = Format.TABLE,
 ) -> int:
     """Say what changed between two tables of runs; returns 1 if noise does not explain it."""
-    from surepick.cli.bench import compare_tables  # noqa: PLC0415
+    from surepick.cli.reproduce import compare_tables  # noqa: PLC0415 (`--help` stays quick)
 
     return compare_tables(first, second, output)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from surepick.cli.output import Format
+from surepick.cli.output import Format, check_out
 from surepick.errors import InvalidInput
 from surepick.learning.spec import DEFAULTS, OPTIONS, Spec
 
@@ -133,6 +133,28 @@ class LearnerOptions:
         given |= {"noise_std": noise_std, "costs": costs, "rewards": "binary" if self.binary else None}
         own = ({} if self.stopping is None else {"stopping": self.stopping}) | options_of(self.option or [])
         return {name: DEFAULTS[name] if value is None else value for name, value in given.items()} | own
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentOptions:
+    """How experiments are run."""
+
+    full: Annotated[bool, says("Do all runs of the experiment; default: a quick look.", "--full")] = False
+    runs: Annotated[int | None, says("Runs of each cell, instead of the experiment's own number.")] = None
+    jobs: Annotated[int | None, says("Processes; -1, the default: one per core.")] = None
+    dask: Annotated[str | None, says('Do the runs on a Dask cluster: its address "tcp://host:8786", or "local".')] = (
+        None
+    )
+    out: Annotated[Path, says("Folder of results and report; runs that are there are not done again.")] = Path("out")
+
+    def __post_init__(self) -> None:
+        if self.full and self.runs is not None:
+            raise InvalidInput("one number of runs is needed, got --full and --runs; leave one out.")
+        if self.runs is not None and self.runs < 1:
+            raise InvalidInput(f"--runs must be at least 1, got {self.runs}.")
+        if self.jobs is not None and self.dask not in (None, "local"):
+            raise InvalidInput(f"--jobs belongs to this machine, got it with --dask {self.dask}; leave it out.")
+        check_out(self.out)
 
 
 def one_set(arms: Path | None, sets: SetOptions, file_option: str = "--arms") -> tuple[str, Any] | None:

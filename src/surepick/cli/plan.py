@@ -5,66 +5,70 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.table import Table
 
 from surepick.arms.tables.sources import open_table, parse_number, refusing
 from surepick.cli.arm_files import arm_file, read_history
-from surepick.cli.output import Code, Format, results, to_csv, to_json
+from surepick.cli.output import Code, Format, results, write
 from surepick.errors import InvalidInput, NoiseWarning
 from surepick.planning.plan import Plan, plan
 from surepick.planning.replicates import ReplicateNoise, noise_from_replicates
 from surepick.simulation.runs import Runs
 
 
-class Request(NamedTuple):
-    """What a user asks for: a plan for the arms of a file."""
+def plan_experiment(  # noqa: PLR0913 (every argument is an option of its own)
+    path: Path,
+    *,
+    reading: Mapping[str, Any],
+    theta: str | None,
+    pilot: Path | None,
+    noise_std: str | None,
+    costs: str | None,
+    simulate: int | None,
+    out: Path | None,
+    output: Format,
+    **settings: Any,
+) -> int:
+    """Say how many pulls an experiment with the arms of a file will take.
 
-    path: Path
-    reading: Mapping[str, Any]
-    """How the file is read."""
-    settings: Mapping[str, Any]
-    """Arguments of `plan` that need no reading."""
-    theta: str | None
-    pilot: Path | None
-    noise_std: str | None
-    """A number or a column."""
-    costs: str | None
-    """A column."""
-    simulate: int | None
-    """Runs."""
-    out: Path | None
-    """File of the plot."""
-    output: Format
-
-
-def plan_experiment(request: Request) -> int:
-    """Say what an experiment with the arms of a file will take."""
-    guesses = {"--gap": request.settings["gap"], "--theta": request.theta, "--pilot": request.pilot}
+    Args:
+        path: file of arms.
+        reading: arguments of `read_arms`.
+        theta: the effects of the features, with commas between them.
+        pilot: file of results.
+        noise_std: a number, or a column of the file.
+        costs: a column of the file.
+        simulate: runs to simulate.
+        out: file of the plot.
+        output: form of the result.
+        **settings: arguments of `plan` as they are.
+    """
+    guesses = {"--gap": settings["gap"], "--theta": theta, "--pilot": pilot}
     named = [option for option, value in guesses.items() if value is not None]
     if len(named) != 1:
         raise InvalidInput(
             f"one guess is needed, got {' and '.join(named) or 'none'}: --gap 0.3 (how far the best is ahead of the "
             "next), --pilot results.csv, or --theta with the effect of every feature."
         )
-    level = None if request.noise_std is None else parse_number(request.noise_std)
-    of_noise = request.noise_std if level is None else None
-    own = arm_file(request.path, **request.reading, noise_column=of_noise, cost_column=request.costs)
+    level = None if noise_std is None else parse_number(noise_std)
+    of_noise = noise_std if level is None else None
+    own = arm_file(path, **reading, noise_column=of_noise, cost_column=costs)
     planned = plan(
         own.arms,
-        theta=None if request.theta is None else [_number(part) for part in request.theta.split(",")],
-        pilot=None if request.pilot is None else read_history(request.pilot, own.arm),
+        theta=None if theta is None else [_number(part) for part in theta.split(",")],
+        pilot=None if pilot is None else read_history(pilot, own.arm),
         noise_std=level if of_noise is None else own.stds,
         costs=own.costs,
-        **request.settings,
+        **settings,
     )
-    rehearsed = None if request.simulate is None else planned.simulate(request.simulate, seed=request.settings["seed"])
-    if request.out is not None:
+    rehearsed = None if simulate is None else planned.simulate(simulate, seed=settings["seed"])
+    if out is not None:
         figure = planned.plot()
-        with refusing("cannot write", request.out):
-            figure.savefig(request.out, dpi=150)
-    _print_plan(planned, rehearsed, own.describe(), request.output)
+        with refusing("cannot write", out):
+            figure.savefig(out, dpi=150)
+    _print_plan(planned, rehearsed, own.describe(), output)
     return Code.OK
 
 
@@ -79,13 +83,10 @@ def _print_plan(planned: Plan, rehearsed: Runs | None, arms: str, output: Format
     console = results()
     others = {(each.delta, each.epsilon): each for each in (*planned.by_risk, *planned.by_slack)}
     rows = [_row(each) for each in others.values()]
-    if output is Format.CSV:
-        console.file.write(to_csv(rows))
-        return
-    if output is Format.JSON:
+    if output is not Format.TABLE:
         simulated = None if rehearsed is None else _summary(rehearsed)
         found = {**_row(planned), "m": planned.m, "is_possible": planned.is_possible}
-        console.file.write(f"{to_json({**found, 'simulated': simulated, 'others': rows})}\n")
+        write(output, {**found, "simulated": simulated, "others": rows}, rows)
         return
     console.print(arms)
     console.print(planned.explain())
@@ -144,15 +145,13 @@ def estimate_noise(
 
 def _print_noise(found: ReplicateNoise, output: Format) -> None:
     console = results()
-    rows = [{"option": str(name), **asdict(one)} for name, one in found.per_arm.items()]
-    if output is Format.JSON:
+    if output is not Format.TABLE:
+        rows = [{"option": str(name), **asdict(one)} for name, one in found.per_arm.items()]
         names = ("noise_std", "interval", "confidence", "n_spare", "p_value", "differ")
-        console.file.write(f"{to_json({**{name: getattr(found, name) for name in names}, 'per_option': rows})}\n")
-        return
-    if output is Format.CSV:
-        flat = [{key: value for key, value in row.items() if key != "interval"} for row in rows]
-        ends = [{"low": row["interval"][0], "high": row["interval"][1]} for row in rows]
-        console.file.write(to_csv([{**row, **end} for row, end in zip(flat, ends, strict=True)]))
+        flat = [{**row, "low": row["interval"][0], "high": row["interval"][1]} for row in rows]
+        for row in flat:
+            del row["interval"]
+        write(output, {**{name: getattr(found, name) for name in names}, "per_option": rows}, flat)
         return
     console.print(found.explain())
     shown = Table("option", "values", "mean", "noise", "interval")

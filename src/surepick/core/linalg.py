@@ -281,24 +281,6 @@ def row_codes(rows: Array) -> NDArray[np.uint64]:
     return codes
 
 
-def first_copies(X: Array) -> IntArray | None:
-    """Return for each row the lowest row number that equals it bit for bit, or None if all rows differ."""
-    # Hash rows in 64-bit integers (a handful of K-vectors), then compare only rows whose hashes agree.
-    code = np.empty(len(X), dtype=np.uint64)
-    for start, rows in row_chunks(X):
-        code[start : start + len(rows)] = row_codes(rows)
-    ranked = np.sort(code)  # several times faster than the order itself, which is needed only if two agree
-    if not (ranked[1:] == ranked[:-1]).any():
-        return None
-    order = np.argsort(code, kind="stable")
-    same = np.flatnonzero(code[order[1:]] == code[order[:-1]])
-    first = np.arange(len(X), dtype=np.int64)
-    groups: dict[bytes, int] = {}
-    for row in np.unique(np.concatenate([order[same], order[same + 1]])):
-        first[row] = groups.setdefault(X[row].tobytes(), int(row))
-    return first if (first != np.arange(len(X))).any() else None
-
-
 # Quadrature: nodes on [-1, 1]; at the ends the integrand is below e^-DROP of its largest value.
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
 DROP = 40.0

@@ -318,13 +318,13 @@ class ArmMeans:
 
 SHRINKAGE = 2.0
 """F: results beyond the fit after which an arm's own residuals outweigh the level of all arms."""
-# Levels and fit depend on each other; so often they are put into each other.
+# Variances and fit depend on each other; rounds of computing one from the other.
 ROUNDS = 3
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Levels:
+class VarianceEstimate:
     """Weighted least squares of earlier results: theta, and the noise of each arm."""
 
     theta: Array
@@ -355,17 +355,17 @@ class ArmVariances:
     def __init__(self, dim: int, *, is_symmetric: bool = False) -> None:
         self._is_symmetric = is_symmetric
         self._past = ArmMeans.none(dim)
-        self._now: Levels | None = None
+        self._now: VarianceEstimate | None = None
 
     def learn(self, arms: IntArray, X: Array, rewards: Array) -> None:
         """Take results: numbers (n,) of the arms, rows (n, d), rewards (n,)."""
         self._past, self._now = self._past.merged(ArmMeans.of(arms, X, rewards)), None
 
     @property
-    def now(self) -> Levels | None:
+    def now(self) -> VarianceEstimate | None:
         """The present estimate; None before the arms span, or while there are no residuals."""
         if self._now is None:
-            self._now = _levels(self._past)
+            self._now = _variance_estimate(self._past)
         return self._now
 
     def block(self, arms: IntArray, X: Array, parts: Array) -> Block:
@@ -389,7 +389,7 @@ class ArmVariances:
         return block
 
 
-def _levels(past: ArmMeans) -> Levels | None:
+def _variance_estimate(past: ArmMeans) -> VarianceEstimate | None:
     X, n = past.X, past.counts
     n_spare = int(n.sum()) - X.shape[1]
     if n_spare <= 0:
@@ -413,6 +413,6 @@ def _levels(past: ArmMeans) -> Levels | None:
             return None
         variances = (squares + SHRINKAGE * level) / (free + SHRINKAGE)
     stds = np.sqrt(variances)
-    return Levels(
+    return VarianceEstimate(
         theta, A_inv, Residuals(float((squares / variances).sum()), n_spare), past.arms, stds, float(np.sqrt(level))
     )

@@ -1,16 +1,14 @@
-"""The ledger: asks and their answers, and the intervals they belong to.
+"""Blocks: asks that are planned together, their answers, and the sampler that plans them.
 
-An interval is a number of asks planned together. Several may be open at once: one that is fully asked but not fully
-told does not keep the next from opening. They are settled in the order of their opening, each when all of its asks are
-told. An ask that failed is made again under its own number, so an interval always ends with the arms it was planned
-with: whoever gives up measurements because of other results gains nothing by it (docs/guarantee.md, "Failures").
-Asks made while no interval could open, and unsolicited results, belong to none.
+`Ledger` keeps the books. Several blocks may be open at once: one that is fully asked but not fully told does not keep
+the next from opening. Blocks are settled in the order of their opening, each when all of its asks are told. An ask that
+failed is made again under its own number, so a block always ends with the arms it was planned with: giving up
+measurements because of other results gains nothing (docs/guarantee.md, "Failures"). Asks made while no block could
+open, and unsolicited results, belong to no block.
 
-Plans: which arms an interval has, from the sampler, within the budget.
-
-When an interval opens, its arms are fixed, and are drawn one by one as they are asked for. They can be drawn at once,
-so that they can be written down; and a plan that was written down, by another process or on another machine, can be
-followed: the sampler then takes note of it.
+`Plans` says which arms a block has, from the sampler and within the budget. The arms are fixed when the block opens.
+They are drawn one by one as they are asked for, or all at once for a log. A plan from a log is followed: the sampler is
+told of it when the next plan must be made.
 """
 
 from collections import Counter, deque
@@ -44,7 +42,7 @@ class PlannedBlock:
     """Whether it ended before the end that was planned: then its length may depend on its own results, and no bet rests
     on it."""
     n_parts: int = 1
-    """Its places are so many repetitions of one plan, one after the other."""
+    """Repetitions of one plan that its places are, one after the other."""
 
     @property
     def left(self) -> int:
@@ -76,7 +74,7 @@ class _Ask:
 
 
 def _first(asks: Iterable[_Ask]) -> _Ask | None:
-    """Return the oldest ask of an interval, else the oldest, None if there is none; asks come in order."""
+    """Return the oldest ask of a block, else the oldest, None if there is none; asks come in order."""
     left = None
     for ask in asks:
         if ask.block is not None:
@@ -90,7 +88,7 @@ class Ledger:
     """Keeps the books of asks and answers; arms are numbers.
 
     Args:
-        opens_ahead: whether an interval may open before the results of earlier ones are all in.
+        opens_ahead: whether a block may open before the results of earlier ones are all in.
     """
 
     def __init__(self, *, opens_ahead: bool) -> None:
@@ -136,7 +134,7 @@ class Ledger:
 
     @property
     def n_planned(self) -> int:
-        """Asks left in the newest interval, failed ones included."""
+        """Asks left in the newest block, failed ones included."""
         newest = self._newest
         return len(self._failed) + (0 if newest is None else newest.length - len(newest.arms))
 
@@ -151,16 +149,16 @@ class Ledger:
 
     @property
     def needs_block(self) -> bool:
-        """Whether the next ask would be the first of a new interval."""
+        """Whether the next ask would be the first of a new block."""
         return self.n_planned == 0 and (self._opens_ahead or not self._unsettled)
 
     @property
     def is_checking(self) -> bool:
-        """Whether the newest interval is one of check pulls."""
+        """Whether the newest block is one of check pulls."""
         return self._newest is not None and self._newest.is_check
 
     def open(self, length: int, *, is_check: bool = False, n_parts: int = 1) -> None:
-        """Begin an interval of so many asks, which are `n_parts` repetitions of one plan."""
+        """Begin a block of `length` asks, which are `n_parts` repetitions of one plan."""
         self.n_opened += 1
         self._newest = PlannedBlock(self.n_opened, length, is_check=is_check, n_parts=n_parts)
         self._unsettled.append(self._newest)
@@ -186,7 +184,7 @@ class Ledger:
         return number, arm
 
     def cut(self) -> None:
-        """End the newest interval with the asks that were made of it."""
+        """End the newest block with the asks that were made of it."""
         if self._newest is not None and self._newest.left:
             self._newest.length, self._newest.is_cut = len(self._newest.arms), True
 
@@ -239,14 +237,14 @@ class Ledger:
 
     @property
     def has_settled(self) -> bool:
-        """Whether the oldest interval that is not settled is complete."""
+        """Whether the oldest block that is not settled is complete."""
         if not self._unsettled:
             return False
         oldest = self._unsettled[0]
         return len(oldest.results) == oldest.length
 
     def settled(self) -> Iterator[PlannedBlock]:
-        """Yield intervals that are complete and were opened before all that are not, oldest first; each once."""
+        """Yield blocks that are complete and were opened before all that are not, oldest first; each once."""
         while self.has_settled:
             yield self._unsettled.popleft()
 
@@ -266,11 +264,11 @@ class Ledger:
 
 
 LONGEST = 1_000_000
-"""Asks of an interval whose arms are all drawn when it opens."""
+"""Most asks of a block whose arms are all drawn when it opens."""
 
 
 class Plan(NamedTuple):
-    """The asks of one interval."""
+    """The asks of one block."""
 
     first: int
     """Number of its first ask."""
@@ -278,7 +276,7 @@ class Plan(NamedTuple):
     arms: tuple[int, ...] = ()
     """By number, in order, if they were drawn at once."""
     n_parts: int = 1
-    """Its arms are so many repetitions of one plan, one after the other."""
+    """Repetitions of one plan that its arms are, one after the other."""
     is_last: bool = False
     """Whether the budget ends with it; it may be empty then."""
 
@@ -340,8 +338,8 @@ class Plans:
         elif draws:
             if length > LONGEST:
                 raise InvalidInput(
-                    f"an interval that is written down can have {LONGEST:,} asks, got {length:,}; use another "
-                    "algorithm, or a schedule with shorter intervals."
+                    f"a block that is written down can have {LONGEST:,} asks, got {length:,}; use another "
+                    "algorithm, or a schedule with shorter blocks."
                 )
             arms = [self.sampler.next() for _ in range(length)]
         n_parts = self.sampler.n_parts if isinstance(self.sampler, SubBlocks) else 1

@@ -1,13 +1,13 @@
 """The learner: the only owner of mutable state; asks for arms, takes results, decides.
 
-A learner is a fold over its log: the same log gives the same state bit for bit. It knows no clock, no file and no
-global random state. Time runs in *intervals*: when one opens, the sampler plans from all results so far, and from then
-on its arms depend on no reward. When all its asks are told, and all intervals before it are settled, the rule judges
-it by its own results and by what was known before: the results of earlier intervals, and unsolicited ones told before
-it opened. So a batch within an interval is exact, and workers that never wait cost no more than old news.
+A learner is a fold over its log: the same log gives the same state bit for bit. A learner knows no clock, no file and
+no global random state. Time runs in *blocks*. When a block opens, the sampler plans from all results so far, and from
+then on the arms of the block depend on no reward. The rule judges a block when all its asks are told and all blocks
+before it are settled: by its own results and by what was known before. So a batch within a block is exact, and workers
+that never wait only plan from older data.
 
 A result that was told can be corrected or declared void. The state is then what the log gives with the corrected
-values, where arms and intervals stay as they happened (docs/guarantee.md, "Corrections").
+values, where arms and blocks stay as they happened (docs/guarantee.md, "Corrections").
 """
 
 import math
@@ -27,8 +27,22 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import is_contradicted, noise_to_assume
 from surepick.errors import InvalidInput
-from surepick.learning.blocks import Plan, Plans
-from surepick.learning.events import Correction, Event, History, n_earlier
+from surepick.learning.blocks import Plans
+from surepick.learning.events import (
+    Asked,
+    Audited,
+    Corrected,
+    Entry,
+    Event,
+    Failed,
+    History,
+    Restored,
+    Told,
+    Voided,
+    entry_of,
+    event_of,
+    n_earlier,
+)
 from surepick.learning.margin import Recorder
 from surepick.learning.model import ModelCheck, check_arms, enough_checks
 from surepick.learning.result import Result, result_of
@@ -101,20 +115,17 @@ class Learner:
             raise InvalidInput(why)
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
         setting = Setting(self.task, self._rule, self.noise_model, self.earlier)
-        self._state = LearnerState(setting, Plans(sampler, self.task, self._rule, self.costs, self.budget))
-
-    @property
-    def _log(self) -> list[Event]:
-        return self._state.log
+        self.state = LearnerState(setting, Plans(sampler, self.task, self._rule, self.costs, self.budget))
+        """What the events add up to; studies propose and apply events by it."""
 
     @property
     def _plans(self) -> Plans:
-        return self._state.plans
+        return self.state.plans
 
     @property
     def _known(self) -> Settlement:
         """What follows from the values of all results so far."""
-        return self._state.settled
+        return self.state.settled
 
     @property
     def estimate(self) -> LeastSquares:
@@ -128,7 +139,7 @@ class Learner:
         That results told before the first ask are guidance is said once there are some. Without a word they are
         evidence: so it was in logs of before, where that was the default.
         """
-        return self._identity(is_guided=self.earlier == "guidance" and n_earlier(self._log) > 0)
+        return self._identity(is_guided=self.earlier == "guidance" and n_earlier(map(entry_of, self.state.log)) > 0)
 
     def _identity(self, *, is_guided: bool) -> str:
         return f"{self._description}{GUIDED if is_guided else ''}, seed={self.seed}"
@@ -172,12 +183,12 @@ class Learner:
     @property
     def is_guided(self) -> bool:
         """Whether there are results that guide plans and bets and are no evidence: arms may be chosen after them."""
-        return self.earlier == "guidance" and self._state.n_earlier > 0
+        return self.earlier == "guidance" and self.state.n_earlier > 0
 
     @property
-    def log(self) -> Sequence[Event]:
+    def log(self) -> Sequence[Entry]:
         """Everything that happened, in order; the first event says whose log it is."""
-        return (("start", self.identity), *self._log)
+        return (("start", self.identity), *map(entry_of, self.state.log))
 
     @property
     def history(self) -> History:
@@ -187,45 +198,27 @@ class Learner:
     @property
     def pending(self) -> Mapping[Any, int]:
         """Asks that are neither told nor failed, per arm (by the numbers of the vector where arms are vectors)."""
-        return self._by_arm(self._state.ledger.pending)
+        return self._by_arm(self.state.ledger.pending)
 
     @property
     def n_pending(self) -> int:
         """Their number."""
-        return self._state.ledger.pending.total()
+        return self.state.ledger.pending.total()
 
     @property
     def n_asked(self) -> int:
         """Asks so far, those made again counted once: the number of the next one."""
-        return self._state.ledger.n_asked
+        return self.state.ledger.n_asked
 
     @property
     def n_told(self) -> int:
         """Results so far, those void included: the number of the next one."""
-        return len(self._state.results)
-
-    def arm_asked(self, ask: int) -> int | None:
-        """Return the number of the arm that the ask with this number is of; None if it has its result."""
-        return self._state.ledger.arm_of(ask)
-
-    def awaits(self, ask: int) -> bool:
-        """Whether the ask with this number has no result yet, be it pending or failed."""
-        return self._state.ledger.awaits(ask)
-
-    @property
-    def checks(self) -> tuple[int, ...]:
-        """Arms of check pulls that are planned and not asked for, by number."""
-        return tuple(self._state.checks)
-
-    @property
-    def is_checking(self) -> bool:
-        """Whether the newest interval is one of check pulls."""
-        return self._state.ledger.is_checking
+        return len(self.state.results)
 
     @property
     def n_planned(self) -> int:
-        """Asks left in the newest interval, failed ones included: so large a batch loses nothing. 0: the next plans."""
-        return self._state.ledger.n_planned
+        """Asks left in the newest block, with failed ones: a batch of this size loses nothing. 0: the next plans."""
+        return self.state.ledger.n_planned
 
     @property
     def counts(self) -> Mapping[Any, int]:
@@ -243,44 +236,14 @@ class Learner:
     def next_arms(self, n: int = 1) -> list[Arm]:
         """Return the next n arms to pull, in order: row numbers, or vectors (d,) of a set of vectors.
 
-        Always n, unless a `budget` ends: then fewer, and none once it is spent. Asks beyond the interval open the next
+        Always n, unless a `budget` ends: then fewer, and none once it is spent. Asks beyond the block open the next
         one, planned from the results so far: many workers need not wait.
         """
-        return [self.measured_arms.arm_of(arm) for _, arm in self._ask(n)]
+        return [self.measured_arms.arm_of(arm) for _, arm in self.state.ask(_n_asks(n))]
 
     def next_asks(self, n: int = 1) -> list[Ask]:
         """Return the same with the numbers by which `tell` and `fail` may name them."""
-        return [Ask(number, self.measured_arms.arm_of(arm)) for number, arm in self._ask(n)]
-
-    def next_numbers(self, n: int = 1, arms: Sequence[int] = ()) -> list[int]:
-        """Return their numbers alone: for who knows the arms, from a log.
-
-        Those of a block are in its plan. `arms` are followed where asks belong to none, as after the last plan.
-        """
-        return [number for number, _ in self._ask(n, arms)]
-
-    def peek(self, n: int) -> list[Ask]:
-        """Return the next asks, n or as many as the newest block has, without making them."""
-        return [Ask(number, self.measured_arms.arm_of(arm)) for number, arm in self._state.next_asks(n)]
-
-    def _ask(self, n: int, arms: Sequence[int] = ()) -> list[tuple[int, int]]:
-        """Return the numbers of the next n asks and of their arms, which may be known."""
-        if not (type(n) is int and n >= 1):
-            n = check_count("n", n, least=1)
-        if n > MOST_ASKS:
-            raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further arms when needed.")
-        asks: list[tuple[int, int]] = []
-        state = self._state
-        while len(asks) < n:
-            if not state.ledger.n_planned:
-                if self.needs_plan:
-                    self.plan()
-                if self.is_spent and not state.checks:
-                    break
-            asks.append(state.ask(arms[len(asks)] if arms else None))
-        if asks:
-            state.log.append(("ask", tuple([self.measured_arms.key_of(arm) for _, arm in asks])))
-        return asks
+        return [Ask(number, self.measured_arms.arm_of(arm)) for number, arm in self.state.ask(_n_asks(n))]
 
     def cost_of(self, number: int) -> float:
         """Return what a pull of the arm with this number costs."""
@@ -294,56 +257,7 @@ class Learner:
     @property
     def is_spent(self) -> bool:
         """Whether the budget allows no further ask; those planned and those that failed are still made."""
-        return self._plans.has_ended and not self._state.ledger.n_planned
-
-    @property
-    def needs_plan(self) -> bool:
-        """Whether the next ask opens an interval."""
-        return self.can_plan and not self.stopped
-
-    @property
-    def can_plan(self) -> bool:
-        """Whether an interval can open now, be there a verdict or not."""
-        return self._state.ledger.needs_block and not self._plans.has_ended
-
-    @one_blas_thread
-    def plan(self, made: Plan | None = None, *, draws: bool = False, checks: bool = False) -> Plan:
-        """Open the next interval, which `next_arms` does by itself when it `needs_plan`.
-
-        Args:
-            made: a plan from elsewhere that is to be followed: by another process with the same log, or on a machine
-                whose sums are rounded differently. Any plan that was made before the interval's first result is valid.
-            draws: whether to draw all arms of the interval now, to have them in the plan.
-            checks: whether to find out if this learner would have planned the same (`plan_differs`).
-        """
-        state = self._state
-        if made is None:
-            made = state.propose_plan(draws=draws)
-        elif made.first != state.ledger.n_asked:
-            raise InvalidInput(
-                f"the next interval begins with ask {state.ledger.n_asked}, got a plan that begins with {made.first}."
-            )
-        state.open(made, checks=checks)
-        return made
-
-    @one_blas_thread
-    def propose_plan(self) -> Plan:
-        """Return the plan of the next block with all its arms, which `plan` then adopts."""
-        return self._state.propose_plan(draws=True)
-
-    @property
-    def is_proposing(self) -> bool:
-        """Whether a plan was proposed and not adopted; the sampler is ahead of the log."""
-        return self._plans.is_proposing
-
-    def catch_up(self) -> None:
-        """Let the sampler know plans that were followed, so that the next one is made without delay."""
-        self._plans.catch_up()
-
-    @property
-    def plan_differs(self) -> bool:
-        """Whether the last plan that was followed and checked is another than this learner would have made."""
-        return self._plans.differs
+        return self.state.is_spent
 
     def tell(self, arm: Arm, reward: float, *, ask: int | Literal["none"] | None = None) -> None:
         """Take in a result, asked for or not.
@@ -357,7 +271,7 @@ class Learner:
         """
         number = self.measured_arms.number_of(arm)
         reward = self.noise_model.checked("reward", reward, number)
-        answered = self._state.ledger.find(number, ask)
+        answered = self.state.ledger.find(number, ask)
         if answered is None and self._rule.is_fixed_design and not self.measured_arms.is_enumerable:
             raise InvalidInput(
                 f"stopping={self._rule.name!r} rests on its own fixed design and cannot use an unsolicited result, "
@@ -365,18 +279,16 @@ class Learner:
             )
         if answered is None:
             self.check_earlier()
-        key = self.measured_arms.key_of(number)
-        self._state.log.append(("tell", key, reward) if ask is None else ("tell", key, reward, ask))
-        self._state.tell(number, reward, answered, is_named=ask is not None)
+        self.state.tell(number, reward, ask, answered)
 
     def check_earlier(self) -> None:
         """Refuse a result before the first ask where it may not count, if the rule could only count it."""
-        if self.earlier == "guidance" and not (self.n_asked or self._state.ledger.n_opened):
+        if self.earlier == "guidance" and not (self.n_asked or self.state.ledger.n_opened):
             self.refuse_guidance()
 
     def refuse_guidance(self) -> None:
         """Refuse results that arms or options may have been chosen after, if the rule could only count them."""
-        if self._state.counts_every_result:
+        if self.state.counts_every_result:
             other = '; else with stopping="betting", which they guide' if self.candidates.is_enumerable else ""
             raise InvalidInput(
                 f"stopping={self._rule.name!r} counts every result, and has no proof if arms or options were chosen "
@@ -391,23 +303,16 @@ class Learner:
         Any reason will do but the value itself: a broken plate, a time limit, even what other measurements said. A
         value that was seen must be told. An arm that cannot be measured at all does not belong among the arms.
         """
-        number = self.measured_arms.number_of(arm)
-        name = self.measured_arms.key_of(number)
-        if not self._state.ledger.fail(number, ask):
-            named = "" if ask is None else f" with the number {ask}"
-            raise InvalidInput(
-                f"arm {name} has no pending ask{named} that could fail; pending are {sorted(self.pending)}."
-            )
-        self._log.append(("fail", name) if ask is None else ("fail", name, ask))
+        self.state.fail(self.measured_arms.number_of(arm), ask)
 
     def void(self, n: int, *, reason: str = "") -> None:
         """Take a result back: the sample was mislabelled, the instrument was out of order.
 
-        Everything is worked out again as if the measurement had not counted, while arms and intervals stay as they
+        Everything is worked out again as if the measurement had not counted, while arms and blocks stay as they
         happened. A verdict that no longer holds is withdrawn: `stopped` is False again, and sampling goes on.
 
-        Valid if which results are void or corrected has nothing to do with the noise of their own interval or of later
-        ones. So never because of the value, of another value of the same interval, or of what came later: dropping
+        Valid if which results are void or corrected has nothing to do with the noise of their own block or of later
+        ones. So never because of the value, of another value of the same block, or of what came later: dropping
         outliers makes wrong answers, more of them than delta. (docs/guarantee.md, Theorem 23.)
 
         Args:
@@ -419,7 +324,7 @@ class Learner:
             InvalidInput: there is no such measurement, it is void already, or the rule cannot do without it. Nothing
                 has changed then.
         """
-        self.change("void", n, reason=reason)
+        self.state.change(Voided(n, reason))
 
     def correct(self, n: int, value: float, *, reason: str = "") -> None:
         """Replace the value of a result that was told wrong, as `void` does and on the same condition.
@@ -431,7 +336,7 @@ class Learner:
             value: what was measured in truth. A result may be corrected again; then the last value counts.
             reason: for the log.
         """
-        self.change("correct", n, value, reason=reason)
+        self.state.change(Corrected(n, value, reason))
 
     def restore(self, n: int, *, reason: str = "") -> None:
         """Let a result count again that was declared void, as `void` does and on the same condition.
@@ -440,44 +345,7 @@ class Learner:
             n: number of the measurement, as for `void`. It has the value that it had before it was void.
             reason: for the log.
         """
-        self.change("restore", n, reason=reason)
-
-    def change(self, kind: Correction, n: int, value: float | None = None, *, reason: str = "") -> None:
-        """Void, correct or restore a result."""
-        event, counts = self._correction(kind, n, value, reason)
-        self._state.change(event[1], counts)
-        self._log.append(event)
-
-    def prepare(self, kind: Correction, n: int, value: float | None = None) -> None:
-        """Work out what a correction would lead to, so that making it takes no time."""
-        self._state.prepare(n, self._correction(kind, n, value, "")[1])
-
-    def _correction(self, kind: Correction, n: int, value: float | None, reason: str) -> tuple[Event, float | None]:
-        """Return a correction as the log has it, and what the result counts with then; None if it is void."""
-        n, state = check_count("n", n, least=0), self._state
-        if n >= len(state.results):
-            raise InvalidInput(
-                f"`n` must be the number of a measurement that was told, below {len(state.results)}, got {n}; they are "
-                "numbered from 0 in the order of `history`."
-            )
-        is_void, arm, said, counts = state.values[n] is None, state.results[n].arm, tuple[float, ...](), None
-        if kind == "restore":
-            if not is_void:
-                raise InvalidInput(f"measurement {n} is not void, so there is nothing to restore.")
-            counts = state.value_before(n)
-        elif kind == "correct":
-            value = self.noise_model.checked("value", value, arm)
-            said, counts = (value,), self.noise_model.scaled(arm, value)
-        if kind != "restore" and is_void:
-            raise InvalidInput(f"measurement {n} is void already; `restore` it, or tell a new result.")
-        if not isinstance(reason, str):
-            raise InvalidInput(f"`reason` must be a text, got {reprlib.repr(reason)}.")
-        if not self._rule.takes_corrections:
-            raise InvalidInput(
-                f"stopping={self._rule.name!r} judges every result by the plan it was asked for, all of them together, "
-                'and has no proof after a correction; use stopping="betting" with list(history), which guides it.'
-            )
-        return (kind, n, *said, *([reason] if reason else ())), counts
+        self.state.change(Restored(n, reason))
 
     @property
     def path(self) -> tuple[tuple[int, float, float], ...]:
@@ -615,8 +483,7 @@ class Learner:
             How many are planned.
         """
         n = len(self.propose_audit(n, follows=follows))
-        self._state.plan_checks(n)
-        self._log.append(("audit", n))
+        self.state.audit(n)
         return n
 
     def propose_audit(self, n: int | Literal["auto"], *, follows: bool = False) -> list[int]:
@@ -627,8 +494,8 @@ class Learner:
             raise InvalidInput(f'an audit has no proof yet beside noise="{self.noise}"; give noise_std for each arm.')
         if not isinstance(self.measured_arms, WhitenedArms):
             raise InvalidInput(f"an audit needs a list of arms, got {self.measured_arms.description}; leave it out.")
-        if self._state.checks:
-            raise InvalidInput(f"{len(self._state.checks)} check pulls are planned already; measure them first.")
+        if self.state.checks:
+            raise InvalidInput(f"{len(self.state.checks)} check pulls are planned already; measure them first.")
         if n == "auto":
             stds = self.noise_model.stds
             noise_std = self._known.noise * (1.0 if stds is None else math.sqrt(float(np.mean(stds**2))))
@@ -709,7 +576,7 @@ class Learner:
         The function goes through the results as they are now: later results and corrections do not change its answer.
         """
         recorder = Recorder(self.task)
-        settle = self._state.settled_by(recorder)
+        settle = self.state.settled_by(recorder)
 
         def blocks() -> list[Block]:
             settle()
@@ -717,7 +584,7 @@ class Learner:
 
         return blocks
 
-    def replay(self, log: Sequence[Event]) -> None:
+    def replay(self, log: Sequence[Entry]) -> None:
         """Start afresh and go through a log; ends in the state the log was written in, bit for bit.
 
         To change what is in a log call `correct` and `void`. One that was edited is refused where this learner, having
@@ -742,43 +609,42 @@ class Learner:
                 f"`log` must begin with ('start', identity) of this learner, {expected!r}, got "
                 f"{log[0] if log else 'nothing'!r}; replay it on a learner with the same arms and options.{hint}"
             )
-        before = self._rule, self._state
+        before = self._rule, self.state
         try:
             self._begin()
             for place, event in enumerate(log[1:], start=1):
-                self._go_through(event, place)
+                self._follow(event_of(event, place), place)
         except BaseException:
-            self._rule, self._state = before
+            self._rule, self.state = before
             raise
 
-    def _go_through(self, event: Event, place: int) -> None:
+    def _follow(self, event: Event, place: int) -> None:
+        """Let an event of a log happen again."""
         match event:
-            case ("ask", tuple(arms)) if arms:
+            case Asked(arms):
                 asked = self.next_arms(len(arms))
-                if self._log[-1] != event:
+                if self.state.log[-1] != event:
                     raise InvalidInput(
                         f"event {place} of `log` asked for {reprlib.repr(arms)} where this learner asks for "
                         f"{reprlib.repr(asked)}; the log was changed before that event, or written by another version. "
                         "Replay the log as it was, and change results by `correct` and `void`."
                     )
-            case ("tell", arm, reward, *ask):
-                self.tell(arm, reward, ask=ask[0] if ask else None)
-            case ("fail", arm, *ask):
-                self.fail(arm, ask=ask[0] if ask else None)
-            case ("audit", n):
+            case Told(arm, reward, ask):
+                self.tell(arm, reward, ask=ask)
+            case Failed(arm, ask):
+                self.fail(arm, ask=ask)
+            case Audited(n):
                 self.audit(n)
-            case ("void", n, *reason) if len(reason) <= 1:
-                self.void(n, reason=reason[0] if reason else "")
-            case ("correct", n, value, *reason) if len(reason) <= 1:
-                self.correct(n, value, reason=reason[0] if reason else "")
-            case ("restore", n, *reason) if len(reason) <= 1:
-                self.restore(n, reason=reason[0] if reason else "")
-            case _:
-                raise InvalidInput(
-                    f"event {place} of `log` must be ('ask', arms), ('tell', arm, reward), ('fail', arm), "
-                    "('audit', n), ('void', n), ('correct', n, value) or ('restore', n), got "
-                    f"{reprlib.repr(event)}; pass a log as `Learner.log` has it."
-                )
+            case Voided() | Corrected() | Restored():
+                self.state.change(event)
+
+
+def _n_asks(n: int) -> int:
+    if not (type(n) is int and n >= 1):
+        n = check_count("n", n, least=1)
+    if n > MOST_ASKS:
+        raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further arms when needed.")
+    return n
 
 
 create_learner = Learner

@@ -2,7 +2,7 @@
 
 `LearnerState` keeps the books: which asks were made, which blocks they belong to, and which results answer them. Events
 change nothing else. `Settlement` holds everything that depends on values: the estimate, the state of the stopping rule
-and the watch on the model. A settlement is worked out when somebody reads it, result by result in the order of telling.
+and the watch on the model. A settlement is worked out by its first reader, result by result in the order of telling.
 
 A correction only replaces a value. Blocks and arms stay as they happened, and the next reader settles again. A log with
 many corrections therefore loads as fast as one without.
@@ -12,22 +12,25 @@ ones told before the block opened. Blocks are settled in the order of opening, e
 """
 
 import math
+import reprlib
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
 from surepick.arms.views import Task, as_rows
 from surepick.core.betting.block import Block
+from surepick.core.checks import check_count
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import noise_estimate
+from surepick.errors import InvalidInput
 from surepick.learning.blocks import Followed, Ledger, Plan, PlannedBlock, Plans
-from surepick.learning.events import Event
+from surepick.learning.events import Asked, Audited, Corrected, Correction, Event, Failed, Restored, Told
 from surepick.learning.model import Model, Pulls, check_arms
 from surepick.learning.noise_models import NoiseModel
 from surepick.sampling.base import SamplerContext
@@ -81,7 +84,7 @@ class LearnerState:
 
     def __init__(self, setting: Setting, plans: Plans) -> None:
         rule = setting.rule
-        self._setting, self.plans = setting, plans
+        self._setting, self._arms, self.plans = setting, setting.task.arms, plans
         plans.work_out = self._work_out
         self.log: list[Event] = []
         """Events so far."""
@@ -107,8 +110,16 @@ class LearnerState:
 
     # ---- events
 
-    def tell(self, arm: int, value: float, answered: int | None, *, is_named: bool) -> None:
-        """Take in a result."""
+    def tell(self, arm: int, value: float, ask: int | Literal["none"] | None, answered: int | None) -> None:
+        """Take in a result.
+
+        Args:
+            arm: its number.
+            value: the reward.
+            ask: as it was named, for the log.
+            answered: the ask that is answered, if any.
+        """
+        self.log.append(Told(self._arms.key_of(arm), value, ask))
         ledger, n = self.ledger, len(self.results)
         if answered is None:
             place, has_block = self._place(ledger.n_asked), False
@@ -117,7 +128,7 @@ class LearnerState:
                 self._early.append(n)
         else:
             place = self._place(answered) if self._asks_before else answered
-            has_block = ledger.tell(answered, n, is_named=is_named)
+            has_block = ledger.tell(answered, n, is_named=ask is not None)
         closes = tuple(ledger.settled()) if ledger.has_settled else ()
         n_places = self.n_places() if closes else 0.0
         told = place, arm, answered is not None, has_block, ledger.n_opened, ledger.is_settled, closes, n_places
@@ -126,13 +137,35 @@ class LearnerState:
         if self._is_eager:
             self._settle()
 
-    def ask(self, known: int | None = None) -> tuple[int, int]:
-        """Make the next ask, of an arm that may be known; return its number and its arm."""
-        n_before = self.ledger.n_asked
-        number, arm = self.ledger.ask(self._draw if known is None else partial(self._draw_known, known))
-        if self.ledger.n_asked > n_before:
-            self.plans.spend(arm)
-        return number, arm
+    def fail(self, arm: int, ask: int | None) -> None:
+        """Give up a pending ask."""
+        key = self._arms.key_of(arm)
+        if not self.ledger.fail(arm, ask):
+            named = "" if ask is None else f" with the number {ask}"
+            pending: list[Any] = sorted([self._arms.key_of(number) for number in self.ledger.pending])
+            raise InvalidInput(f"arm {key} has no pending ask{named} that could fail; pending are {pending}.")
+        self.log.append(Failed(key, ask))
+
+    def ask(self, n: int, arms: Sequence[int] = ()) -> list[tuple[int, int]]:
+        """Make the next n asks, fewer if a budget ends; return their numbers and arms.
+
+        Asks of a block have the arms of its plan. `arms` are followed where asks belong to no block.
+        """
+        asks: list[tuple[int, int]] = []
+        ledger = self.ledger
+        while len(asks) < n:
+            if not ledger.n_planned:
+                if self.needs_plan:
+                    self.open(self.propose_plan(draws=False))
+                if self.is_spent and not self.checks:
+                    break
+            n_before = ledger.n_asked
+            asks.append(ledger.ask(partial(self._draw_known, arms[len(asks)]) if arms else self._draw))
+            if ledger.n_asked > n_before:
+                self.plans.spend(asks[-1][1])
+        if asks:
+            self.log.append(Asked(tuple([self._arms.key_of(arm) for _, arm in asks])))
+        return asks
 
     def _draw(self) -> int:
         return self.checks.popleft() if self.checks else self.plans.next()
@@ -152,22 +185,51 @@ class LearnerState:
         arms = list(self.checks)[:n_new] if self.checks else self.plans.peek(n_new)
         return [*enumerate(arms, start=ledger.n_asked), *ledger.failed(n - n_new)]
 
-    def plan_checks(self, n: int) -> None:
+    def audit(self, n: int) -> None:
         """Begin a block of check pulls; one that is open ends with what was asked of it."""
+        self.log.append(Audited(n))
         self.plans.drop_rest()
         self.ledger.cut()
-        self.checks.extend(check_arms(as_rows(self._setting.task.arms), n, self._setting.task.seed))
+        self.checks.extend(check_arms(as_rows(self._arms), n, self._setting.task.seed))
         self.ledger.open(n, is_check=True)
 
-    def propose_plan(self, *, draws: bool) -> Plan:
-        """Return the plan of the next block, which `open` then adopts."""
+    @property
+    def can_plan(self) -> bool:
+        """Whether a block can open now, be there a verdict or not."""
+        return self.ledger.needs_block and not self.plans.has_ended
+
+    @property
+    def needs_plan(self) -> bool:
+        """Whether the next ask opens a block."""
+        return self.can_plan and not self.settled.stopped
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the budget allows no further ask; those planned and those that failed are still made."""
+        return self.plans.has_ended and not self.ledger.n_planned
+
+    @one_blas_thread
+    def propose_plan(self, *, draws: bool = True) -> Plan:
+        """Return the plan of the next block, which `open` then adopts; all its arms are drawn now if `draws`."""
         settled = self.settled
         if not self.ledger.n_opened:
             settled.look_back()
         return self.plans.propose(settled.context(self.ledger.outstanding), self.ledger.n_asked, draws=draws)
 
+    @one_blas_thread
     def open(self, plan: Plan, *, checks: bool = False) -> None:
-        """Begin a block by a plan: the one that was proposed, or one that was made elsewhere and is followed."""
+        """Begin a block by a plan.
+
+        Args:
+            plan: the one that was proposed; or one that is followed, made by another process with the same log or on a
+                machine whose sums are rounded differently. Any plan that was made before the block's first result is
+                valid.
+            checks: whether to find out if this sampler would have made the same plan (`Plans.differs`).
+        """
+        if plan.first != self.ledger.n_asked:
+            raise InvalidInput(
+                f"the next block begins with ask {self.ledger.n_asked}, got a plan that begins with {plan.first}."
+            )
         if not self.ledger.n_opened:
             self.first_plan = len(self.results)
         if plan != self.plans.proposed:
@@ -180,16 +242,18 @@ class LearnerState:
         if plan.length:
             self.ledger.open(plan.length, n_parts=plan.n_parts)
 
-    def prepare(self, n: int, value: float | None) -> None:
-        """Settle with another value of a result, so that `change` can adopt the settlement."""
-        values = self._changed(n, value)
-        found = Settlement(self._setting, self, values)
-        found.advance(len(values))
+    def prepare(self, event: Correction) -> None:
+        """Settle as if a correction had been made, so that `change` can adopt the settlement."""
+        value = self._checked(event)[1]
+        found = Settlement(self._setting, self, self._changed(event.n, value))
+        found.advance(len(found.values))
         found.prefix()
-        self._prepared = self.values, n, value, found
+        self._prepared = self.values, event.n, value, found
 
-    def change(self, n: int, value: float | None) -> None:
-        """Replace the value of a result, None if it is void."""
+    def change(self, event: Correction) -> None:
+        """Void, correct or restore a result: replace its value."""
+        event, value = self._checked(event)
+        n, before = event.n, self.values[event.n]
         prepared, self._prepared = self._prepared, None
         if prepared is not None and prepared[0] is self.values and prepared[1:3] == (n, value):
             found = prepared[-1]
@@ -199,19 +263,42 @@ class LearnerState:
         else:
             found = self._settlement
             found.values = self._changed(n, value)
-        before = self.values[n]
         if value is None and before is not None:
             self._voided[n] = before
         self.values, self._settlement, self._unseen = found.values, found, []
+        self.log.append(event)
+
+    def _checked(self, event: Correction) -> tuple[Correction, float | None]:
+        """Return a correction as the log has it, and what the result counts with then; None if it is void."""
+        n, rule = check_count("n", event.n, least=0), self._setting.rule
+        if n >= len(self.results):
+            raise InvalidInput(
+                f"`n` must be the number of a measurement that was told, below {len(self.results)}, got {n}; they are "
+                "numbered from 0 in the order of `history`."
+            )
+        is_void, arm, value = self.values[n] is None, self.results[n].arm, None
+        if isinstance(event, Restored):
+            if not is_void:
+                raise InvalidInput(f"measurement {n} is not void, so there is nothing to restore.")
+            value = self._voided[n]
+        elif isinstance(event, Corrected):
+            told = self._setting.noise.checked("value", event.value, arm)
+            event, value = event._replace(value=told), self._setting.noise.scaled(arm, told)
+        if is_void and not isinstance(event, Restored):
+            raise InvalidInput(f"measurement {n} is void already; `restore` it, or tell a new result.")
+        if not isinstance(event.reason, str):
+            raise InvalidInput(f"`reason` must be a text, got {reprlib.repr(event.reason)}.")
+        if not rule.takes_corrections:
+            raise InvalidInput(
+                f"stopping={rule.name!r} judges every result by the plan it was asked for, all of them together, "
+                'and has no proof after a correction; use stopping="betting" with list(history), which guides it.'
+            )
+        return event._replace(n=n), value
 
     def _changed(self, n: int, value: float | None) -> list[float | None]:
         values = self.values.copy()
         values[n] = value
         return values
-
-    def value_before(self, n: int) -> float:
-        """Return what a void result counted with before."""
-        return self._voided[n]
 
     # ---- what follows
 
@@ -242,13 +329,13 @@ class LearnerState:
         for followed in plans:
             if followed.context is None:
                 if aside is None or aside.values is not followed.values:
-                    aside = Settlement(self._setting, self, followed.values)
+                    aside = Settlement(self._setting, self, followed.values, watches=False)
                 aside.advance(followed.n_told)
                 followed.context = aside.context(followed.pending, is_kept=True)
 
     def settled_by(self, state: RuleState) -> Callable[[], None]:
         """Return a function that settles the results so far, and no later ones, with another state of the rule."""
-        aside = Settlement(self._setting, self, self.values, state)
+        aside = Settlement(self._setting, self, self.values, state=state, watches=False)
         return partial(aside.advance, len(self.results))
 
     @property
@@ -265,11 +352,11 @@ class LearnerState:
         """Return the features (d,) of an arm."""
         x = self._rows.get(arm)
         if x is None:
-            x = self._rows[arm] = self._setting.task.arms.gather([arm])[0]
+            x = self._rows[arm] = self._arms.gather([arm])[0]
         return x
 
     def _place(self, n_asked: int) -> int:
-        """Return the place of what comes next after so many asks, and after the unsolicited results before it."""
+        """Return the place of the next result after `n_asked` asks, and after the unsolicited results before it."""
         return n_asked + bisect_right(self._asks_before, n_asked)
 
     def n_places(self) -> float:
@@ -286,10 +373,17 @@ class Settlement:
         books: which results there are.
         values: what they count with.
         state: of the rule, if not a fresh one.
+        watches: whether the model is watched; contexts of samplers and bets do not depend on it.
     """
 
     def __init__(
-        self, setting: Setting, books: LearnerState, values: list[float | None], state: RuleState | None = None
+        self,
+        setting: Setting,
+        books: LearnerState,
+        values: list[float | None],
+        *,
+        state: RuleState | None = None,
+        watches: bool = True,
     ) -> None:
         task, rule, noise = setting.task, setting.rule, setting.noise
         self._task, self._white, self._rule, self._noise = task, task.arms, rule, noise
@@ -303,7 +397,8 @@ class Settlement:
         self.levels = noise.variances(self._white.dim)
         self.verdict: Verdict | None = None
         """What the rule said last."""
-        self.model = Model(self._white, noise.std, is_watched=not noise.needs_bets, is_exact=task.misfit == 0.0)
+        self._watches = watches and not noise.needs_bets
+        self.model = Model(self._white, noise.std, is_watched=self._watches, is_exact=task.misfit == 0.0)
         self.path: list[tuple[int, float, float]] = []
         """How evidence grew: pulls, evidence and target when the rule looked."""
         self.is_own = True
@@ -406,7 +501,7 @@ class Settlement:
         theta = estimate.theta if estimate.has_theta else None
         leaders: tuple[int, ...] = ()
         alive = None
-        if theta is not None and self._task.candidates.is_enumerable:  # a fixed design asks nobody who leads
+        if theta is not None and self._task.candidates.is_enumerable:  # a fixed design does not need the leaders
             leaders = self.state.leaders(estimate)
             alive = None if self.stopped else self.state.alive(leaders[0])
         return SamplerContext(
@@ -431,7 +526,7 @@ class Settlement:
         return Verdict(threshold=math.log(1.0 / self._task.delta)) if verdict is None else verdict
 
     def leading(self, verdict: Verdict) -> tuple[int, ...]:
-        """Return who would be the answer by a verdict, the best first; nobody before the pulled arms span."""
+        """Return the candidates that a verdict would answer, the best first; none before the pulled arms span."""
         if verdict.leader is not None:
             return verdict.leader, *verdict.others
         return self.state.leaders(self.estimate) if self.estimate.has_theta else ()
@@ -485,7 +580,8 @@ class Settlement:
             if block is not None:
                 self._noise.mind_rounding(block, self._past, was_coarse=False)
                 self._decide(self.state.after_block(self.estimate, block))
-        self.model.look_for_slips(self.prefix(n_places), partial(self._pulls, n_places), now=self.stopped)
+        if self._watches:
+            self.model.look_for_slips(self.prefix(n_places), partial(self._pulls, n_places), now=self.stopped)
 
     def _learn_before(self, block: PlannedBlock) -> None:
         """Know the unsolicited results that were told before the block opened; its bets may."""
@@ -501,7 +597,7 @@ class Settlement:
                 self.levels.learn(arms, X, rewards)
 
     def _pulls(self, n_places: float = math.inf) -> Pulls:
-        """Return the results that count, of the first so many places, in the order in which they were told."""
+        """Return the results that count, of the first `n_places` places, in the order of telling."""
         told = [one for one in self._told if one[0] < n_places]
         places, numbers, arms, rewards = zip(*told, strict=True)
         return Pulls(places, numbers, arms, self._features(arms), np.array(rewards))

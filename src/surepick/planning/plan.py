@@ -1,7 +1,4 @@
-"""Plan an experiment before it costs anything: pulls to expect, with their range, and what nobody can do without.
-
-The figure of a plan: pulls against risk and against slack, with their range.
-"""
+"""Plan an experiment before it costs anything: pulls to expect, their range, and a lower bound for every method."""
 
 import math
 from collections.abc import Iterable
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
 
 
 MOST_PULLS = 10**6
-"""An experiment that takes more is called impossible."""
+"""Most pulls of an experiment that is called possible."""
 START_TOL = 1e-2
 """Relative gap of the G-optimal design."""
 RISKS = (0.1, 0.05, 0.01, 1e-3)
@@ -50,7 +47,7 @@ SLACKS = (0.0, 0.5, 1.0, 2.0)
 
 
 class _Setting(NamedTuple):
-    """What stays the same if risk or slack change."""
+    """The part of a plan that does not depend on risk and slack."""
 
     arms: ArmSet
     noise: NoiseModel
@@ -67,13 +64,7 @@ class _Setting(NamedTuple):
     def _difficulty(self, scenario: Scenario, epsilon: float) -> Difficulty:
         try:
             return difficulty(
-                self.arms,
-                scenario.theta,
-                scenario.stds,
-                start=self.start,
-                epsilon=epsilon,
-                costs=self.costs,
-                m=self.m,
+                self.arms, scenario.theta, scenario.stds, start=self.start, epsilon=epsilon, costs=self.costs, m=self.m
             )
         except TiedArms:
             if len(self.scenarios) == 1:
@@ -105,15 +96,16 @@ class Truth:
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
-    """What an experiment will take, by a formula that is not proved (`planning.forecast`); its bounds are.
+    """The pulls that an experiment will take, by a formula that is not proved (`planning.forecast`).
 
-    With several scenarios, numbers are those of the median scenario, and the range is over all of them together.
+    The lower bounds are proved. With several scenarios, numbers are those of the median scenario, and the range covers
+    all scenarios together.
     """
 
     delta: float
     epsilon: float
     m: int
-    """How many of the best are sought."""
+    """Number of best arms sought."""
     pulls: float
     """Pulls to expect; infinite if arms are tied in half of the scenarios."""
     low: float
@@ -139,7 +131,7 @@ class Plan:
 
     @cached_property
     def gap(self) -> float:
-        """How far the best arm is ahead of the next, in the median scenario."""
+        """Lead of the best arm over the next, in the median scenario."""
         setting = self._setting
         return float(np.median([smallest_gap(setting.arms, each.theta, setting.m) for each in setting.scenarios]))
 
@@ -178,7 +170,7 @@ class Plan:
         return collect(job, str(job.algorithm), outcomes)
 
     def explain(self) -> str:
-        """Say it in plain words."""
+        """Return the plan in plain words."""
         setting, lines = self._setting, []
         sought = "the best" if setting.m == 1 else f"the {setting.m} best"
         slack = f", up to a loss of {self.epsilon:g}," if self.epsilon else ""
@@ -209,7 +201,7 @@ class Plan:
         return " ".join(lines)
 
     def _alternatives(self) -> Iterable[str]:
-        """What fewer or more pulls would buy."""
+        """Say what fewer or more pulls would buy."""
         gap = float(f"{self.gap:.1g}")
         if self._setting.m == 1 and not self.epsilon and gap > 0.0:
             easier = self.at(epsilon=gap)
@@ -249,30 +241,30 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
     m: int = 1,
     seed: int = 0,
 ) -> Plan:
-    """Say how many pulls `identify` will take, from a guess of what it will find.
+    """Forecast the pulls that `identify` will take, from a guess of its result.
 
-    Exactly one of `theta`, `scenarios`, `pilot` and `gap` is needed. A guess that is off by a factor of two in the gaps
-    is off by four in the pulls.
+    Give exactly one of `theta`, `scenarios`, `pilot` and `gap`. If the guessed gaps are wrong by a factor of two, the
+    pulls are wrong by a factor of four.
 
     Args:
-        arms: what may be measured, as for `identify`.
+        arms: the arms, as for `identify`.
         theta: a guess of the parameter (d,): the mean reward of arm x is theta'x.
-        scenarios: several of them, each as likely as the others.
-        pilot: results of a pilot experiment, `result.history` or (arm, reward) pairs: 25 draws of theta from what they
-            leave open, and of the noise, unless it is given.
-        gap: how far the best arm is ahead of the next, if nothing else is known: 25 thetas in random directions, scaled
-            to that.
+        scenarios: several guesses of theta, each as likely as the others.
+        pilot: results of a pilot experiment, `result.history` or (arm, reward) pairs. The plan uses 25 draws of theta,
+            and of the noise unless it is given, that agree with them.
+        gap: lead of the best arm over the next, if nothing else is known. The plan uses 25 thetas in random directions,
+            scaled to this lead.
         delta: accepted probability of a wrong answer.
         epsilon: an answer that loses at most this is right.
-        noise_std: how noisy one measurement is, about; a list of one for each arm where they differ. Not needed beside
-            a pilot.
-        noise: what `identify` will assume of the noise; `simulate` draws from it. The forecast is for one level.
-        reward_range: (lo, hi) between which every reward lies, instead of `noise_std`; they are taken to be as noisy as
-            their means allow.
+        noise_std: standard deviation of one measurement, about; a list with one for each arm where arms differ. Not
+            needed with a pilot.
+        noise: assumption of `identify` on the noise; `simulate` draws from it. The forecast is for one level.
+        reward_range: (lo, hi) between which every reward lies, in the place of `noise_std`. Rewards are assumed to be
+            as noisy as their means allow.
         rewards: "binary" for clicks.
-        costs: of a pull of every arm, in the order of the arms: the plan is then for the smallest cost.
-        m: how many of the best are sought.
-        seed: of the draws.
+        costs: cost of a pull of every arm, in the order of the arms. The plan is then for the smallest cost.
+        m: number of best arms sought.
+        seed: seed of the draws.
 
     Raises:
         InvalidInput: an argument cannot be used.
@@ -341,18 +333,13 @@ def _law(setting: _Setting, known: Difficulty, rarity: float, delta: float) -> L
     # One of m true hypotheses may be rejected by mistake, or one of K - m if these are fewer.
     price = delta / min(m, setting.arms.n_arms - m)
     pulls = expected_pulls(
-        known.time,
-        price,
-        first=2.0 * dim,
-        n_rivals=known.n_rivals,
-        learning=LEARNING * dim,
-        curve=known.curve,
+        known.time, price, first=2.0 * dim, n_rivals=known.n_rivals, learning=LEARNING * dim, curve=known.curve
     )
     return Law(pulls, math.sqrt(2.0 * known.time / pulls))
 
 
 def _middle(values: Array) -> float:
-    """The median; the upper one of two, so that the infinite ones do no harm."""
+    """The median; the upper one of two, so that infinite values do no harm."""
     return float(np.sort(values)[len(values) // 2]) if not np.isnan(values).any() else math.nan
 
 

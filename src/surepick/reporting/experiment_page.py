@@ -30,7 +30,18 @@ from surepick.simulation.run import run_once
 NOTHING = "-"
 WORDS = {"agrees": "agree", "better": "better", "differs": "differ", "open": "cannot be told"}
 LONG = 12
-"""Rows from which on a table that lists everything is folded."""
+"""Rows above which the table of all cells is folded."""
+GROWTH = 1.05
+"""Growth of the pulls between two looks: a look costs a pass over the arms."""
+MARKERS = "os^Dv<>P"
+DASHES = ("--", "-.", (0, (1, 1.5)), (0, (6, 2)))
+QUANTITIES = {"n_pulls": "pulls", "seconds": "CPU seconds", "support": "arms pulled", "ratio": "pulls / lower bound"}
+BESIDE = {"n_pulls": "lower_bound", "evidence": "target"}
+"""The reference of a quantity."""
+MOST_BOXES = 80
+"""Cells whose distributions fit into one figure."""
+PATH_SECONDS = 3.0
+"""Slowest run that is repeated to draw its path."""
 
 
 class Figure(NamedTuple):
@@ -42,7 +53,7 @@ class Figure(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a report shows about one experiment."""
+    """The part of a report about one experiment."""
 
     name: str
     title: str
@@ -76,10 +87,7 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
     if not folders:
         raise InvalidInput("a report needs at least one folder of results, got none.")
     # Texts come from files of the user's, so both escape all of them.
-    templates = {
-        "report.md": template("report.md", finalize=_md),
-        "report.html": template("report.html"),
-    }
+    templates = {"report.md": template("report.md", finalize=_md), "report.html": template("report.html")}
     sections = sorted((read_section(Path(folder)) for folder in folders), key=lambda s: not s.experiment.published)
     out.mkdir(parents=True, exist_ok=True)
     parts = [part_of(section, draw(section, out)) for section in sections]
@@ -114,7 +122,7 @@ def part_of(section: Section, figures: list[Figure]) -> Part:
 
 
 def tally(compared: Sequence[Compared]) -> str:
-    """How many published figures agree; empty if there are none."""
+    """Count the published figures that agree; empty if there are none."""
     counts = Counter[str](one.verdict for one in compared)
     told = [f"{counts[verdict]} {word}" for verdict, word in WORDS.items() if counts[verdict]]
     return f"Of {len(compared)} published figures: {', '.join(told)}." if told else ""
@@ -135,7 +143,7 @@ def _facts(section: Section) -> str:
 
 
 def _beside_published(section: Section) -> list[Table]:
-    """For each quantity that others have published: ours, theirs and how they stand to each other."""
+    """Return a table of ours and theirs for each published quantity."""
 
     def entry(summary: Summary, quantity: str) -> Cell:
         compared = [one for one in summary.compared if one.published.quantity == quantity]
@@ -154,7 +162,10 @@ def _beside_published(section: Section) -> list[Table]:
 
 
 def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
-    """A sentence and a matrix on who needs least; who does not stop, errs or is told theta is out of competition."""
+    """Return a sentence and a matrix on the least pulls.
+
+    An algorithm that does not stop, errs too often or is told theta does not compete.
+    """
     known = [summary for summary in section.summaries if quantity in summary.quantities]
     size = {id(summary): summary.quantities[quantity].mean for summary in known}
     least: dict[str, float] = {}
@@ -195,7 +206,7 @@ def _matrix(section: Section, title: str, note: str, entry: Callable[[Summary], 
 
 
 def _side_by_side(section: Section) -> list[Table]:
-    """How many times the pulls and the CPU time of its baseline an algorithm needed, on the same machine."""
+    """Compare pulls and CPU time of an algorithm with those of its baseline, on the same machine."""
     known = {(summary.label, section.place(summary)): summary for summary in section.summaries if summary.n_runs}
     rows = []
     for (label, place), summary in known.items():
@@ -260,21 +271,17 @@ def _count(number: int) -> str:
 
 
 def _md(value: object) -> str:
-    """Text that Markdown shows as it is: no markup, no HTML, no end of a line or of a table's cell."""
+    """Escape a text for Markdown: no markup, no HTML, no end of a line or of a table's cell."""
     text = html.escape(str(value), quote=False).replace("\n", " ")
     return re.sub(r"([\\`*_\[\]|#])", r"\\\1", text)
 
 
-GROWTH = 1.05
-"""A look whenever the pulls have grown by this factor: looks cost a pass over the arms."""
-
-
 class Look(NamedTuple):
-    """Where a run stood."""
+    """The state of a run."""
 
     n_pulls: int
     share: float
-    """Evidence divided by what the rule asks for; 1 or more at the stop."""
+    """Evidence divided by the threshold; 1 or more at the stop."""
 
 
 def evidence_path(cell: experiments.Cell, run: int = 0) -> list[Look]:
@@ -297,16 +304,6 @@ def evidence_path(cell: experiments.Cell, run: int = 0) -> list[Look]:
     return looks
 
 
-MARKERS = "os^Dv<>P"
-DASHES = ("--", "-.", (0, (1, 1.5)), (0, (6, 2)))
-QUANTITIES = {"n_pulls": "pulls", "seconds": "CPU seconds", "support": "arms pulled", "ratio": "pulls / lower bound"}
-BESIDE = {"n_pulls": "lower_bound", "evidence": "target"}
-"""What a quantity is held against."""
-MOST_BOXES = 80
-"""Cells whose distributions fit into one figure."""
-PATH_SECONDS = 3.0
-"""A path is drawn by doing a run again; of slower algorithms none is."""
-
 Point = tuple[float, float, float]
 """Where, mean and standard error."""
 
@@ -327,12 +324,12 @@ class Chart(NamedTuple):
 
 
 def sentence(*quantities: str) -> str:
-    """What is shown, for titles and axes."""
+    """Return a title for these quantities."""
     return f"Mean {' and '.join(QUANTITIES.get(quantity, quantity) for quantity in quantities)}"
 
 
 def draw(section: Section, folder: Path) -> list[Figure]:
-    """Draw what the experiment's grid suggests; nothing if there are no runs."""
+    """Draw the figures that the grid of the experiment suggests; none without runs."""
     summaries = [summary for summary in section.summaries if summary.n_runs]
     if not summaries:
         return []
@@ -398,10 +395,13 @@ def _means(chart: Chart) -> tuple[Any, str]:
         elif quantity == "ratio":
             axes.axhline(1.0, color=INK, linestyle="--", linewidth=1.0)
             axes.set_ylim(bottom=0.0)
+        places = sorted(set(map(chart.x, chart.cells)))
         if chart.ticks:
             axes.set_xticks(range(len(chart.ticks)), chart.ticks, rotation=35, ha="right", rotation_mode="anchor")
-        elif (low := min(map(chart.x, chart.cells))) > 0.0 and max(map(chart.x, chart.cells)) >= 50.0 * low:
+        elif places[0] > 0.0 and places[-1] >= 50.0 * places[0]:
             axes.set_xscale("log")
+        elif all(place.is_integer() for place in places):
+            axes.set_xticks(places)
         axes.set_ylabel(sentence(quantity))
     panels[-1].set_xlabel(chart.x_label)
     what = sentence(*chart.quantities)
@@ -442,7 +442,7 @@ def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any,
 
 
 def _paths(summaries: Sequence[Summary]) -> Iterator[tuple[str, list[Look]]]:
-    """Run 0 on the first problem, once more, of the first algorithms that are quick enough for that."""
+    """Repeat run 0 on the first problem for the first algorithms that are quick enough."""
     place = attrgetter("cell.problem", "cell.arguments", "cell.delta")
     same = [summary for summary in summaries if place(summary) == place(summaries[0])]
     for summary in [s for s in same if s.quantities["seconds"].mean <= PATH_SECONDS][: len(COLORS)]:
@@ -453,7 +453,7 @@ def _paths(summaries: Sequence[Summary]) -> Iterator[tuple[str, list[Look]]]:
 
 
 def _evidence_paths(place: str, paths: Sequence[tuple[str, list[Look]]]) -> tuple[Any, str]:
-    """How evidence grows in one run of each."""
+    """Draw how evidence grows in one run of each algorithm."""
     canvas, (axes,) = frame([4.2])
     for (label, looks), color in zip(paths, COLORS, strict=False):
         shares = [min(max(look.share, -0.5), 1.5) for look in looks]
@@ -461,7 +461,7 @@ def _evidence_paths(place: str, paths: Sequence[tuple[str, list[Look]]]) -> tupl
     axes.axhline(1.0, color=INK, linestyle="--", linewidth=1.0)
     axes.set_xscale("log")
     axes.set_xlabel("pulls")
-    axes.set_ylabel("evidence / what the rule asks for")
+    axes.set_ylabel("evidence / threshold")
     return canvas, f"Evidence in run 0 on {place}; a rule stops at the dashed line."
 
 

@@ -17,6 +17,13 @@ COLORS = ("#0b5fa5", "#c8641e", "#3b7d3b", "#7a4fa0", "#b3263e", "#4a8f9c", "#8a
 WIDTH = 5.8
 """Inches: on a phone a figure is shown at half its size and must still be read."""
 PNG_DPI = 150
+MOST = 30
+"""Arms in a figure that names them."""
+LONGEST = 22
+"""Letters of a name beside an axis."""
+BLUE, ORANGE = COLORS[:2]
+KINDS = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY, "o"), "arm": (BLUE, "o")}
+"""Colour and marker of each kind of arm."""
 
 
 def frame(
@@ -109,15 +116,6 @@ def _plain_numbers(axes: Any) -> None:
             axis.set_minor_locator(NullLocator())
 
 
-MOST = 30
-"""Arms in a figure that names them."""
-LONGEST = 22
-"""Letters of a name beside an axis."""
-BLUE, ORANGE = COLORS[:2]
-KINDS = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY, "o"), "arm": (BLUE, "o")}
-"""What an arm can be beside the answer: its colour and marker."""
-
-
 class Bar(NamedTuple):
     """An arm with its estimate."""
 
@@ -168,19 +166,19 @@ def estimates(bars: Sequence[Bar], confidence: str) -> Any:
 
 
 def evidence(path: Sequence[tuple[int, float, float]]) -> Any:
-    """Draw how much of the evidence that the rule asks for there was, over the pulls."""
+    """Draw the evidence, as a share of the threshold, over the pulls."""
     canvas, (axes,) = frame([3.4])
     shares = [100.0 * min(max(value / target, 0.0), 1.5) for _, value, target in path]
     axes.plot([n for n, _, _ in path], shares, color=BLUE, marker="o", markersize=3, linewidth=1.4)
     axes.axhline(100.0, color=INK, linestyle="--", linewidth=1.0)
     axes.set_ylim(0.0, max(110.0, 1.05 * max(shares, default=0.0)))
     axes.set_xlim(left=0.0)
-    axes.set(xlabel="pulls", ylabel="evidence, % of what the rule asks for")
+    axes.set(xlabel="pulls", ylabel="evidence, % of the threshold")
     return _finished(canvas)
 
 
 def fit(points: Sequence[Point]) -> Any:
-    """Draw measured means against what the model makes of all rewards."""
+    """Draw measured means against fitted means."""
     canvas, (axes,) = frame([3.9], grid="both")
     ends = [value for point in points for value in (point.fitted, point.measured)]
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
@@ -197,7 +195,7 @@ def fit(points: Sequence[Point]) -> Any:
 
 
 def pulls(rows: Sequence[Pulls]) -> Any:
-    """Draw pulls of each arm beside what the plan wanted, the most on top."""
+    """Draw the pulls of each arm beside the planned ones, the most on top."""
     shown = sorted(rows, key=lambda row: -row.pulls)[:MOST]
     canvas, axes = _rows([row.name for row in shown])
     places = range(len(shown))

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Protocol, final, runtime_checkable
+from typing import Any, Protocol, final, runtime_checkable
 
 from surepick.core.checks import check_count, check_number
 from surepick.errors import InvalidInput
@@ -101,27 +101,7 @@ def schedule_for(rule: Rule, schedule: ScheduleOption) -> Schedule:
 def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:
     """Read "doubling", "every", "geometric:1.15", "periodic:100", a collection of times, or a schedule object."""
     if isinstance(schedule, str):
-        kind, _, number = schedule.partition(":")
-        try:
-            if kind == "geometric":
-                return Geometric(float(number))
-            if kind == "periodic":
-                return Periodic(int(number))
-        except ValueError as error:
-            if isinstance(error, InvalidInput):
-                raise
-            needed = (
-                "a number, as in 'geometric:1.15'" if kind == "geometric" else "a whole number, as in 'periodic:100'"
-            )
-            raise InvalidInput(f"`schedule` must end in {needed}, got {schedule!r}; change its end.") from None
-        if schedule == "doubling":
-            return Doubling()
-        if schedule == "every":
-            return Periodic(1)
-        raise InvalidInput(
-            "`schedule` must be 'doubling', 'every', 'geometric:RATIO', 'periodic:PULLS' or a collection of "
-            f"increasing times, got {schedule!r}."
-        )
+        return _named(schedule)
     if isinstance(schedule, Schedule):
         return schedule
     try:
@@ -137,3 +117,28 @@ def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:
     times = [check_count("times", time, least=1) for time in listed]
     # A set has no order of its own; a list out of order is more likely a mistake than a schedule.
     return AtTimes(tuple(sorted(times) if isinstance(schedule, AbstractSet) else times))
+
+
+_NUMBERED: Mapping[str, tuple[Any, type, str]] = {
+    "geometric": (Geometric, float, "a number, as in 'geometric:1.15'"),
+    "periodic": (Periodic, int, "a whole number, as in 'periodic:100'"),
+}
+"""Name to the schedule, the kind of its number, and an example."""
+
+
+def _named(text: str) -> Schedule:
+    if text in ("doubling", "every"):
+        return Doubling() if text == "doubling" else Periodic(1)
+    kind, _, number = text.partition(":")
+    if kind not in _NUMBERED:
+        raise InvalidInput(
+            "`schedule` must be 'doubling', 'every', 'geometric:RATIO', 'periodic:PULLS' or a collection of "
+            f"increasing times, got {text!r}."
+        )
+    make, kind_of_number, needed = _NUMBERED[kind]
+    try:
+        value = kind_of_number(number)
+    except ValueError:
+        raise InvalidInput(f"`schedule` must end in {needed}, got {text!r}; change its end.") from None
+    made: Schedule = make(value)
+    return made

@@ -63,6 +63,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, final
 
 import numpy as np
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -99,12 +100,21 @@ KNOWLEDGE = {
     "norm_bound": lambda problem: float(np.linalg.norm(problem.theta)),
     "reward_bound": lambda problem: float(np.abs(problem.X @ problem.theta).max()),
 }
-"""What an algorithm may be told about the problem: theta itself, its norm, or the largest size of a mean reward."""
+"""Facts about the problem that an algorithm may be told: theta, its norm, or the largest size of a mean reward."""
 
 Text = Annotated[str, Field(pattern=r"\S", description="a text")]
 Flag = Annotated[bool, Field(description="true or false")]
 Count = Annotated[int, Field(ge=1, description="a whole number of at least 1")]
+Risk = Annotated[float, AfterValidator(check_delta)]
 Values = Annotated[dict[str, Any], Field(description="a table such as { n_arms = 1000 }")]
+
+
+def _values_of(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) else [value]
+
+
+def _lists_of(table: dict[str, Any]) -> dict[str, list[Any]]:
+    return {key: _values_of(value) for key, value in table.items()}
 
 
 def _list_of_tables(key: str, default: Any = ...) -> Any:
@@ -121,26 +131,17 @@ class Table(BaseModel):
 class ProblemSpec(Table):
     """One entry of [[problems]]."""
 
-    name: str = Field(description=f"one of {', '.join(GENERATORS)}")
+    name: Text
     redraw: Flag = False
-    arguments: Values = {}
+    arguments: Annotated[Values, AfterValidator(_lists_of)] = {}
     """Every argument with the list of its values."""
-
-    @field_validator("name")
-    @classmethod
-    def _is_known(cls, name: str) -> str:
-        if name not in GENERATORS:
-            raise ValueError
-        return name
-
-    @field_validator("arguments")
-    @classmethod
-    def _as_lists(cls, arguments: dict[str, Any]) -> dict[str, list[Any]]:
-        return {key: _values_of(value) for key, value in arguments.items()}
 
     @model_validator(mode="after")
     def _fits_the_generator(self) -> Self:
-        name, own = self.name, inspect.signature(GENERATORS[self.name]).parameters
+        name = self.name
+        if name not in GENERATORS:
+            raise InvalidInput(f"`name` must be one of {', '.join(GENERATORS)}, got {name!r}.")
+        own = inspect.signature(GENERATORS[name]).parameters
         if self.redraw and ("seed" not in own or "seed" in self.arguments):
             why = "has no seed to redraw it from" if "seed" not in own else "has a fixed seed in its arguments"
             raise InvalidInput(f"`redraw` must be false, since {name} {why}.")
@@ -230,16 +231,11 @@ class Published(Table):
     quantity: Literal["n_pulls", "seconds", "support"] = Field(
         "n_pulls", description="one of n_pulls, seconds, support"
     )
-    delta: float | None = Field(None, description="a number")
+    delta: Risk | None = Field(None, description="a number")
     source: Text
     note: Text = ""
     figures: str = ""
-    """Name of the published table it is from, if from one."""
-
-    @field_validator("delta")
-    @classmethod
-    def _is_risk(cls, delta: float) -> float:
-        return check_delta(delta)
+    """Name of the published table that the figure is from; empty for a figure of your own."""
 
     def is_about(self, cell: "Cell") -> bool:
         """Whether the figure belongs to this cell."""
@@ -254,13 +250,6 @@ class PublishedTable(Table):
     algorithm: Text
     figures: Text
     note: Text = ""
-
-    @model_validator(mode="after")
-    def _is_known(self) -> Self:
-        tables = published_tables()
-        if self.figures not in tables:
-            raise InvalidInput(f"`figures` must be one of {', '.join(tables)}, got {self.figures!r}.")
-        return self
 
 
 @final
@@ -321,7 +310,7 @@ class Experiment(Table):
     )
     title: Text
     about: Text = ""
-    delta: tuple[float, ...] = Field(
+    delta: tuple[Risk, ...] = Field(
         strict=False, min_length=1, description="a list of one or more different numbers such as [0.05]"
     )
     n_runs: Count
@@ -340,7 +329,7 @@ class Experiment(Table):
     def _are_risks(cls, delta: tuple[float, ...]) -> tuple[float, ...]:
         if len(set(delta)) < len(delta):
             raise ValueError
-        return tuple(map(check_delta, delta))
+        return delta
 
     def model_post_init(self, context: Any) -> None:
         """Keep the text of the file."""
@@ -376,10 +365,6 @@ def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[
     """Whether a problem has the wanted arguments, each a value or a list; `name` and `delta` count as such."""
     own = {**arguments, "name": problem.name, "delta": delta}
     return all(name in own and own[name] in _values_of(value) for name, value in wanted.items())
-
-
-def _values_of(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list) else [value]
 
 
 def call_of(problem: str, arguments: Mapping[str, Any]) -> str:
@@ -470,11 +455,8 @@ def _algorithms(entries: Entries, folders: Sequence[Path]) -> list[AlgorithmSpec
     expanded: list[AlgorithmSpec] = []
     for spec in specs:
         own = {other.name for other in specs if other.options == spec.options}
-        names = [name for name in algorithms() if name not in own] if spec.name == "*" else [spec.name]
-        expanded += [
-            spec.model_copy(update={"name": name, "label": spec.label.replace("*", name)} if spec.name == "*" else {})
-            for name in names
-        ]
+        changes = [{"name": name, "label": spec.label.replace("*", name)} for name in algorithms() if name not in own]
+        expanded += [spec.model_copy(update=change) for change in (changes if spec.name == "*" else [{}])]
     return expanded
 
 
@@ -482,8 +464,10 @@ def _published(entries: Entries, _folders: Sequence[Path]) -> list[Published]:
     figures: list[Published] = []
     for entry, where in entries:
         if "figures" in entry:
-            table = _checked(PublishedTable, entry, where)
-            figures += [one.model_copy(update=table.model_dump()) for one in published_tables()[table.figures]]
+            table, known = _checked(PublishedTable, entry, where), published_tables()
+            if table.figures not in known:
+                raise InvalidInput(f"{where}: `figures` must be one of {', '.join(known)}, got {table.figures!r}.")
+            figures += [one.model_copy(update=table.model_dump()) for one in known[table.figures]]
         else:
             figures.append(_checked(Published, entry, where))
     return figures
@@ -536,7 +520,7 @@ def _check_together(experiment: Experiment, cells: Sequence[Cell]) -> None:
         if other is not cell:
             raise InvalidInput(f"the cells of an experiment must differ, got the same runs twice: {other}; {cell}.")
     for figure in experiment.published:
-        # Of a whole table it is enough that its algorithm is there.
+        # A whole table needs its algorithm only.
         if not (any(map(figure.is_about, cells)) or (figure.figures and figure.algorithm in labels)):
             raise InvalidInput(
                 f"a published figure needs a cell to stand beside, got {figure.algorithm!r} with {figure.problem}; "
@@ -567,7 +551,7 @@ def check_cells(cells: Sequence[Cell]) -> None:
 
 
 def job_of(cell: Cell) -> Job:
-    """Return what the runs of a cell share; the last few problems that are not redrawn are kept ready."""
+    """Return the job of a cell. The last few problems that are not redrawn are kept ready."""
     algorithm = cell.algorithm
     shared = cell.problem.name, canonical_json(cell.arguments), cell.delta, cell.epsilon, cell.bounds
     return Job(

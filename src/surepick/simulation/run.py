@@ -30,7 +30,7 @@ CHUNK = 256
 
 
 class Seeds(NamedTuple):
-    """What one run draws from."""
+    """Seeds of one run."""
 
     instance: int
     noise: np.random.SeedSequence
@@ -44,14 +44,14 @@ def run_seeds(seed: int, run: int) -> Seeds:
 
 
 class KnownAnswer(Protocol):
-    """A problem as a run sees it: a name, and what an answer loses."""
+    """A problem as a run sees it: a name, and the loss of an answer."""
 
     @property
     def name(self) -> str:
-        """Says which problem."""
+        """Name of the problem."""
 
     def loss(self, answer: Any, /) -> float:
-        """Return what an answer loses against the best."""
+        """Return the loss of an answer against the best."""
 
 
 class Instance(NamedTuple):
@@ -67,14 +67,14 @@ class Instance(NamedTuple):
     """Options of the learner that describe the problem."""
     epsilon: float
     bound: float
-    """Lower bound of the expected pulls; NaN if it is not known, or not asked for."""
+    """Lower bound of the expected pulls; NaN if unknown or not asked for."""
 
 
 class Job(NamedTuple):
     """Everything the runs share; sent to the processes once per batch."""
 
     problem: Instance | AnyProblem | Callable[[int], AnyProblem]
-    """Best made ready, or a function that draws one from a seed."""
+    """A problem, best made ready, or a function that draws one from a seed."""
     algorithm: str | Callable[..., Algorithm] = "lazy-track-and-stop"
     """A name, or a class with the algorithm's options as arguments."""
     delta: float = 0.05
@@ -86,7 +86,7 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What is kept of one run."""
+    """The record of one run."""
 
     problem: str
     epsilon: float
@@ -150,7 +150,7 @@ def run_with(
 
 
 def instance_of(job: Job, seeds: Seeds) -> Instance:
-    """The problem of a run, made ready."""
+    """Return the problem of a run, made ready."""
     if isinstance(job.problem, Instance):
         return job.problem
     problem = job.problem if isinstance(job.problem, AnyProblem) else job.problem(seeds.instance)

@@ -1,4 +1,4 @@
-"""The folder of an experiment: `sweep` does the runs that it lacks and keeps each as soon as it is finished.
+"""The folder of an experiment: `sweep` does the missing runs and keeps each as soon as the run is finished.
 
     experiment.toml     the experiment, and beside it the files of its plug-ins
     runs.sqlite         every finished run, once
@@ -58,7 +58,7 @@ def schema() -> Any:
 
 
 def cell_columns(cell: Cell) -> dict[str, Any]:
-    """What the rows of a cell have in common."""
+    """Return the columns that all rows of a cell share."""
     return {
         "key": cell.key,
         "experiment": cell.experiment,
@@ -87,9 +87,9 @@ class Store:
     def __init__(self, folder: Path, experiment: Experiment) -> None:
         _arrow()
         self.folder = folder
-        _check_owner(folder, experiment)  # before anything is written to somebody else's folder
+        _check_owner(folder, experiment)  # before the first file is written to the folder
         folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack, _in_words(folder / DATABASE):
+        with ExitStack() as stack, _clear_errors(folder / DATABASE):
             self._db = sqlite3.connect(folder / DATABASE, timeout=0.0, isolation_level=None)
             stack.callback(self._db.close)
             # The lock ends with the process, however it ends.
@@ -107,7 +107,7 @@ class Store:
     def _set_up(self, cells: list[Row]) -> None:
         is_new = not self._db.execute("SELECT 1 FROM sqlite_master").fetchone()
         if not is_new and not (self.folder / EXPERIMENT).exists():
-            raise _nobodys(self.folder)
+            raise _without_experiment(self.folder)
         if is_new:
             self._db.execute(f"CREATE TABLE cells ({', '.join(_OF_CELL)}, place, PRIMARY KEY (key))")
             self._db.execute(f"CREATE TABLE runs ({', '.join(_OF_RUN)}, crc, PRIMARY KEY (key, run)) WITHOUT ROWID")
@@ -149,14 +149,14 @@ class Store:
 
     def append(self, rows: Iterable[Row]) -> None:
         """Keep finished runs: each has the columns that are not common to its cell. All of them or none."""
-        with _in_words(self.folder / DATABASE), self._transaction():
+        with _clear_errors(self.folder / DATABASE), self._transaction():
             self._insert("runs", map(_checked, rows))
             self._is_settled = False
 
     def export(self) -> None:
         """Write the table, unless it has all runs."""
         pa = _arrow()
-        with _in_words(self.folder / DATABASE):
+        with _clear_errors(self.folder / DATABASE):
             has_runs = self._db.execute("SELECT 1 FROM runs").fetchone() is not None
             if not has_runs or (self._is_settled and (self.folder / TABLE).exists()):
                 return
@@ -180,19 +180,19 @@ class Store:
             yield
 
     def _insert(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        # A cell may have new texts; a run that is there stays as it is.
+        # A cell may have new texts; a run that is there stays.
         verb, n = ("REPLACE", len(_OF_CELL)) if table == "cells" else ("IGNORE", len(_OF_RUN))
         self._db.executemany(f"INSERT OR {verb} INTO {table} VALUES (?{', ?' * n})", rows)  # noqa: S608
 
 
 def _checked(row: Row) -> tuple[Any, ...]:
-    """A run as it is kept, with its checksum."""
+    """Return a run as a row of the database, with its checksum."""
     values = tuple(kind(row[name]) for name, kind in _OF_RUN.items())
     return *values, zlib.crc32(repr(values).encode())
 
 
 def _restored(row: tuple[Any, ...]) -> dict[str, Any]:
-    """A run as it was."""
+    """Return a row of the database as a run."""
     try:
         found = {
             name: math.nan if value is None else kind(value)  # SQLite has no NaN
@@ -262,12 +262,12 @@ def damaged(path: Path) -> SurepickError:
     return SurepickError(f"{path} is damaged or no {kind} file; {remedy}.")
 
 
-def _nobodys(folder: Path) -> InvalidInput:
+def _without_experiment(folder: Path) -> InvalidInput:
     return InvalidInput(f"{folder} has runs but no {EXPERIMENT} that says of what; choose another folder.")
 
 
 @contextmanager
-def _in_words(path: Path) -> Iterator[None]:
+def _clear_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -286,7 +286,7 @@ def _check_owner(folder: Path, experiment: Experiment) -> None:
     path = folder / EXPERIMENT
     if not path.exists():
         if (folder / TABLE).exists():
-            raise _nobodys(folder)
+            raise _without_experiment(folder)
         return
     try:
         name = tomllib.loads(path.read_text("utf-8")).get("name")
@@ -324,7 +324,7 @@ class Failure(NamedTuple):
 
 
 class SweepResult(NamedTuple):
-    """What a sweep did."""
+    """The result of a sweep."""
 
     n_before: int
     """Runs that were there already."""
@@ -343,18 +343,18 @@ def sweep(
     dask: str | None = None,
     progress: Show = lambda _: None,
 ) -> SweepResult:
-    """Do the runs 0..n_runs-1 of every cell that the folder lacks, and keep each as soon as it is finished.
+    """Do the missing ones of the runs 0..n_runs-1 of every cell, and keep each as soon as it is finished.
 
     Args:
-        experiment: what to run.
-        folder: where the runs are kept; see `store`.
+        experiment: the experiment to run.
+        folder: where the runs are kept.
         n_runs: runs of each cell.
         n_jobs: processes, also of a local Dask cluster; 1 is this one, -1 one per core.
         dask: address of a Dask scheduler such as "tcp://host:8786", or "local" for a cluster on this machine.
         progress: called at the start and after each batch.
 
-    A run that ends in an error is reported and not kept, the others go on. After Ctrl-C, as after any other end, the
-    next call goes on where this one was.
+    A run that ends in an error is reported and not kept; the others go on. After Ctrl-C the next call goes on where
+    this one was.
 
     Raises:
         InvalidInput: an algorithm cannot be composed as described, or `dask` is no address; nothing was run then.
@@ -389,7 +389,7 @@ def _rows(cell: Cell, runs: list[int]) -> tuple[list[Row], list[Failure]]:
     for run in runs:
         try:
             found = run_once(job_of(cell), run)
-        except Exception as error:  # noqa: BLE001 (whatever it is, the other runs go on)
+        except Exception as error:  # noqa: BLE001 (the other runs go on)
             failures.append(Failure(str(cell), run, text_of(error)))
         else:
             rows.append({**found._asdict(), "key": cell.key, "run": run, "version": __version__})

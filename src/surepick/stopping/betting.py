@@ -22,57 +22,6 @@ from surepick.types import Array, BoolArray, Guarantee
 
 
 @final
-class Replay:
-    """The bets on some blocks, to be paid for any misfit: would the verdict stand if means were off by eta?
-
-    Notation: that of `core.misfit.tolerance`; L_b(eta) the log wealth against arm b that the same leaders, blocks and
-    laws of D lead to with z - eta bias in the place of z; price = log(1/delta).
-
-    Bets are placed as the betting rule placed them, for every eta, so L_b(eta) falls as eta grows. Bets against
-    rejected arms go on as if their wealth were 1 again, because a larger eta needs more. The verdict stands at eta if
-    L_b(eta) has ever reached the price, for every rival b of the answer: docs/guarantee.md, Theorem 22.
-
-    Args:
-        wealth: fresh accounts that weigh arms; they settle the blocks.
-        blocks: all blocks in the order of settling, those after the verdict included.
-    """
-
-    def __init__(self, wealth: Wealth, blocks: Iterable[Block]) -> None:
-        self._wealth, self._placed = wealth, list[Placed]()
-        self._is_rival = np.ones(wealth.n_candidates, dtype=bool)
-        for block in blocks:
-            self._placed += wealth.placed_on(block)
-            if block.A0_inv is not None:
-                self._is_rival[wealth.copies_of_leader(block.theta0)] = False
-            if wealth.answer is None:
-                wealth.settle(block)
-
-    @property
-    def answer(self) -> int | None:
-        """Where the rule stopped; None if it did not."""
-        return self._wealth.answer
-
-    @one_blas_thread
-    def stands(self, misfit: float) -> bool:
-        """Return whether the answer has rejected all rivals although means may be off by `misfit`."""
-        log_wealth, peak = np.zeros((2, len(self._is_rival)))
-        for placed in self._placed:
-            log_wealth[placed.index] += placed.log_returns(misfit)
-            np.maximum(peak, log_wealth, out=peak)
-        is_rival = self._is_rival.copy()
-        is_rival[self.answer] = False
-        return bool((peak[is_rival] >= self._wealth.log_price).all())
-
-    def margin(self, lead: float) -> float | None:
-        """Return how far means may be off for the answer to stand; None if there is no answer or no lead.
-
-        Args:
-            lead: estimated lead of the answer over the closest rival.
-        """
-        return None if self.answer is None or not lead > 0.0 else largest_margin(self.stands, lead, self._wealth.misfit)
-
-
-@final
 @dataclass(frozen=True, kw_only=True)
 class Betting(Rule):
     """Reject a candidate for good when the wealth bet against it reaches 1/delta; stop when one is left.
@@ -187,7 +136,7 @@ class BettingState(RuleState):
         """Return the number of candidates that blocks like the last one cannot reject."""
         return self._wealth.n_undecidable(estimate.theta) if estimate.has_theta else 0
 
-    def replay(self, blocks: Iterable[Block]) -> Replay:
+    def replay(self, blocks: Iterable[Block]) -> "Replay":
         """Return the bets of a learner with these blocks, to be paid for any misfit; for epsilon = 0 alone."""
         if self.task.epsilon > 0.0 or self.task.m > 1:
             raise InvalidInput("a replay needs epsilon = 0 and m = 1; no proof says what other accounts bear together.")
@@ -210,3 +159,54 @@ class BettingState(RuleState):
             statistic=float(others[rival]),
             threshold=wealth.log_price,
         )
+
+
+@final
+class Replay:
+    """The bets on some blocks, to be paid for any misfit: would the verdict stand if means were off by eta?
+
+    Notation: that of `core.misfit.tolerance`; L_b(eta) the log wealth against arm b that the same leaders, blocks and
+    laws of D lead to with z - eta bias in the place of z; price = log(1/delta).
+
+    Bets are placed as the betting rule placed them, for every eta, so L_b(eta) falls as eta grows. Bets against
+    rejected arms go on as if their wealth were 1 again, because a larger eta needs more. The verdict stands at eta if
+    L_b(eta) has ever reached the price, for every rival b of the answer: docs/guarantee.md, Theorem 22.
+
+    Args:
+        wealth: fresh accounts that weigh arms; they settle the blocks.
+        blocks: all blocks in the order of settling, those after the verdict included.
+    """
+
+    def __init__(self, wealth: Wealth, blocks: Iterable[Block]) -> None:
+        self._wealth, self._placed = wealth, list[Placed]()
+        self._is_rival = np.ones(wealth.n_candidates, dtype=bool)
+        for block in blocks:
+            self._placed += wealth.placed_on(block)
+            if block.A0_inv is not None:
+                self._is_rival[wealth.copies_of_leader(block.theta0)] = False
+            if wealth.answer is None:
+                wealth.settle(block)
+
+    @property
+    def answer(self) -> int | None:
+        """Where the rule stopped; None if it did not."""
+        return self._wealth.answer
+
+    @one_blas_thread
+    def stands(self, misfit: float) -> bool:
+        """Return whether the answer has rejected all rivals although means may be off by `misfit`."""
+        log_wealth, peak = np.zeros((2, len(self._is_rival)))
+        for placed in self._placed:
+            log_wealth[placed.index] += placed.log_returns(misfit)
+            np.maximum(peak, log_wealth, out=peak)
+        is_rival = self._is_rival.copy()
+        is_rival[self.answer] = False
+        return bool((peak[is_rival] >= self._wealth.log_price).all())
+
+    def margin(self, lead: float) -> float | None:
+        """Return how far means may be off for the answer to stand; None if there is no answer or no lead.
+
+        Args:
+            lead: estimated lead of the answer over the closest rival.
+        """
+        return None if self.answer is None or not lead > 0.0 else largest_margin(self.stands, lead, self._wealth.misfit)

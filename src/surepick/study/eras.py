@@ -16,6 +16,7 @@ from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
 from surepick.stopping import Betting
 from surepick.study.catalog import ArmCatalog, Key
+from surepick.types import ArmKey
 
 if TYPE_CHECKING:
     from surepick.study.state import State
@@ -123,7 +124,7 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
     return changed
 
 
-def next_era(state: "State", join: Any, retired: Sequence[int], changes: Mapping[str, Any]) -> Json:
+def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapping[str, Any]) -> Json:
     """Return arms and options of an era that differs by these from the present one.
 
     Raises:

@@ -1,8 +1,8 @@
 """The state of a study: what its events add up to.
 
-Events go in one by one, in the order of the log, and nothing else does: no clock, no machine, no one who looks on. What
-was decided when an event was written (which arms to measure, that the study stops) is in the event, and is followed and
-not decided again: a machine whose sums are rounded differently goes on from the same state.
+Events go in one by one, in the order of the log. The state depends on nothing else: no clock, no machine, no reader.
+What was decided when an event was written (which arms to measure, that the study stops) is in the event. It is followed
+and not decided again, so a machine whose sums are rounded differently goes on from the same state.
 
 `propose_*` returns the fields of an event that could come next, and changes nothing that can be seen. `apply` is the
 only change: of events that are written, and of events that are read.
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, final
 
 from surepick.errors import CorruptLog, InvalidInput
 from surepick.learning.blocks import Plan
-from surepick.learning.events import Correction
+from surepick.learning.events import Corrected, Correction, Restored, Voided
 from surepick.learning.learner import Learner
 from surepick.study.catalog import Key, key_from, plain_key
 from surepick.study.eras import Era, described, era_after, first_era
@@ -26,12 +26,6 @@ from surepick.study.events import Kind, check_fields
 Event = Mapping[str, Any]
 ROUNDING = 1e-6
 """Relative: sums of numbers are rounded differently on other machines."""
-CORRECTIONS: Mapping[str, Correction] = {
-    Kind.VOIDED: "void",
-    Kind.CORRECTED: "correct",
-    Kind.RESTORED: "restore",
-}
-"""What a learner calls these kinds of events."""
 
 
 class Standing(StrEnum):
@@ -45,7 +39,7 @@ class Standing(StrEnum):
 
 @dataclass(slots=True)
 class AskRecord:
-    """Somebody was asked to measure an arm. An ask that failed is made again, under the same number for the learner."""
+    """An ask: a worker was asked to measure an arm. A failed ask is made again, under the learner's same number."""
 
     id: int
     number: int
@@ -228,16 +222,16 @@ class State:
 
     def propose_plan(self) -> dict[str, Any] | None:
         """Return what to write of the next block; None if the next ask needs none."""
-        if not self.learner.needs_plan:
+        if not self.learner.state.needs_plan:
             return None
-        plan = self.learner.propose_plan()
+        plan = self.learner.state.propose_plan()
         last = {"last": True} if plan.is_last else {}
         arms = [plain_key(self.key_of(number)) for number in plan.arms]
         return {"first": plan.first, "arms": arms, "parts": plan.n_parts, **last}
 
     def _planned(self, event: Event) -> None:
-        if self.stopped or not self.learner.can_plan:
-            raise _not_so(event, "plans an interval where none can open")
+        if self.stopped or not self.learner.state.can_plan:
+            raise _not_so(event, "plans a block where none can open")
         if self._checks and self.learner.stopped:
             self.differences.append(f"event {event['n']}: the study went on where this machine would have stopped")
         options = self.options
@@ -245,26 +239,30 @@ class State:
             raise _not_so(event, "plans what the options do not allow")
         numbers = tuple([self.number_of(arm) for arm in event["arms"]])
         plan = Plan(event["first"], len(numbers), numbers, event["parts"], event.get("last", False))
-        self.learner.plan(plan, checks=self._checks)
-        self.n_plans_differing += self.learner.plan_differs
+        self.learner.state.open(plan, checks=self._checks)
+        self.n_plans_differing += self.learner.state.plans.differs
 
     @property
     def can_ask(self) -> bool:
         """Whether there is anything to ask for: after the verdict, check pulls alone."""
-        return self.learner.is_checking and self.learner.n_planned > 0 if self.stopped else not self.learner.is_spent
+        return (
+            self.learner.state.ledger.is_checking and self.learner.n_planned > 0
+            if self.stopped
+            else not self.learner.is_spent
+        )
 
     def propose_asks(self, n: int) -> dict[str, Any]:
         """Return what to write of the next asks, at most n and none of a block that has not opened."""
-        asks = [[ask.number, plain_key(self.roster.key_of_arm(ask.arm))] for ask in self.learner.peek(n)]
+        asks = [[number, plain_key(self.key_of(arm))] for number, arm in self.learner.state.next_asks(n)]
         return {"ask": len(self.attempts) + 1, "asks": asks}
 
     def _asked(self, event: Event) -> None:
         asks, is_next = event["asks"], event["ask"] == len(self.attempts) + 1
-        if self.learner.can_plan:
+        if self.learner.state.can_plan:
             raise _not_so(event, "asks for what was not planned")
-        # An interval has its arms from its plan.
+        # A block has its arms from its plan.
         arms = [] if self.learner.n_planned else [self.number_of(arm) for _, arm in asks]
-        if not is_next or self.learner.next_numbers(len(asks), arms) != [number for number, _ in asks]:
+        if not is_next or [n for n, _ in self.learner.state.ask(len(asks), arms)] != [n for n, _ in asks]:
             raise _not_so(event, "asks for what was not planned")
         if self._checks:
             self._compare_asks(event)
@@ -276,7 +274,7 @@ class State:
     def _compare_asks(self, event: Event) -> None:
         """Find asks that are of another arm than was planned."""
         for number, arm in event["asks"]:
-            own = self.learner.arm_asked(number)
+            own = self.learner.state.ledger.arm_of(number)
             if own is None or plain_key(self.key_of(own)) != arm:
                 raise _not_so(event, "asks for what was not planned")
 
@@ -286,7 +284,7 @@ class State:
             raise _not_so(event, f"gives up ask {id_}, which is not open")
         if standing is Standing.EXPIRED and (attempt.until is None or attempt.until > event["at"]):
             raise _not_so(event, f"ends the lease of ask {id_} before its time")
-        if attempt.era == self.era and self.learner.awaits(attempt.number):
+        if attempt.era == self.era and self.learner.state.ledger.awaits(attempt.number):
             self.learner.fail(self._now.arm(attempt.arm), ask=attempt.number)
             self._given_up.add(attempt.number)
         attempt.standing = standing
@@ -312,7 +310,7 @@ class State:
         if self.roster.row_of is None or key in self.roster.row_of:
             answered: Any = "none"
             learner = self.learner
-            if attempt is not None and attempt.era == self.era and learner.awaits(attempt.number):
+            if attempt is not None and attempt.era == self.era and learner.state.ledger.awaits(attempt.number):
                 answered = attempt.number
             learner.tell(self._now.arm(key), value, ask=answered)
             if self._now.numbers is not None:
@@ -367,14 +365,14 @@ class State:
         """Work out what a correction would lead to, so that applying the event takes no time."""
         number = self._number_to_change(kind, id_)
         if number is not None:
-            self.learner.prepare(CORRECTIONS[kind], number, value)
+            self.learner.state.prepare(_correction(kind, number, value, ""))
 
     def _changed(self, event: Event) -> None:
         """Void, correct or restore a measurement."""
         kind, reason = event["kind"], event["reason"]
         number, one = self._number_to_change(kind, event["measurement"]), self.measurement(event["measurement"])
         if number is not None:
-            self.learner.change(CORRECTIONS[kind], number, event.get("value"), reason=reason)
+            self.learner.state.change(_correction(kind, number, event.get("value"), reason))
         one.is_void, one.last = kind == Kind.VOIDED, event["value"] if kind == Kind.CORRECTED else one.last
         one.changes.append(Change(Kind(kind), one.value, reason, event["by"], event["at"]))
 
@@ -442,7 +440,7 @@ class State:
     def _audited(self, event: Event) -> None:
         first = self.learner.n_asked
         self.learner.audit(len(event["arms"]), follows=True)
-        arms = [plain_key(self.key_of(number)) for number in self.learner.checks]
+        arms = [plain_key(self.key_of(number)) for number in self.learner.state.checks]
         if event["first"] != first or (self._checks and event["arms"] != arms):
             raise _not_so(event, "plans other check pulls than those of an audit")
 
@@ -476,6 +474,14 @@ class State:
         for attempt in self.open.values():
             attempt.standing = Standing.EXPIRED  # a result is welcome, but no worker waits for it
         self.open = {}
+
+
+def _correction(kind: str, number: int, value: float | None, reason: str) -> Correction:
+    """Return what happens to the learner when a measurement is changed."""
+    if kind == Kind.CORRECTED:
+        assert value is not None
+        return Corrected(number, value, reason)
+    return (Voided if kind == Kind.VOIDED else Restored)(number, reason)
 
 
 def _not_so(event: Event, what: str) -> CorruptLog:

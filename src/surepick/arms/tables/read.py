@@ -1,7 +1,7 @@
 """`read_arms`: from a table to arms, for Python and for the command line."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast, final
 
 import numpy as np
@@ -289,29 +289,11 @@ def _check_title(table: Table, option: str, title: str | None) -> None:
     raise InvalidInput(f"{table.title} has no column {title!r} (`{option}`); {meant}")
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class _Features:
-    """The members of a data frame that `FiniteArms` uses."""
-
-    cells: Mapping[str, Array]
-
-    @property
-    def columns(self) -> list[str]:
-        return list(self.cells)
-
-    def __len__(self) -> int:
-        return len(next(iter(self.cells.values())))
-
-    def __getitem__(self, name: str) -> Array:
-        return self.cells[name]
-
-
 def _built(
     table: Table, terms: Terms, choice: _Choice, *, intercept: bool | None, on_span: bool
 ) -> tuple[TableArms, list[str]]:
     """The arms, and features that were left out because others make them up."""
-    rows, names = _Features(terms.features), choice.names(table)
+    rows, names = replace(table, cells=terms.features), choice.names(table)
     try:
         return TableArms(rows, names, intercept=intercept), []
     except ArmsDoNotSpan as error:
@@ -321,7 +303,7 @@ def _built(
         if on_span:
             kept = {name: values for name, values in terms.features.items() if name not in redundant}
             return cast(
-                "TableArms", TableArms.on_span(_Features(kept), names, intercept=whole.has_added_constant)
+                "TableArms", TableArms.on_span(replace(table, cells=kept), names, intercept=whole.has_added_constant)
             ), said
         raise ArmsDoNotSpan(
             f"{table.title}: {whole.n_arms} arms cannot tell {whole.dim} features apart: "

@@ -123,6 +123,9 @@ class Table:
     def __getitem__(self, title: str) -> Any:
         return self.cells[title]
 
+    def __len__(self) -> int:
+        return self.n_rows
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""

@@ -439,7 +439,7 @@ def log_symmetric_returns(z_parts: Array, q: Array, m: Array, s2: Array, rest: A
 
     A repetition returns at most 1 + tanh(1) < 1.77 times the stake, and at least 0.23 of it: a wild result costs
     little, and repetitions that are equal to the last digit are worth as many factors and no more. That the believed
-    variance does not fall to the square of rounding is up to `core.variances`.
+    variance does not fall to the square of rounding is up to `core.noise`.
 
     Arguments: as of `log_sub_block_returns`.
     """

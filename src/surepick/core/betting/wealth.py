@@ -194,7 +194,7 @@ class BaseWealth(ABC):
         """
 
     def log_wealth_of(self, leaders: Sequence[int]) -> Array:
-        """Return the same for the arms that would be the answer now, several in `core.betting.top_m`."""
+        """Return the same for the arms that would be the answer now, several in `TopMWealth`."""
         return self.log_wealth(leaders[0])
 
     @abstractmethod

@@ -185,7 +185,7 @@ class MisfitWatch:
         Args:
             arms: numbers (n,) of the arms pulled.
             X: their rows (n, d).
-            rewards: (n,), at most `core.block.LARGEST_REWARD` times the noise in size.
+            rewards: (n,), at most `core.betting.block.LARGEST_REWARD` times the noise in size.
         """
         _, first = np.unique(arms, return_index=True)
         if len(first) > X.shape[1] or len(first) > np.linalg.matrix_rank(X[first]):  # else nothing is spare

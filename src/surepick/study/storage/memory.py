@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 from surepick.errors import StorageError
 from surepick.study import clock
@@ -20,13 +22,13 @@ from surepick.study.storage.base import (
 )
 
 
+@dataclass
 class _Log:
     """One study: its rows, its summary, and the lock that its writer holds."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows = list(rows)
-        self.summary: KeptSummary | None = None
-        self.lock = Lock()
+    rows: list[Row]
+    summary: KeptSummary | None = None
+    lock: Any = field(default_factory=Lock)
 
 
 class MemoryStorage:
@@ -79,7 +81,7 @@ class MemoryStorage:
         with self._lock:
             if name in self._logs:
                 raise study_exists(name, self.address)
-            self._logs[name] = _Log(rows)
+            self._logs[name] = _Log(list(rows))
 
     def delete(self, name: str) -> None:
         """Delete a study, once its writer has finished."""

@@ -13,6 +13,7 @@ import psycopg
 
 from surepick.errors import StorageError
 from surepick.study.storage.base import PATIENCE
+from surepick.study.storage.sql import Database
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
@@ -34,19 +35,19 @@ _OPTIONS = {
 _LONGEST_SILENCE = 2 * PATIENCE
 
 
-# As SQLAlchemy reads an address: a password may contain any character but @.
+# A password may contain any character but @.
 _ADDRESS = re.compile(
     r"[\w+]+://(?:(?P<user>[^:/]*)(?::(?P<password>[^@]*))?@)?"
     r"(?:\[(?P<ipv6>[^/?\]]+)\]|(?P<host>[^/:?]+))?(?::(?P<port>\d*))?(?:/(?P<dbname>[^?]*))?(?:\?(?P<query>.*))?"
 )
 
 
-class PostgresDatabase:
+class PostgresDatabase(Database):
     """The database that a URL names."""
 
     is_sqlite = False
-    error: type[Exception] = psycopg.Error
-    integrity_error: type[Exception] = psycopg.IntegrityError
+    error = psycopg.Error
+    integrity_error = psycopg.IntegrityError
     tables = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()"
 
     def __init__(self, url: str) -> None:
@@ -64,13 +65,6 @@ class PostgresDatabase:
         """Return a new connection."""
         parameters: dict[str, Any] = {**_OPTIONS, **self._parameters}
         return psycopg.connect(autocommit=True, prepare_threshold=None, **parameters)
-
-    def check_before_use(self) -> None:
-        """Nothing to check: a lost connection shows at its first statement."""
-
-    def close(self, connection: Connection) -> None:
-        """Close a connection."""
-        connection.close()
 
     def is_dead(self, connection: Connection) -> bool:
         """Whether the server or the network has ended the connection."""
@@ -123,13 +117,6 @@ class PostgresDatabase:
         if any(words in str(error) for words in _TOO_MANY):
             return _ADVICE["53300"]
         return "check that the server runs, and host, port, user, password and database in the address"
-
-    def check_committed(self, connection: Connection) -> None:
-        """Nothing to check: the server has confirmed the commit."""
-
-    def may_have_committed(self, error: Exception) -> bool:
-        """Return False: a server that answers an error has not committed."""
-        return False
 
 
 _ADVICE = {

@@ -84,15 +84,6 @@ class Database(Protocol):
     def connect(self) -> Any:
         """Return a new connection, in which each statement commits by itself."""
 
-    def check_before_use(self) -> None:
-        """Check that an idle connection still leads to the database."""
-
-    def close(self, connection: Any) -> None:
-        """Close a connection that is in no transaction."""
-
-    def is_dead(self, connection: Any) -> bool:
-        """Whether the connection is lost."""
-
     def prepare(self, connection: Any) -> None:
         """Set what the database itself remembers, once it is known to be empty or surepick's."""
 
@@ -110,14 +101,28 @@ class Database(Protocol):
     def claim(self, connection: Any, name: str) -> int | None:
         """Wait until no other transaction writes to the study; return its number, None if there is no such study."""
 
-    def check_committed(self, connection: Any) -> None:
-        """Check that the committed data is where the next reader looks."""
+    def advice(self, error: Exception) -> str:
+        """Return what to do about an error of the driver."""
+
+    def close(self, connection: Any) -> None:
+        """Close a connection that is in no transaction."""
+        connection.close()
+
+    def is_dead(self, connection: Any) -> bool:
+        """Whether the connection is lost."""
+        return False
 
     def may_have_committed(self, error: Exception) -> bool:
         """Whether a COMMIT that failed with this error may have taken effect."""
+        return False
 
-    def advice(self, error: Exception) -> str:
-        """Return what to do about an error of the driver."""
+    def check_before_use(self) -> None:
+        """Check that an idle connection still leads to the database."""
+        return
+
+    def check_committed(self, connection: Any) -> None:
+        """Check that the committed data is where the next reader looks."""
+        return
 
 
 class Pool:
@@ -161,6 +166,10 @@ class Pool:
             for connection in idle:
                 self._database.close(connection)
 
+    def before_fork(self) -> None:
+        """Close idle connections: an SQLite file would lose its locks, two processes would share one socket."""
+        self.close()
+
     def renew(self) -> None:
         """In the child of a fork: forget the parent's connections without closing them."""
         self._idle, self._lock = [], Lock()
@@ -182,7 +191,7 @@ class SqlStorage:
         except BaseException:
             self.close()
             raise
-        at_forks(self)
+        at_forks(self._pool)
         weakref.finalize(self, self._pool.close)
 
     def names(self) -> list[str]:
@@ -205,7 +214,7 @@ class SqlStorage:
         with suppress(StorageError):
             if self._query("open", "revision") == [(str(NEWEST),)]:
                 with self._transaction(f"keep the summary of {name!r} in", patience=CACHE_PATIENCE) as writer:
-                    writer.do("keep summary", {"name": name, "n": n, "hash": hash, "text": text})
+                    writer.run("keep summary", {"name": name, "n": n, "hash": hash, "text": text})
 
     def n_events(self, name: str) -> int:
         """Return the number of events of a study."""
@@ -251,14 +260,6 @@ class SqlStorage:
         """Close all connections: those in use as soon as their transaction ends. A later call opens new ones."""
         with no_fork():
             self._pool.close()
-
-    def before_fork(self) -> None:
-        """Close idle connections: an SQLite file would lose its locks, two processes would share one socket."""
-        self._pool.close()
-
-    def renew(self) -> None:
-        """In the child of a fork: forget the connections that were in use, which belong to the parent."""
-        self._pool.renew()
 
     # ---- statements and transactions
 
@@ -422,7 +423,7 @@ class SqlWriter:
     def read(self, after: int = 0) -> list[Row]:
         """Return the rows after number `after`."""
         after = max(after, 0)
-        rows = self.ask("read claimed", study=self._study, after=after)
+        rows = self.run("read claimed", {"study": self._study, "after": after})
         if not rows:
             raise log_is_short(self._name, self._end()[0], after)
         self._known_end = rows[-1][0], rows[-1][2]
@@ -438,28 +439,30 @@ class SqlWriter:
 
     def create(self, name: str, rows: Sequence[Row]) -> None:
         """Create a study."""
-        self.do("add study", {"name": name})
-        ((self._study,),) = self.ask("id", name=name)
+        self.run("add study", {"name": name})
+        ((self._study,),) = self.run("id", {"name": name})
         self._insert(rows)
 
     def delete(self) -> None:
         """Delete the study."""
         self._end()
         for statement in ("delete summary", "delete events", "delete study"):
-            self.do(statement, {"study": self._study})
+            self.run(statement, {"study": self._study})
 
-    def ask(self, statement: str, **values: object) -> list[Any]:
-        """Return the answer to a statement."""
-        with self._watched() as sql:
-            return list(self.connection.execute(sql[statement], values).fetchall())
-
-    def do(self, statement: str, *every: dict[str, object]) -> None:
-        """Run a statement once for each set of values."""
-        with self._watched() as sql:
-            if len(every) == 1:
-                self.connection.execute(sql[statement], every[0])
-            else:
-                self.connection.cursor().executemany(sql[statement], every)
+    def run(self, statement: str, *every: dict[str, object]) -> list[Any]:
+        """Run a statement once for each set of values; return the answer to a single one."""
+        self.check()
+        sql = self._storage.sql[statement]
+        try:
+            with self._storage.telling(self._doing):
+                if len(every) > 1:
+                    self.connection.cursor().executemany(sql, every)
+                    return []
+                cursor = self.connection.execute(sql, *every)
+                return list(cursor.fetchall()) if cursor.description else []
+        except StorageError as error:
+            self._failure = error
+            raise
 
     def check(self) -> None:
         """Raise the error of an earlier statement again: half of a transaction must not be committed."""
@@ -467,7 +470,7 @@ class SqlWriter:
             raise self._failure
 
     def _insert(self, rows: Sequence[Row]) -> None:
-        self.do("append", *({"study": self._study, **row._asdict()} for row in rows))
+        self.run("append", *({"study": self._study, **row._asdict()} for row in rows))
         self._known_end = rows[-1].n, rows[-1].hash
 
     def _end(self) -> tuple[int, str]:
@@ -477,21 +480,11 @@ class SqlWriter:
             NoSuchStudy: there is none, because the study was deleted during the wait.
         """
         if self._known_end is None:
-            found = self.ask("end", study=self._study)
+            found = self.run("end", {"study": self._study})
             if not found:
                 raise self._storage.no_such(self._name)
             self._known_end = found[0][0], found[0][1]
         return self._known_end
-
-    @contextmanager
-    def _watched(self) -> Iterator[dict[str, str]]:
-        self.check()
-        try:
-            with self._storage.telling(self._doing):
-                yield self._storage.sql
-        except StorageError as error:
-            self._failure = error
-            raise
 
 
 def _known(revision: str, address: str) -> int:

@@ -18,6 +18,7 @@ from typing import TypeVar
 from surepick.errors import StorageError
 from surepick.study import clock
 from surepick.study.storage.base import PATIENCE
+from surepick.study.storage.sql import Database
 
 _Answer = TypeVar("_Answer")
 
@@ -26,12 +27,12 @@ _Answer = TypeVar("_Answer")
 _SHORTEST_NAP, _LONGEST_NAP = 0.0005, 0.005
 
 
-class SqliteDatabase:
+class SqliteDatabase(Database):
     """The database in one file."""
 
     is_sqlite = True
-    error: type[Exception] = sqlite3.Error
-    integrity_error: type[Exception] = sqlite3.IntegrityError
+    error = sqlite3.Error
+    integrity_error = sqlite3.IntegrityError
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
 
     def __init__(self, path: Path) -> None:
@@ -68,10 +69,6 @@ class SqliteDatabase:
         """Move the write-ahead log into the file, so that a copy of the file has all events, and close."""
         self._move_log(connection)
         connection.close()
-
-    def is_dead(self, connection: sqlite3.Connection) -> bool:
-        """Return False: there is no server to lose."""
-        return False
 
     def _check_place(self) -> None:
         """Check that the file and the write-ahead log beside it belong together.
