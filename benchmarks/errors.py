@@ -42,6 +42,7 @@ from tests.statistical.reference_implementation import (
 )
 from tests.statistical.test_readings import cache, curve, doses
 from tests.statistical.test_readings import count as count_readings
+from tests.tasks import AnyLearner
 
 N_RUNS = 2000
 N_JOBS = 2
@@ -135,7 +136,7 @@ def steered(selection: str, run: int, *, is_steering: bool) -> sp.Learner:
     follow them.
     """
     means, rng = np.array([0.02, 0.0]), np.random.default_rng([run, 7])
-    learner = sp.create_learner(
+    learner: sp.Learner = AnyLearner(
         "top-two",
         np.eye(2),
         selection=selection,

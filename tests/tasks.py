@@ -10,9 +10,14 @@ from surepick.arms.numbered import NumberedVectors
 from surepick.arms.views import Task, WhitenedArms
 from surepick.core.design import optimal_design
 from surepick.core.estimate import LeastSquares
+from surepick.learning.identify import identify
 from surepick.learning.learner import Learner
 from surepick.stopping import Rule
 from surepick.types import Array
+
+AnyLearner: Any = Learner
+any_identify: Any = identify
+"""With the options of an algorithm as keywords, which a type checker does not know."""
 
 
 def view_of(arms: Any, back: Array | None = None) -> WhitenedArms:

@@ -13,6 +13,7 @@ from surepick.learning.learner import create_learner
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
 from tests.learning.lab import chooser_of, run
+from tests.tasks import AnyLearner
 
 SOARE = problems.soare(6, angle=0.1, scale=2.0)
 
@@ -51,7 +52,7 @@ def test_optimism_by_the_formulas() -> None:
     np.testing.assert_allclose(log_t.gains(along, width, 50, 3), expected)
     none = Optimism(kind="none", noise_std=2.0)
     np.testing.assert_allclose(none.gains(along, width, 50, 3), along**2)
-    learner = create_learner("lingame", SOARE.X, variant="paper", norm_bound=2.5, ridge=0.5, noise_std=1.0)
+    learner = AnyLearner("lingame", SOARE.X, variant="paper", norm_bound=2.5, ridge=0.5, noise_std=1.0)
     optimism = chooser_of(learner, looks=False)._optimism
     beta = (math.sqrt(3 * math.log(50) + 3 * math.log(1 + 50 / (0.5 * 6))) + math.sqrt(0.25) * 2.5) ** 2
     assert optimism.exploration_rate(50, 6) == pytest.approx(beta)
@@ -62,7 +63,7 @@ def test_optimism_by_the_formulas() -> None:
 def test_the_papers_rule_is_its_threshold_on_the_ridge_estimate(name: str) -> None:
     """Statistic and threshold from the data in the user's coordinates; arms of norm up to 2."""
     problem = Problem(X=np.array([[2.0, 0.0], [0.5, 1.0], [0.3, -0.9]]), theta=np.array([0.8, 0.2]), name="three")
-    learner = create_learner(name, problem.X, variant="paper", norm_bound=1.5, ridge=0.7, noise_std=1.0)
+    learner = AnyLearner(name, problem.X, variant="paper", norm_bound=1.5, ridge=0.7, noise_std=1.0)
     rng = np.random.default_rng(86)
     A, b = 0.7 * np.eye(2), np.zeros(2)
     for _ in range(37):
@@ -89,13 +90,13 @@ def test_norm_bound_is_asked_for_only_where_it_is_used(name: str) -> None:
     for options in ({"variant": "paper"}, {"optimism": "paper"}, {"variant": "paper", "optimism": "none"}):
         with pytest.raises(InvalidInput, match="norm_bound"):
             create_learner(name, SOARE.X, **{"noise_std": 1.0} | options)  # type: ignore[arg-type]
-    create_learner(name, SOARE.X, variant="paper", optimism="log-t", stopping="heuristic", noise_std=1.0)
+    AnyLearner(name, SOARE.X, variant="paper", optimism="log-t", stopping="heuristic", noise_std=1.0)
     with pytest.raises(InvalidInput, match="optimism"):
-        create_learner(name, SOARE.X, optimism="much", noise_std=1.0)
+        AnyLearner(name, SOARE.X, optimism="much", noise_std=1.0)
     with pytest.raises(InvalidInput, match="ridge"):
-        create_learner(name, SOARE.X, ridge=0.0, noise_std=1.0)
+        AnyLearner(name, SOARE.X, ridge=0.0, noise_std=1.0)
     with pytest.raises(InvalidInput, match="g_mix"):
-        create_learner(name, SOARE.X, g_mix=1.5, noise_std=1.0)
+        AnyLearner(name, SOARE.X, g_mix=1.5, noise_std=1.0)
 
 
 def test_too_many_pairs_are_refused() -> None:
@@ -108,7 +109,7 @@ def test_too_many_pairs_are_refused() -> None:
 def test_pulls_follow_the_proportions_played() -> None:
     """C-tracking: counts differ from the sum of all proportions by less than the number of arms."""
     problem = problems.sphere(3, 10, seed=1)
-    learner = create_learner("lingame", problem.X, delta=1e-200, exploration=0.0, noise_std=1.0)
+    learner = AnyLearner("lingame", problem.X, delta=1e-200, exploration=0.0, noise_std=1.0)
     run(learner, problem, seed=87, most=500)
     chooser = chooser_of(learner, looks=False)
     counts = np.array([learner.counts.get(k, 0) for k in range(10)])
@@ -127,7 +128,7 @@ def test_each_answer_has_a_learner_of_its_own() -> None:
 
 def test_only_the_leaders_pairs_gain_more_than_their_bonus() -> None:
     """LinGame-C: for other answers nature says theta itself."""
-    learner = create_learner("lingame-c", SOARE.X, delta=1e-9, optimism="log-t", noise_std=1.0)
+    learner = AnyLearner("lingame-c", SOARE.X, delta=1e-9, optimism="log-t", noise_std=1.0)
     run(learner, SOARE, seed=89, most=60)
     chooser = chooser_of(learner)
     gains = chooser._pair_gains(np.full((7, 7), 1 / 49))

@@ -14,6 +14,7 @@ from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
 from surepick.types import Array
 from tests.learning.lab import chooser_of, run
+from tests.tasks import AnyLearner
 
 SPHERE = problems.sphere(3, 9, seed=3)
 
@@ -108,7 +109,7 @@ def test_the_ratio_rule_keeps_the_l1_proportions() -> None:
     The gaps are large, so that leader and challenger are these two from the start.
     """
     problem = problems.soare(2, angle=0.3, scale=200.0)
-    learner = create_learner("lingape", problem.X, selection="ratio", delta=1e-300, noise_std=1.0)
+    learner = AnyLearner("lingape", problem.X, selection="ratio", delta=1e-300, noise_std=1.0)
     run(learner, problem, seed=1, most=250, is_endless=True)
     expected = (1 - math.cos(0.3)) / (1 - math.cos(0.3) + math.sin(0.3))
     assert learner.counts[0] / 250 == pytest.approx(expected, abs=2 / 250)
@@ -121,15 +122,15 @@ def test_norm_bound_is_asked_for() -> None:
         create_learner("lingape", SPHERE.X, variant="paper", noise_std=1.0)
     create_learner("lingape", SPHERE.X, variant="paper", stopping="heuristic", noise_std=1.0)
     with pytest.raises(InvalidInput, match="selection"):
-        create_learner("lingape", SPHERE.X, selection="other", noise_std=1.0)
+        AnyLearner("lingape", SPHERE.X, selection="other", noise_std=1.0)
     with pytest.raises(InvalidInput, match=r"width.*largest-norm"):
-        create_learner("lingape", SPHERE.X, width="other", noise_std=1.0)
+        AnyLearner("lingape", SPHERE.X, width="other", noise_std=1.0)
 
 
 def test_the_published_variant_pulls_every_arm_first_and_is_right() -> None:
     """All K arms once; then no error on an easy problem."""
     problem = problems.unit_basis([2.0, 0.0, 0.5])
-    learner = create_learner("lingape", problem.X, variant="paper", norm_bound=2.1, noise_std=1.0)
+    learner = AnyLearner("lingape", problem.X, variant="paper", norm_bound=2.1, noise_std=1.0)
     assert [learner.next_arms()[0] for _ in range(3)] == [0, 1, 2]
     assert learner.decision.guarantee == "proved"
     runs = simulate(problem, "lingape", variant="paper", norm_bound=2.1, n_runs=5, seed=1)

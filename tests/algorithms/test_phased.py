@@ -25,7 +25,7 @@ from surepick.simulation.problems import Problem
 from surepick.types import Array
 from tests.blocks import block_of
 from tests.learning.lab import run
-from tests.tasks import interval_of, task_of
+from tests.tasks import AnyLearner, interval_of, task_of
 
 
 def worst_pair(X: Array, arms: list[int]) -> float:
@@ -99,7 +99,7 @@ class TestXYAdaptive:
     def test_phases_end_where_the_uncertainty_has_fallen_by_alpha(self) -> None:
         """Phase 1 at alpha/(d(d+1)+1) and not much below; phase 2, nobody gone, 1/alpha times as long."""
         problem = Problem(X=problems.sphere(3, 6, seed=1).X, theta=np.zeros(3), name="all tied")
-        learner = create_learner("xy-adaptive", problem.X, variant="paper", alpha=0.5, delta=1e-9, noise_std=1.0)
+        learner = AnyLearner("xy-adaptive", problem.X, variant="paper", alpha=0.5, delta=1e-9, noise_std=1.0)
         first = interval_of(learner)
         assert 0.9 * 0.5 / 13 <= worst_pair(problem.X, first) <= 0.5 / 13
         for arm in first:
@@ -130,7 +130,7 @@ class TestXYAdaptive:
         assert (decision.best, decision.rule, decision.guarantee) == (0, "xy-adaptive", "proved")
         assert decision.target == pytest.approx(math.log(math.pi**2 * 9 / (3 * 0.1)))
         with pytest.raises(InvalidInput, match="alpha"):
-            create_learner("xy-adaptive", problem.X, alpha=1.0, noise_std=1.0)
+            AnyLearner("xy-adaptive", problem.X, alpha=1.0, noise_std=1.0)
 
 
 class TestAlba:
@@ -192,7 +192,7 @@ class TestAlba:
     def test_the_published_variant_is_right_with_and_without_failures(self, share_failing: float) -> None:
         """Failed pulls of one arm would bias the paper's estimate; least squares takes over."""
         problem = Problem(X=np.eye(3), theta=np.array([2.0, 0.0, 1.0]), noise_std=0.5, name="easy")
-        learner = create_learner("alba", problem.X, variant="paper", reward_bound=2.0, noise_std=0.5, seed=1)
+        learner = AnyLearner("alba", problem.X, variant="paper", reward_bound=2.0, noise_std=0.5, seed=1)
         rng, n = np.random.default_rng(6), 0
         while not learner.stopped and n < 50_000:
             arm, n = learner.next_arms()[0], n + 1
@@ -206,7 +206,7 @@ class TestAlba:
     def test_a_replay_keeps_sampler_and_rule_together(self) -> None:
         """After a replay both see the same draws, and the run goes on as it did."""
         problem = problems.unit_basis([1.0, 0.0])
-        learner = create_learner("alba", problem.X, variant="paper", reward_bound=1.0, seed=2, noise_std=1.0)
+        learner = AnyLearner("alba", problem.X, variant="paper", reward_bound=1.0, seed=2, noise_std=1.0)
         run(learner, problem, seed=7, most=100)
         log = learner.log
         run(learner, problem, seed=8, most=5000)
@@ -219,11 +219,9 @@ class TestAlba:
         """A bound on rewards, above 0; and no candidates apart from the arms."""
         for bound, words in ((None, "reward_bound"), (0.0, "above 0")):
             with pytest.raises(InvalidInput, match=words):
-                create_learner("alba", np.eye(2), variant="paper", reward_bound=bound, noise_std=1.0)
+                AnyLearner("alba", np.eye(2), variant="paper", reward_bound=bound, noise_std=1.0)
         with pytest.raises(InvalidInput, match="practical"):
-            create_learner(
-                "alba", np.eye(2), candidates=[[1, 1], [1, 0]], variant="paper", reward_bound=1.0, noise_std=1.0
-            )
+            AnyLearner("alba", np.eye(2), candidates=[[1, 1], [1, 0]], variant="paper", reward_bound=1.0, noise_std=1.0)
 
 
 class TestExploreVerify:
@@ -331,7 +329,7 @@ class TestExploreVerify:
     def test_risks_are_checked(self) -> None:
         """Strictly between 0 and 1."""
         with pytest.raises(InvalidInput, match="exploration_risk"):
-            create_learner("explore-verify", np.eye(2), exploration_risk=0.0, noise_std=1.0)
+            AnyLearner("explore-verify", np.eye(2), exploration_risk=0.0, noise_std=1.0)
 
 
 @pytest.mark.parametrize("name", ["xy-adaptive", "alba", "explore-verify"])

@@ -14,7 +14,7 @@ from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
 from surepick.simulation.parallel import simulate
 from surepick.simulation.problems import Problem
-from tests.tasks import interval_of
+from tests.tasks import AnyLearner, interval_of
 
 BASIS = problems.unit_basis([1.0, 0.4, 0.0])
 
@@ -61,7 +61,7 @@ def test_phases_grow_fourfold_while_nobody_goes() -> None:
 def test_the_printed_length_makes_every_width_at_most_the_accuracy() -> None:
     """With N_t pulls noise_std |y| sqrt(2 log(|Z|^2/delta_t)) <= 2^-(t+2), so the lag alone decides."""
     problem = Problem(X=problems.sphere(3, 8, seed=2).X, theta=np.zeros(3), noise_std=0.7, name="widths")
-    learner = create_learner("rage", problem.X, variant="paper", constants="printed", noise_std=0.7)
+    learner = AnyLearner("rage", problem.X, variant="paper", constants="printed", noise_std=0.7)
     arms = interval_of(learner)
     A = problem.X[arms].T @ problem.X[arms]
     first, second = np.triu_indices(8, 1)
@@ -139,9 +139,9 @@ def test_phase_ends_explain_the_published_table(n_arms: int, after_one: int, pub
 def test_options_are_checked() -> None:
     """With what was needed and what came."""
     with pytest.raises(InvalidInput, match="public-code"):
-        create_learner("rage", np.eye(2), constants="folklore", noise_std=1.0)
+        AnyLearner("rage", np.eye(2), constants="folklore", noise_std=1.0)
     with pytest.raises(InvalidInput, match="rounding_slack"):
-        create_learner("rage", np.eye(2), rounding_slack=0.0, noise_std=1.0)
+        AnyLearner("rage", np.eye(2), rounding_slack=0.0, noise_std=1.0)
     with pytest.raises(InvalidInput, match="schedule"):
         create_learner("rage", np.eye(2), schedule="sometimes", noise_std=1.0)
 

@@ -21,6 +21,7 @@ from surepick.simulation.problems import Problem
 from surepick.stopping import Betting
 from surepick.types import Array
 from tests.learning.lab import run
+from tests.tasks import AnyLearner
 
 STATIC = ("g-static", "xy-static", "uniform", "xy-oracle")
 
@@ -218,7 +219,7 @@ def test_the_oracle_follows_the_optimal_design() -> None:
     mix = np.array([[2.0, 1.0, 0.0], [0.0, 50.0, 0.0], [0.0, 3.0, 0.1]])
     design = sp.characteristic_time(problem.X, problem.theta, tol=1e-6)
     for X, theta in ((problem.X, problem.theta), (problem.X @ mix, np.linalg.solve(mix, problem.theta))):
-        learner = create_learner("xy-oracle", X, theta=theta, delta=1e-300, noise_std=1.0)
+        learner = AnyLearner("xy-oracle", X, theta=theta, delta=1e-300, noise_std=1.0)
         counts = np.bincount(asked(learner, [n]), minlength=4)
         A = (problem.X * counts[:, None]).T @ problem.X / n
         y = problem.X[0] - problem.X[1:]
@@ -272,11 +273,11 @@ def test_the_oracle_refuses_what_it_cannot_use() -> None:
     with pytest.raises(InvalidInput, match="needs `theta`"):
         create_learner("xy-oracle", problem.X, noise_std=1.0)
     with pytest.raises(InvalidInput, match="2 numbers"):
-        create_learner("xy-oracle", problem.X, theta=[1.0, 0.0, 0.0], noise_std=1.0)
+        AnyLearner("xy-oracle", problem.X, theta=[1.0, 0.0, 0.0], noise_std=1.0)
     with pytest.raises(TiedArms):
-        create_learner("xy-oracle", problem.X, theta=[1.0, 1.0], noise_std=1.0)
+        AnyLearner("xy-oracle", problem.X, theta=[1.0, 1.0], noise_std=1.0)
     with pytest.raises(InvalidInput, match="elimination"):
-        create_learner("xy-oracle", problem.X, theta=[1.0, 0.0], variant="paper", elimination=True, noise_std=1.0)
+        AnyLearner("xy-oracle", problem.X, theta=[1.0, 0.0], variant="paper", elimination=True, noise_std=1.0)
 
 
 @pytest.mark.parametrize("name", STATIC)

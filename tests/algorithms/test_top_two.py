@@ -14,6 +14,7 @@ from surepick.sampling.alternatives import L1Allocation
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
 from tests.learning.lab import chooser_of, run
+from tests.tasks import AnyLearner
 
 SOARE = problems.soare(6, angle=0.1, scale=2.0)
 SPHERE = problems.sphere(3, 9, seed=3)
@@ -222,8 +223,8 @@ def test_bad_options() -> None:
         with pytest.raises(InvalidInput, match=f"`{option}` must be one of"):
             create_learner("top-two", EASY.X, **{"noise_std": 1.0} | {option: "other"})  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="evidence-greedy"):
-        create_learner("top-two", EASY.X, selection="evidence-greedy", challenger="resample", noise_std=1.0)
+        AnyLearner("top-two", EASY.X, selection="evidence-greedy", challenger="resample", noise_std=1.0)
     with pytest.raises(InvalidInput, match="candidates"):
-        create_learner("top-two", EASY.X, selection="coin", candidates=EASY.X[:2], noise_std=1.0)
+        AnyLearner("top-two", EASY.X, selection="coin", candidates=EASY.X[:2], noise_std=1.0)
     with pytest.raises(InvalidInput, match="exploration"):
-        create_learner("top-two", EASY.X, exploration=-1.0, noise_std=1.0)
+        AnyLearner("top-two", EASY.X, exploration=-1.0, noise_std=1.0)

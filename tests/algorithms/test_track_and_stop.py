@@ -15,6 +15,7 @@ from surepick.learning.learner import create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from tests.learning.lab import run
+from tests.tasks import AnyLearner
 
 SKEW = np.array([[1.0, 0.2, 0.0], [0.0, 40.0, 0.3], [0.5, 0.0, 0.1]])
 
@@ -79,9 +80,7 @@ def test_the_proved_threshold() -> None:
 def test_the_statistic_is_the_classical_one(tracking: str) -> None:
     """In any coordinates: smallest gap^2 / (2 (1/N + 1/N')) against the threshold, checked after every pull."""
     means = np.array([1.0, 0.0, 0.4])
-    learner = create_learner(
-        "track-and-stop", SKEW, variant="paper", tracking=tracking, delta=0.1, noise_std=1.0, seed=3
-    )
+    learner = AnyLearner("track-and-stop", SKEW, variant="paper", tracking=tracking, delta=0.1, noise_std=1.0, seed=3)
     rng, rewards = np.random.default_rng(6), [[], [], []]  # type: ignore[var-annotated]
     while not learner.stopped:
         arm = learner.next_arms()[0]
@@ -175,7 +174,7 @@ def test_the_best_arm_is_found(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("tracking", "batch"), [("D", [1] * 9 + [0, 1, 0]), ("C", [1] + [0, 1] * 5 + [0])])
 def test_a_batch_makes_up_for_what_was_told_is_pending_and_failed(tracking: str, batch: list[int]) -> None:
     """Two arms are always due equally: D-tracking evens out told and pending, C-tracking what came after its plan."""
-    learner = create_learner("track-and-stop", np.eye(2), delta=1e-9, tracking=tracking, noise_std=1.0)
+    learner = AnyLearner("track-and-stop", np.eye(2), delta=1e-9, tracking=tracking, noise_std=1.0)
     assert learner.next_arms(2) == [0, 1]
     learner.tell(0, 1.0)
     assert learner.next_arms(8) == [0, 1] * 4
@@ -202,8 +201,8 @@ def test_what_it_is_not_for_is_refused() -> None:
     with pytest.raises(InvalidInput, match="lazy-track-and-stop"):
         create_learner("track-and-stop", np.eye(3), candidates=np.eye(3)[:2], noise_std=1.0)
     with pytest.raises(InvalidInput, match="tracking"):
-        create_learner("track-and-stop", np.eye(3), tracking="averaged", noise_std=1.0)
+        AnyLearner("track-and-stop", np.eye(3), tracking="averaged", noise_std=1.0)
     with pytest.raises(InvalidInput, match="variant"):
-        create_learner("track-and-stop", np.eye(3), variant="printed", noise_std=1.0)
+        AnyLearner("track-and-stop", np.eye(3), variant="printed", noise_std=1.0)
     with pytest.raises(InvalidInput, match="pairwise"):
         create_learner("track-and-stop", np.eye(3), elimination=True, noise_std=1.0)

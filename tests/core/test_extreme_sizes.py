@@ -19,7 +19,7 @@ from surepick.errors import InvalidInput, TiedArms
 from surepick.simulation import problems
 from surepick.stopping import as_rule
 from surepick.types import Array
-from tests.tasks import begun, view_of
+from tests.tasks import AnyLearner, any_identify, begun, view_of
 
 X, Z = np.split(np.random.default_rng(0).standard_normal((14, 3)), [8])
 THETA = np.array([1.0, -0.5, 0.3])
@@ -258,7 +258,7 @@ class TestDesigns:
             lambda theta: sp.Hypercube(3).characteristic_time(theta),
             lambda theta: sp.Hypercube(3).lower_bound(theta),
             lambda theta: sp.TopK(3, 1).lower_bound(theta),
-            lambda theta: sp.create_learner("xy-oracle", X, theta=theta, noise_std=1.0),
+            lambda theta: AnyLearner("xy-oracle", X, theta=theta, noise_std=1.0),
         ],
         ids=["T*", "T* of candidates", "bound", "T* of signs", "bound of signs", "bound of choices", "xy-oracle"],
     )
@@ -423,7 +423,7 @@ class TestVectors:
     @pytest.mark.parametrize("reward", [0.0, 1e-300])
     def test_rewards_of_nothing(self, design: str, reward: float) -> None:
         """An estimate of 0, or next to it, has no best arm to follow; the rounds go on."""
-        result = sp.identify(sp.Sphere(2), lambda _: reward, epsilon=0.1, max_pulls=60, design=design, noise_std=1.0)
+        result = any_identify(sp.Sphere(2), lambda _: reward, epsilon=0.1, max_pulls=60, design=design, noise_std=1.0)
         assert result.n_pulls == 60
 
 
@@ -436,9 +436,9 @@ class TestOptions:
         options: dict[str, Any] = {"algorithm": algorithm, "variant": "paper", "norm_bound": 3.0}
         for arms, ridge in ((X, 1e-300), (X, 1e-17), (1e9 * X, 1.0), (1e110 * X, 1.0)):
             with pytest.raises(InvalidInput, match=r"rule needs a regulariser of at least 1e-15 .*got .*;"):
-                sp.identify(arms, never, ridge=ridge, **{"noise_std": 1.0} | options)
+                any_identify(arms, never, ridge=ridge, **{"noise_std": 1.0} | options)
         assert (
-            sp.identify(
+            any_identify(
                 X, lambda arm: X[arm] @ THETA, ridge=1e-10, max_pulls=10, **{"noise_std": 1.0} | options
             ).n_pulls
             == 10
@@ -450,7 +450,7 @@ class TestOptions:
         """Or one that overflows."""
         for arms, size in ((X, 1e-300), (X, 1e-60), (1e-100 * X, 1e200)):
             with pytest.raises(InvalidInput, match="regulariser"):
-                sp.identify(arms, never, stopping="evidence", regularizer=size * np.eye(3), noise_std=1.0)
+                any_identify(arms, never, stopping="evidence", regularizer=size * np.eye(3), noise_std=1.0)
 
     @pytest.mark.parametrize("stopping", ["paper-main", "paper-appendix", "paper-remark", "heuristic", "log-t"])
     @pytest.mark.parametrize("ratio", [1e-4, 1e-10, 1e-40])
@@ -472,7 +472,7 @@ class TestOptions:
     def test_a_reward_bound_that_cannot_be_squared_is_refused(self) -> None:
         """Instead of an overflow in the first plan."""
         with pytest.raises(InvalidInput, match=r"`reward_bound` must be above 0 and at most 1e\+120, got 1e\+300;"):
-            sp.identify(X, never, algorithm="alba", variant="paper", reward_bound=1e300, noise_std=1.0)
+            any_identify(X, never, algorithm="alba", variant="paper", reward_bound=1e300, noise_std=1.0)
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e160, 1.7e308])

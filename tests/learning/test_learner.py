@@ -387,7 +387,8 @@ def test_schedules_given_as_iterators_or_arrays_can_be_replayed() -> None:
 @pytest.mark.parametrize("name", algorithms())
 def test_what_is_neither_true_nor_false_is_refused(name: str) -> None:
     """A text such as "no" would count as true."""
-    for value in ("no", 0, 1.0, np.array([True])):
+    values: list[Any] = ["no", 0, 1.0, np.array([True])]
+    for value in values:
         with pytest.raises(InvalidInput, match="`elimination` must be True or False"):
             create_learner(name, np.eye(3), elimination=value, noise_std=1.0)
 

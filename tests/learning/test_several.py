@@ -191,7 +191,7 @@ def test_a_budget_is_replayed_and_kept() -> None:
         ({"costs": [1.0, 2.0, 0.0, 1.0]}, "must be positive"),
         ({"costs": [1.0, 2.0, 3.0, 4.0], "algorithm": "lingape"}, "cannot be given to lingape"),
         ({"budget": -1}, "`budget` must be"),
-        ({"budget": 10, "noise": "per-arm", "noise_std": None}, "cannot end a plan that is repeated"),
+        ({"budget": 10, "noise": "per-arm", "noise_std": None}, '`budget` is not supported with noise="per-arm"'),
     ],
 )
 def test_what_has_no_meaning_is_refused(options: dict[str, Any], said: str) -> None:

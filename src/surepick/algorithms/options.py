@@ -1,6 +1,7 @@
 """The options that all algorithms share, and the check of options by their annotations."""
 
 import reprlib
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
@@ -93,3 +94,35 @@ def check_kind(option: str, value: object, annotation: Any) -> None:
         names = [name for kind in kinds for name in get_args(kind)]
         if not isinstance(value, str) or value not in names:
             raise InvalidInput(f"`{option}` must be one of {', '.join(map(repr, names))}, got {reprlib.repr(value)}.")
+
+
+def unsupported(algorithm: object, name: str, task: Task) -> str | None:
+    """Return why an algorithm cannot do a task, and what to do; None if it can.
+
+    An algorithm says what it can do by flags (`learning.snapshot.Algorithm`), and may have a method `unsupported(task)`
+    of its own.
+    """
+    own = getattr(algorithm, "unsupported", lambda _: None)
+    return next(_limits(algorithm, name, task), None) or own(task)
+
+
+def _limits(algorithm: object, name: str, task: Task) -> Iterator[str]:
+    def can(flag: str) -> bool:
+        return bool(getattr(algorithm, flag, False))
+
+    if task.given_noise_std is None and can("plans_with_noise"):
+        yield (
+            f"`noise_std` must be given: {name} plans with it. Or use another algorithm, such as "
+            '"lazy-track-and-stop", which learns it.'
+        )
+    asked = {"m": task.m > 1 and not can("supports_top_m"), "costs": task.costs is not None and not can("takes_costs")}
+    for option in [option for option, is_too_much in asked.items() if is_too_much]:
+        yield f'`{option}` cannot be given to {name}, which plans without; use "lazy-track-and-stop".'
+    arms, candidates = task.arms, task.candidates
+    if not (arms.is_enumerable or can("takes_vectors")):
+        yield f'{name} needs a list of arms, got {arms.description}; use "lazy-track-and-stop".'
+    if candidates is not arms and not (candidates.is_enumerable or can("takes_vector_candidates")):
+        yield (
+            f'{name} needs a list of candidates, got {candidates.description}; use "g-static" or "uniform", with '
+            'stopping="evidence".'
+        )

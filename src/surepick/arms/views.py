@@ -22,15 +22,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 
-from surepick.arms.base import ArmSet, Arrays, PairForms, PairScore, Rivals
+from surepick.arms.base import ArmSet, Arrays, PairForms, PairScore, Rivals, VectorSet
+from surepick.arms.finite import FiniteArms, as_arms
 from surepick.arms.numbered import NumberedVectors
-from surepick.core.checks import check_count, check_distinct, check_features
+from surepick.core.checks import check_count, check_distinct, check_features, check_vector
 from surepick.core.design import Design, optimal_design
 from surepick.core.design.generation import frame_of, spanning_arms
+from surepick.core.design.solve import as_candidates
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import SMALLEST_SQUARE, Mixture, log_sum_exp
 from surepick.core.linalg import inverse_factor, triangular, upper_inverse
@@ -343,6 +345,12 @@ class Task:
     """Number of best arms sought."""
     costs: Array | None = None
     """Cost of a pull of each arm (K,); None: equal costs."""
+    noise: str = "same"
+    """Name of the noise model."""
+    needs_bets: bool = False
+    """Whether only rules that bet on blocks have a proof for the noise."""
+    model: str = "linear"
+    """Or "unstructured": every arm has a mean of its own."""
 
     @property
     def noise_std(self) -> float:
@@ -384,3 +392,71 @@ def as_rows(view: ArmView) -> WhitenedArms:
     if not isinstance(view, WhitenedArms):
         raise InvalidInput(f'a list of arms is needed, got {view.description}; use "lazy-track-and-stop".')
     return view
+
+
+# One mean per arm: a square matrix of that size, and pulls of every arm.
+MOST_MEANS = 2_000
+
+
+def arms_given(arms: Any, model: str, candidates: Any) -> ArmSet | VectorSet:
+    """Return the set of arms; one feature each if the model is "unstructured"."""
+    given: ArmSet | VectorSet = arms if isinstance(arms, VectorSet) else as_arms(arms)
+    if model == "linear":
+        return given
+    if model != "unstructured":
+        raise InvalidInput(f'`model` must be "linear" or "unstructured", got {model!r}.')
+    if isinstance(given, VectorSet) or given.n_arms > MOST_MEANS or candidates is not None:
+        raise InvalidInput(
+            f'model="unstructured" is for a list of at most {MOST_MEANS:,} arms without other candidates; use "linear".'
+        )
+    return FiniteArms(np.eye(given.n_arms), names=given.names)
+
+
+def views(
+    arms: ArmSet | VectorSet, candidates: Any, seed: int, stds: Array | None = None
+) -> tuple[ArmView, ArmView, ArmView]:
+    """Return what a learner sees, all in the same coordinates: measured arms, arms as given, and candidates.
+
+    The measured arms are divided by their noise if that differs; else the first two are the same object. The third is
+    the second, unless something else is compared.
+
+    Args:
+        arms: what may be measured.
+        candidates: what is compared; None: the arms.
+        seed: of the rounds of a set of vectors.
+        stds: the noise of every arm (K,), if it is given arm by arm.
+    """
+    n_arms = None if isinstance(arms, VectorSet) else arms.n_arms
+    if stds is not None and n_arms != len(stds):
+        needed = "one number" if isinstance(arms, VectorSet) else f"one number, or one for each of {n_arms} arms"
+        raise InvalidInput(f"`noise_std` must be {needed}, got {len(stds)} of them.")
+    if isinstance(arms, VectorSet):
+        if candidates is not None:
+            raise InvalidInput(
+                f"`candidates` go with a list of arms, got them with {arms.description}; leave them out."
+            )
+        vectors = NumberedVectors(arms, seed)
+        return vectors, vectors, vectors
+    white = whiten(arms, stds)
+    own = white if stds is None else white.view_of(arms)
+    if isinstance(candidates, VectorSet):
+        return white, own, NumberedVectors(candidates, seed, back=white.back)
+    rows = own if candidates is None else white.view_of(as_candidates("candidates", candidates, arms))
+    if len(rows.copies(0)) == rows.n_arms:
+        raise InvalidInput("`candidates` must have at least two different rows, got one; add rows, one is no choice.")
+    return white, own, rows
+
+
+def costs_given(costs: Any, arms: ArmSet | VectorSet) -> Array | None:
+    """Return what a pull of each arm costs (K,), checked; None if all cost the same."""
+    if costs is None:
+        return None
+    if isinstance(arms, VectorSet):
+        raise InvalidInput(f"`costs` go with a list of arms, got them with {arms.description}; leave them out.")
+    prices = check_vector("costs", costs, arms.n_arms)
+    if not (prices > 0.0).all():
+        raise InvalidInput(
+            f"`costs` must be positive, got {prices.min():g} for arm {int(np.argmin(prices))}; give an arm that costs "
+            "next to nothing a small cost."
+        )
+    return prices

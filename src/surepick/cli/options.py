@@ -2,15 +2,18 @@
 
 import ast
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from surepick.cli.output import Earlier, Format, Model, Noise, check_out
+from surepick.cli.output import Format, check_out
 from surepick.errors import InvalidInput
+from surepick.learning.spec import DEFAULTS, OPTIONS, Spec
+
+T = TypeVar("T")
 
 ARM_FILES = ".csv with a header line, .xlsx, .parquet, .arrow or .npy"
 
@@ -92,74 +95,44 @@ class SetOptions:
     top_k: Annotated[str | None, says("Arms: all choices of k out of d, as d,k such as 10,3.")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class LearnerOptions:
-    """What is sought, at which risk, under which noise, and by which algorithm."""
+def _flags() -> Iterator[tuple[str, Any, Any]]:
+    """Yield field, annotation and default of the flag of every option of a task; the help may say the default."""
+    for name, option in OPTIONS.items():
+        field, kind = option.flag or name, option.flag_type or Spec.__annotations__[name]
+        default = None if "default" in option.help else DEFAULTS[name]
+        if kind is bool:
+            default = False
+        kind = kind | None if default is None else kind
+        yield field, Annotated[kind, says(option.help, f"--{field.replace('_', '-')}")], default
+        if name == "algorithm":
+            yield "stopping", Annotated[str | None, says("Which rule decides (default: that of the algorithm).")], None
+            text = "An option of the algorithm as NAME=VALUE, such as tracking=current."
+            yield "option", Annotated[list[str] | None, says(text, "--option")], None
 
-    delta: Annotated[float, says("Accepted probability of a wrong answer.")] = 0.05
-    noise_std: Annotated[
-        str | None,
-        says(
-            "Sub-Gaussian scale of one measurement's noise, or an upper bound: a number, or the column of the arms' "
-            "file that has one for each arm. Without it the noise is taken for normal, and its level is learnt."
-        ),
-    ] = None
-    noise: Annotated[
-        Noise | None,
-        says(
-            "Noise whose level is learnt: normal with the same level for all arms (default); with one for each arm: "
-            "per-arm; or of any law that is symmetric around 0: symmetric."
-        ),
-    ] = None
-    reward_range: Annotated[
-        tuple[float, float] | None,
-        says("Smallest and largest possible reward, instead of --noise-std.", "--reward-range"),
-    ] = None
-    binary: Annotated[bool, says("Rewards are 0 or 1, such as clicks: --reward-range 0 1.", "--binary")] = False
-    model: Annotated[
-        Model | None, says("How the mean reward follows from the features (default linear); unstructured: not at all.")
-    ] = None
-    epsilon: Annotated[float | None, says("An answer that loses at most this is right (default 0).")] = None
-    misfit: Annotated[float | None, says("How far the mean of every arm may be off its linear fit (default 0).")] = None
-    m: Annotated[int | None, says("How many of the best to find (default 1).", "--m")] = None
-    costs: Annotated[str | None, says("Column of the arms' file that says what a pull of each costs.")] = None
-    budget: Annotated[float | None, says("Spend at most this: pulls, or cost beside --costs.")] = None
-    algorithm: Annotated[str | None, says("Which algorithm plans (default lazy-track-and-stop).")] = None
-    stopping: Annotated[str | None, says("Which rule decides (default: that of the algorithm).")] = None
-    option: Annotated[
-        list[str] | None, says("An option of the algorithm as NAME=VALUE, such as tracking=current.", "--option")
-    ] = None
-    seed: Annotated[int, says("Seed of everything random.")] = 0
-    earlier: Annotated[
-        Earlier | None,
-        says(
-            "What results from before the first ask are. guidance (default): plans and bets rest on them, and no claim "
-            "does. evidence: they count; say so only if arms and options were fixed before the first of them was seen, "
-            "each arm was chosen from results before it, none is left out, and they are in the order of measuring."
-        ),
-    ] = None
+
+def _with_flags(group: type[T]) -> type[T]:
+    for name, kind, default in _flags():
+        group.__annotations__[name] = kind
+        setattr(group, name, default)
+    return dataclass(frozen=True, kw_only=True)(group)
+
+
+@_with_flags
+class LearnerOptions:
+    """What is sought, at which risk, under which noise, and by which algorithm: a flag for each option of `Spec`."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def settings(self, *, noise_std: Any, costs: Any) -> dict[str, Any]:
         """Return the arguments of a learner; a column of the arms' file may have said two of them."""
-        # In the order in which the first line of a log has them.
-        return {
-            "delta": self.delta,
-            "noise_std": noise_std,
-            "noise": (self.noise or Noise.SAME).value,
-            "reward_range": self.reward_range,
-            "rewards": "binary" if self.binary else None,
-            "epsilon": self.epsilon or 0.0,
-            "misfit": self.misfit or 0.0,
-            "model": (self.model or Model.LINEAR).value,
-            "seed": self.seed,
-            "m": 1 if self.m is None else self.m,
-            "costs": costs,
-            "budget": self.budget,
-            "algorithm": self.algorithm or "lazy-track-and-stop",
-            "earlier": (self.earlier or Earlier.GUIDANCE).value,
-            **({} if self.stopping is None else {"stopping": self.stopping}),
-            **options_of(self.option or []),
-        }
+        given = {name: getattr(self, option.flag or name) for name, option in OPTIONS.items()}
+        given |= {"noise_std": noise_std, "costs": costs, "rewards": "binary" if self.binary else None}
+        own = ({} if self.stopping is None else {"stopping": self.stopping}) | options_of(self.option or [])
+        return {name: DEFAULTS[name] if value is None else value for name, value in given.items()} | own
 
 
 @dataclass(frozen=True, kw_only=True)

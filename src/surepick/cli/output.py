@@ -50,28 +50,6 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-class Model(StrEnum):
-    """How the mean reward follows from the features."""
-
-    LINEAR = "linear"
-    UNSTRUCTURED = "unstructured"
-
-
-class Noise(StrEnum):
-    """Assumption on noise whose level is not given."""
-
-    SAME = "same"
-    PER_ARM = "per-arm"
-    SYMMETRIC = "symmetric"
-
-
-class Earlier(StrEnum):
-    """Role of results from before the first ask."""
-
-    GUIDANCE = "guidance"
-    EVIDENCE = "evidence"
-
-
 # ---- files
 
 

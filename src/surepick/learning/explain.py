@@ -14,6 +14,7 @@ import numpy as np
 from surepick.arms.base import same_features
 from surepick.learning.events import n_earlier
 from surepick.learning.model import ModelCheck
+from surepick.learning.noise_models import NAMED, NoiseModel, Symmetric, noise_model
 from surepick.learning.snapshot import Standing
 from surepick.types import Guarantee
 
@@ -377,30 +378,25 @@ def _mean(result: "Result") -> str:
 
 def _noise(result: "Result", *, seen: bool) -> str:
     """What is assumed of the noise, and what was seen of it if that is wanted."""
-    if result.reward_range is not None:
-        lo, hi = result.reward_range
-        return f"rewards lie between {lo:g} and {hi:g}"
-    law, level = f"the noise of one measurement {result.noise_law}", result.noise_std
-    is_seen = seen and not math.isnan(level)
-    if result.noise == "symmetric":
-        return law
-    if result.noise == "per-arm":
-        return f"{law}, with a standard deviation of its own for each arm"
-    if result.given_noise_std is None:
-        return f"{law}, with one standard deviation for all arms{f' (about {level:.3g})' if is_seen else ''}"
-    if isinstance(result.given_noise_std, np.ndarray):
-        said = f"; the data say {level:.3g} times that" if is_seen else ""
-        return f"{law} of the standard deviation given for its arm{said}"
-    return f"{law} of standard deviation {result.given_noise_std:g}"
+    return noise_of(result).assumption(result.noise_law, result.noise_std if seen else math.nan)
+
+
+def noise_of(result: "Result") -> NoiseModel:
+    """Return the noise model of a result; of one that has no name here, a model that says its law and no more."""
+    if result.noise not in NAMED:
+        own = Symmetric()
+        own.unwatched = f'by the model "{result.noise}"'
+        return own
+    given = result.given_noise_std if result.reward_range is None else None
+    return noise_model(result.noise, given, result.reward_range)
 
 
 def _checked(result: "Result") -> str:
     """How the means were checked; "" where nothing is assumed of them."""
     if result.model != "linear":
         return ""
-    if result.noise != "same":
-        kind = "of unknown levels, a different one for each arm" if result.noise == "per-arm" else "of an unknown law"
-        return f"With noise {kind}, the model is not watched."
+    if noise_of(result).needs_bets:
+        return f"With noise {noise_of(result).unwatched}, the model is not watched."
     if result.allowed_misfit > 0.0:
         seen = f"The rewards contradict an exactly linear mean, as was allowed for. {result.misfit}"
         return seen if result.misfit else ""

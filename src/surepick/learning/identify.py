@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, final
+from typing import Any, Literal, Unpack, final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from surepick.core.checks import check_count, check_number
 from surepick.core.noise import noise_estimate
@@ -21,6 +20,7 @@ from surepick.learning.explain import REPEATS_ADVICE, coarse
 from surepick.learning.learner import Learner, create_learner
 from surepick.learning.result import Result, bare_result_of
 from surepick.learning.snapshot import Algorithm, Arm, Decision, Standing, standing_of
+from surepick.learning.spec import TaskOptions, takes_options
 
 ENOUGH_TO_DOUBT = 256
 """Results from which on the shape of the noise is looked at before the end too."""
@@ -63,30 +63,18 @@ class Progress:
         return self._learner.decision
 
 
-def identify(  # noqa: PLR0913 - every argument is an option of its own
+@takes_options
+def identify(
     arms: Any,
     pull: Callable[[Any], float],
     *,
-    delta: float = 0.05,
-    noise_std: float | ArrayLike | None = None,
-    noise: Literal["same", "per-arm", "symmetric"] = "same",
-    reward_range: tuple[float, float] | None = None,
-    rewards: Literal["binary"] | None = None,
-    epsilon: float = 0.0,
-    misfit: float = 0.0,
-    m: int = 1,
-    costs: ArrayLike | None = None,
-    budget: float | None = None,
-    candidates: Any = None,
-    model: Literal["linear", "unstructured"] = "linear",
-    audit: int | Literal["auto"] = 0,
     algorithm: str | Algorithm = "lazy-track-and-stop",
-    seed: int = 0,
+    candidates: Any = None,
+    audit: int | Literal["auto"] = 0,
     max_pulls: int | None = None,
     history: Iterable[tuple[Any, float]] | None = None,
-    earlier: Literal["evidence", "guidance"] = "guidance",
     on_pull: Callable[[Progress], object] | None = None,
-    **options: Any,
+    **options: Unpack[TaskOptions],
 ) -> Result:
     """Pull arms until it is clear which one is best, and return the result.
 
@@ -97,53 +85,19 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
         pull: measures an arm, given by its row number (by the vector itself where arms are vectors), and returns the
             reward. It may raise `Skipped` if the measurement was lost, for any reason but its value; the arm is asked
             for again later.
-        delta: largest accepted probability of a wrong answer.
-        noise_std: leave it out for Gaussian noise with one level for all arms, which is then learnt on the way. Else a
-            sub-Gaussian scale of the noise of one measurement, or an upper bound; a list of one for each arm, in the
-            order of the arms, where some are noisier than others. The standard deviation alone is not enough where
-            noise is skewed, as it is for rare failures among successes: give `reward_range` then.
-        noise: where `noise_std` is left out, what is assumed instead: normal noise with the "same" level for all arms,
-            or with one of its own for each: "per-arm"; or no more than that it is "symmetric" around 0 and independent
-            from pull to pull, of any law, with heavy tails or not, another one for each arm. With the last two
-            intervals repeat one plan three or four times, for the default rule alone; the result has no intervals
-            around its estimates, and the model is not watched.
-        reward_range: (lo, hi) between which every reward lies, instead of `noise_std`: nothing else is assumed of the
-            noise, and the betting rule pays by the variance that the rewards really have. A reward outside is refused.
-            Other rules, and intervals, take (hi - lo)/2 for `noise_std`.
-        rewards: "binary" for clicks: rewards are 0 or 1, False or True; the same as `reward_range=(0, 1)`.
-        epsilon: an answer that loses at most this to the best is right.
-        misfit: how far the mean of every arm may be off its linear fit, in the unit of the rewards. The answer is the
-            arm with the best mean then, whatever the fit says. For the betting rule on a list of arms, of which those
-            with equal features count as one. It costs pulls, and a misfit of the size of the lead is never overcome.
-            Rewards that contradict exactly linear means are reported then and withdraw nothing.
-        m: how many of the best to find; above 1 `result.best` is their list, the best first. For the default algorithm
-            and static ones, with betting (without `epsilon`) or evidence.
-        costs: what a pull of each arm costs, in the order of the arms, if that differs: plans are then for the least
-            total cost, and `result.cost` says it.
-        budget: what may be spent, in pulls or in the unit of `costs`, history apart. The last interval is planned to
-            end on it. A result without a verdict says what is known: `survivors`, `p_value`, `epsilon_bound`.
+        algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
         candidates: what is compared, if not the arms: rows with the same features, never measured.
-        model: "linear", or "unstructured": one mean per arm, whatever the features say. Needs more pulls, and no model.
         audit: check pulls after the verdict, spread over all arms: a number, or "auto" for as many as show a misfit of
             half the lead, within limits (`Learner.audit`). If they contradict the model, the answer is withdrawn. They
             do not count in `max_pulls`.
-        algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
-        seed: of whatever the algorithm draws.
         max_pulls: measure at most this often; rewards from `history` do not count. Then the result says what is known,
             with `stopped` False.
         history: what was measured before. The `result.history` of an earlier call with the same arms, seed and options:
             goes on exactly where that call was, failures and bets included; with others it is refused. Or plain
             (arm, reward) pairs, the arm by row number or by name: they guide plans and bets, and `earlier` says whether
             they are evidence too. Answers from several such calls share no delta, each has its own.
-        earlier: what plain pairs of `history` are. "guidance" (default): the first plans and bets rest on them, and no
-            claim does, so arms and options may have been chosen after a look at them. The result has no intervals then,
-            which would count them; rules that count every result, such as evidence, refuse them. "evidence": they
-            count. Say so only if arms, candidates and every option were fixed before the first of these results was
-            seen; each arm was chosen from results before it; none is left out; in the order of measuring. The betting
-            rule then starts its bets from their evidence, if all arms take turns in them (sorted by arm they save
-            little).
         on_pull: called with a `Progress` after each pull. To stop early, return False; any other value goes on.
-        options: options of the algorithm, where it is given by name.
+        options: see `Spec`.
 
     Ctrl-C returns the result so far, with `interrupted` True.
 
@@ -178,27 +132,9 @@ def identify(  # noqa: PLR0913 - every argument is an option of its own
     if audit != "auto":
         audit = check_count("audit", audit, least=0)
     limit = math.inf if max_pulls is None else check_count("max_pulls", max_pulls, least=0)
-    learner = create_learner(
-        algorithm,
-        arms,
-        delta=delta,
-        noise_std=noise_std,
-        noise=noise,
-        reward_range=reward_range,
-        rewards=rewards,
-        epsilon=epsilon,
-        misfit=misfit,
-        m=m,
-        costs=costs,
-        budget=budget,
-        candidates=candidates,
-        model=model,
-        seed=seed,
-        earlier=earlier,
-        **options,
-    )
-    if audit and noise != "same":
-        raise InvalidInput(f'`audit` has no proof yet beside noise="{noise}"; leave it out, or give noise_std.')
+    learner = create_learner(algorithm, arms, candidates=candidates, **options)
+    if audit and learner.noise_model.needs_bets:
+        raise InvalidInput(f'`audit` has no proof yet beside noise="{learner.noise}"; leave it out, or give noise_std.')
     if audit and not learner.measured_arms.is_enumerable:
         raise InvalidInput(f"`audit` needs a list of arms, got {learner.measured_arms.description}; leave it out.")
     if isinstance(history, History):

@@ -14,26 +14,17 @@ import math
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, final
+from typing import Any, Literal, Unpack, final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from surepick import stopping
 from surepick.algorithms import as_algorithm
-from surepick.arms.views import Task, WhitenedArms, as_rows
+from surepick.algorithms.options import unsupported
+from surepick.arms.views import Task, WhitenedArms, arms_given, as_rows, costs_given, views
 from surepick.core.betting.block import Block
-from surepick.core.checks import (
-    check_count,
-    check_delta,
-    check_epsilon,
-    check_misfit,
-    check_number,
-    check_seed,
-    written,
-)
+from surepick.core.checks import check_count, written
 from surepick.core.estimate import LeastSquares
-from surepick.core.linalg import one_blas_thread, row_digest
+from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import is_contradicted, noise_to_assume
 from surepick.errors import InvalidInput
 from surepick.learning.blocks import Plans
@@ -53,12 +44,11 @@ from surepick.learning.events import (
     n_earlier,
 )
 from surepick.learning.margin import Recorder
-from surepick.learning.model import ModelCheck, check_allowed, check_arms, enough_checks
+from surepick.learning.model import ModelCheck, check_arms, enough_checks
 from surepick.learning.result import Result, result_of
 from surepick.learning.snapshot import Algorithm, Arm, Ask, Decision
+from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState, Setting, Settlement
-from surepick.learning.validation import Rewards, arms_given, check_several, check_suited, costs_given, views
-from surepick.sampling.base import SubBlocks
 from surepick.stopping.base import Rule
 from surepick.types import Array, BoolArray, Guarantee, IntArray
 
@@ -76,112 +66,55 @@ class Learner:
     Args:
         algorithm: by name, or as an object.
         arms: what may be pulled.
-        delta: risk.
-        noise_std: sub-Gaussian scale of the noise, or a list of one for each arm; None: Gaussian noise of a level that
-            is learnt on the way.
-        noise: if it is learnt, whether its level is the "same" for all arms, or differs: "per-arm"; or "symmetric" if
-            the noise need not be Gaussian either. Betting alone can do with the last two.
-        reward_range: (lo, hi) between which every reward lies, in the place of `noise_std`: all that is then assumed of
-            the noise. `noise_std` becomes (hi - lo)/2, for rules other than betting.
-        rewards: "binary" for rewards that are 0 or 1, False or True: `reward_range` (0, 1).
-        epsilon: slack.
-        misfit: how far the mean of every arm may be off its linear fit; for the betting rule.
-        m: how many of the best are sought.
-        costs: what a pull of each arm costs (K,); None: all the same, 1.
-        budget: what may be spent in all on asks, in the unit of `costs`; then there are no further asks.
         candidates: what is compared, if not the arms.
-        model: "linear" in the features, or "unstructured": one mean per arm.
-        seed: of whatever the algorithm draws.
-        earlier: what results are that are told before the first ask. "guidance" (default): plans and bets may rest on
-            them, and no claim does, so arms and options may have been chosen after a look at them. Rules that count
-            every result, such as evidence, refuse them. "evidence": they count. Say so only if arms, candidates and
-            every option were fixed before the first of these results was seen; each arm was chosen from results before
-            it; none is left out; in the order of measuring (docs/guarantee.md, Theorem 24).
-        options: of the algorithm, if it is named.
+        options: see `Spec`.
     """
 
     _composition: Algorithm
 
     @one_blas_thread
-    def __init__(  # noqa: PLR0913 - every argument is an option of its own
-        self,
-        algorithm: str | Algorithm,
-        arms: Any,
-        *,
-        delta: float = 0.05,
-        noise_std: float | ArrayLike | None = None,
-        noise: Literal["same", "per-arm", "symmetric"] = "same",
-        reward_range: tuple[float, float] | None = None,
-        rewards: Literal["binary"] | None = None,
-        epsilon: float = 0.0,
-        misfit: float = 0.0,
-        m: int = 1,
-        costs: ArrayLike | None = None,
-        budget: float | None = None,
-        candidates: Any = None,
-        model: Literal["linear", "unstructured"] = "linear",
-        seed: int = 0,
-        earlier: Literal["evidence", "guidance"] = "guidance",
-        **options: Any,
+    @takes_options
+    def __init__(
+        self, algorithm: str | Algorithm, arms: Any, *, candidates: Any = None, **options: Unpack[TaskOptions]
     ) -> None:
-        if earlier not in ("evidence", "guidance"):
-            raise InvalidInput(f'`earlier` must be "evidence" or "guidance", got {reprlib.repr(earlier)}.')
-        self.earlier = earlier
         self.called: Callable[[int], int] = int
         """From the number of a measurement to what users call it by; a study has numbers of its own."""
-        self._composition, self.algorithm = as_algorithm(algorithm, options)
-        self._rewards, self.noise = Rewards.of(noise_std, reward_range, rewards, noise), noise
-        self.noise_std, self.reward_range = self._rewards.noise_std, self._rewards.reward_range
-        self.is_binary = self._rewards.is_binary
-        self.delta, self.epsilon, self.seed = check_delta(delta), check_epsilon(epsilon), check_seed(seed)
-        self.misfit = check_misfit(misfit)
-        self.arms, self.model = arms_given(arms, model, candidates), model
-        self.m, self.costs, self.budget = check_count("m", m, least=1), costs_given(costs, self.arms), budget
-        if budget is not None:
-            self.budget = check_number("budget", budget, needed="a positive number", allowed=lambda x: x > 0.0)
-        seen = views(self.arms, candidates, self.seed, self._rewards.stds)
-        self.measured_arms, self.unscaled, self.candidates = seen.measured, seen.arms, seen.candidates
+        self.spec = spec = Spec.of(algorithm, options)
+        self._composition, self.algorithm = as_algorithm(algorithm, dict(spec.own))
+        self.noise_model = noise = spec.noise_model
+        self.noise, self.noise_std, self.reward_range, self.is_binary = (
+            noise.name, noise.std, noise.reward_range, noise.is_binary,
+        )  # fmt: skip
+        self.delta, self.epsilon, self.misfit, self.seed = spec.delta, spec.epsilon, spec.misfit, spec.seed
+        self.m, self.budget, self.model, self.earlier = spec.m, spec.budget, spec.model, spec.earlier
+        self.arms = arms_given(arms, spec.model, candidates)
+        self.costs = costs_given(spec.costs, self.arms)
+        self.measured_arms, self.unscaled, self.candidates = views(self.arms, candidates, spec.seed, noise.stds)
         self.task = Task(
             arms=self.measured_arms,
             candidates=self.candidates,
-            delta=self.delta,
-            given_noise_std=self.noise_std,
-            epsilon=self.epsilon,
-            seed=self.seed,
-            reward_range=self.reward_range,
-            misfit=self.misfit,
-            m=self.m,
+            delta=spec.delta,
+            given_noise_std=noise.std,
+            epsilon=spec.epsilon,
+            seed=spec.seed,
+            reward_range=noise.reward_range,
+            misfit=spec.misfit,
+            m=spec.m,
             costs=None if self.costs is None or np.ptp(self.costs) == 0.0 else self.costs,
+            noise=noise.name,
+            needs_bets=noise.needs_bets,
+            model=spec.model,
         )
-        check_suited(self.algorithm, self._composition, self.task)
         self._begin()
 
     def _begin(self) -> None:
+        if why := unsupported(self._composition, self.algorithm, self.task):
+            raise InvalidInput(why)
         sampler, self._rule = self._composition.compose(self.task)
-        if not (self.candidates.is_enumerable or self._rule.takes_vectors):
-            suited = ", ".join(map(repr, stopping.names(vectors=True)))
-            raise InvalidInput(
-                f"`stopping` must be one of {suited} on {self.candidates.description}, got {self._rule.name!r}."
-            )
-        if self.noise_std is None and not self._rule.takes_unknown_noise:
-            raise InvalidInput(
-                f"`noise_std` must be given for stopping={self._rule.name!r}, which has no proof without it; or use "
-                '"betting" or "evidence", which learn it.'
-            )
-        check_allowed(self.task, self._rule, self.model, self.noise)
-        check_several(self.task, self._rule)
-        if self.noise != "same":
-            if self.budget is not None:
-                raise InvalidInput(
-                    f'`budget` cannot end a plan that is repeated; leave it out beside noise="{self.noise}".'
-                )
-            if not self._rule.takes_unequal_noise:
-                raise InvalidInput(
-                    f'noise="{self.noise}" has no proof for stopping={self._rule.name!r}; use "betting", or give '
-                    "noise_std for each arm."
-                )
-            sampler = SubBlocks(sampler, self.measured_arms.dim)
-        setting = Setting(self.task, self._rule, self._rewards, self.noise, self.earlier)
+        if why := self._rule.unsupported(self.task):
+            raise InvalidInput(why)
+        sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
+        setting = Setting(self.task, self._rule, self.noise_model, self.earlier)
         self.state = LearnerState(setting, Plans(sampler, self.task, self._rule, self.costs, self.budget))
         """What the events add up to; studies propose and apply events by it."""
 
@@ -215,23 +148,15 @@ class Learner:
     def _description(self) -> str:
         """All of it but what results told before the first ask are, and the seed."""
         own = "" if self.candidates is self.unscaled else f" for candidates {self.candidates.identity()}"
-        stds = self._rewards.stds
-        unequal = "" if self.noise == "same" else f"noise={self.noise}, "
-        noise = repr(self.noise_std) if stds is None else f"sha256 {row_digest([stds]).hex()}"
-        bounds = "" if self.reward_range is None else f"reward_range={self.reward_range!r}, "
-        epsilon = f"{self.epsilon!r}, misfit={self.misfit!r}" if self.misfit > 0.0 else f"{self.epsilon!r}"
-        epsilon += f", m={self.m}" if self.m > 1 else ""
-        epsilon += "" if self.costs is None else f", costs=sha256 {row_digest([self.costs]).hex()}"
-        epsilon += "" if self.budget is None else f", budget={self.budget!r}"
         return (
             f"{self.algorithm} {written(self._composition)} on arms {self.unscaled.identity()}{own}, "
-            f"delta={self.delta!r}, {bounds}{unequal}noise_std={noise}, epsilon={epsilon}"
+            f"{self.spec.identity(self.costs)}"
         )
 
     @property
     def given_noise_std(self) -> float | Array | None:
         """What was given: one number, one for each arm (K,), or None. `noise_std` is 1, in units of these, if many."""
-        return self.noise_std if self._rewards.stds is None else self._rewards.stds
+        return self.noise_std if self.noise_model.stds is None else self.noise_model.stds
 
     @property
     def bounding_estimate(self) -> LeastSquares:
@@ -252,7 +177,7 @@ class Learner:
         allowed to be off their linear fit, arms may have been chosen after a look at results that would count here, or
         `bounding_estimate` has too few results.
         """
-        has_none = self.noise != "same" or self.misfit > 0.0 or self.is_guided or self.noise_doubt != ""
+        has_none = self.noise_model.needs_bets or self.misfit > 0.0 or self.is_guided or self.noise_doubt != ""
         return math.inf if has_none or not self._known.prefix().has_theta else self.noise_std
 
     @property
@@ -345,7 +270,7 @@ class Learner:
                 with workers that are as slow for small values as for large ones. "none": it answers no ask.
         """
         number = self.measured_arms.number_of(arm)
-        reward = self._rewards.checked("reward", reward, number)
+        reward = self.noise_model.checked("reward", reward, number)
         answered = self.state.ledger.find(number, ask)
         if answered is None and self._rule.is_fixed_design and not self.measured_arms.is_enumerable:
             raise InvalidInput(
@@ -565,14 +490,14 @@ class Learner:
         """Return the arms of the check pulls that `audit` would plan, by number."""
         if not (follows or self.stopped):
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
-        if self.noise != "same":
+        if self.noise_model.needs_bets:
             raise InvalidInput(f'an audit has no proof yet beside noise="{self.noise}"; give noise_std for each arm.')
         if not isinstance(self.measured_arms, WhitenedArms):
             raise InvalidInput(f"an audit needs a list of arms, got {self.measured_arms.description}; leave it out.")
         if self.state.checks:
             raise InvalidInput(f"{len(self.state.checks)} check pulls are planned already; measure them first.")
         if n == "auto":
-            stds = self._rewards.stds
+            stds = self.noise_model.stds
             noise_std = self._known.noise * (1.0 if stds is None else math.sqrt(float(np.mean(stds**2))))
             n = enough_checks(self.measured_arms, noise_std, self.lead(), 2 * self.estimate.n_pulls)
         return check_arms(self.measured_arms, check_count("n", n, least=1), self.seed)

@@ -67,7 +67,9 @@ def margin_of(learner: "Learner") -> Margin:
     winners, or levels of noise that differ between arms.
     """
     task = learner.task
-    is_plain = task.candidates is task.arms and task.epsilon == 0.0 and task.m == 1 and learner.noise == "same"
+    is_plain = (
+        task.candidates is task.arms and task.epsilon == 0.0 and task.m == 1 and not learner.noise_model.needs_bets
+    )
     is_sought = learner.stopped and learner.model == "linear" and is_plain
     if not (is_sought and isinstance(learner.rule, Betting)):
         return Margin()

@@ -16,13 +16,11 @@ from typing import Literal, NamedTuple, final
 
 import numpy as np
 
-from surepick.arms.views import ArmView, Task, WhitenedArms
+from surepick.arms.views import ArmView, WhitenedArms
 from surepick.core.estimate import LeastSquares
 from surepick.core.misfit.explain import explain_misfit
 from surepick.core.misfit.shape import Doubt, Kind, ShapeWatch
 from surepick.core.misfit.watch import MisfitWatch, check_pulls, farthest, has_slip, is_slip, range_basis
-from surepick.errors import InvalidInput
-from surepick.stopping.base import Rule
 from surepick.types import Array, IntArray
 
 ALPHA = 0.01
@@ -196,26 +194,6 @@ class Model:
     def _name(self, number: int) -> str:
         names = self._view.names
         return f"arm {self._view.key_of(number)}" if names is None else names[number]
-
-
-def check_allowed(task: Task, rule: Rule, model: str, noise: str) -> None:
-    """Refuse a known misfit where no proof covers it."""
-    if task.misfit == 0.0:
-        return
-    if not rule.takes_misfit:
-        raise InvalidInput(
-            f"`misfit` must be 0 for stopping={rule.name!r}, which has no proof for means that are not linear; use "
-            'stopping="betting" on a list of arms.'
-        )
-    if task.candidates is not task.arms:
-        raise InvalidInput(
-            "`misfit` must be 0 beside `candidates` (the means of what is never measured may be off too), and beside a "
-            "noise_std for each arm."
-        )
-    if noise != "same":
-        raise InvalidInput(f"`misfit` must be 0 beside noise={noise!r}: there is no proof for both.")
-    if model != "linear":
-        raise InvalidInput(f"`misfit` must be 0 beside model={model!r}, by which every mean is its own fit.")
 
 
 def has_constant(view: ArmView) -> bool:

@@ -25,8 +25,6 @@ from surepick.types import Array, Guarantee, IntArray, data_frame
 if TYPE_CHECKING:
     from surepick.learning.learner import Learner
 
-SYMMETRIC_LAW = "is symmetric around 0, whatever its law, and independent of that of all others"
-
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -424,9 +422,7 @@ def bare_result_of(learner: "Learner") -> Result:
         counts=dict(counts),
         target=math.log(1.0 / learner.delta),
         stopping=learner.rule.name,
-        noise_law=SYMMETRIC_LAW
-        if learner.noise == "symmetric"
-        else learner.rule.noise_law(is_known=learner.noise_std is not None),
+        noise_law=learner.noise_model.law(learner.rule),
         delta=learner.delta,
         epsilon=learner.epsilon,
         given_noise_std=learner.given_noise_std,

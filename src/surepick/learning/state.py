@@ -27,12 +27,12 @@ from surepick.core.betting.block import Block
 from surepick.core.checks import check_count
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
-from surepick.core.noise import ArmVariances, is_repeating, noise_estimate, residuals, rounding_bias
+from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput
 from surepick.learning.blocks import Followed, Ledger, Plan, PlannedBlock, Plans
 from surepick.learning.events import Asked, Audited, Corrected, Correction, Event, Failed, Restored, Told
 from surepick.learning.model import Model, Pulls, check_arms
-from surepick.learning.validation import Rewards
+from surepick.learning.noise_models import NoiseModel
 from surepick.sampling.base import SamplerContext
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.types import Array, IntArray
@@ -68,9 +68,7 @@ class Setting:
 
     task: Task
     rule: Rule
-    rewards: Rewards
-    noise: Literal["same", "per-arm", "symmetric"]
-    """What is assumed of noise whose level is not given."""
+    noise: NoiseModel
     earlier: Literal["evidence", "guidance"]
     """What results are that were told before the first block."""
 
@@ -135,7 +133,7 @@ class LearnerState:
         n_places = self.n_places() if closes else 0.0
         told = place, arm, answered is not None, has_block, ledger.n_opened, ledger.is_settled, closes, n_places
         self.results.append(ToldResult(*told))
-        self.values.append(self._setting.rewards.scaled(arm, value))
+        self.values.append(self._setting.noise.scaled(arm, value))
         if self._is_eager:
             self._settle()
 
@@ -284,8 +282,8 @@ class LearnerState:
                 raise InvalidInput(f"measurement {n} is not void, so there is nothing to restore.")
             value = self._voided[n]
         elif isinstance(event, Corrected):
-            told = self._setting.rewards.checked("value", event.value, arm)
-            event, value = event._replace(value=told), self._setting.rewards.scaled(arm, told)
+            told = self._setting.noise.checked("value", event.value, arm)
+            event, value = event._replace(value=told), self._setting.noise.scaled(arm, told)
         if is_void and not isinstance(event, Restored):
             raise InvalidInput(f"measurement {n} is void already; `restore` it, or tell a new result.")
         if not isinstance(event.reason, str):
@@ -388,20 +386,19 @@ class Settlement:
         watches: bool = True,
     ) -> None:
         task, rule, noise = setting.task, setting.rule, setting.noise
-        self._task, self._white, self._rule, self._rewards = task, task.arms, rule, setting.rewards
+        self._task, self._white, self._rule, self._noise = task, task.arms, rule, noise
         self._books, self.values = books, values
         self.n_settled = 0
         """Results that are settled."""
         # Unless the noise is normal with one level, a start from earlier results has no proof.
-        self._looks_back = setting.earlier == "evidence" and noise == "same"
+        self._looks_back = setting.earlier == "evidence" and not noise.needs_bets
         self.state = rule.start(task) if state is None else state
         self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
-        self._is_normal = noise != "symmetric"
-        self.levels = None if noise == "same" else ArmVariances(self._white.dim, is_symmetric=noise == "symmetric")
+        self.levels = noise.variances(self._white.dim)
         self.verdict: Verdict | None = None
         """What the rule said last."""
-        self._watches = watches and self.levels is None
-        self.model = Model(self._white, self._rewards.noise_std, is_watched=self._watches, is_exact=task.misfit == 0.0)
+        self._watches = watches and not noise.needs_bets
+        self.model = Model(self._white, noise.std, is_watched=self._watches, is_exact=task.misfit == 0.0)
         self.path: list[tuple[int, float, float]] = []
         """How evidence grew: pulls, evidence and target when the rule looked."""
         self.is_own = True
@@ -466,7 +463,7 @@ class Settlement:
     @property
     def noise(self) -> float:
         """The level of the noise as far as it is known; NaN if it is not."""
-        given = self._rewards.noise_std
+        given = self._noise.std
         return noise_estimate(self.estimate) if given is None else given
 
     def prefix(self, n_places: float | None = None) -> LeastSquares:
@@ -537,10 +534,7 @@ class Settlement:
     @property
     def repeats(self) -> bool:
         """Whether rewards of one arm equal each other too often to be measurements with noise that is learnt."""
-        return self._rewards.noise_std is None and self._is_repeating(self.estimate)
-
-    def _is_repeating(self, estimate: LeastSquares) -> bool:
-        return is_repeating(estimate, is_normal=self._is_normal)
+        return self._noise.repeats(self.estimate)
 
     @property
     def coarseness(self) -> float:
@@ -548,7 +542,7 @@ class Settlement:
         return self._coarseness(self.estimate)
 
     def _coarseness(self, estimate: LeastSquares) -> float:
-        step = estimate.resolution if self._rewards.noise_std is None else 0.0
+        step = estimate.resolution if self._noise.std is None else 0.0
         is_coarse = step > 0.0 and (math.isinf(step) or noise_estimate(estimate) < COARSE * step)
         return step if is_coarse else 0.0
 
@@ -584,7 +578,7 @@ class Settlement:
                 self.levels.learn(numbers, X, rewards)
             self._past.update_many(X, rewards)
             if block is not None:
-                self._mind_rounding(block, was_coarse=False)
+                self._noise.mind_rounding(block, self._past, was_coarse=False)
                 self._decide(self.state.after_block(self.estimate, block))
         if self._watches:
             self.model.look_for_slips(self.prefix(n_places), partial(self._pulls, n_places), now=self.stopped)
@@ -610,40 +604,15 @@ class Settlement:
 
     def _block(self, planned: PlannedBlock, arms: IntArray, X: Array, rewards: Array) -> Block | None:
         """Return a block's own results beside what was known before; None if the rule cannot judge them."""
-        past = self._past
-        if self.levels is not None:
-            block = self._repeated(planned, self.levels)
-        elif past.has_theta:
-            left = residuals(past) if self._rewards.noise_std is None else None
-            block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left, arms)
-        else:
-            block = Block.of(X, rewards, np.zeros(self._white.dim), arms=arms)
+
+        def repetitions() -> tuple[IntArray, Array, Array]:
+            repeated, parts = planned.repetitions(self.values)
+            return np.array(repeated), self._features(repeated), np.array(parts)
+
+        block = self._noise.block((arms, X, rewards), self._past, self.levels, repetitions)
         if block is not None:
-            self._mind_rounding(block, was_coarse=True)
+            self._noise.mind_rounding(block, self._past, was_coarse=True)
         return block
-
-    def _mind_rounding(self, block: Block, *, was_coarse: bool) -> None:
-        """Tell a block whose noise is learnt how coarse readings are: before they hold the block's own, and after.
-
-        Afterwards only what makes bets return less: that readings repeat, or a grid that could not be seen before.
-        """
-        step = self._past.resolution if block.past is not None else 0.0
-        if step > 0.0 and self._is_repeating(self._past):
-            block.bias = math.inf
-        elif step > 0.0 and block.step == 0.0:
-            bias = rounding_bias(self._past, step)
-            if self.levels is not None:
-                # Nothing bounds the level of a single arm from below. Rounding does no harm to one that is as large as
-                # the step (a billionth of it), and the smallest level that the past believes in is taken for that.
-                bias = 0.0 if block.unit >= step else 0.5 * step
-            block.step, block.bias, block.was_coarse = step / block.unit, bias / block.unit, was_coarse
-
-    def _repeated(self, planned: PlannedBlock, levels: ArmVariances) -> Block | None:
-        """Return the repetitions of a block's plan that are whole; None if fewer than two are left to compare."""
-        arms, parts = planned.repetitions(self.values)
-        if len(parts) < 2 or math.isinf(self._past.resolution) or self._is_repeating(self._past):
-            return None
-        return levels.block(np.array(arms), self._features(arms), np.array(parts))
 
     def _decide(self, verdict: Verdict | None) -> None:
         if verdict is not None:

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 
 from surepick.arms.base import ArmSet
 from surepick.arms.finite import as_arms
-from surepick.arms.views import divided
+from surepick.arms.views import costs_given, divided
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import Design, optimal_design
 from surepick.errors import InvalidInput, TiedArms
-from surepick.learning.validation import Rewards, costs_given
+from surepick.learning.noise_models import NoiseModel, noise_model
+from surepick.learning.spec import NoiseName
 from surepick.planning.forecast import (
     LEARNING,
     TIED,
@@ -26,7 +27,7 @@ from surepick.planning.forecast import (
     quantile,
     smallest_gap,
 )
-from surepick.planning.scenarios import Scenario, as_options, from_gap, from_pilot, from_thetas
+from surepick.planning.scenarios import Scenario, from_gap, from_pilot, from_thetas, noise_to_run
 from surepick.simulation.parallel import collect
 from surepick.simulation.run import Instance, Job, Seeds, run_with
 from surepick.simulation.runs import Runs
@@ -49,7 +50,8 @@ class _Setting(NamedTuple):
     """The part of a plan that does not depend on risk and slack."""
 
     arms: ArmSet
-    rewards: Rewards
+    noise: NoiseModel
+    """Of simulated runs."""
     scenarios: tuple[Scenario, ...]
     costs: Array | None
     m: int
@@ -72,7 +74,7 @@ class _Setting(NamedTuple):
     def instance(self, scenario: Scenario, epsilon: float) -> Instance:
         """Return a scenario made ready for runs of the default algorithm."""
         truth = Truth(self.arms, scenario.theta, self.m)
-        known = {**as_options(self.rewards), "m": self.m, "costs": self.costs}
+        known = {"noise": self.noise, "m": self.m, "costs": self.costs}
         return Instance(truth, self.arms, truth.means.tolist().__getitem__, scenario.stds, known, epsilon, math.nan)
 
 
@@ -232,6 +234,7 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
     delta: float = 0.05,
     epsilon: float = 0.0,
     noise_std: float | ArrayLike | None = None,
+    noise: NoiseName | NoiseModel = "same",
     reward_range: tuple[float, float] | None = None,
     rewards: Literal["binary"] | None = None,
     costs: ArrayLike | None = None,
@@ -255,6 +258,7 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
         epsilon: an answer that loses at most this is right.
         noise_std: standard deviation of one measurement, about; a list with one for each arm where arms differ. Not
             needed with a pilot.
+        noise: assumption of `identify` on the noise; `simulate` draws from it. The forecast is for one level.
         reward_range: (lo, hi) between which every reward lies, in the place of `noise_std`. Rewards are assumed to be
             as noisy as their means allow.
         rewards: "binary" for clicks.
@@ -280,7 +284,9 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
     rows, seed, delta = as_arms(arms), check_seed(seed), check_delta(delta)
     m = _checked_m(m, rows)
     epsilon = _checked_slack(epsilon, m)
-    known = Rewards.of(noise_std, reward_range, rewards)
+    is_one_level = noise == "same" or (noise_std is None and not isinstance(noise, str))
+    known = noise_model(noise if is_one_level else "same", noise_std, reward_range, rewards)
+    assumed = noise_to_run(known if is_one_level else noise_model(noise))
     if known.stds is not None and len(known.stds) != rows.n_arms:
         raise InvalidInput(
             f"`noise_std` must be one number, or one for each of {rows.n_arms} arms, got {len(known.stds)} of them."
@@ -292,7 +298,7 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
     else:
         found = from_thetas([theta] if scenarios is None else scenarios, rows, known)
     start = optimal_design(rows if known.stds is None else divided(rows, known.stds), tol=START_TOL)
-    setting = _Setting(rows, known, tuple(found), costs_given(costs, rows), m, start)
+    setting = _Setting(rows, assumed, tuple(found), costs_given(costs, rows), m, start)
     return _forecast(setting, setting.difficulties(epsilon), delta, epsilon)
 
 

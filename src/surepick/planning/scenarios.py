@@ -13,7 +13,7 @@ from surepick.core.design.generation import frame_of
 from surepick.core.linalg import triangular, upper_inverse
 from surepick.errors import InvalidInput, NotEnoughData
 from surepick.learning.identify import identify
-from surepick.learning.validation import Rewards
+from surepick.learning.noise_models import NoiseModel, SubGaussian, UnknownGaussian
 from surepick.planning.forecast import smallest_gap
 from surepick.types import Array
 
@@ -36,14 +36,12 @@ class Scenario:
     """Pulls per informative pull: before the first click there is nothing to learn from."""
 
 
-def as_options(rewards: Rewards) -> dict[str, Any]:
-    """Return the arguments of a learner for such rewards; noise of one level is left to be learnt."""
-    if rewards.is_binary:
-        return {"rewards": "binary"}
-    return {"reward_range": rewards.reward_range, "noise_std": rewards.stds}
+def noise_to_run(guess: NoiseModel) -> NoiseModel:
+    """Return the noise model of a run, from a guess of how noisy rewards are: one level is left to be learnt."""
+    return UnknownGaussian() if isinstance(guess, SubGaussian) else guess
 
 
-def from_thetas(thetas: Iterable[Any], arms: ArmSet, rewards: Rewards) -> list[Scenario]:
+def from_thetas(thetas: Iterable[Any], arms: ArmSet, rewards: NoiseModel) -> list[Scenario]:
     """Return a scenario for each parameter."""
     checked = [check_vector("theta", theta, arms.dim) for theta in thetas]
     if not checked:
@@ -51,7 +49,7 @@ def from_thetas(thetas: Iterable[Any], arms: ArmSet, rewards: Rewards) -> list[S
     return [_scenario(arms, theta, rewards) for theta in checked]
 
 
-def from_gap(gap: object, arms: ArmSet, rewards: Rewards, m: int, seed: int) -> list[Scenario]:
+def from_gap(gap: object, arms: ArmSet, rewards: NoiseModel, m: int, seed: int) -> list[Scenario]:
     """Return scenarios in which the best arm is ahead of the next by `gap`, in random directions.
 
     Directions are drawn in coordinates in which the arms are about as long in all of them, whatever their units.
@@ -74,18 +72,18 @@ def from_gap(gap: object, arms: ArmSet, rewards: Rewards, m: int, seed: int) -> 
     raise InvalidInput(f"`gap` has no meaning here: the arms number {m} and {m + 1} are tied for every theta.")
 
 
-def from_pilot(pilot: Any, arms: ArmSet, rewards: Rewards, seed: int) -> list[Scenario]:
+def from_pilot(pilot: Any, arms: ArmSet, rewards: NoiseModel, seed: int) -> list[Scenario]:
     """Return draws of theta, and of the noise if it is unknown, that agree with a pilot experiment.
 
     theta is normal around least squares. The noise is that of the residuals, its variance scaled by an inverse
     chi-square with as many degrees of freedom.
     """
     try:
-        known = identify(arms, _never, history=list(pilot), max_pulls=0, **as_options(rewards))
+        known = identify(arms, _never, history=list(pilot), max_pulls=0, noise=noise_to_run(rewards))
     except (InvalidInput, TypeError) as error:
         raise InvalidInput(f"`pilot` must be the history of a result, or (arm, reward) pairs: {error}") from error
     n_spare = known.n_pulls - arms.dim
-    if known.theta is None or (rewards.noise_std is None and n_spare < 1):
+    if known.theta is None or (rewards.std is None and n_spare < 1):
         raise NotEnoughData(
             f"`pilot` must measure all features, and once more for the noise: at least {arms.dim + 1} pulls, of arms "
             f"that span {arms.dim} features, got {known.n_pulls}; add some, or give theta and noise_std."
@@ -94,9 +92,9 @@ def from_pilot(pilot: Any, arms: ArmSet, rewards: Rewards, seed: int) -> list[Sc
     counts, rng = np.array([known.counts[arm] for arm in pulled.tolist()], dtype=float), np.random.default_rng(seed)
     scenarios = []
     for _ in range(N_DRAWS):
-        level = rewards
-        if rewards.noise_std is None:
-            level = Rewards.of(known.noise_std * math.sqrt(n_spare / rng.chisquare(n_spare)), None, None)
+        level: NoiseModel = rewards
+        if rewards.std is None:
+            level = SubGaussian(known.noise_std * math.sqrt(n_spare / rng.chisquare(n_spare)))
         stds = _scenario(arms, known.theta, level, is_estimate=True).stds
         F = upper_inverse(triangular((np.sqrt(counts) / stds[pulled])[:, None] * arms.gather(pulled)))
         theta = known.theta + F @ rng.standard_normal(arms.dim)
@@ -104,7 +102,7 @@ def from_pilot(pilot: Any, arms: ArmSet, rewards: Rewards, seed: int) -> list[Sc
     return scenarios
 
 
-def _scenario(arms: ArmSet, theta: Array, rewards: Rewards, *, is_estimate: bool = False) -> Scenario:
+def _scenario(arms: ArmSet, theta: Array, rewards: NoiseModel, *, is_estimate: bool = False) -> Scenario:
     """Return the scenario with its noise: as given, or as rewards that are lo or hi have it.
 
     Means outside the bounds are a mistake, unless theta `is_estimate`.
@@ -112,12 +110,12 @@ def _scenario(arms: ArmSet, theta: Array, rewards: Rewards, *, is_estimate: bool
     if rewards.stds is not None:
         return Scenario(theta, rewards.stds)
     if rewards.reward_range is None:
-        if rewards.noise_std is None:
+        if rewards.std is None:
             raise InvalidInput(
                 "`noise_std` must be given: how noisy one measurement is, about; `noise_from_replicates` estimates it, "
                 "and so does a `pilot`."
             )
-        return Scenario(theta, np.full(arms.n_arms, rewards.noise_std))
+        return Scenario(theta, np.full(arms.n_arms, rewards.std))
     lo, hi = rewards.reward_range
     rates = (np.concatenate([rows @ theta for _, rows in arms.chunks()]) - lo) / (hi - lo)
     if not is_estimate and not ((rates >= 0.0) & (rates <= 1.0)).all():

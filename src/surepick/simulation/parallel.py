@@ -347,8 +347,8 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         only: numbers of the runs to do instead of 0..n_runs-1, say to look at a slow one again.
         progress: show the progress on standard error, or call a function with (runs done, runs in all).
         options: options of the learner and of the algorithm. `reward_range`, `rewards` and `noise` take the place of
-            the problem's `noise_std`; between bounds rewards are lo or hi. A function is called with the problem of
-            the run and must return the option: `theta=lambda problem: problem.theta` tells an oracle theta.
+            the problem's `noise_std`: rewards are drawn from that noise model. A function is called with the problem
+            of the run and must return the option: `theta=lambda problem: problem.theta` tells an oracle theta.
 
     Raises:
         InvalidInput: an argument cannot be used. An error inside a run carries a note with the run's number.

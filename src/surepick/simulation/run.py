@@ -17,6 +17,7 @@ from surepick.core.design import lower_bound
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
+from surepick.learning.noise_models import NoiseModel
 from surepick.learning.snapshot import Algorithm
 from surepick.simulation.problems import Problem, VectorProblem
 from surepick.types import Array
@@ -120,7 +121,7 @@ def run_with(
     """Do the run with these seeds on an instance."""
     start = time.thread_time()
     learner = new_learner(job, instance, seeds.learner)
-    measure = _measurement(job, instance, np.random.default_rng(seeds.noise))
+    measure = _measurement(learner, instance, np.random.default_rng(seeds.noise))
     n_pulls = 0
     while not learner.stopped and n_pulls < job.max_pulls:
         for arm in learner.next_arms():
@@ -167,6 +168,7 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
     known = {**instance.known, "delta": job.delta, "epsilon": instance.epsilon, "seed": seed}
     if not options.keys().isdisjoint(OF_REWARDS):
         known.pop("noise_std", None)
+        known |= {name: options.pop(name) for name in OF_REWARDS if name in options}
     if isinstance(job.algorithm, str):
         return Learner(job.algorithm, instance.arms, **known, **options)
     return Learner(job.algorithm(**options), instance.arms, **known)
@@ -189,20 +191,23 @@ def prepared(problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool)
     return Instance(problem, arms, mean, problem.noise_std, known, epsilon, bound)
 
 
-def _measurement(job: Job, instance: Instance, rng: np.random.Generator) -> Callable[[Any], float]:
-    """Return a function from an arm to its reward: the mean and normal noise.
+def _measurement(learner: Learner, instance: Instance, rng: np.random.Generator) -> Callable[[Any], float]:
+    """Return a function from an arm to a reward that the learner's noise model allows."""
+    model, mean, level = learner.noise_model, instance.mean, instance.noise_std
+    number_of = learner.measured_arms.number_of
+    if type(model).draw is not NoiseModel.draw:
 
-    Between bounds a reward is lo or hi: no others with this mean are noisier.
-    """
-    known, mean, noise_std = {**instance.known, **job.options}, instance.mean, instance.noise_std
-    bounds = (0.0, 1.0) if known.get("rewards") == "binary" else known.get("reward_range")
-    if bounds is not None:
-        lo, hi = map(float, bounds)
-        return lambda arm: hi if lo + (hi - lo) * rng.random() < mean(arm) else lo
-    normal = _normals(rng)
-    if isinstance(noise_std, float):
-        return lambda arm: mean(arm) + noise_std * next(normal)
-    stds = noise_std.tolist()
+        def drawn(arm: Any) -> float:
+            number = number_of(arm)
+            own = level if isinstance(level, float) else level[number]
+            return float(model.draw(rng, np.array([mean(arm)]), np.array([number]), own)[0])
+
+        return drawn
+    level = level if model.stds is None else model.stds
+    normal = _normals(rng)  # the same numbers as one by one, in less time
+    if isinstance(level, float):
+        return lambda arm: mean(arm) + level * next(normal)
+    stds = level.tolist()
     return lambda arm: mean(arm) + stds[arm] * next(normal)
 
 

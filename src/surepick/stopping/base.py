@@ -14,11 +14,13 @@ docs/guarantee.md has the theorems and what each rule allows beyond that.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal, final
 
 import numpy as np
 
+from surepick.arms.base import duplicate_groups
 from surepick.arms.views import Task
 from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
@@ -136,6 +138,69 @@ class Rule(ABC):
     """Whether its state can be worked out again without results that are void; not if it reads its sampler's plans."""
     opens_ahead: ClassVar[bool] = True
     """Whether the next block may be planned before the results of this one are in."""
+
+    def unsupported(self, task: Task) -> str | None:
+        """Return why the rule has no proof for a task, and what to do; None if it has one."""
+        return next(self._limits(task), None)
+
+    def _limits(self, task: Task) -> Iterator[str]:
+        """Yield what the proof does not cover of a task, the most important first."""
+        if not (task.candidates.is_enumerable or self.takes_vectors):
+            from surepick import stopping  # noqa: PLC0415 - the table of all rules, which knows this file
+
+            suited = ", ".join(map(repr, stopping.names(vectors=True)))
+            yield f"`stopping` must be one of {suited} on {task.candidates.description}, got {self.name!r}."
+        if task.given_noise_std is None and not self.takes_unknown_noise:
+            yield (
+                f"`noise_std` must be given for stopping={self.name!r}, which has no proof without it; or use "
+                '"betting" or "evidence", which learn it.'
+            )
+        if task.misfit > 0.0:
+            yield from self._of_misfit(task)
+        if task.m > 1:
+            yield from self._of_several(task)
+        if task.needs_bets and not self.takes_unequal_noise:
+            yield (
+                f'noise="{task.noise}" has no proof for stopping={self.name!r}; use "betting", or give noise_std for '
+                "each arm."
+            )
+
+    def _of_misfit(self, task: Task) -> Iterator[str]:
+        """Yield what keeps a misfit from being allowed for."""
+        if not self.takes_misfit:
+            yield (
+                f"`misfit` must be 0 for stopping={self.name!r}, which has no proof for means that are not linear; use "
+                'stopping="betting" on a list of arms.'
+            )
+        if task.candidates is not task.arms:
+            yield (
+                "`misfit` must be 0 beside `candidates` (the means of what is never measured may be off too), and "
+                "beside a noise_std for each arm."
+            )
+        if task.needs_bets:
+            yield f"`misfit` must be 0 beside noise={task.noise!r}: there is no proof for both."
+        if task.model != "linear":
+            yield f"`misfit` must be 0 beside model={task.model!r}, by which every mean is its own fit."
+
+    def _of_several(self, task: Task) -> Iterator[str]:
+        """Yield what keeps the m best from being found."""
+        m, candidates = task.m, task.candidates
+        if not candidates.is_enumerable:
+            yield f"m = {m} needs a list of arms, got {candidates.description}; leave `m` out."
+        if m >= task.rivals.n_arms:
+            yield f"`m` must be below the number of arms that are compared, {task.rivals.n_arms}, got {m}."
+        if not self.supports_top_m:
+            yield f'stopping={self.name!r} has no proof for m = {m}; use "betting" or "evidence".'
+        if self.needs_fixed_blocks and (task.epsilon > 0.0 or task.misfit > 0.0):
+            yield (
+                f"stopping={self.name!r} has no proof for m = {m} with `epsilon` or `misfit` above 0; use "
+                'stopping="evidence", which takes `epsilon`, or leave them out.'
+            )
+        if groups := duplicate_groups(task.rivals.arms):
+            yield (
+                f"m = {m} needs arms with different features, got {' and '.join(map(str, groups[0][:2]))} with equal "
+                "ones; leave one of them out."
+            )
 
     def noise_law(self, *, is_known: bool) -> str:
         """What it assumes of the noise beside its scale, as the end of a sentence "the noise ..."."""

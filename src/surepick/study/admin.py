@@ -5,9 +5,7 @@ import json
 import secrets
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
-
-from numpy.typing import ArrayLike
+from typing import Any, Unpack
 
 from surepick._texts import check_line
 from surepick._version import __version__
@@ -15,6 +13,8 @@ from surepick.arms.base import VectorSet
 from surepick.arms.finite import as_arms
 from surepick.arms.registry import read_arms, write_arms
 from surepick.errors import InvalidInput
+from surepick.learning.noise_models import NoiseModel, spelled
+from surepick.learning.spec import DEFAULTS, TaskOptions, takes_options
 from surepick.study import clock
 from surepick.study.eras import changed_options, described, earlier_of, learner_of
 from surepick.study.events import Kind, canonical, check_chain, rows_of
@@ -32,68 +32,35 @@ Address = str | Path | Storage
 
 
 @no_fork()  # a module that is being imported is locked
-def create_study(  # noqa: PLR0913 (every argument is an option of its own)
+@takes_options
+def create_study(
     name: str,
     *,
     arms: Any,
-    delta: float = 0.05,
-    noise_std: float | ArrayLike | None = None,
-    noise: Literal["same", "per-arm", "symmetric"] = "same",
-    reward_range: tuple[float, float] | None = None,
-    rewards: Literal["binary"] | None = None,
-    epsilon: float = 0.0,
-    misfit: float = 0.0,
-    m: int = 1,
-    costs: ArrayLike | None = None,
-    budget: float | None = None,
     candidates: Any = None,
-    model: Literal["linear", "unstructured"] = "linear",
-    algorithm: str = "lazy-track-and-stop",
-    seed: int = 0,
-    earlier: Literal["evidence", "guidance"] = "guidance",
+    algorithm: str = DEFAULTS["algorithm"],
     storage: Address = DEFAULT_STORAGE,
     lease: str | float | timedelta | None = DEFAULT_LEASE,
     author: str | None = None,
-    **options: Any,
+    **options: Unpack[TaskOptions],
 ) -> Study:
     """Begin a study: an experiment that is kept, event by event, in a database.
 
     Args:
         name: of the study in its storage.
         arms: what may be measured, as for `identify`. A table is kept in the log, a large file by its hash.
-        delta: risk.
-        noise_std: as for `identify`, and so are all options down to `seed`; they are fixed from now on.
-        noise: see above.
-        reward_range: see above.
-        rewards: see above.
-        epsilon: see above.
-        misfit: see above.
-        m: see above.
-        costs: see above.
-        budget: see above.
-        candidates: see above.
-        model: see above.
+        candidates: what is compared, if not the arms: rows with the same features, never measured.
         algorithm: by name.
-        seed: of whatever the algorithm draws.
-        earlier: what results are that are told before the first ask. "guidance" (default): plans and bets rest on them,
-            and no claim does; rules that count every result, such as evidence, refuse them. "evidence": they count. Say
-            so only if arms, candidates and every option were fixed before the first of these results was seen; each arm
-            was chosen from results before it; none is left out; in the order of measuring.
         storage: path of an SQLite file, "sqlite:///lab.db", "postgresql://user@host/database", "memory:", or an open
             storage.
         lease: how long an ask is kept for who asked: "30m", "2h", "3d", seconds, or None for ever.
         author: who is said to have done what is done through this object; default: the user of this machine.
-        **options: of the algorithm, such as `stopping="evidence"`.
+        options: see `Spec`; they are fixed from now on.
 
     Raises:
         StudyExists: there is a study of that name.
         InvalidInput: a learner with these options is not possible; nothing was created.
     """
-    given: dict[str, Any] = {
-        "delta": delta, "noise_std": noise_std, "noise": noise, "reward_range": reward_range, "rewards": rewards,
-        "epsilon": epsilon, "misfit": misfit, "m": m, "costs": costs, "budget": budget, "model": model,
-        "algorithm": algorithm, "seed": seed, "earlier": earlier,
-    }  # fmt: skip
     length = clock.lease_length(lease)
     by = user() if author is None else author
     if not isinstance(by, str):  # not everyone checks types
@@ -103,7 +70,10 @@ def create_study(  # noqa: PLR0913 (every argument is an option of its own)
         check_line("the name of a study", name)
     written = write_arms(arms if isinstance(arms, VectorSet) else as_arms(arms))
     of_candidates = None if candidates is None else write_arms(candidates)
-    kept = changed_options(dict.fromkeys([*given, "own"], None) | {"own": {}}, {**given, **options})
+    given: dict[str, Any] = {"algorithm": algorithm, **options}
+    if isinstance(given.get("noise"), NoiseModel):
+        given |= {"noise": DEFAULTS["noise"], **spelled(given["noise"])}
+    kept = changed_options({**DEFAULTS, "own": {}}, given)
     # Of what the log has, as it will be read: what cannot be read back is refused now.
     read_back = json.loads(canonical({"options": kept}))["options"]
     again = None if of_candidates is None else read_arms(of_candidates)

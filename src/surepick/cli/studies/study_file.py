@@ -4,61 +4,62 @@ import json
 import tomllib
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError, create_model
 
 from surepick.arms.tables.sources import refusing
 from surepick.cli.options import LearnerOptions, SetOptions, TableOptions, help_of, one_set
-from surepick.cli.output import Earlier, Model, Noise
 from surepick.errors import InvalidInput, what_was_meant
+from surepick.learning.spec import DEFAULTS, OPTIONS, Spec
 
 SCHEMA = "https://json-schema.org/draft/2020-12/schema"
 
 Count = Annotated[int, Field(ge=1)]
 
 
-class StudyFile(BaseModel):
-    """What a study.toml may say."""
+Keys = dict[str, Any]
+"""Types and defaults of keys, as `pydantic.create_model` takes them."""
+_ARMS: Keys = {
+    "name": (str | None, Field(None, description="Of the study; default: the name of this file.")),
+    "arms": (str | None, Field(None, description="File of arms, from the folder of this file.")),
+    "sphere": (Count | None, None),
+    "ellipsoid": (str | None, None),
+    "hypercube": (Count | None, None),
+    "top_k": (
+        Annotated[list[Count], Field(min_length=2, max_length=2)] | None,
+        Field(None, description="Arms: all choices of k out of d, as [d, k] such as [10, 3]."),
+    ),
+}
+_TABLE: Keys = {
+    "lease": (
+        str | float,
+        Field("1d", description='How long an ask is kept for who asked: "2h", "3d", "none" for ever.'),
+    ),
+    **{each.name: (get_type_hints(TableOptions)[each.name], each.default) for each in fields(TableOptions)},
+    "features": (list[str] | None, Field(None, description="Columns to use as features, and no others.")),
+    "drop": (list[str] | None, Field(None, description="Columns not to use.")),
+}
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, title="A study of surepick: surepick create --file study.toml"
-    )
 
-    name: str | None = Field(None, description="Of the study; default: the name of this file.")
-    arms: str | None = Field(None, description="File of arms, from the folder of this file.")
-    sphere: Count | None = None
-    ellipsoid: str | None = None
-    hypercube: Count | None = None
-    top_k: Annotated[list[Count], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="Arms: all choices of k out of d, as [d, k] such as [10, 3]."
-    )
-    delta: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    noise_std: float | str | None = None
-    noise: Literal["same", "per-arm", "symmetric"] = "same"
-    reward_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
-    binary: bool = False
-    model: Literal["linear", "unstructured"] = "linear"
-    epsilon: Annotated[float, Field(ge=0)] = 0.0
-    misfit: Annotated[float, Field(ge=0)] = 0.0
-    m: Count = 1
-    costs: str | None = None
-    budget: float | None = None
-    algorithm: str = "lazy-track-and-stop"
-    stopping: str | None = None
-    option: dict[str, Any] = Field({}, description="Options of the algorithm: a table of names and values.")
-    seed: int = 0
-    earlier: Literal["guidance", "evidence"] = "guidance"
-    lease: str | float = Field("1d", description='How long an ask is kept for who asked: "2h", "3d", "none" for ever.')
-    name_column: str | None = None
-    features: list[str] | None = Field(None, description="Columns to use as features, and no others.")
-    drop: list[str] | None = Field(None, description="Columns not to use.")
-    interactions: bool = False
-    quadratic: bool = False
-    formula: str | None = None
-    intercept: bool | None = None
-    on_span: bool = False
-    sheet: str | None = None
+def _of_learner() -> Keys:
+    """Return the keys for the options of a task."""
+    keys: Keys = {}
+    for name, option in OPTIONS.items():
+        kind = option.file_type or option.flag_type or Spec.__annotations__[name]
+        default = False if kind is bool else DEFAULTS[name]
+        kind = Annotated[kind, Field(**option.limits)] if option.limits else kind
+        keys[option.flag or name] = (kind | None if default is None else kind, default)
+        if name == "algorithm":
+            keys["stopping"] = (str | None, None)
+            text = "Options of the algorithm: a table of names and values."
+            keys["option"] = (dict[str, Any], Field({}, description=text))
+    return keys
+
+
+_CONFIG = ConfigDict(extra="forbid", strict=True, title="A study of surepick: surepick create --file study.toml")
+StudyFile: Any = create_model("StudyFile", __config__=_CONFIG, **_ARMS, **_of_learner(), **_TABLE)
+"""What a study.toml may say."""
 
 
 class Wanted(NamedTuple):
@@ -98,12 +99,9 @@ def read_study_file(path: Path) -> Wanted:
         raise InvalidInput(f'{path} must say which arms there are; add a line such as arms = "arms.csv".')
     table = {field.name: given[field.name] for field in fields(TableOptions)}
     table |= {name: None if given[name] is None else ",".join(given[name]) for name in ("features", "drop")}
-    learner = {field.name: given[field.name] for field in fields(LearnerOptions)}
+    learner = {name: given[name] for name in help_of(LearnerOptions)}
     learner |= {
         "noise_std": None if said.noise_std is None else str(said.noise_std),
-        "noise": Noise(said.noise),
-        "earlier": Earlier(said.earlier),
-        "model": Model(said.model),
         "reward_range": None if said.reward_range is None else tuple(said.reward_range),
         "option": [f"{name}={value!r}" for name, value in said.option.items()],
     }
@@ -125,7 +123,6 @@ def _words(error: ValidationError) -> str:
 def schema_text() -> str:
     """Return the JSON Schema of a study.toml, for editors that check one while it is written."""
     schema = {"$schema": SCHEMA, **StudyFile.model_json_schema()}
-    schema.pop("description")
     helps = {
         name: text for group in (TableOptions, SetOptions, LearnerOptions) for name, text in help_of(group).items()
     }

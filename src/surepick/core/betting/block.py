@@ -12,8 +12,9 @@ standard error is noise_std |P y| in the norm of A0^-1. Such a y is compared onl
 of z; the choice depends on arms and on the past, never on the block's rewards, so no proof is touched.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self, final
+from typing import Protocol, Self, final
 
 import numpy as np
 
@@ -70,6 +71,8 @@ class Block:
     """How far rounding to that grid can move the mean of a reward."""
     was_coarse: bool = False
     """Whether step and bias were known before the block's first result."""
+    bet: "Callable[[Block, BlockFit], OwnBets] | None" = field(default=None, repr=False)
+    """Makes the bets on the block, if its noise is of a kind that has bets of its own."""
 
     @classmethod
     def of(
@@ -127,6 +130,27 @@ class BlockFit:
         # A repetition has the information A/B.
         apart: Array = len(parts) * (parts - parts.mean(axis=0)) @ self.root @ self.root.T
         return apart
+
+
+class OwnBets(Protocol):
+    """The bets of a noise model on one block; `docs/guarantee.md` says what they must prove (Theorem 3)."""
+
+    noise_std: float
+    """About the standard deviation of one reward, by what was known before the block."""
+    vectors: list[Array]
+    """Vectors (d,) whose products with y say what `log_returns` needs of a candidate; the first is theta of the fit."""
+
+    def log_returns(self, products: Array, q: Array, m: Array, s2: Array, rest: Array) -> Array:
+        """Return the log of what a unit returns (n,), of mean at most 1 for the return if theta'y <= 0.
+
+        Args:
+            products: of y with `vectors` (k, n).
+            q: y'A^+ y (n,).
+            m: believed size of theta'y (n,), at least 0.
+            s2: variance of that belief (n,).
+            rest: log wealth still missing (n,).
+        """
+        ...
 
 
 def fit(block: Block) -> BlockFit:

@@ -78,6 +78,8 @@ MOST_SEATS, MOST_NUMBERS = 16, 8_000_000
 
 Returns = Callable[[Array, Array, Array, Array, Array], Array]
 """Maps products of y (k, n), q, m, s2 and the log wealth still missing, all (n,), to the log return of a unit (n,)."""
+Law = tuple[float, list[Array], Returns, ArmWeights | None]
+"""Believed scale of the noise, vectors, returns, and weights of arms other than those of least squares."""
 
 
 @final
@@ -270,7 +272,12 @@ class BaseWealth(ABC):
 
     def _bets(self, block: Block, said: BlockFit) -> Bets | None:
         """Return the bets on a block; None if the past has no scale of the noise."""
-        law = self._law(block, said)
+        law: Law | None
+        if block.bet is None:
+            law = self._law(block, said)
+        else:
+            own = block.bet(block, said)
+            law = own.noise_std, own.vectors, own.log_returns, None
         if law is None:
             return None
         noise_std, vectors, log_returns, weights = law
@@ -290,7 +297,7 @@ class BaseWealth(ABC):
             vectors += list(weights.W.T)
         return Bets(vectors, factors, log_returns, weights if self._weighs_arms else None, rounding, block.was_coarse)
 
-    def _law(self, block: Block, said: BlockFit) -> tuple[float, list[Array], Returns, ArmWeights | None] | None:
+    def _law(self, block: Block, said: BlockFit) -> Law | None:
         """Return the believed scale of the noise, the vectors and returns of a block, and its weights of arms.
 
         Weights are None if they are those of least squares. All is None if the past has no scale of the noise.

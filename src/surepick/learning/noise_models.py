@@ -1,0 +1,395 @@
+"""Noise models: what a task assumes of the noise of its measurements, one class each.
+
+A model says which rewards it accepts, how it scales them, which scale rules and intervals may use, how the results of
+a block become the `Block` that bets are placed on, what to simulate, how it is spelled, and how it describes itself.
+
+    model                        spelled                        proof (docs/guarantee.md)
+    UnknownGaussian (default)    nothing, or noise="same"       Student bets; one level for all arms, learnt
+    SubGaussian                  noise_std=0.5                  Gaussian bets
+    SubGaussianPerArm            noise_std=[0.5, 0.2, ...]      the same, in units of the noise of each arm
+    GaussianPerArm               noise="per-arm"                repetitions of one plan, compared with each other
+    Symmetric                    noise="symmetric"              signs and sizes of these repetitions
+    Bounded                      reward_range=(lo, hi)          bets on bounded rewards
+    Binary                       rewards="binary"               the same between 0 and 1
+
+To add a model: a class, and a line in the table below if a name should spell it. `examples/own_noise.py` has one, and
+`surepick.testing.check_noise_model` tests it.
+"""
+
+import math
+import reprlib
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from surepick.core.betting.block import LARGEST_REWARD, Block, BlockFit, OwnBets
+from surepick.core.checks import LARGEST, check_noise_std, check_noise_stds, check_number, check_reward_range
+from surepick.core.estimate import LeastSquares
+from surepick.core.linalg import row_digest
+from surepick.core.noise import ArmVariances, is_repeating, residuals, rounding_bias
+from surepick.errors import InvalidInput
+from surepick.sampling.base import Sampler, SubBlocks
+from surepick.stopping.base import Rule
+from surepick.types import Array, IntArray
+
+
+class NoiseModel:
+    """What is assumed of the noise. Each attribute has the value of the default model here."""
+
+    name: ClassVar[str] = "same"
+    """What `noise=` and results call the model."""
+    needs_bets: ClassVar[bool] = False
+    """Whether only rules that bet on blocks have a proof. Then there are no confidence intervals, earlier results are
+    guidance, and the linear model is not watched."""
+    is_repeated: ClassVar[bool] = False
+    """Whether a block must be several repetitions of one plan."""
+    is_normal: ClassVar[bool] = True
+    """Whether noise that is learnt is Gaussian."""
+    is_binary: ClassVar[bool] = False
+    """Whether rewards are 0 or 1, False or True."""
+    unwatched: str = "of an unknown law"
+    """What keeps the linear model from being watched, after "With noise ...", if `needs_bets`."""
+    bet: ClassVar[Callable[[Any, Block, BlockFit], OwnBets] | None] = None
+    """A method `bet(block, fit)` that returns the bets of the model on a block; None: those of `core.betting`."""
+
+    std: float | None = None
+    """The sub-Gaussian scale of the noise that every rule may use; None: the level is learnt."""
+    stds: Array | None = None
+    """The scale of every arm (K,), if arms differ. Rows and rewards are divided by it, and `std` is 1."""
+    reward_range: tuple[float, float] | None = None
+    """Smallest and largest possible reward, if rewards have bounds."""
+
+    @classmethod
+    def of(cls, noise_std: Any = None) -> Self:
+        """Return the model that `noise=name` spells beside this `noise_std`."""
+        if noise_std is not None:
+            raise InvalidInput(
+                f'noise="{cls.name}" is for levels that are learnt: leave out `noise_std`, or give it for each arm '
+                "without `noise`; rewards with bounds need neither."
+            )
+        return cls()
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of `identify` that spell the model, as logs and study.toml have them."""
+        return {"noise": self.name}
+
+    def identity(self) -> str:
+        """Return the part of the identity of a learner that tells this model from others."""
+        bounds = "" if self.reward_range is None else f"reward_range={self.reward_range!r}, "
+        named = "" if self.name == "same" else f"noise={self.name}, "
+        given = self.options().get("noise_std", self.std)
+        noise = repr(given) if self.stds is None else f"sha256 {row_digest([self.stds]).hex()}"
+        return f"{bounds}{named}noise_std={noise}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.options().items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.options() == other.options()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    # ---- rewards
+
+    def refusal(self, reward: float, arm: int) -> str:
+        """Return why a finite reward of this arm cannot be taken: "must be ..., got ...; why". "" if it can."""
+        scale = self.std if self.stds is None else float(self.stds[arm])
+        if abs(reward) <= (LARGEST if scale is None else LARGEST_REWARD * scale):
+            return ""
+        if scale is None:
+            return f"must be at most {LARGEST:g} in size, got {reward:g}; use another unit."
+        most = f"{LARGEST_REWARD:g} times noise_std = {scale:g}"
+        return f"must be at most {most} in size, got {reward:g}; beyond that the noise is lost in rounding."
+
+    @final
+    def checked(self, name: str, reward: object, arm: int) -> float:
+        """Return a reward of an arm, given in an argument of this name, as a float.
+
+        Raises:
+            InvalidInput: the model does not allow it.
+        """
+        value = check_number(name, reward, needed="one measured number", takes_booleans=self.is_binary)
+        if why := self.refusal(value, arm):
+            call = "`fail`" if name == "reward" else "`void`"
+            raise InvalidInput(f"`{name}` {why} If it stands for a missing value, call {call}.")
+        return value
+
+    @final
+    def scaled(self, arm: int, reward: float) -> float:
+        """Return a reward of an arm in units of the noise of the arm, if that is known."""
+        return reward if self.stds is None else reward / float(self.stds[arm])
+
+    def draw(self, rng: np.random.Generator, means: Array, arms: IntArray, level: float | Array = 1.0) -> Array:
+        """Draw one reward for each of these means (n,), of the arms with these numbers (n,); Gaussian unless said.
+
+        Args:
+            rng: what to draw from.
+            means: of the rewards.
+            arms: whose noise may differ.
+            level: the standard deviation, one or (n,), where the model does not say it.
+        """
+        if self.std is not None:
+            level = self.std if self.stds is None else self.stds[arms]
+        return means + level * rng.standard_normal(len(means))
+
+    # ---- blocks
+
+    def sampler(self, sampler: Sampler, dim: int) -> Sampler:
+        """Return the sampler, with blocks as this model needs them."""
+        return SubBlocks(sampler, dim) if self.is_repeated else sampler
+
+    def variances(self, dim: int) -> ArmVariances | None:
+        """Return an empty record of how noisy each arm is; None if the model has no use for one."""
+        return None
+
+    def block(
+        self,
+        pulls: tuple[IntArray, Array, Array],
+        past: LeastSquares,
+        variances: ArmVariances | None,
+        repetitions: Callable[[], tuple[IntArray, Array, Array]],
+    ) -> Block | None:
+        """Return the results of a block beside what was known before it; None if no bet can rest on them.
+
+        Args:
+            pulls: numbers (n,) of arms, rows (n, d) and rewards (n,) of its results that count.
+            past: what was known before.
+            variances: what was known of the noise of each arm.
+            repetitions: gives numbers (n,) and rows (n, d) of the plan, and the rewards (B, n) of its B repetitions of
+                which no result is void.
+        """
+        arms, X, rewards = pulls
+        if not past.has_theta:
+            return Block.of(X, rewards, np.zeros(X.shape[1]), arms=arms)
+        left = residuals(past) if self.std is None else None
+        block = Block.of(X, rewards, past.theta, past.A_inv.copy(), left, arms)
+        block.bet = self.bet
+        return block
+
+    def repeats(self, estimate: LeastSquares) -> bool:
+        """Whether rewards of one arm equal each other too often to be measurements with noise that is learnt."""
+        return self.std is None and is_repeating(estimate, is_normal=self.is_normal)
+
+    @final
+    def mind_rounding(self, block: Block, past: LeastSquares, *, was_coarse: bool) -> None:
+        """Tell a block whose noise is learnt how coarse readings are: before `past` holds the block's own, and after.
+
+        Afterwards only what makes bets return less: that readings repeat, or a grid that could not be seen before.
+        """
+        step = past.resolution if block.past is not None else 0.0
+        if step > 0.0 and self.repeats(past):
+            block.bias = math.inf
+        elif step > 0.0 and block.step == 0.0:
+            bias = self._rounding_bias(block, past, step)
+            block.step, block.bias, block.was_coarse = step / block.unit, bias / block.unit, was_coarse
+
+    def _rounding_bias(self, block: Block, past: LeastSquares, step: float) -> float:
+        """Return how far rounding to multiples of `step` can move the mean of a reading."""
+        return rounding_bias(past, step)
+
+    # ---- words
+
+    def law(self, rule: Rule) -> str:
+        """Return what a proof by this rule assumes of the noise, as the end of "the noise ..."."""
+        return rule.noise_law(is_known=self.std is not None)
+
+    def assumption(self, law: str, level: float = math.nan) -> str:
+        """Return the assumption as the end of "This assumes that ...", with the level that was seen unless NaN."""
+        said = f"the noise of one measurement {law}"
+        seen = "" if math.isnan(level) else f" (about {level:.3g})"
+        return said if self.needs_bets else f"{said}, with one standard deviation for all arms{seen}"
+
+
+@final
+class UnknownGaussian(NoiseModel):
+    """Gaussian noise with one level for all arms, which is learnt."""
+
+
+@final
+class SubGaussian(NoiseModel):
+    """Noise with no heavier tails than a normal law of this standard deviation."""
+
+    def __init__(self, scale: float) -> None:
+        self.std = self.scale = check_noise_std(scale)
+
+    def options(self) -> dict[str, Any]:
+        """Spelled by its scale."""
+        return {"noise_std": self.scale}
+
+    def assumption(self, law: str, level: float = math.nan) -> str:
+        """Say its scale."""
+        return f"the noise of one measurement {law} of standard deviation {self.scale:g}"
+
+
+@final
+class SubGaussianPerArm(NoiseModel):
+    """Noise with no heavier tails than a normal law, whose standard deviation is given for each arm (K,)."""
+
+    def __init__(self, scales: ArrayLike) -> None:
+        self.std, self.stds = 1.0, check_noise_stds(scales)
+
+    def options(self) -> dict[str, Any]:
+        """Spelled by its scales."""
+        assert self.stds is not None
+        return {"noise_std": self.stds.tolist()}
+
+    def assumption(self, law: str, level: float = math.nan) -> str:
+        """Say how the data compare with the scales."""
+        said = "" if math.isnan(level) else f"; the data say {level:.3g} times that"
+        return f"the noise of one measurement {law} of the standard deviation given for its arm{said}"
+
+
+class _Repeated(NoiseModel):
+    """Noise whose level differs between arms by an unknown factor: blocks repeat one plan, and are compared."""
+
+    needs_bets = is_repeated = True
+
+    def variances(self, dim: int) -> ArmVariances:
+        """Learn how noisy each arm is."""
+        return ArmVariances(dim, is_symmetric=not self.is_normal)
+
+    def block(
+        self,
+        pulls: tuple[IntArray, Array, Array],
+        past: LeastSquares,
+        variances: ArmVariances | None,
+        repetitions: Callable[[], tuple[IntArray, Array, Array]],
+    ) -> Block | None:
+        """Return the repetitions of the plan that are whole; None if fewer than two are left to compare."""
+        arms, X, parts = repetitions()
+        if variances is None or len(parts) < 2 or math.isinf(past.resolution) or self.repeats(past):
+            return None
+        return variances.block(arms, X, parts)
+
+    def _rounding_bias(self, block: Block, past: LeastSquares, step: float) -> float:
+        """Return the bias for the quietest arm.
+
+        Nothing bounds the level of a single arm from below. Rounding does no harm to one that is as large as the step
+        (a billionth of it), and the smallest level that the past believes in is taken for that.
+        """
+        return 0.0 if block.unit >= step else 0.5 * step
+
+
+@final
+class GaussianPerArm(_Repeated):
+    """Gaussian noise with a level of its own for each arm, all of them learnt."""
+
+    name = "per-arm"
+    unwatched = "of unknown levels, a different one for each arm"
+
+    def assumption(self, law: str, level: float = math.nan) -> str:
+        """Say that levels differ."""
+        return f"the noise of one measurement {law}, with a standard deviation of its own for each arm"
+
+
+@final
+class Symmetric(_Repeated):
+    """Noise of any law that is symmetric around 0 and independent from pull to pull; simulated as Laplace noise."""
+
+    name = "symmetric"
+    is_normal = False
+
+    def draw(self, rng: np.random.Generator, means: Array, arms: IntArray, level: float | Array = 1.0) -> Array:
+        """Draw Laplace noise, whose tails are heavier than normal ones."""
+        return means + level * rng.laplace(scale=math.sqrt(0.5), size=len(means))
+
+    def law(self, rule: Rule) -> str:
+        """Symmetry is all that is needed, whatever the rule."""
+        return "is symmetric around 0, whatever its law, and independent of that of all others"
+
+
+class Bounded(NoiseModel):
+    """Rewards between two bounds, of any law; simulated as the noisiest ones, which are at a bound."""
+
+    def __init__(self, lo: float, hi: float) -> None:
+        self.reward_range = self._lo, self._hi = check_reward_range((lo, hi))
+        self.std = 0.5 * (self._hi - self._lo)  # no reward between the bounds has a larger sub-Gaussian scale
+
+    def options(self) -> dict[str, Any]:
+        """Spelled by the bounds."""
+        return {"reward_range": self.reward_range}
+
+    def refusal(self, reward: float, arm: int) -> str:
+        """Refuse what is out of bounds; of binary rewards, all but the bounds."""
+        needed = f"between {self._lo:g} and {self._hi:g} (the range)"
+        is_allowed = self._lo <= reward <= self._hi
+        if self.is_binary:
+            needed, is_allowed = "0 or 1 (rewards are binary)", reward in (0.0, 1.0)
+        said = f"must be {needed}, got {reward:g}; it is not recorded, and the guarantee holds for no others."
+        return "" if is_allowed else said
+
+    def draw(self, rng: np.random.Generator, means: Array, arms: IntArray, level: float | Array = 1.0) -> Array:
+        """Draw one of the two bounds."""
+        return np.where(self._lo + (self._hi - self._lo) * rng.random(len(means)) < means, self._hi, self._lo)
+
+    def assumption(self, law: str, level: float = math.nan) -> str:
+        """Say the bounds."""
+        return f"rewards lie between {self._lo:g} and {self._hi:g}"
+
+
+@final
+class Binary(Bounded):
+    """Rewards that are 0 or 1, such as clicks."""
+
+    is_binary = True
+
+    def __init__(self) -> None:
+        super().__init__(0.0, 1.0)
+
+    def options(self) -> dict[str, Any]:
+        """Spelled by a word."""
+        return {"rewards": "binary"}
+
+
+NAMED: Mapping[str, type[NoiseModel]] = {kind.name: kind for kind in (UnknownGaussian, GaussianPerArm, Symmetric)}
+"""What `noise=` may name."""
+
+
+def noise_model(
+    noise: Any = "same", noise_std: Any = None, reward_range: Any = None, rewards: object = None
+) -> NoiseModel:
+    """Return the model that these options of `identify` spell, or the one that `noise` is.
+
+    Raises:
+        InvalidInput: they contradict each other, or one of them cannot be used.
+    """
+    has_more = not (reward_range is None and rewards is None)
+    if isinstance(noise, NoiseModel):
+        if noise_std is not None or has_more:
+            raise InvalidInput("`noise` is a model that says all: leave out `noise_std`, `reward_range` and `rewards`.")
+        return noise
+    if not isinstance(noise, str) or noise not in NAMED:
+        names = '", "'.join(NAMED)
+        listed = f'"{names}"'.replace(f', "{[*NAMED][-1]}"', f' or "{[*NAMED][-1]}"')
+        raise InvalidInput(f"`noise` must be {listed}, got {reprlib.repr(noise)}.")
+    kind = NAMED[noise]
+    if kind is not UnknownGaussian:
+        return kind.of(reward_range or rewards if has_more else noise_std)
+    if not has_more:
+        if np.iterable(noise_std) and not isinstance(noise_std, str | bytes):
+            return SubGaussianPerArm(check_noise_stds(noise_std))
+        return UnknownGaussian() if noise_std is None else SubGaussian(noise_std)
+    if rewards not in (None, "binary"):
+        raise InvalidInput(f'`rewards` must be "binary" or left out, got {reprlib.repr(rewards)}; see `reward_range`.')
+    if rewards is not None and reward_range is not None:
+        raise InvalidInput('`reward_range` must be left out beside rewards="binary", which means (0, 1).')
+    if noise_std is not None:
+        raise InvalidInput(
+            "`noise_std` must be left out beside the bounds of the rewards, which say all that is needed of the noise."
+        )
+    return Binary() if reward_range is None else Bounded(*check_reward_range(reward_range))
+
+
+def spelled(noise: NoiseModel) -> dict[str, Any]:
+    """Return the options that spell a model, for a log.
+
+    Raises:
+        InvalidInput: no options spell it.
+    """
+    options = noise.options()
+    if options.get("noise", "same") not in NAMED or noise_model(**options) != noise:
+        raise InvalidInput(f"a study keeps its noise model by name, got {noise!r}; use one that has a name.")
+    return options

@@ -1,0 +1,289 @@
+"""Spec: every option of a task, declared once.
+
+`identify`, `Learner`, `create_study`, `plan`, the command line and study.toml take their options from here: names,
+types, defaults, checks, help, flags, what logs keep, and what the identity of a learner says. To add an option, add a
+field to `Spec` with its paragraph, and a line to `TaskOptions`.
+
+This module loads no mathematics: `surepick --help` reads it.
+"""
+
+# ruff: noqa: RUF009 - `_declared` returns a field
+
+import inspect
+import re
+import reprlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, final, get_args
+
+from surepick.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from surepick.algorithms.options import Variant
+    from surepick.learning.noise_models import NoiseModel
+    from surepick.sampling.schedules import ScheduleOption
+    from surepick.stopping import Stopping
+    from surepick.types import Array
+
+NoiseName = Literal["same", "per-arm", "symmetric"]
+ModelName = Literal["linear", "unstructured"]
+Earlier = Literal["guidance", "evidence"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class TaskOptions(TypedDict, total=False):
+    """The options of a task as keywords, for type checkers; `Spec` says what they are."""
+
+    delta: float
+    noise_std: "float | ArrayLike | None"
+    noise: "NoiseName | NoiseModel"
+    reward_range: tuple[float, float] | None
+    rewards: Literal["binary"] | None
+    model: ModelName
+    epsilon: float
+    misfit: float
+    m: int
+    costs: "ArrayLike | None"
+    budget: float | None
+    seed: int
+    earlier: Earlier
+    # Options that all algorithms share. Give others to the algorithm: `Rage(constants="printed")`.
+    variant: "Variant"
+    stopping: "Stopping | None"
+    schedule: "ScheduleOption"
+    elimination: bool | None
+
+
+@final
+@dataclass(frozen=True)
+class Option:
+    """What is declared of an option beside its name, type and default."""
+
+    help: str
+    """One line, for the command line and for editors of study.toml."""
+    check: Callable[[Any], Any] | None = None
+    """Returns the value as it is used; raises `InvalidInput`."""
+    in_identity: Literal["always", "if set", "never"] = "never"
+    """Whether the identity of a learner says it."""
+    flag: str = ""
+    """Name of the flag and of the key in study.toml, if not that of the option."""
+    flag_type: Any = None
+    """Type of the flag, if not that of the option."""
+    file_type: Any = None
+    """Type of the key in study.toml, if not that of the flag."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """Limits of the key in study.toml, by the names of JSON Schema in pydantic."""
+
+
+def _declared(default: Any, help_: str, check: Callable[[Any], Any] | None = None, **more: Any) -> Any:
+    return field(default=default, metadata={"option": Option(help_, check, **more)})
+
+
+def _check(function: str, *before: Any, **more: Any) -> Callable[[Any], Any]:
+    """Return a check of `core.checks`, which is loaded when it is first needed."""
+    return lambda value: getattr(import_module("surepick.core.checks"), function)(*before, value, **more)
+
+
+def _one_of(name: str, choices: tuple[str, ...], value: Any) -> Any:
+    if not isinstance(value, str) or value not in choices:
+        listed = " or ".join(f'"{choice}"' for choice in choices)
+        raise InvalidInput(f"`{name}` must be {listed}, got {reprlib.repr(value)}.")
+    return value
+
+
+def _budget(value: Any) -> float | None:
+    check = _check("check_number", "budget", needed="a positive number", allowed=lambda x: x > 0.0)
+    return None if value is None else float(check(value))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """A task without its arms: what is sought, at which risk, under which noise, and by which algorithm.
+
+    Args:
+        delta: largest accepted probability of a wrong answer.
+        noise_std: leave it out for Gaussian noise with one level for all arms, which is then learnt on the way. Else a
+            sub-Gaussian scale of the noise of one measurement, or an upper bound; a list of one for each arm, in the
+            order of the arms, where some are noisier than others. The standard deviation alone is not enough where
+            noise is skewed, as it is for rare failures among successes: give `reward_range` then.
+        noise: where `noise_std` is left out, what is assumed instead: normal noise with the "same" level for all arms,
+            or with one of its own for each: "per-arm"; or no more than that it is "symmetric" around 0 and independent
+            from pull to pull, of any law, with heavy tails or not, another one for each arm. With the last two
+            blocks repeat one plan three or four times, for the default rule alone; the result has no intervals
+            around its estimates, and the model is not watched. Or a `NoiseModel`, such as one of your own.
+        reward_range: (lo, hi) between which every reward lies, instead of `noise_std`: nothing else is assumed of the
+            noise, and the betting rule pays by the variance that the rewards really have. A reward outside is refused.
+            Other rules, and intervals, take (hi - lo)/2 for `noise_std`.
+        rewards: "binary" for clicks: rewards are 0 or 1, False or True; the same as `reward_range=(0, 1)`.
+        model: "linear", or "unstructured": one mean per arm, whatever the features say. Needs more pulls, and no model.
+        epsilon: an answer that loses at most this to the best is right.
+        misfit: how far the mean of every arm may be off its linear fit, in the unit of the rewards. The answer is the
+            arm with the best mean then, whatever the fit says. For the betting rule on a list of arms, of which those
+            with equal features count as one. It costs pulls, and a misfit of the size of the lead is never overcome.
+            Rewards that contradict exactly linear means are reported then and withdraw nothing.
+        m: how many of the best to find; above 1 `result.best` is their list, the best first. For the default algorithm
+            and static ones, with betting (without `epsilon`) or evidence.
+        costs: what a pull of each arm costs, in the order of the arms, if that differs: plans are then for the least
+            total cost, and `result.cost` says it.
+        budget: what may be spent, in pulls or in the unit of `costs`, history apart. The last block is planned to end
+            on it. A result without a verdict says what is known: `survivors`, `p_value`, `epsilon_bound`.
+        algorithm: its name, see `surepick.algorithms.names()`, or an object such as `surepick.algorithms.Rage()`.
+        seed: of whatever the algorithm draws.
+        earlier: what results are that were measured before the first ask. "guidance" (default): plans and bets rest on
+            them, and no claim does, so arms and options may have been chosen after a look at them. The result has no
+            intervals then, which would count them; rules that count every result, such as evidence, refuse them.
+            "evidence": they count. Say so only if arms, candidates and every option were fixed before the first of
+            these results was seen; each arm was chosen from results before it; none is left out; in the order of
+            measuring (docs/guarantee.md, Theorem 24). The betting rule then starts its bets from their evidence, if all
+            arms take turns in them (sorted by arm they save little).
+        own: options of the algorithm, where it is given by name.
+    """
+
+    delta: float = _declared(
+        0.05,
+        "Accepted probability of a wrong answer.",
+        _check("check_delta"),
+        in_identity="always",
+        limits={"gt": 0, "lt": 1},
+    )
+    noise_std: "float | ArrayLike | None" = _declared(
+        None,
+        "Sub-Gaussian scale of one measurement's noise, or an upper bound: a number, or the column of the arms' file "
+        "that has one for each arm. Without it the noise is taken for normal, and its level is learnt.",
+        flag_type=str,
+        file_type=float | str,
+    )
+    noise: "NoiseName | NoiseModel" = _declared(
+        "same",
+        "Noise whose level is learnt: normal with the same level for all arms (default); with one for each arm: "
+        "per-arm; or of any law that is symmetric around 0: symmetric.",
+        flag_type=NoiseName,
+    )
+    reward_range: tuple[float, float] | None = _declared(
+        None,
+        "Smallest and largest possible reward, instead of --noise-std.",
+        flag_type=tuple[float, float],
+        file_type=list[float],
+        limits={"min_length": 2, "max_length": 2},
+    )
+    rewards: Literal["binary"] | None = _declared(
+        None, "Rewards are 0 or 1, such as clicks: --reward-range 0 1.", flag="binary", flag_type=bool
+    )
+    model: ModelName = _declared(
+        "linear",
+        "How the mean reward follows from the features (default linear); unstructured: not at all.",
+        partial(_one_of, "model", get_args(ModelName)),
+    )
+    epsilon: float = _declared(
+        0.0,
+        "An answer that loses at most this is right (default 0).",
+        _check("check_epsilon"),
+        in_identity="always",
+        limits={"ge": 0},
+    )
+    misfit: float = _declared(
+        0.0,
+        "How far the mean of every arm may be off its linear fit (default 0).",
+        _check("check_misfit"),
+        in_identity="if set",
+        limits={"ge": 0},
+    )
+    m: int = _declared(
+        1,
+        "How many of the best to find (default 1).",
+        _check("check_count", "m", least=1),
+        in_identity="if set",
+        limits={"ge": 1},
+    )
+    costs: "ArrayLike | None" = _declared(
+        None, "Column of the arms' file that says what a pull of each costs.", flag_type=str
+    )
+    budget: float | None = _declared(
+        None, "Spend at most this: pulls, or cost beside --costs.", _budget, flag_type=float, in_identity="if set"
+    )
+    algorithm: Any = _declared(
+        "lazy-track-and-stop", "Which algorithm plans (default lazy-track-and-stop).", flag_type=str
+    )
+    seed: int = _declared(0, "Seed of everything random.", _check("check_seed"))
+    earlier: Earlier = _declared(
+        "guidance",
+        "What results from before the first ask are. guidance (default): plans and bets rest on them, and no claim "
+        "does. evidence: they count; say so only if arms and options were fixed before the first of them was seen, "
+        "each arm was chosen from results before it, none is left out, and they are in the order of measuring.",
+        partial(_one_of, "earlier", ("evidence", "guidance")),
+    )
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, algorithm: Any = "lazy-track-and-stop", options: Mapping[str, Any] | None = None) -> "Spec":
+        """Return the spec with these options, checked; those that are none of a task are the algorithm's.
+
+        Raises:
+            InvalidInput: a value cannot be used, or two of them contradict each other.
+        """
+        given: dict[str, Any] = {"algorithm": algorithm, **(options or {})}
+        own = {name: value for name, value in given.items() if name not in OPTIONS}
+        checks = {name: option.check or (lambda value: value) for name, option in OPTIONS.items() if name in given}
+        spec = cls(**{name: check(given[name]) for name, check in checks.items()}, own=own)
+        model = spec.noise_model
+        if model.is_repeated and spec.budget is not None:
+            raise InvalidInput(f'`budget` is not supported with noise="{model.name}"; leave it out.')
+        return spec
+
+    @cached_property
+    def noise_model(self) -> "NoiseModel":
+        """What is assumed of the noise."""
+        from surepick.learning.noise_models import noise_model  # noqa: PLC0415 - the mathematics of this file
+
+        return noise_model(self.noise, self.noise_std, self.reward_range, self.rewards)
+
+    def identity(self, costs: "Array | None") -> str:
+        """Return the part of the identity of a learner that tells this spec from others, but for `earlier` and `seed`.
+
+        Args:
+            costs: of every arm (K,), checked.
+        """
+        said = []
+        for name, option in OPTIONS.items():
+            value = getattr(self, name)
+            if name == "noise":
+                said.append(self.noise_model.identity())
+            elif name == "costs" and costs is not None:
+                digest = import_module("surepick.core.linalg").row_digest([costs])
+                said.append(f"costs=sha256 {digest.hex()}")
+            elif option.in_identity == "always" or (option.in_identity == "if set" and value != DEFAULTS[name]):
+                said.append(f"{name}={value!r}")
+        return ", ".join(said)
+
+
+OPTIONS: Mapping[str, Option] = {
+    each.name: each.metadata["option"] for each in fields(Spec) if "option" in each.metadata
+}
+"""By name."""
+DEFAULTS: Mapping[str, Any] = {each.name: each.default for each in fields(Spec) if each.name in OPTIONS}
+
+
+def takes_options(function: F) -> F:
+    """Give a function of `**options` the signature and the docstring of all options of a task.
+
+    Their paragraphs take the place of a docstring line "options: see `Spec`".
+    """
+    declared = inspect.signature(function)
+    *first, last = declared.parameters.values()
+    kinds = {name: kind for name, kind in Spec.__annotations__.items() if name in OPTIONS and name != "algorithm"}
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name], annotation=kind)
+        for name, kind in kinds.items()
+    ]
+    signature = declared.replace(parameters=[*first, *options, last.replace(annotation=Any)])
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    args = inspect.cleandoc(Spec.__doc__ or "").partition("Args:\n")[2].replace("    own: ", "    options: ")
+    paragraphs = [one for one in re.split(r"^(?=    \w)", args, flags=re.M) if not one.startswith("    algorithm:")]
+    text = "".join(paragraphs).rstrip().replace("\n", "\n    ")
+    function.__doc__ = re.sub(r" {8}options: see `Spec`.*", lambda _: f"    {text}", function.__doc__ or "")
+    return function
