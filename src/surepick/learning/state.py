@@ -317,9 +317,9 @@ class LearnerState:
                 followed.context = found.context(followed.pending, is_kept=True)
             self._unseen = []
             found.advance(len(self.results))
-        except BaseException:
-            # Half a result may have been settled: the books know all of it.
-            self._settlement = Settlement(self._setting, self, self.values)
+        except BaseException as error:
+            if not isinstance(error, Exception):  # Ctrl-C: half a result may be settled, and the books know all of it
+                self._settlement = Settlement(self._setting, self, self.values)
             raise
 
     def _work_out(self, plans: Iterable[Followed]) -> None:
@@ -434,7 +434,8 @@ class Settlement:
         results, state = self._books.results, self.state
         for number in range(self.n_settled, n):
             told, reward = results[number], self.values[number]
-            self._looked = None
+            # First: if arms cannot be read, the error is raised once, and what was measured can still be shown.
+            self.n_settled, self._looked = number + 1, None
             if reward is not None:
                 self._learn(number, told, reward)
             # A proof for arms fixed in advance covers the first n asks as a whole, not those that came in first.
@@ -443,7 +444,6 @@ class Settlement:
                 self._decide(state.after_pull(self.estimate))
             for block in told.closes:
                 self._close(block, told.n_places)
-            self.n_settled = number + 1
 
     def _learn(self, number: int, told: ToldResult, reward: float) -> None:
         self._told.append((told.place, number, told.arm, reward))
