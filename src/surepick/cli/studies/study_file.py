@@ -19,13 +19,13 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class StudyFile(BaseModel):
-    """What a study.toml may say."""
+    """The keys of a study.toml."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, title="A study of surepick: surepick create --file study.toml"
     )
 
-    name: str | None = Field(None, description="Of the study; default: the name of this file.")
+    name: str | None = Field(None, description="Name of the study; default: the name of this file.")
     arms: str | None = Field(None, description="File of arms, from the folder of this file.")
     sphere: Count | None = None
     ellipsoid: str | None = None
@@ -49,7 +49,7 @@ class StudyFile(BaseModel):
     option: dict[str, Any] = Field({}, description="Options of the algorithm: a table of names and values.")
     seed: int = 0
     earlier: Literal["guidance", "evidence"] = "guidance"
-    lease: str | float = Field("1d", description='How long an ask is kept for who asked: "2h", "3d", "none" for ever.')
+    lease: str | float = Field("1d", description='How long an ask is kept for its worker: "2h", "3d", "none" for ever.')
     name_column: str | None = None
     features: list[str] | None = Field(None, description="Columns to use as features, and no others.")
     drop: list[str] | None = Field(None, description="Columns not to use.")
@@ -62,7 +62,7 @@ class StudyFile(BaseModel):
 
 
 class Wanted(NamedTuple):
-    """A study that is to be created."""
+    """Arms and options of a new study."""
 
     name: str
     source: str
@@ -77,7 +77,7 @@ def read_study_file(path: Path) -> Wanted:
     """Read a study.toml.
 
     Raises:
-        InvalidInput: it is none; the text names the key.
+        InvalidInput: the file is no study.toml; the text names the key.
     """
     with refusing("cannot read", path):
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -111,7 +111,7 @@ def read_study_file(path: Path) -> Wanted:
 
 
 def _words(error: ValidationError) -> str:
-    """Say in one line what is wrong with the first key that is."""
+    """Return one line about the first key that is wrong."""
     first = error.errors(include_url=False)[0]
     key = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
