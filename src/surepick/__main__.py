@@ -3,7 +3,7 @@
 import sys
 
 INTERRUPTED = 3
-"""What the command line returns after Ctrl-C; its own name for that may not be loaded yet."""
+"""Exit code after Ctrl-C, as `Code.NOT_STOPPED`, which may not be loaded yet."""
 
 
 def main() -> None:

@@ -1,7 +1,4 @@
-"""Sets of vectors on the command line: which set, and its arms as text such as 0.6,-0.8.
-
-Arms and earlier measurements from files, as the command line knows them.
-"""
+"""Arms on the command line: files of arms, sets of vectors, arms that join a study, and earlier measurements."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +39,7 @@ def read_joining(path: Path, state: State, *, name_column: str | None = None) ->
 
 
 def _joining_names(table: Table, name_column: str | None, features: Sequence[str]) -> list[str]:
-    """The column that was named, one headed so, or the only one that is no feature."""
+    """Return the named column, one with a usual title, or the only one that is no feature."""
     titles = {str(title).lower(): title for title in table.columns}
     parts = {part.partition("=")[0].removesuffix("^2") for name in features for part in str(name).split(":")}
     others = [title for title in table.columns if title not in parts]
@@ -91,7 +88,7 @@ class ChosenSet:
 
     @property
     def title(self) -> str:
-        """What the set is called."""
+        """The description of the set."""
         return self.arms.description
 
     def label(self, arm: Any) -> str:
@@ -106,7 +103,7 @@ class ChosenSet:
             raise InvalidInput(f"{label!r} is no arm of {self.arms.description}: {error}") from error
 
     def describe(self, model: str) -> str:
-        """Say what was understood, whatever the model."""
+        """Return what was understood, whatever the model."""
         return f"{self.arms.description}; an arm is its {self.arms.dim} entries with commas between them"
 
 
@@ -129,9 +126,9 @@ class ArmFile:
     title: str
     """The file."""
     stds: Array | None = None
-    """How noisy each arm is, if a column says so."""
+    """The noise of each arm, if a column has it."""
     costs: Array | None = None
-    """What a pull of each costs, if a column says so."""
+    """The cost of a pull of each arm, if a column has it."""
 
     def label(self, arm: int) -> str:
         """The name of an arm, or its row number."""
@@ -157,7 +154,7 @@ class ArmFile:
         raise InvalidInput(f"{label!r} is not {known} of the arms.")
 
     def describe(self, model: str = "linear") -> str:
-        """Say what was understood; equal features matter to the linear model alone."""
+        """Return what was understood; equal features matter to the linear model alone."""
         return str(self.roles if model == "linear" else replace(self.roles, alike=(), attention=()))
 
 
@@ -173,7 +170,7 @@ def chosen_arms(option: str, value: Any, **reading: Any) -> ArmFile | ChosenSet:
 def arms_and_settings(
     source: str, value: Any, table: TableOptions, learner: LearnerOptions
 ) -> tuple[ArmFile | ChosenSet, dict[str, Any]]:
-    """Return the arms that an option names, and what a learner of theirs is told."""
+    """Return the arms that an option names, and the options of their learner."""
     level = None if learner.noise_std is None else parse_number(learner.noise_std)
     of_noise = learner.noise_std if level is None else None
     own = chosen_arms(source, value, **table.reading(), noise_column=of_noise, cost_column=learner.costs)

@@ -1,8 +1,6 @@
-"""The figure of the demonstration, in the look of the reports.
+"""The demonstration: the experiment `many-arms`, from a live run to a table and a plot beside published figures.
 
-The rows of the demonstration: a record for each number of arms, ours beside published figures, and their plot.
-
-The demonstration: the experiment `many-arms` from a live run to table and plot; interrupted, it goes on later.
+Interrupted, the same command goes on where it was.
 """
 
 import time
@@ -88,7 +86,7 @@ COLUMNS = {
 
 
 def read_records(experiment: Experiment, folder: Path, n_runs: int) -> list[Record]:
-    """What a folder of the experiment has, up to n_runs runs a cell; numbers of arms that all algorithms have run."""
+    """Read up to n_runs runs of each cell; a record for each number of arms that all algorithms have run."""
     found = {
         key: {name: values[columns["run"] < n_runs] for name, values in columns.items()}
         for key, columns in (read_cells(folder / TABLE, OF_RUNS) if (folder / TABLE).exists() else ())
@@ -127,7 +125,7 @@ def _ours(summary: Summary) -> Record:
 
 
 def shown_columns(records: Sequence[Record]) -> dict[str, Column]:
-    """The columns for which there are figures."""
+    """Return the columns that have figures."""
     return {part: column for part, column in COLUMNS.items() if any(record.get(f"{part}mean") for record in records)}
 
 
@@ -155,7 +153,7 @@ NEXT = "Next, with your own options: surepick run --arms arms.csv --pull './meas
 def demonstrate(
     *, delta: float, seed: int, runs: int | None, jobs: int | None, max_pulls: int | None, out: Path, output: Format
 ) -> Code:
-    """Run the experiment and print what it found; Ctrl-C prints what there is."""
+    """Run the experiment and print its result; after Ctrl-C, the result so far."""
     check_delta(delta)
     check_count("seed", seed, least=0)
     changes = {} if max_pulls is None else {"max_pulls": check_count("max_pulls", max_pulls, least=1)}
@@ -196,7 +194,7 @@ def _plots(records: list[Record], out: Path, delta: float) -> tuple[Path, ...]:
 
 
 def _run_live(console: Console, cell: Cell, live: dict[str, Any]) -> None:
-    """Run 0 of the first cell in front of the user's eyes."""
+    """Show run 0 of the first cell as it happens."""
     problem = cell.draw(run_seeds(cell.seed, 0).instance)
     assert isinstance(problem, Problem)
     console.print(
@@ -252,7 +250,7 @@ def _live_line(live: dict[str, Any], problem: Problem, sure: str) -> str:
 
 
 def _print_table(console: Console, records: list[Record], delta: float) -> None:
-    """The table of mean pulls by number of arms."""
+    """Print the table of mean pulls by number of arms."""
     console.print(
         f"Mean pulls ± standard error until the answer is right with probability {1 - delta:g}\n"
         f"({max(record['n_runs'] for record in records)} runs for each K, arms redrawn in every run, "

@@ -29,7 +29,7 @@ from surepick.cli.studies import TITLE, Where, add_to
 from surepick.errors import InvalidInput, SurepickError
 
 INTERRUPTED = 130
-"""What typer makes of a Ctrl-C that no command has handled."""
+"""Exit code of typer after a Ctrl-C that no command has handled."""
 
 OF_FILES = (*option_names(TableOptions), "--costs")
 OWN = (
@@ -45,10 +45,10 @@ OF_DEMONSTRATION = ("--runs", "--jobs", "--out")
 
 
 class Sections(TyperGroup):
-    """Commands of the help in two lists: those of studies by themselves."""
+    """The list of commands in the help, in two sections: general commands, and commands of studies."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the lists."""
+        """Write the sections."""
         rows = [(name, command.get_short_help_str(62)) for name, command in self.commands.items()]
         for title, is_of_studies in (("Commands", False), (TITLE, True)):
             with formatter.section(title):
@@ -110,18 +110,18 @@ def _options(
 def run(  # noqa: PLR0913 (every argument is an option of its own)
     context: typer.Context,
     *,
-    arms: Annotated[Path | None, says(f"Your arms: a {ARM_FILES}; without any the demonstration runs.")] = None,
+    arms: Annotated[Path | None, says(f"Your arms: a {ARM_FILES}. Without arms, the demonstration runs.")] = None,
     sets: SetOptions,
     pull: Annotated[
         str | None,
         says(
-            'Command that measures: "cmd {arm}" or "cmd {index}", prints one number; nothing, or exit code 75, if it '
-            "has none this time. Default: you are asked."
+            'Command that measures, as "cmd {arm}" or "cmd {index}". The command prints one number; no output, or '
+            "exit code 75, skips the measurement. Default: you enter each value."
         ),
     ] = None,
     learner: LearnerOptions,
     audit: Annotated[
-        str | None, says('Check pulls of the model after the verdict: a number, or "auto" for as many as needed.')
+        str | None, says('Check the model after the verdict by this many pulls, or "auto" for as many as needed.')
     ] = None,
     max_pulls: Annotated[int | None, says("Stop measuring after this many pulls (default: never).")] = None,
     table: TableOptions,
@@ -137,7 +137,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     out: Annotated[Path | None, says("Demonstration: folder of runs and plots (default out).")] = None,
     output: Output = Format.TABLE,
 ) -> int:
-    """Find the best of your arms. Without any, show it on the paper's many-arms problem."""
+    """Find the best of your arms. Without arms, show a demonstration: the many-arms problem of the paper."""
     chosen = one_set(arms, sets)
     if chosen is None:
         refuse(context, OWN, "needs your arms; add --arms FILE")
@@ -168,13 +168,15 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
 def plan_command(  # noqa: PLR0913 (every argument is an option of its own)
     context: typer.Context,
     arms: Annotated[
-        Path | None, typer.Argument(help=f"Your arms: a {ARM_FILES}; without any, what is left of a study.")
+        Path | None, typer.Argument(help=f"Your arms: a {ARM_FILES}. Without arms: the pulls left in a study.")
     ] = None,
     *,
     where: Where,
-    gap: Annotated[float | None, says("How far the best arm is ahead of the next, if nothing else is known.")] = None,
-    theta: Annotated[str | None, says("A guess of the effects of the features, as 1,-0.5,0.8.")] = None,
-    pilot: Annotated[Path | None, says("Results of a pilot: a .csv with the columns arm, reward.")] = None,
+    gap: Annotated[float | None, says("Guess: how far the best arm is ahead of the next.")] = None,
+    theta: Annotated[str | None, says("Guess: the effects of the features, as 1,-0.5,0.8.")] = None,
+    pilot: Annotated[
+        Path | None, says("Results of a pilot instead of a guess: a .csv with the columns arm and reward.")
+    ] = None,
     delta: Annotated[float, says("Accepted probability of a wrong answer.")] = 0.05,
     epsilon: Annotated[float, says("An answer that loses at most this is right.")] = 0.0,
     noise_std: Annotated[
@@ -186,15 +188,15 @@ def plan_command(  # noqa: PLR0913 (every argument is an option of its own)
         says("Smallest and largest possible reward, instead of --noise-std.", "--reward-range"),
     ] = None,
     binary: Annotated[bool, says("Rewards are 0 or 1, such as clicks.", "--binary")] = False,
-    costs: Annotated[str | None, says("Column of the arms' file that says what a pull costs.")] = None,
-    m: Annotated[int, says("How many of the best are sought.", "--m")] = 1,
+    costs: Annotated[str | None, says("Column of the arms' file with the cost of a pull.")] = None,
+    m: Annotated[int, says("How many of the best arms to find.", "--m")] = 1,
     simulate: Annotated[int | None, says("Also simulate this many runs.")] = None,
     seed: Annotated[int, says("Seed of everything random.")] = 0,
     table: TableOptions,
     out: Annotated[Path | None, says("Write a plot to this file: .png, .svg or .pdf.")] = None,
     output: Output = Format.TABLE,
 ) -> int:
-    """Say how many pulls it will take. Of a study, without arms: how many are left."""
+    """Estimate how many pulls an experiment needs. Without arms: how many a study still needs."""
     if arms is None:
         refuse(context, OF_PLANS, "belongs to a file of arms; name it, or leave the option out for a study")
         from surepick.cli.studies.inspect import left  # noqa: PLC0415 (beside the other way)
@@ -230,10 +232,10 @@ def noise(
     *,
     option_column: Annotated[str | None, says("Column of the options (default: option, arm, name or id).")] = None,
     value_column: Annotated[str | None, says("Column of the values (default: value, reward, result or y).")] = None,
-    confidence: Annotated[float, says("Of the intervals.")] = 0.95,
+    confidence: Annotated[float, says("Confidence of the intervals.")] = 0.95,
     output: Output = Format.TABLE,
 ) -> int:
-    """Say how noisy a measurement is. From options that were measured more than once."""
+    """Estimate the noise of a measurement. From options that were measured more than once."""
     from surepick.cli.plan import estimate_noise  # noqa: PLC0415 (`--help` stays quick)
 
     return estimate_noise(
@@ -268,15 +270,17 @@ def bench_run(
     *,
     options: ExperimentOptions,
 ) -> int:
-    """Run the experiments of some files; interrupted, the same command goes on where it was."""
+    """Run the experiments of some files. Interrupted, the same command goes on where it was."""
     from surepick.cli.reproduce import run_files  # noqa: PLC0415 (`--help` stays quick)
 
     return run_files(files, options)
 
 
 @bench.command("report")
-def bench_report(folder: Annotated[Path, typer.Argument(help="Folder of results, or a folder of such.")]) -> int:
-    """Write the report of runs that are there."""
+def bench_report(
+    folder: Annotated[Path, typer.Argument(help="Folder of results, or a folder of such folders.")],
+) -> int:
+    """Write the report of finished runs."""
     from surepick.cli.reproduce import bench_report as report_on  # noqa: PLC0415 (`--help` stays quick)
 
     return report_on(folder)
@@ -285,11 +289,13 @@ def bench_report(folder: Annotated[Path, typer.Argument(help="Folder of results,
 @bench.command("compare")
 def bench_compare(
     first: Annotated[Path, typer.Argument(metavar="A.parquet", help="Runs.")],
-    second: Annotated[Path, typer.Argument(metavar="B.parquet", help="Runs of the same experiment, say of new code.")],
+    second: Annotated[
+        Path, typer.Argument(metavar="B.parquet", help="Runs of the same experiment, for example with new code.")
+    ],
     *,
     output: Output = Format.TABLE,
 ) -> int:
-    """Say what changed between two tables of runs; returns 1 if noise does not explain it."""
+    """Compare two tables of runs. Exit code 1 if noise does not explain a change."""
     from surepick.cli.reproduce import compare_tables  # noqa: PLC0415 (`--help` stays quick)
 
     return compare_tables(first, second, output)

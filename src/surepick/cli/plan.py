@@ -1,4 +1,4 @@
-"""Plans and noise on the command line: what an experiment will take, and how noisy its measurements are."""
+"""Plans and noise on the command line: how many pulls an experiment needs, and how noisy its measurements are."""
 
 import math
 import warnings
@@ -31,7 +31,7 @@ def plan_experiment(  # noqa: PLR0913 (every argument is an option of its own)
     output: Format,
     **settings: Any,
 ) -> int:
-    """Say how many pulls an experiment with the arms of a file will take.
+    """Print how many pulls an experiment with the arms of a file needs.
 
     Args:
         path: file of arms.
@@ -129,7 +129,7 @@ def _count(value: float) -> str:
 def estimate_noise(
     path: Path, *, option_column: str | None, value_column: str | None, confidence: float, output: Format
 ) -> int:
-    """Say how noisy a measurement is, from a file of replicates."""
+    """Print how noisy a measurement is, from a file of replicates."""
     table = open_table(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoiseWarning)  # said below

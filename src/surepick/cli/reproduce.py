@@ -1,4 +1,4 @@
-"""Experiments on the command line: sweep them one after the other, say how far it is, and write the report."""
+"""Experiments on the command line, those of the package and your own: run, report, compare."""
 
 import json
 import math
@@ -32,7 +32,7 @@ def reproduce(names: Sequence[str], options: ExperimentOptions) -> Code:
 
 
 def list_experiments() -> Code:
-    """Say which experiments there are."""
+    """List the experiments of the package."""
     words = ["experiment", "what"]
     table = new_table([*words, "cells", "runs each", "with --full"], left=words)
     for name in named_experiments():
@@ -44,7 +44,7 @@ def list_experiments() -> Code:
 
 
 def run_experiments(experiments: Sequence[Experiment], options: ExperimentOptions) -> Code:
-    """Do what is missing, write the report over all, and say what failed."""
+    """Do the missing runs, write one report, and print failures."""
     names = [experiment.name for experiment in experiments]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
@@ -63,7 +63,7 @@ def run_experiments(experiments: Sequence[Experiment], options: ExperimentOption
 
 
 def write_report_of(folders: Sequence[Path], out: Path, console: "Console") -> None:
-    """Write the report and say where."""
+    """Write the report and print its files."""
     from surepick.reporting.experiment_page import write_report  # noqa: PLC0415 (draws; `--help` stays quick)
 
     markdown, page, *_ = write_report(folders, out)
@@ -77,7 +77,7 @@ def _n_runs(experiment: Experiment, options: ExperimentOptions) -> int:
 def fill(
     folder: Path, experiment: Experiment, console: "Console", *, n_runs: int, jobs: int | None, dask: str | None = None
 ) -> bool:
-    """Do the runs that the folder lacks, say what was done, and return whether none has failed."""
+    """Do the runs that the folder lacks; return whether none has failed."""
     start = time.monotonic()
     with shown(experiment.name) as progress:
         n_jobs = -1 if jobs is None else jobs
@@ -118,7 +118,7 @@ def bench_report(folder: Path) -> Code:
 
 
 def compare_tables(first: Path, second: Path, output: Format) -> Code:
-    """Say per cell what changed and whether noise explains it."""
+    """Print for each cell what changed, and whether noise explains the change."""
     comparison = compare(first, second)
     if output is Format.TABLE:
         _print_comparison(comparison, first, second)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from surepick.study.study import Study
 
 
-TITLE = "Studies, kept in a file for many hands and days"
+TITLE = "Studies: experiments in a file, for several people and many days"
 MODULES = ("ask_tell", "inspect", "corrections", "admin")
 """In the order of the help."""
 COMMANDS: dict[str, Callable[..., int]] = {}
@@ -64,7 +64,7 @@ def who_am_i() -> str:
 
 
 def complete_studies(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of studies, for shells that complete what is typed."""
+    """Return names of studies, for shells that complete words."""
     try:
         with Place(storage=context.params.get("storage")).opened() as storage:
             return [name for name in storage.names() if name.startswith(incomplete) and control_in(name) is None]
@@ -74,7 +74,7 @@ def complete_studies(context: typer.Context, incomplete: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where studies are kept, and who uses them."""
+    """Where studies are kept, and the author of what is done."""
 
     storage: Annotated[
         str | None,
@@ -83,9 +83,7 @@ class Place:
             envvar=OF_STORAGE,
         ),
     ] = None
-    author: Annotated[
-        str | None, says("Who does this (default: your name at this machine).", "--author", "--worker")
-    ] = None
+    author: Annotated[str | None, says("Your name in the log (default: user@machine).", "--author", "--worker")] = None
 
     @property
     def address(self) -> str:
@@ -97,14 +95,14 @@ class Place:
 
     @property
     def file(self) -> Path | None:
-        """The file it is; None if it is on a server."""
+        """The file of the storage; None for a server."""
         from surepick.study.storage import file_of  # noqa: PLC0415 (`--help` stays quick)
 
         return file_of(self.address)
 
     @property
     def exists(self) -> bool:
-        """Whether it is there, or no file."""
+        """Whether the file exists; a server always does."""
         return self.file is None or self.file.exists()
 
     @property
@@ -114,7 +112,7 @@ class Place:
 
     @contextmanager
     def opened(self, *, may_create: bool = False) -> "Iterator[Storage]":
-        """Open the storage; a file that is not there is made only if it may be."""
+        """Open the storage; `may_create` allows a new file."""
         from surepick.study.storage import open_storage  # noqa: PLC0415 (`--help` stays quick)
 
         if not self.exists and not may_create:
@@ -129,7 +127,7 @@ class Place:
             storage.close()
 
     def command(self, words: str, storage: "Storage", name: str) -> str:
-        """Return what to type next: with the options without which it would not find this study."""
+        """Return the next command to type, with the options that lead to this study."""
         more, note = [], ""
         if self.storage not in (None, os.environ.get(OF_STORAGE)):
             if self.file is None and re.search(r"//[^@/]*:.*@|password", self.storage, re.DOTALL | re.IGNORECASE):
@@ -143,12 +141,12 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Where(Place):
-    """Which study."""
+    """Where studies are kept, and which study."""
 
     study: Annotated[
         str | None,
         says(
-            "Which study (default: the only one there).",
+            "Name of the study (default: the only one there).",
             envvar=OF_STUDY,
             autocompletion=complete_studies,
         ),
@@ -163,7 +161,7 @@ class Where(Place):
             yield Study(storage, self.study or _only(storage), author=self.who)
 
     def next(self, words: str, study: "Study") -> str:
-        """Return what to type next about the same study."""
+        """Return the next command to type about the same study."""
         return self.command(words, study.storage, study.name)
 
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from surepick.study.study import Study
 
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the study.", autocompletion=complete_studies)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the study.", autocompletion=complete_studies)]
 
 
 class What(StrEnum):
-    """What is written of a study."""
+    """Content of an export."""
 
     LOG = "log"
     MEASUREMENTS = "measurements"
@@ -35,7 +35,7 @@ class What(StrEnum):
 
 @command
 def list_command(*, place: Place, output: Output = Format.TABLE) -> int:
-    """List the studies of a storage, and where each stands."""
+    """List the studies of a storage, and the state of each."""
     with place.opened() as storage:
         records = [_record(storage, one) for one in storage.summaries()]
         if output is not Format.TABLE:
@@ -87,7 +87,7 @@ def copy(
     to_storage: Annotated[str | None, says("Storage of the copy (default: the same).")] = None,
     place: Place,
 ) -> int:
-    """Copy a study to another name or another storage. Event by event; both logs and their certificates say so."""
+    """Copy a study to another name or storage. Both logs record the copy, and certificates show it."""
     from surepick.study.admin import copy_study  # noqa: PLC0415 (`--help` stays quick)
 
     target = place if to_storage is None else Place(storage=to_storage)
@@ -103,7 +103,7 @@ def copy(
 def delete(
     name: Name,
     *,
-    yes: Annotated[bool, says("Do not ask back.", "--yes")] = False,
+    yes: Annotated[bool, says("Delete without a question.", "--yes")] = False,
     place: Place,
 ) -> int:
     """Delete a study with all its measurements, for good."""
@@ -125,7 +125,7 @@ def delete(
 
 def _is_sure(question: str, name: str) -> bool:
     if not sys.stdin.isatty():
-        raise InvalidInput("deleting needs --yes where nobody can be asked.")
+        raise InvalidInput("to delete without a terminal, add --yes.")
     try:
         return input(shown(question)).strip() == name
     except EOFError:
@@ -134,10 +134,10 @@ def _is_sure(question: str, name: str) -> bool:
 
 @command
 def export(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to: .csv, .parquet or .json.")],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="File to write: .csv, .parquet or .json.")],
     *,
     what: Annotated[
-        What, says("The log with its hashes, by which a certificate is checked, or the measurements.")
+        What, says("The log with its hashes, against which a certificate is checked; or the measurements.")
     ] = What.LOG,
     where: Where,
 ) -> int:
@@ -155,12 +155,12 @@ def export(
 @command
 def import_command(
     path: Annotated[
-        Path, typer.Argument(metavar="FILE", help="With a column arm and a column value: .csv, .xlsx, ...")
+        Path, typer.Argument(metavar="FILE", help="Table with the columns arm and value: .csv, .xlsx, ...")
     ],
     *,
     where: Where,
 ) -> int:
-    """Tell a study earlier results from a file. All or none. They guide plans and bets, see create --earlier."""
+    """Tell a study earlier results from a file, all or none. They guide plans and bets, see create --earlier."""
     from surepick.study.eras import earlier_of  # noqa: PLC0415 (`--help` stays quick)
 
     with where.loaded() as study:

@@ -33,7 +33,7 @@ IN_STUDY_FILE = (*option_names(SetOptions), *option_names(LearnerOptions), *opti
 
 
 def complete_arms(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of arms, for shells that complete what is typed; by how the study was created, which is quick."""
+    """Return names of arms, for shells that complete words; read from the first event alone, which is quick."""
     given = context.params
     try:
         with Place(storage=given.get("storage")).opened() as storage:
@@ -50,15 +50,17 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
     context: typer.Context,
     arms: Annotated[Path | None, typer.Argument(help=f"Your arms: a {ARM_FILES}.")] = None,
     *,
-    name: Annotated[str | None, says("Of the study (default: the name of the file).")] = None,
-    file: Annotated[Path | None, says("Take all of it from a study.toml, whose keys are the options.")] = None,
+    name: Annotated[str | None, says("Name of the study (default: the name of the file).")] = None,
+    file: Annotated[Path | None, says("Read arms and options from a study.toml, whose keys are the options.")] = None,
     place: Place,
     sets: SetOptions,
     learner: LearnerOptions,
     table: TableOptions,
-    lease: Annotated[str, says('How long an ask is kept for who asked: "30m", "2h", "3d", or "none" for ever.')] = "1d",
+    lease: Annotated[
+        str, says('How long an ask is kept for its worker: "30m", "2h", "3d", or "none" for ever.')
+    ] = "1d",
 ) -> int:
-    """Begin a study from a file of arms. It is kept in a file, for many hands and many days."""
+    """Begin a study from a file of arms. The study lives in one file, for several people and many days."""
     if file is not None:
         if arms is not None:
             raise InvalidInput(f'--file and {arms} say both which arms; write arms = "{arms}" into {file}.')
@@ -110,12 +112,12 @@ def _read_study_file(path: Path) -> Any:
 @command
 def ask(
     *,
-    n: Annotated[int, says("How many.", "-n", min=1)] = 1,
-    lease: Annotated[str | None, says('How long new ones are kept for you: "30m", "2h", "3d", or "none".')] = None,
+    n: Annotated[int, says("How many measurements to ask for.", "-n", min=1)] = 1,
+    lease: Annotated[str | None, says('How long new asks are kept for you: "30m", "2h", "3d", or "none".')] = None,
     where: Where,
     output: Output = Format.TABLE,
 ) -> int:
-    """Say what to measure next. Who asks again gets what is still open first."""
+    """Ask what to measure next. Your open asks come first."""
     with where.loaded() as study:
         before = {one.id for one in study.pending}
         asks = study.ask(n, worker=where.who, **({} if lease is None else {"lease": lease}))
@@ -159,17 +161,19 @@ def tell(
         str,
         typer.Argument(metavar="ASK|ARM", help="Number of the ask, or name of the arm.", autocompletion=complete_arms),
     ],
-    values: Annotated[list[str], typer.Argument(metavar="VALUE", help="What was measured; several are repeats.")],
+    values: Annotated[
+        list[str], typer.Argument(metavar="VALUE", help="The measured value; several values are repeats.")
+    ],
     *,
     arm: Annotated[bool, says("ASK|ARM is an arm, though its name is a number.", "--arm")] = False,
     key: Annotated[
-        str | None, says("A name of your own for this result: told again under the same name, it counts once.")
+        str | None, says("Your own name for this result; a result that is told again under the same name counts once.")
     ] = None,
-    yes: Annotated[bool, says("It is a further measurement, though it equals the last one.", "--yes")] = False,
+    yes: Annotated[bool, says("Count this as a further measurement, even if equal to the last one.", "--yes")] = False,
     where: Where,
     output: Output = Format.TABLE,
 ) -> int:
-    """Tell what was measured. By the number of the ask, or by the name of the arm."""
+    """Tell a measured value. By the number of the ask, or by the name of the arm."""
     numbers = [number_of(text) for text in values]
     with where.loaded() as study:
         # An ask is 2 and never 02, which may be an arm.
@@ -194,7 +198,7 @@ def tell(
 
 
 def _counts_again(study: "Study", arm: Any, values: list[float], who: str) -> bool:
-    """Whether a result that was not asked for is a new one, and not the last one sent twice.
+    """Return whether a result that was not asked for is new, and not the last one sent twice.
 
     Two equal results of one worker within a lease may be both. A person is asked; a script must say which.
     """
@@ -222,7 +226,7 @@ def _counts_again(study: "Study", arm: Any, values: list[float], who: str) -> bo
 
 
 def number_of(text: str) -> float:
-    """Return the number that a text means; decimal commas are taken for what they are."""
+    """Return the number of a text; a decimal comma is read as a point."""
     from surepick.arms.tables.sources import is_grouped, parse_number  # noqa: PLC0415
 
     value = parse_number(text)
@@ -236,7 +240,7 @@ def number_of(text: str) -> float:
 
 
 def say_standing(study: "Study", where: Where) -> None:
-    """Say where a study stands, and what to type once it has an answer."""
+    """Print the state of a study, and the next command once it has an answer."""
     printing.say(printing.standing_line(study))
     if study.stopped:
         printing.say(f"Next: {where.next('best', study)}")
@@ -246,10 +250,10 @@ def say_standing(study: "Study", where: Where) -> None:
 def fail(
     ask: Annotated[int, typer.Argument(metavar="ASK", help="Number of the ask.")],
     *,
-    reason: Annotated[str, says("Why, in a few words; it stays on record.")] = "",
+    reason: Annotated[str, says("Why, in a few words; the log keeps it.")] = "",
     where: Where,
 ) -> int:
-    """Give up an ask, which somebody else gets then. A value that was seen must be told, whatever it is."""
+    """Give up an ask, which is then asked again. Once you have seen a value you must tell it."""
     with where.loaded() as study:
         was_open = ask in study.state.open
         study.fail(ask, reason=reason, worker=where.who)
@@ -261,7 +265,7 @@ def fail(
 
 @command
 def pending(*, where: Where, output: Output = Format.TABLE) -> int:
-    """List the asks that are open, and for whom."""
+    """List the open asks, and who has each."""
     with where.loaded() as study:
         asks, state = study.pending, study.state
         if output is not Format.TABLE:

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from surepick.study.study import Study
 
 
-Reason = Annotated[str, says("Why, in a few words; it stands in the certificate.")]
-Id = Annotated[int, typer.Argument(metavar="MEASUREMENT", help="Its number, see surepick measurements.")]
+Reason = Annotated[str, says("Why, in a few words; the certificate shows it.")]
+Id = Annotated[int, typer.Argument(metavar="MEASUREMENT", help="Number of the measurement, see surepick measurements.")]
 
 
 @command
 def measurements(*, where: Where, output: Output = Format.TABLE) -> int:
-    """List all measurements with their numbers. Those void or corrected are marked."""
+    """List all measurements with their numbers. Void and corrected ones are marked."""
     with where.loaded() as study:
         state = study.state
         if output is not Format.TABLE:
@@ -35,19 +35,19 @@ def measurements(*, where: Where, output: Output = Format.TABLE) -> int:
 
 @command
 def void(measurement: Id, *, reason: Reason, where: Where) -> int:
-    """Take a measurement back. For any reason but its value; all is worked out again without it."""
+    """Void a measurement, for any reason but its value. The study is recomputed without it."""
     return _let_count(measurement, reason, where, counts=False)
 
 
 @command
 def correct(
     measurement: Id,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="What it should have been.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="The right value.")],
     *,
     reason: Reason,
     where: Where,
 ) -> int:
-    """Correct a measurement that was told wrong. All is worked out again with the right value."""
+    """Correct a measurement that was told wrong. The study is recomputed with the right value."""
     number = number_of(value)
     with where.loaded() as study:
         was_stopped, before = study.stopped, study.state.measurement(measurement).last
@@ -60,7 +60,7 @@ def correct(
 
 @command
 def restore(measurement: Id, *, reason: Reason, where: Where) -> int:
-    """Let a measurement that is void count again."""
+    """Restore a void measurement, which then counts again."""
     return _let_count(measurement, reason, where, counts=True)
 
 
@@ -83,11 +83,13 @@ def _say_what_follows(study: "Study", where: Where, *, was_stopped: bool) -> Non
 
 @command
 def audit(
-    n: Annotated[str, typer.Argument(metavar="[N|auto]", help="How many; auto: as many as needed.")] = "auto",
+    n: Annotated[
+        str, typer.Argument(metavar="[N|auto]", help="How many check pulls; auto: as many as needed.")
+    ] = "auto",
     *,
     where: Where,
 ) -> int:
-    """Plan check pulls of the model after the verdict. The next asks are theirs."""
+    """Plan check pulls of the model after the verdict. The next asks are the check pulls."""
     wanted: Any = pulls_or_auto(n, "N")
     with where.loaded() as study:
         planned = study.audit(wanted, worker=where.who)
@@ -100,18 +102,16 @@ def audit(
 @command
 def reopen(
     *,
-    reason: Annotated[str, says("Why, in a few words; it stays on record.")],
-    delta: Annotated[float | None, says("Another risk.")] = None,
-    epsilon: Annotated[float | None, says("Another loss that is accepted.")] = None,
-    budget: Annotated[float | None, says("Another budget.")] = None,
-    join: Annotated[
-        Path | None, says("Arms that are added: a file with the columns of the features and of names.")
-    ] = None,
-    retire: Annotated[list[str] | None, says("Arms that leave, by name: A,B.")] = None,
-    name_column: Annotated[str | None, says("Column with the names of arms that join.")] = None,
+    reason: Annotated[str, says("Why, in a few words; the log keeps it.")],
+    delta: Annotated[float | None, says("New risk.")] = None,
+    epsilon: Annotated[float | None, says("New tolerance.")] = None,
+    budget: Annotated[float | None, says("New budget.")] = None,
+    join: Annotated[Path | None, says("Arms to add: a file with a column for each feature and one of names.")] = None,
+    retire: Annotated[list[str] | None, says("Arms to remove, by name: A,B.")] = None,
+    name_column: Annotated[str | None, says("Column with the names of the added arms.")] = None,
     where: Where,
 ) -> int:
-    """Go on after a verdict, or with other arms or options. With a risk of its own, guided by all results so far."""
+    """Go on after a verdict, or with other arms or options. The new era has its own risk; earlier results guide it."""
     given = {"delta": delta, "epsilon": epsilon, "budget": budget}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     with where.loaded() as study:
@@ -140,6 +140,6 @@ def reopen(
 
 
 def _names(study: "Study", text: str) -> list[str]:
-    """Names with commas between them; a name may have a comma of its own."""
+    """Return the names in a text with commas between them; one name may contain a comma."""
     is_one = text in study.state.roster.rows_by_name
     return [text] if is_one else [name.strip() for name in text.split(",")]

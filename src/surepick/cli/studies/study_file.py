@@ -21,7 +21,7 @@ Count = Annotated[int, Field(ge=1)]
 Keys = dict[str, Any]
 """Types and defaults of keys, as `pydantic.create_model` takes them."""
 _ARMS: Keys = {
-    "name": (str | None, Field(None, description="Of the study; default: the name of this file.")),
+    "name": (str | None, Field(None, description="Name of the study; default: the name of this file.")),
     "arms": (str | None, Field(None, description="File of arms, from the folder of this file.")),
     "sphere": (Count | None, None),
     "ellipsoid": (str | None, None),
@@ -34,7 +34,7 @@ _ARMS: Keys = {
 _TABLE: Keys = {
     "lease": (
         str | float,
-        Field("1d", description='How long an ask is kept for who asked: "2h", "3d", "none" for ever.'),
+        Field("1d", description='How long an ask is kept for its worker: "2h", "3d", "none" for ever.'),
     ),
     **{each.name: (get_type_hints(TableOptions)[each.name], each.default) for each in fields(TableOptions)},
     "features": (list[str] | None, Field(None, description="Columns to use as features, and no others.")),
@@ -63,7 +63,7 @@ StudyFile: Any = create_model("StudyFile", __config__=_CONFIG, **_ARMS, **_of_le
 
 
 class Wanted(NamedTuple):
-    """A study that is to be created."""
+    """Arms and options of a new study."""
 
     name: str
     source: str
@@ -78,7 +78,7 @@ def read_study_file(path: Path) -> Wanted:
     """Read a study.toml.
 
     Raises:
-        InvalidInput: it is none; the text names the key.
+        InvalidInput: the file is no study.toml; the text names the key.
     """
     with refusing("cannot read", path):
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -109,7 +109,7 @@ def read_study_file(path: Path) -> Wanted:
 
 
 def _words(error: ValidationError) -> str:
-    """Say in one line what is wrong with the first key that is."""
+    """Return one line about the first key that is wrong."""
     first = error.errors(include_url=False)[0]
     key = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
