@@ -1,11 +1,12 @@
-"""An algorithm of your own, beside the others in the same experiment.
+"""An algorithm of your own, by itself or beside the others in an experiment.
 
+    python examples/own_algorithm.py
     surepick bench run examples/own_experiment.toml
 
 An algorithm is a class whose arguments are its options and whose method `compose` returns two parts: a sampler, which
 chooses arms, and a stopping rule. Here the sampler is new and the rule is the evidence rule of the package, whose
-guarantee holds however arms are chosen; so whatever you write into `open`, the answer is wrong with probability at most
-delta, and only the number of pulls is yours to improve.
+guarantee holds for every choice of arms: with any `open`, the answer is wrong with probability at most delta, and only
+the number of pulls is yours to improve.
 
 An experiment names the class by file: `plugin = "own_algorithm.py:HalfLeader"`. The file is sent to other processes and
 machines as it stands, so it may import installed packages but not files beside it. A package can instead declare the
@@ -38,12 +39,12 @@ class HalfLeader:
 
 
 class Sampler:
-    """Plans one pull at a time, from everything known then."""
+    """Plans one pull at a time, from all results so far."""
 
     def __init__(self, share: float, task: Task) -> None:
         self._share, self._n_arms = share, task.arms.n_arms
         self._start = task.spanning  # d arms that make theta estimable
-        self._rng = np.random.default_rng(task.seed)  # of the run: the same seed gives the same pulls
+        self._rng = np.random.default_rng(task.seed)  # equal seeds give equal pulls
         self._arm = 0
 
     def open(self, context: SamplerContext) -> int:
@@ -57,11 +58,11 @@ class Sampler:
         return 1
 
     def next(self) -> int:
-        """Return the arm that was chosen."""
+        """Return the arm chosen."""
         return self._arm
 
     def pulls_per_nat(self) -> float:
-        """Return what a unit of evidence costs by plan; there is none."""
+        """Return the pulls that a unit of evidence costs: unknown."""
         return math.inf
 
 

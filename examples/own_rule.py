@@ -1,8 +1,9 @@
-"""A stopping rule of your own: one class with options, one with its state, handed over as an object.
+"""A stopping rule of your own: a class of options, a class for its state, passed as an object.
 
-Run it: `python examples/own_rule.py`. This one stops at a given precision: when every contrast with the leader is
-known to within `half_width`, whoever is better. That says how well the gaps are known and bounds no error probability,
-so it is labelled "none".
+    python examples/own_rule.py
+
+The rule stops when every contrast with the leader is known to within `half_width`, for a leader right or wrong. The
+precision of the gaps bounds no error probability, so the guarantee of the rule is "none".
 """
 
 import math
@@ -34,7 +35,7 @@ class Precision(Rule):
 
 @final
 class PrecisionState(RuleState):
-    """The rule at work; it looks after every pull."""
+    """The rule on one task; it checks after every pull."""
 
     decides_after_pulls = True
 
@@ -48,7 +49,7 @@ class PrecisionState(RuleState):
         return self.exact(estimate)
 
     def exact(self, estimate: LeastSquares) -> Verdict:
-        """Compare the widest contrast with what is asked for."""
+        """Compare the widest contrast with `half_width`."""
         if not estimate.has_theta:
             return Verdict(threshold=1.0, unit="widths")
         leader = self.leader(estimate)

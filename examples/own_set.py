@@ -1,8 +1,10 @@
-"""A set of your own: the best pair out of two catalogues, although the pairs are never listed.
+"""A set of arms of your own: the best pair out of two catalogues, although the pairs are never listed.
+
+    python examples/own_set.py
 
 A glaze is a base and an additive: an arm is (1, features of the base, features of the additive). Two catalogues of 300
-and 400 make 120 000 arms, but every question about them can be answered by looking at each catalogue by itself.
-`tests/examples/test_own_set.py` shows how `surepick.testing` checks such a set.
+and 400 make 120 000 arms, but each catalogue by itself answers every question about them.
+`tests/examples/test_own_set.py` checks the set with `surepick.testing`.
 """
 
 from itertools import product

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Self
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from surepick import FiniteArms, InvalidInput
 from surepick.arms.base import ArmSet
-from surepick.core.linalg import first_copies
 from surepick.types import Array, BoolArray
 from tests.arms.pieces import InPieces
 from tests.families import FAMILIES, Family, spanning
@@ -108,14 +106,13 @@ class TestOraclesEqualBruteForce:
             assert first.smallest_gap == many.gap.min()
 
     @given(seed=seeds, n_arms=st.integers(1, 40), dim=st.integers(1, 3))
-    def test_copies_and_representatives_are_those_of_a_double_loop(self, seed: int, n_arms: int, dim: int) -> None:
-        """Copies are the equal rows in order, and the representative is the first of them."""
+    def test_copies_are_those_of_a_double_loop(self, seed: int, n_arms: int, dim: int) -> None:
+        """Copies are the equal rows in order."""
         X = grid_problem(seed, n_arms, dim)[0]
         arms = FiniteArms.rows_only(X, least=1)
         for i in range(n_arms):
             expected = [j for j in range(n_arms) if X[j].tolist() == X[i].tolist()]
             assert arms.copies(i).tolist() == expected
-            assert arms.representative(i) == expected[0]
 
     @given(seed=seeds, n_arms=st.integers(1, 40), dim=st.integers(1, 5), step=st.integers(1, 41))
     def test_the_triangle_is_square_upper_and_has_the_same_products(
@@ -293,13 +290,13 @@ class TestDuplicates:
     def test_copies_share_one_representative_and_distinct_arms_are_their_own(self) -> None:
         """Aliases are listed in order for each of them."""
         arms = FiniteArms(self.X)
-        assert [arms.representative(i) for i in range(6)] == [0, 1, 0, 3, 1, 0]
+        assert [int(arms.copies(i)[0]) for i in range(6)] == [0, 1, 0, 3, 1, 0]
         assert [arms.copies(i).tolist() for i in (5, 4, 3)] == [[0, 2, 5], [1, 4], [3]]
 
     def test_negative_zero_equals_zero(self) -> None:
         """Rows that compare equal are copies although the sign bit of a zero differs."""
         arms = FiniteArms([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0], [1.0, -0.0]])
-        assert [arms.representative(i) for i in range(4)] == [0, 1, 0, 1]
+        assert [int(arms.copies(i)[0]) for i in range(4)] == [0, 1, 0, 1]
         assert not np.signbit(arms.X).any()
 
     def test_nearly_equal_rows_are_different_arms(self) -> None:
@@ -309,11 +306,9 @@ class TestDuplicates:
 
     def test_colliding_hashes_do_not_merge_arms(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Rows are compared in full: with a hash that ignores all bits only equal rows are copies."""
-        monkeypatch.setattr(np, "uint64", _Blind)
-        X = np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0], [0.0, 0.0]])
-        first = first_copies(X)
-        assert first is not None
-        assert first.tolist() == [0, 1, 0, 3]
+        monkeypatch.setattr("surepick.arms.base.row_codes", lambda rows: np.zeros(len(rows), dtype=np.uint64))
+        arms = FiniteArms([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0], [0.0, 0.0]])
+        assert [arms.copies(i).tolist() for i in range(4)] == [[0, 2], [1], [0, 2], [3]]
 
     def test_the_best_arm_is_the_lowest_copy_however_blas_rounds(self) -> None:
         """Products of equal rows may differ in the last bit with their place in a block; the answer does not."""
@@ -327,16 +322,9 @@ class TestDuplicates:
             X[rng.integers(0, len(X), 3)] = X[other]
             arms = FiniteArms(X)
             leader = arms.best(theta)
-            assert leader == arms.representative(leader)
+            assert leader == arms.copies(leader)[0]
             rival = arms.most_confusing(leader, theta, (F,), lambda gap, quad: gap * gap / quad).index
-            assert rival == arms.representative(rival)
-
-
-class _Blind(np.uint64):
-    """A multiplier that maps every hash to zero."""
-
-    def __new__(cls, _value: int) -> Self:
-        return super().__new__(cls, 0)
+            assert rival == arms.copies(rival)[0]
 
 
 class TestDigits:

@@ -237,7 +237,7 @@ def audited(n: int, **given: Any) -> Record:
         (arm,) = learner.next_arms(1)
         learner.tell(arm, bench.pull(arm))
     planned = learner.audit(n) if learner.stopped else 0
-    for _ in range(len(learner.checks)):
+    for _ in range(len(learner.state.checks)):
         (arm,) = learner.next_arms(1)
         learner.tell(arm, bench.pull(arm))
     return {**bench.record(learner.result()), "checks": _plain(np.size(planned)), "n_checks": learner.n_checks}

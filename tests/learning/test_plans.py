@@ -23,17 +23,24 @@ def learner(**options: object) -> Learner:
     return Learner("lazy-track-and-stop", X, noise_std=0.2, **options)  # type: ignore[arg-type]
 
 
+def planned(one: Learner, plan: Plan | None = None, *, checks: bool = False) -> Plan:
+    """Open a block, by a plan of others or by the learner's own with all its arms."""
+    plan = one.state.propose_plan() if plan is None else plan
+    one.state.open(plan, checks=checks)
+    return plan
+
+
 @pytest.mark.parametrize("options", [{}, {"stopping": "evidence"}, {"m": 2}, {"budget": 30.0}, {"epsilon": 0.1}])
 def test_a_learner_that_follows_plans_is_the_one_that_made_them(options: dict) -> None:
     """Plans drawn at once and handed over give the same arms, the same estimate and the same evidence, bit for bit."""
     makes, follows, plain = learner(**options), learner(**options), learner(**options)
     n = 0
     while not makes.stopped and not makes.is_spent and n < 300:
-        if makes.needs_plan:
-            plan = makes.plan(draws=True)
+        if makes.state.needs_plan:
+            plan = planned(makes)
             assert len(plan.arms) == plan.length
-            assert follows.plan(plan, checks=n % 2 == 0) == plan
-            assert not follows.plan_differs
+            assert planned(follows, plan, checks=n % 2 == 0) == plan
+            assert not follows.state.plans.differs
         (arm,) = makes.next_arms() or [None]
         if arm is None:
             break
@@ -49,13 +56,13 @@ def test_a_learner_that_follows_plans_is_the_one_that_made_them(options: dict) -
 def test_a_plan_of_others_is_followed_and_said_to_differ() -> None:
     """Any plan made before its first result is valid; one that begins elsewhere is refused."""
     one = learner()
-    own = learner().plan(draws=True)
+    own = planned(learner())
     other = Plan(0, own.length, tuple((arm + 1) % 4 for arm in own.arms))
-    one.plan(other, checks=True)
-    assert one.plan_differs
+    planned(one, other, checks=True)
+    assert one.state.plans.differs
     assert one.next_arms(own.length) == list(other.arms)
     with pytest.raises(InvalidInput, match=f"begins with ask {own.length}"):
-        one.plan(Plan(0, 1, (0,)))
+        planned(one, Plan(0, 1, (0,)))
 
 
 def test_a_result_that_answers_no_ask_leaves_the_asks_open() -> None:
@@ -63,10 +70,10 @@ def test_a_result_that_answers_no_ask_leaves_the_asks_open() -> None:
     one = learner()
     (ask,) = one.next_asks(1)
     one.tell(ask.arm, 0.5, ask="none")
-    assert one.awaits(ask.number)
+    assert one.state.ledger.awaits(ask.number)
     assert one.n_pending == 1
     one.tell(ask.arm, 0.6, ask=ask.number)
-    assert not one.awaits(ask.number)
+    assert not one.state.ledger.awaits(ask.number)
     assert one.n_told == 2
 
 
@@ -92,11 +99,11 @@ def test_an_interval_that_was_planned_and_not_asked_survives_a_correction() -> N
     one = learner()
     for n in range(8):
         one.tell(n % 4, value(n % 4, n))
-    plan = one.plan(draws=True)
+    plan = planned(one)
     one.tell(0, 0.7)
     one.correct(2, 0.9)
     assert one.n_planned == plan.length
-    assert not one.needs_plan
+    assert not one.state.needs_plan
     assert one.next_arms(plan.length) == list(plan.arms)
 
 
@@ -127,7 +134,7 @@ def test_a_plan_in_force_survives_an_audit_that_is_gone_through_again() -> None:
     while one.stopped:
         one.void(n)
         n += 1
-    plan = one.plan(draws=True)
+    plan = planned(one)
     first = one.next_arms(1)
     one.correct(one.n_told - 1, 0.5)
     assert first + one.next_arms(plan.length - 1) == list(plan.arms)
@@ -175,6 +182,7 @@ def test_the_watch_bets_on_no_interval_that_an_audit_has_cut(monkeypatch: pytest
     assert taken["learn"] == []
     one.audit(4)
     one.tell(last.arm, value(last.arm, n), ask=last.number)
+    assert one.stopped  # reading settles
     assert (len(taken["settle"]), taken["learn"]) == (n_settled, [1])
 
 
@@ -184,7 +192,9 @@ def test_guidance_is_no_evidence() -> None:
     for one in (guided, told):
         for n in range(80):
             one.tell(n % 4, value(n % 4, n))
-        one.plan()
+        planned(
+            one,
+        )
     assert told.stopped
     assert not guided.stopped
     assert guided.theta.tobytes() == told.theta.tobytes()

@@ -42,7 +42,7 @@ def test_beaten_agrees_with_a_loop_over_pairs(seed: int, monkeypatch: pytest.Mon
     if seed % 3 == 0:
         rows[:, -1] = 0.0
     A, b = pulled(rows, rng.standard_normal(dim), rng)
-    monkeypatch.setattr(phases, "BLOCK", int(rng.integers(1, 3 * n)))
+    monkeypatch.setattr(phases, "CHUNK", int(rng.integers(1, 3 * n)))
     width, at_least = float(rng.uniform(0.5, 3.0)), float(rng.choice([0.0, 1.0]))
     assert Phase(Z, block_of(A, b)).beaten(width, at_least=at_least).tolist() == brute_force(Z, A, b, width, at_least)
 

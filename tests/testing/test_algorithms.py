@@ -11,6 +11,7 @@ import pytest
 import surepick as sp
 from examples.own_algorithm import HalfLeader
 from examples.own_rule import Precision
+from surepick.arms.finite import FiniteArms
 from surepick.arms.views import Task
 from surepick.core.estimate import LeastSquares
 from surepick.sampling.base import Sampler, SamplerContext
@@ -104,6 +105,12 @@ def test_slack_is_passed_on() -> None:
     """The sphere has an answer with slack alone."""
     check_algorithm("lazy-track-and-stop", sp.Sphere(3), epsilon=0.3, noise_std=0.2)
     check_algorithm(sp.algorithms.Rounds(design="tangent"), sp.Sphere(2), epsilon=0.3, noise_std=0.2)
+
+
+@pytest.mark.parametrize("arms", [[[1.0, 0.0], [0.0, 1.0], [0.6, -0.7]], FiniteArms(np.eye(3))], ids=["list", "set"])
+def test_arms_may_be_lists_or_sets_of_rows(arms: Any) -> None:
+    """Without a parameter the check takes one with a clear best row."""
+    check_algorithm("uniform", arms, noise_std=0.5)
 
 
 def test_what_breaks_nothing_passes() -> None:

@@ -40,22 +40,22 @@ from surepick.core.linalg import (
     tall_qr,
 )
 from surepick.errors import ArmsDoNotSpan, InvalidInput
-from surepick.types import Array, BoolArray, IntArray
+from surepick.types import Arm, Array, BoolArray, IntArray
 
-# A table of fewer numbers is passed over in pieces of so many rows. What is computed for a piece then fits the memory
-# that the C library keeps for reuse; more goes back to the system after each use, and being granted its pages again
-# takes longer than the arithmetic. It keeps more once larger arrays have come and gone, as in a pass over a larger
-# table: there whole chunks, and fewer calls, are faster.
+# A table of fewer than SMALL numbers is passed over in pieces of PIECE rows. The results of a piece then fit the memory
+# that the C library keeps for reuse; a larger array goes back to the system after each use, and getting its pages again
+# takes longer than the arithmetic. The library keeps more once larger arrays have come and gone, as in a pass over a
+# larger table: there whole chunks, and fewer calls, are faster.
 SMALL, PIECE = 500_000, 2048
 # Up to this many rows, fetching them by number beats a pass over all arms.
 GATHER_ROWS = PIECE
-# From so many numbers on, a pass is worth several threads.
+# Numbers in a table from which on a pass is worth several threads.
 THREADED = 4_000_000
 
 T = TypeVar("T")
 
 Arrays = Sequence[Array]
-"""Vectors u (d,), or factors F (d, k), for which a question wants the forms u'y or |F'y|^2."""
+"""Vectors u (d,) or factors F (d, k) of the forms u'y or |F'y|^2."""
 RowScore = Callable[[Array], Array]
 """Maps rows (n, d) to a score (n,); the smallest score wins."""
 PairScore = Callable[..., Array]
@@ -71,7 +71,7 @@ class Rivals:
     score: Array
     gap: Array
     smallest_gap: float
-    """Smallest gap over all rivals, whether returned or not: how far the leader is ahead."""
+    """Smallest gap over all rivals, returned or not: the lead."""
 
 
 @final
@@ -100,10 +100,10 @@ class PairForms:
 
 @runtime_checkable
 class ArmSet(Protocol):
-    """What an algorithm may ask of its arms.
+    """A list of arms as algorithms see it.
 
-    A set that inherits from it provides `n_arms`, `dim`, `gather`, `chunks` and `copies`: all else is answered by
-    passes over the chunks. Any other class with all of these members is a set of arms as well.
+    A subclass provides `n_arms`, `dim`, `gather`, `chunks` and `copies`; passes over the chunks answer the rest. Any
+    other class with all of these members is a set of arms as well.
     """
 
     n_arms: int
@@ -113,7 +113,7 @@ class ArmSet(Protocol):
     names: tuple[str, ...] | None = None
     """The arms' names, if they have any."""
     is_local: bool = True
-    """Whether a number for every arm can be kept where the algorithm runs."""
+    """Whether the algorithm's process can keep a number for every arm."""
 
     @abstractmethod
     def gather(self, index: Sequence[int] | IntArray) -> Array:
@@ -132,7 +132,7 @@ class ArmSet(Protocol):
         return tall_qr(self.chunks(), self.dim)
 
     def digest(self) -> bytes:
-        """Return a hash of all rows in order, whatever the chunks: two sets with the same one are the same arms."""
+        """Return a hash of all rows in order, whatever the chunks: sets with equal hashes have equal arms."""
         return row_digest(rows for _, rows in self.chunks())
 
     def best(self, theta: Array, among: BoolArray | None = None) -> int:
@@ -248,7 +248,7 @@ def _with_forms(
         parts = (mapped[end - F.shape[1] : end] for F, end in zip(factors, ends, strict=True))
         return PairForms(index, products, [np.einsum("ij,ij->j", part, part) for part in parts])
 
-    return lambda index, rows: work(forms_of(index, rows))  # the memory of the forms' making is free again by then
+    return lambda index, rows: work(forms_of(index, rows))  # by then the temporary arrays of `forms_of` are free again
 
 
 @one_blas_thread
@@ -271,7 +271,7 @@ def lowest_against(
 
 @final
 class RowSubset(ArmSet):
-    """Some rows of a set under new numbers 0, 1, ...: what is left to look at when most rows are out."""
+    """Some rows of a set under new numbers 0, 1, ..., when most rows are out."""
 
     def __init__(self, rows: Array) -> None:
         self._rows = rows
@@ -312,11 +312,11 @@ class VectorSet(Protocol):
 
     @property
     def description(self) -> str:
-        """What the set is called in sentences, such as "the unit sphere in R^3"."""
+        """The name of the set in sentences, such as "the unit sphere in R^3"."""
 
     @property
     def needs_slack(self) -> bool:
-        """Whether only epsilon > 0 can be answered, because there are arms as close to the best as one likes."""
+        """Whether the set needs epsilon > 0, because arms can be arbitrarily close to the best one."""
 
     def best(self, theta: Array) -> Array:
         """Return an arm (d,) with the largest theta'a; always the same one for the same theta."""
@@ -327,7 +327,7 @@ class VectorSet(Protocol):
     def cycle(self, number: int, seed: int) -> Array:
         """Return the arms (n, d) of one round of a fixed design, number = 0, 1, 2, ...; each round alone spans R^d."""
 
-    def checked(self, arm: Any) -> Array:
+    def checked(self, arm: Arm) -> Array:
         """Return the arm as a float vector (d,), exactly as the set writes it.
 
         Raises:
@@ -382,8 +382,8 @@ def least_statistic(y: Array, theta: Array, F: Array, epsilon: float) -> tuple[f
     return float(values[i]), i
 
 
-def check_entries(arm: Any, dim: int, allowed: tuple[float, float], needed: str, advice: str) -> Array:
-    """Return the arm as a float vector (d,) that has the two allowed entries only; `needed` is what texts call them."""
+def check_entries(arm: Arm, dim: int, allowed: tuple[float, float], needed: str, advice: str) -> Array:
+    """Return the arm as a float vector (d,) that has the two allowed entries only; `needed` names them in errors."""
     vector = check_vector("arm", arm, dim)
     wrong = np.flatnonzero(~np.isin(vector, allowed))
     if wrong.size:
@@ -456,6 +456,6 @@ def duplicate_groups(arms: ArmSet) -> Groups:
 
 
 def same_features(labels: Sequence[str]) -> str:
-    """Say so of some arms."""
+    """Return a sentence on arms with equal features."""
     *others, last = labels
     return f"{', '.join(others)} and {last} have the same features and cannot be told apart by this model"

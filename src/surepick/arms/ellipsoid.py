@@ -1,8 +1,8 @@
 """The solid ellipsoid as a set of arms, by way of the unit sphere.
 
-Notation: as in `vectors`; arms m + L u with |u| <= 1, m (d,) the centre, L (d, d) the axes. In the coordinates of u
-the parameter is L'theta and A^-1 is L'A^-1 L, that is L'F: the centre cancels in a - b. Both the best arm and the most
-confusing one are on the surface, so the sphere answers for the solid body.
+Notation: as in `surepick.arms.base`; arms m + L u with |u| <= 1, m (d,) the centre, L (d, d) the axes. In the
+coordinates of u the parameter is L'theta and A^-1 is L'A^-1 L, that is L'F: the centre cancels in a - b. Both the best
+arm and the most confusing one are on the surface, so the sphere answers for the solid body.
 """
 
 import math
@@ -19,7 +19,7 @@ from surepick.arms.tables.sources import refusing
 from surepick.core.checks import check_features, check_matrix, check_vector
 from surepick.core.linalg import independent_columns, one_blas_thread
 from surepick.errors import ArmsDoNotSpan, InvalidInput
-from surepick.types import Array
+from surepick.types import Arm, Array
 
 
 @final
@@ -42,7 +42,7 @@ class Ellipsoid(NamedSet):
     kind = "ellipsoid"
     parameters = ("center", "axes")
     needs_slack = True
-    """There are arms as close to the best as one likes."""
+    """Arms can be arbitrarily close to the best one."""
 
     def __init__(self, center: Any, axes: Any) -> None:
         self.axes = check_matrix("axes", axes)
@@ -50,7 +50,7 @@ class Ellipsoid(NamedSet):
         if self.axes.shape != (self.dim, self.dim) or self.dim < 2:
             raise InvalidInput(
                 f"`axes` must be a square table with at least 2 rows, got shape {self.axes.shape}; its columns are the "
-                "axes of the ellipsoid. In one dimension only the two ends of the interval matter: list them as arms."
+                "axes of the ellipsoid. In one dimension only the two ends of the segment matter: list them as arms."
             )
         self.description = f"the ellipsoid in R^{self.dim}"
         check_features(self.axes.T)
@@ -112,7 +112,7 @@ class Ellipsoid(NamedSet):
         """
         return self._cycle.copy()
 
-    def checked(self, arm: Any) -> Array:
+    def checked(self, arm: Arm) -> Array:
         """Return the arm as it is.
 
         Raises:

@@ -1,14 +1,12 @@
-"""The finite set of arms in memory: a table, checked, with names.
+"""Arms in memory: a table of numbers or a data frame, checked, with names.
 
-Arms are named by their row number in the X that was given, also when X has duplicate rows.
+The name of an arm is its row number in the X that you pass, also when X has duplicate rows.
 
-Feature tables: turns an array or a data frame into the matrix of arms.
-
-Encoding of a data frame: numbers and booleans as they are; a column of text or categories becomes one 0/1 column
-per level except the first in sorted order (the reference). Rewards of real things have a level of their own, so a
-constant column is put in front unless the others can make one up. So a colour column red/green/blue yields
+Encoding of a data frame: numbers and booleans as they are; a column of text or categories becomes one 0/1 column per
+level except the first in sorted order (the reference). Rewards of real things have a level of their own, so a constant
+column is put in front unless a combination of the others is constant. A colour column red/green/blue yields
 `constant, colour=green, colour=red`. Levels are sorted as text, also where the categories are numbers. An array is
-taken as it is: whoever made it knows whether it needs a constant.
+used as it is: its author knows whether it needs a constant.
 """
 
 from collections import Counter
@@ -18,9 +16,9 @@ from typing import Any, Self, final
 
 import numpy as np
 
-from surepick.arms.base import ArmSet, VectorSet, check_choice, check_span
+from surepick.arms.base import ArmSet, VectorSet, check_choice, check_span, duplicate_groups
 from surepick.core.checks import check_features, check_matrix, check_vector, is_number
-from surepick.core.linalg import first_copies, independent_columns, row_chunks, tall_qr
+from surepick.core.linalg import independent_columns, row_chunks, tall_qr
 from surepick.errors import InvalidInput
 from surepick.types import Array, IntArray
 
@@ -39,7 +37,7 @@ class FeatureTable:
 def feature_table(source: Any, *, intercept: bool | None, argument: str = "arms") -> FeatureTable:
     """Read arms from an array, nested lists, or anything with `columns` whose items convert to arrays.
 
-    `argument` is what error texts call the source.
+    `argument` is the name of the source in errors.
     """
     if not hasattr(source, "columns"):
         X = check_matrix(argument, source)
@@ -78,7 +76,7 @@ def in_span(X: Array, column: Array) -> bool:
 
 
 def is_category(series: Any) -> bool:
-    """Return whether a column of a data frame is declared to be one of categories."""
+    """Return whether a column of a data frame is declared to hold categories."""
     # pandas calls it `category`, polars `Categorical` or `Enum`; the categories themselves may be numbers.
     return str(getattr(series, "dtype", "")).lower().startswith(("categor", "enum"))
 
@@ -189,7 +187,7 @@ class FiniteArms(ArmSet):
     ) -> Self:
         """Build a set that need not span: candidates that are compared, or directions, but never measured.
 
-        `argument` is what error texts call X.
+        `argument` is the name of X in errors.
         """
         rows = cls.__new__(cls)
         rows._fill(feature_table(X, intercept=intercept, argument=argument), names, least=least)
@@ -200,13 +198,17 @@ class FiniteArms(ArmSet):
         X.flags.writeable = False
         self.n_arms, self.dim = map(int, X.shape)
         self.has_added_constant = table.has_added_constant
-        """Whether a constant was put in front of the features given."""
+        """Whether a constant was put in front of the features."""
         self.feature_names = tuple(table.feature_names or (f"x{j}" for j in range(self.dim)))
         self.names = _checked_names(table.row_names if names is None else names, self.n_arms)
         self.basis: Array = np.eye(self.dim)
-        self._first_copy = first_copies(X)
+        self._first_copy = np.arange(self.n_arms)
+        groups = duplicate_groups(self)
+        for group in groups:
+            self._first_copy[list(group)] = group[0]
+        self._has_copies = len(groups) > 0
         if least > 1:
-            check_choice(self.n_arms, is_constant=self._first_copy is not None and not self._first_copy.any())
+            check_choice(self.n_arms, is_constant=not self._first_copy.any())
         self._triangle = tall_qr(self.chunks(), self.dim)
 
     def __len__(self) -> int:
@@ -225,13 +227,9 @@ class FiniteArms(ArmSet):
 
     def copies(self, arm: int) -> IntArray:
         """Return the rows equal to this one, itself included, in increasing order."""
-        if self._first_copy is None:
+        if not self._has_copies:
             return np.array([arm], dtype=np.int64)
-        return np.flatnonzero(self._first_copy == self._first_copy[arm]).astype(np.int64)
-
-    def representative(self, arm: int) -> int:
-        """Return the lowest row number among the copies of this arm."""
-        return arm if self._first_copy is None else int(self._first_copy[arm])
+        return np.flatnonzero(self._first_copy == self._first_copy[arm])
 
     def triangle(self) -> Array:
         """Return R (d, d), upper triangular with R'R = X'X, accurate even where X'X is not."""

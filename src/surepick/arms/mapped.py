@@ -5,15 +5,10 @@ set is built, kept only if some rows have copies. Every piece handed to the arit
 would take together, however the file is read: sums are rounded in the same way, and so every answer is the same bit for
 bit, also where arms are tied.
 
-Readers: rows of numbers from a file, block by block or by row number, never the whole file at once.
-
-Each reader refuses a file it cannot use with `InvalidInput`; what the libraries underneath raise about damaged files
-(OSError, ValueError, ...) passes through and is given the file's name by whoever opened the reader.
-
-Rows fetched lately: an algorithm asks for the same few arms again and again.
-
-Leaders, rivals and the arms of a design come back at every step. Where one row costs decoding a whole group of a file,
-or a round trip to a cluster, remembering single rows saves more than remembering groups would.
+Readers yield rows block by block or by row number, never the whole file at once. A reader refuses an unusable file
+with `InvalidInput`; errors of the libraries underneath (OSError, ValueError, ...) pass through, and `MappedArms` adds
+the name of the file. `RowCache` keeps rows that were fetched lately: leaders, rivals and the arms of a design come back
+at every step, and one row costs decoding a group of the file, or a round trip to a cluster.
 """
 
 import os
@@ -97,7 +92,7 @@ class NpyReader:
         self.feature_names = tuple(f"x{j}" for j in range(table.shape[1]))
 
     def blocks(self, at_most: int) -> Iterator[Array]:
-        """Yield all rows in order, at most so many at a time."""
+        """Yield all rows in order, at most `at_most` at a time."""
         has_signed_zero = False
         for start in range(0, self.n_rows, at_most):
             rows = self._table[start : start + at_most]
@@ -145,7 +140,7 @@ class ColumnReader:
         return rows
 
     def blocks(self, at_most: int) -> Iterator[Array]:
-        """Yield all rows in order, at most so many at a time."""
+        """Yield all rows in order, at most `at_most` at a time."""
         for group in range(len(self._ends)):
             for batch in self._batches(group, at_most, self.feature_names):
                 for start in range(0, batch.num_rows, at_most):
@@ -182,7 +177,7 @@ class ConstantFirst:
         self.n_rows, self.feature_names = rows.n_rows, ("constant", *rows.feature_names)
 
     def blocks(self, at_most: int) -> Iterator[Array]:
-        """Yield all rows in order, at most so many at a time."""
+        """Yield all rows in order, at most `at_most` at a time."""
         return map(_after_one, self._rows.blocks(at_most))
 
     def gather(self, index: Sequence[int] | IntArray) -> Array:
@@ -335,7 +330,7 @@ class MappedArms(ArmSet):
         self._examine()
 
     def _examine(self) -> None:
-        """Look at every row once: is it finite, what does it span, does it occur twice."""
+        """Check in one pass that rows are finite and differ, and compute their triangle and hashes."""
         codes = np.zeros(self.n_arms, dtype=np.uint64)
 
         def examined() -> Iterator[tuple[int, Array]]:
@@ -372,7 +367,7 @@ class MappedArms(ArmSet):
 
     @contextmanager
     def _naming_the_file(self) -> Iterator[None]:
-        """Turn what libraries say about a damaged file into an error that says which file it was."""
+        """Turn errors of libraries about a damaged file into one that names the file."""
         try:
             yield
         except SurepickError:
@@ -475,7 +470,7 @@ def _recut(blocks: Iterable[Array], step: int) -> Iterator[tuple[int, Array]]:
 
 
 def _state_of(path: Path) -> tuple[int, int]:
-    """Return what a change of the file would change: size and time of the last write."""
+    """Return size and time of the last write, which a change of the file changes."""
     try:
         state = path.stat()
     except FileNotFoundError as error:

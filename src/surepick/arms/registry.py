@@ -63,7 +63,7 @@ def write_arms(arms: Any, *, names: Sequence[str] | None = None) -> Written:
 
 
 def read_arms(written: Mapping[str, Any]) -> ArmSet | VectorSet:
-    """Return the arms that were written.
+    """Return the arms that `write_arms` has written.
 
     Raises:
         CorruptLog: a file of arms that is no longer what it was.
@@ -94,7 +94,7 @@ def claimed_dim(written: Mapping[str, Any]) -> Any:
 
 
 def digest_of(written: Mapping[str, Any]) -> str:
-    """Return a hash of the rows of a table, or the words that say which set it is."""
+    """Return a hash of the rows of a table, or the kind and parameters of another set in words."""
     if written["kind"] == "finite":
         return row_digest([np.array(written["rows"], dtype="<f8")]).hex()
     return str(written.get("digest") or " ".join(f"{name}={value}" for name, value in sorted(written.items())))

@@ -1,6 +1,6 @@
 """The unit sphere as a set of arms: its optimal design, its lower bounds and the paper's rule.
 
-Notation: as in `vectors`; R = |theta|, a = theta/R. `mirror` has the exact statistic.
+Notation: as in `surepick.arms.base`; R = |theta|, a = theta/R. `sphere_oracle` has the exact statistic.
 
 Reference: Jedra and Proutiere (2020), "Optimal Best-arm Identification in Linear Bandits", section on continuous arms.
 """
@@ -18,7 +18,7 @@ from surepick.core.checks import check_count, check_delta, check_noise_std, chec
 from surepick.core.linalg import one_blas_thread
 from surepick.core.thresholds import delta_at_round
 from surepick.errors import InvalidInput
-from surepick.types import Array
+from surepick.types import Arm, Array
 
 
 def tangents(unit: Array) -> Array:
@@ -34,8 +34,8 @@ def check_slack(epsilon: object, description: str) -> float:
     number = check_number("epsilon", epsilon, needed="a slack above 0")
     if not number > 0.0:
         raise InvalidInput(
-            f"`epsilon` must be above 0 on {description}, got {number:g}; some arms are as close to the best as one "
-            "likes, so no number of pulls can single it out: pass the loss you can accept."
+            f"`epsilon` must be above 0 on {description}, got {number:g}; some arms are arbitrarily close to "
+            "the best, so no number of pulls can single it out: pass the loss you can accept."
         )
     return number
 
@@ -59,7 +59,7 @@ class Sphere(NamedSet):
 
     kind = "sphere"
     needs_slack = True
-    """There are arms as close to the best as one likes."""
+    """Arms can be arbitrarily close to the best one."""
     dim: int
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class Sphere(NamedSet):
 
     @property
     def description(self) -> str:
-        """What the set is called in sentences."""
+        """The name of the set in sentences."""
         return f"the unit sphere in R^{self.dim}"
 
     def best(self, theta: Array) -> Array:
@@ -91,7 +91,7 @@ class Sphere(NamedSet):
         """Return the basis vectors, the same in every round: all directions are measured alike."""
         return np.eye(self.dim)
 
-    def checked(self, arm: Any) -> Array:
+    def checked(self, arm: Arm) -> Array:
         """Return the arm scaled to length 1.
 
         Raises:
@@ -103,7 +103,7 @@ class Sphere(NamedSet):
             raise InvalidInput(
                 f"`arm` must have length 1 to be on {self.description}, got length {norm:g}; divide it by its length."
             )
-        # What has length 1 to rounding stays as it is, so that an arm handed back is still the same arm.
+        # A vector of length 1 to rounding stays as it is, so that an arm handed back is still the same arm.
         return vector if abs(norm - 1.0) < 1e-15 else unit
 
     def characteristic_time(self, theta: Any, epsilon: float) -> float:
@@ -176,7 +176,7 @@ class Sphere(NamedSet):
         return best, R, check_slack(epsilon, self.description)
 
     def _squarable(self, theta: Any, epsilon: float) -> tuple[float, float]:
-        """Return |theta| and the slack if 1/(|theta| epsilon), which is about what the answers are, is a double."""
+        """Return |theta| and the slack if 1/(|theta| epsilon), the size of the answers, is a double."""
         _, R, slack = self._checked(theta, epsilon)
         if not (1e-100 <= R <= 1e100 and 1e-200 <= slack <= 1e100):
             raise InvalidInput(

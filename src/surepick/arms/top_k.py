@@ -2,7 +2,8 @@
 
 Notation: see `surepick.arms.base`; f_i (k_F,) the rows of F. B holds the k elements of the best arm a. A rival b
 exchanges m of them, i in B, for m others, j: with gap_ij = theta_i - theta_j >= 0 and y_ij = e_i - e_j, over any way to
-match what leaves with what comes, a - b = sum y_ij, theta'(a - b) = sum gap_ij, and F'(a - b) = sum (f_i - f_j).
+match the leaving elements with the coming ones, a - b = sum y_ij, theta'(a - b) = sum gap_ij, and F'(a - b) = sum (f_i
+- f_j).
 """
 
 import math
@@ -19,12 +20,12 @@ from surepick.core import design
 from surepick.core.checks import check_count, check_tol
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
-from surepick.types import Array, IntArray
+from surepick.types import Arm, Array, IntArray
 
 ENUMERATED_ARMS = 5000
-"""Up to so many choices all rivals are looked at when there is slack."""
+"""Largest number of choices whose rivals are all enumerated when there is slack."""
 DESIGN_NUMBERS = 1_000_000
-"""Up to so many choices times d, T* is computed from the list of all choices."""
+"""Largest number of choices times d for which T* is computed, from the list of all choices."""
 N_PATTERNS = 200
 """Patterns looked at for a round; one with a flat spectrum is far better than a window of neighbours."""
 
@@ -76,7 +77,7 @@ class TopK(NamedSet):
 
     @property
     def description(self) -> str:
-        """What the set is called in sentences."""
+        """The name of the set in sentences."""
         return f"the choices of {self.k} out of {self.dim}"
 
     def best(self, theta: Array) -> Array:
@@ -102,7 +103,7 @@ class TopK(NamedSet):
             i, j = np.unravel_index(int(np.argmin(ratios)), ratios.shape)
             rival = _exchanged(best, leaving[[i]], coming[[j]])
             return HardestRival(0.5 * float(ratios[i, j]) ** 2, is_exact=True, rival=rival)
-        # The entries of a - b sum to zero: what all theta_i or all f_i have in common only costs digits.
+        # The entries of a - b sum to zero: a common part of all theta_i or all f_i only costs digits.
         theta, F = theta - theta[leaving[-1]], F - F.mean(axis=0)
         if math.comb(self.dim, self.k) <= ENUMERATED_ARMS:
             arms = _all_choices(self.dim, self.k)
@@ -125,7 +126,7 @@ class TopK(NamedSet):
         order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,))).permutation(self.dim)
         return _circles(self.dim, self.k)[:, order]
 
-    def checked(self, arm: Any) -> Array:
+    def checked(self, arm: Arm) -> Array:
         """Return the arm as a float vector (d,) of zeros and ones.
 
         Raises:
@@ -133,7 +134,7 @@ class TopK(NamedSet):
         """
         vector = check_entries(arm, self.dim, (0.0, 1.0), "0 and 1", "write 1 for a chosen element")
         if vector.sum() != self.k:
-            raise InvalidInput(f"`arm` must choose exactly {self.k} elements, got {vector.sum():g}; set so many to 1.")
+            raise InvalidInput(f"`arm` must choose exactly {self.k} elements, got {vector.sum():g}; set {self.k} to 1.")
         return vector + 0.0  # -0.0 becomes 0.0
 
     def characteristic_time(self, theta: Any, tol: float = 1e-4) -> float:

@@ -12,11 +12,9 @@ from surepick.cli.options import ExperimentOptions
 from surepick.cli.output import Code, Format, new_table, print_error, results, stages, write
 from surepick.errors import InvalidInput
 from surepick.simulation.compare import CellChange, Comparison, compare
-from surepick.simulation.experiment import Experiment, call_of
-from surepick.simulation.experiment_file import named_experiment, named_experiments, read_experiment
+from surepick.simulation.experiment import Experiment, call_of, named_experiment, named_experiments, read_experiment
 from surepick.simulation.parallel import shown
-from surepick.simulation.store import EXPERIMENT, settle
-from surepick.simulation.sweep import sweep
+from surepick.simulation.store import EXPERIMENT, settle, sweep
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -368,7 +368,7 @@ class _Session:
             mine = [one for one in state.open.values() if one.by == study.author]
             if not was_stopped and len(state.attempts) - len(mine) >= limit:
                 return
-            if was_stopped and not state.learner.is_checking:
+            if was_stopped and not state.learner.state.ledger.is_checking:
                 for one in mine:
                     study.fail(one.id, reason="decided")
                 if not self._request.audit or state.learner.n_checks:

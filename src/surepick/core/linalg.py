@@ -1,10 +1,6 @@
-"""Small numerical helpers: one BLAS thread, tall QR by chunks, spanning rows, non-collinear rows.
+"""Numerical helpers: one BLAS thread, triangular factors, spanning rows, passes over rows, and one quadrature.
 
 Notation: rows (n, d) some arms; R (d, d) upper triangular with R'R = rows'rows.
-
-Small operations on rows: pieces that fit the cache, norms, hashes, copies, and the smallest scores over pieces.
-
-Lengths of normal vectors: the mean of exp of a quadratic in such a length, by quadrature.
 """
 
 import hashlib
@@ -214,7 +210,7 @@ def largest(values: Array, n: int) -> IntArray:
 def row_chunks(rows: Array) -> Iterator[tuple[int, Array]]:
     """Yield (start, rows[start : ...]) in pieces of about 2 MB: less and threads wait, more falls out of the cache.
 
-    Of narrow rows it is less: what is computed for each row takes dozens of numbers, however short the row is.
+    Pieces of narrow rows are smaller: each row needs dozens of numbers, however short it is.
     """
     step = min(2**14, max(256, 2**18 // rows.shape[1]))
     for start in range(0, len(rows), step):
@@ -283,24 +279,6 @@ def row_codes(rows: Array) -> NDArray[np.uint64]:
         codes *= np.uint64(0x9E3779B97F4A7C15)
         codes ^= codes >> np.uint64(29)
     return codes
-
-
-def first_copies(X: Array) -> IntArray | None:
-    """Return for each row the lowest row number that equals it bit for bit, or None if all rows differ."""
-    # Hash rows in 64-bit integers (a handful of K-vectors), then compare only rows whose hashes agree.
-    code = np.empty(len(X), dtype=np.uint64)
-    for start, rows in row_chunks(X):
-        code[start : start + len(rows)] = row_codes(rows)
-    ranked = np.sort(code)  # several times faster than the order itself, which is needed only if two agree
-    if not (ranked[1:] == ranked[:-1]).any():
-        return None
-    order = np.argsort(code, kind="stable")
-    same = np.flatnonzero(code[order[1:]] == code[order[:-1]])
-    first = np.arange(len(X), dtype=np.int64)
-    groups: dict[bytes, int] = {}
-    for row in np.unique(np.concatenate([order[same], order[same + 1]])):
-        first[row] = groups.setdefault(X[row].tobytes(), int(row))
-    return first if (first != np.arange(len(X))).any() else None
 
 
 # Quadrature: nodes on [-1, 1]; at the ends the integrand is below e^-DROP of its largest value.

@@ -1,4 +1,4 @@
-"""The noise: what the rewards say of its level, and whether they contradict a level that was given.
+"""The noise: its level as the rewards show it, for all arms or each, and whether rewards contradict `noise_std`.
 
 Notation: t rewards, RSS their residual sum of squares around least squares, sigma the true standard deviation, Q the
 sum of squared noise over sigma^2.
@@ -38,16 +38,13 @@ contradicted gives a b that bounds the bias of every reading (docs/guarantee.md,
 repeat each other to the last digit although their scatter around the fit is far above h are no measurements of their
 own: a cache answers, or the noise is often exactly 0.
 
-Arm means: what a block, or all results so far, measured on each arm.
+**Arm means** (`ArmMeans`). Arm a has n_a pulls, mean_a the mean of their rewards, squares_a = sum of (r - mean_a)^2 its
+pure error: repeats of one arm differ by noise alone, whatever the model says.
 
-Notation: n_a pulls of arm a, mean_a of its rewards, squares_a = sum of (r - mean_a)^2 over them, the arm's pure error:
-repeats of one arm differ by noise alone, whatever the model says.
-
-Noise levels of single arms: what earlier results say of how noisy each arm is, for bets and for designs.
-
-Notation: arm a has n_a results of mean mean_a; s_a its standard deviation, as estimated; theta, A weighted least
-squares: rows x_a/s_a, rewards r/s_a; RSS_a the squared residuals of the arm, f_a = n_a (1 - x_a'A^-1 x_a/s_a^2) the
-degrees of freedom that the fit leaves of them. s_a^2 is RSS_a/f_a, shrunk to the level L^2 of all arms,
+**Noise levels of single arms** (`ArmVariances`), for bets and for designs. s_a the standard deviation of arm a, as
+estimated; theta, A weighted least squares: rows x_a/s_a, rewards r/s_a; RSS_a the squared residuals of the arm,
+f_a = n_a (1 - x_a'A^-1 x_a/s_a^2) the degrees of freedom that the fit leaves. s_a^2 is RSS_a/f_a, shrunk to the level
+L^2 of all arms,
 
     s_a^2 = (RSS_a + F L^2)/(f_a + F),
 
@@ -69,13 +66,13 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
 from surepick.types import Array, IntArray
 
-# What the true noise variance might be instead, as a multiple of noise_std^2.
+# Alternatives to the true noise variance, as multiples of noise_std^2.
 VARIANCE_RATIOS = (1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 16.0)
 FALSE_ALARM = 1e-6
 # A rounded reading is as far from its mean as noise of variance max(first h^2, sigma^2 + second h^2), h the step.
 ROUNDED = 0.28, 0.1
-# Equal readings, at least so many and this share of those that could be, are looked into; if all are equal, it is no
-# accident on an instrument with this many steps.
+# Least number and share of equal readings that raise suspicion; steps of an instrument on which readings that are all
+# equal are no accident.
 FEW_REPEATS, OFTEN, MANY_STEPS = 3, 0.2, 1e4
 # Shape of the mixture over precisions: sharpest after some ten rewards beyond the features.
 SHAPE = 2.0
@@ -100,7 +97,7 @@ def is_contradicted(estimate: LeastSquares, noise_std: float, misfit: float = 0.
     """Return whether the rewards scatter too much for `noise_std`.
 
     Means that are off their linear fit by at most `misfit` lengthen the residuals by at most misfit sqrt(t), which is
-    taken off: what is left is not longer than the residuals of the noise alone.
+    taken off: the rest is not longer than the residuals of the noise alone.
     """
     alarm, n = math.log(1.0 / FALSE_ALARM), estimate.n_pulls
     if not estimate.has_theta:
@@ -120,7 +117,7 @@ def noise_estimate(estimate: LeastSquares) -> float:
 
 
 def residuals(estimate: LeastSquares) -> Residuals:
-    """Return what the rewards leave unexplained, at least what floating point leaves: noise of 0 is never believed.
+    """Return the residuals of the rewards, at least those of floating point: noise of 0 is never believed.
 
     R is inf, which is no scale to bet by, while all rewards are equal, and where they repeat each other.
     """
@@ -230,8 +227,8 @@ def noise_limits(A: Array, rss: float, n: int, delta: float) -> tuple[float, flo
 def noise_to_assume(estimate: LeastSquares, noise_std: float | None, delta: float) -> tuple[float, float]:
     """Return a scale of the noise and the risk left for a claim by the mixture of `core.evidence` with this scale.
 
-    The scale itself, if it is given; else the upper end of `noise_interval`, which takes half of the risk, and what the
-    bias of rounded readings adds: at most b sqrt(t) in units of the standard error, beside a claim of at least
+    The scale itself, if it is given; else the upper end of `noise_interval`, which takes half of the risk, and the
+    bias of rounded readings: at most b sqrt(t) in units of the standard error, beside a claim of at least
     sqrt(2 log(2/delta)) of them.
     """
     if noise_std is not None:
@@ -320,15 +317,15 @@ class ArmMeans:
 
 
 SHRINKAGE = 2.0
-"""F: an arm is believed to be as noisy as the others until it has about so many results beyond the fit."""
-# Levels and fit depend on each other; so often they are put into each other.
+"""F: results beyond the fit after which an arm's own residuals outweigh the level of all arms."""
+# Variances and fit depend on each other; rounds of computing one from the other.
 ROUNDS = 3
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Levels:
-    """What earlier results say: of theta by weighted least squares, and of the noise of each arm."""
+class VarianceEstimate:
+    """Weighted least squares of earlier results: theta, and the noise of each arm."""
 
     theta: Array
     A_inv: Array
@@ -348,7 +345,7 @@ class Levels:
 
 @final
 class ArmVariances:
-    """The results of every arm so far, and what they say of its noise.
+    """The results of every arm so far, and the noise level that they show.
 
     Args:
         dim: number of features.
@@ -358,21 +355,21 @@ class ArmVariances:
     def __init__(self, dim: int, *, is_symmetric: bool = False) -> None:
         self._is_symmetric = is_symmetric
         self._past = ArmMeans.none(dim)
-        self._now: Levels | None = None
+        self._now: VarianceEstimate | None = None
 
     def learn(self, arms: IntArray, X: Array, rewards: Array) -> None:
         """Take results: numbers (n,) of the arms, rows (n, d), rewards (n,)."""
         self._past, self._now = self._past.merged(ArmMeans.of(arms, X, rewards)), None
 
     @property
-    def now(self) -> Levels | None:
-        """What is known now; None before the arms span, or while nothing is left over for the noise."""
+    def now(self) -> VarianceEstimate | None:
+        """The present estimate; None before the arms span, or while there are no residuals."""
         if self._now is None:
-            self._now = _levels(self._past)
+            self._now = _variance_estimate(self._past)
         return self._now
 
     def block(self, arms: IntArray, X: Array, parts: Array) -> Block:
-        """Return B repetitions of one design as a block in units of the noise, beside what was known before.
+        """Return B repetitions of one design as a block in units of the noise, measured from the estimate before it.
 
         Args:
             arms: of the design (n,).
@@ -392,7 +389,7 @@ class ArmVariances:
         return block
 
 
-def _levels(past: ArmMeans) -> Levels | None:
+def _variance_estimate(past: ArmMeans) -> VarianceEstimate | None:
     X, n = past.X, past.counts
     n_spare = int(n.sum()) - X.shape[1]
     if n_spare <= 0:
@@ -416,6 +413,6 @@ def _levels(past: ArmMeans) -> Levels | None:
             return None
         variances = (squares + SHRINKAGE * level) / (free + SHRINKAGE)
     stds = np.sqrt(variances)
-    return Levels(
+    return VarianceEstimate(
         theta, A_inv, Residuals(float((squares / variances).sum()), n_spare), past.arms, stds, float(np.sqrt(level))
     )

@@ -1,21 +1,120 @@
-"""What has happened to a learner: its events, and the rewards among them as (arm, reward) pairs."""
+"""What can happen to a learner: its events, how a log spells them, and the rewards among them as (arm, reward) pairs.
 
+A log is a list of tuples: ("start", identity), then ("ask", arms), ("tell", arm, reward), ... with the fields of each
+event in order. Fields at the end that have their default are left out. A vector is written as a tuple.
+"""
+
+import reprlib
 from collections.abc import Iterable
-from typing import Any, Self, final
+from typing import Any, Literal, NamedTuple, Self, final
 
-Event = tuple[Any, ...]
-"""("start", identity), ("ask", arms), ("tell", arm, reward) or ("fail", arm), the last two with the number of the ask
-behind if it was named ("none": it answered none); ("void", n), ("correct", n, value) or ("restore", n) with the number
-of the measurement, and the reason behind if one was given. A vector is written as a tuple."""
+from surepick.errors import InvalidInput
+
+Entry = tuple[Any, ...]
+"""An event as a log spells it."""
 
 
-def n_earlier(log: Iterable[Event]) -> int:
+class Asked(NamedTuple):
+    """Arms were asked for, in this order."""
+
+    arms: tuple[Any, ...]
+
+
+class Told(NamedTuple):
+    """A result came in."""
+
+    arm: Any
+    reward: float
+    ask: int | Literal["none"] | None = None
+    """The ask that the result answers, if one was named; "none": it answers none."""
+
+
+class Failed(NamedTuple):
+    """An ask was given up; it is made again."""
+
+    arm: Any
+    ask: int | None = None
+
+
+class Audited(NamedTuple):
+    """Check pulls were planned."""
+
+    n: int
+
+
+class Voided(NamedTuple):
+    """A result was taken back."""
+
+    n: int
+    """Number of the result, from 0."""
+    reason: str = ""
+
+
+class Corrected(NamedTuple):
+    """A result got another value."""
+
+    n: int
+    value: float
+    reason: str = ""
+
+
+class Restored(NamedTuple):
+    """A void result counts again."""
+
+    n: int
+    reason: str = ""
+
+
+Correction = Voided | Corrected | Restored
+Event = Asked | Told | Failed | Audited | Correction
+KINDS: dict[str, type[Event]] = {
+    "ask": Asked,
+    "tell": Told,
+    "fail": Failed,
+    "audit": Audited,
+    "void": Voided,
+    "correct": Corrected,
+    "restore": Restored,
+}
+"""Events by what a log calls them."""
+_NAMES = {kind: name for name, kind in KINDS.items()}
+
+
+def entry_of(event: Event) -> Entry:
+    """Return an event as a log spells it."""
+    fields, defaults = [*event._asdict().items()], event._field_defaults
+    while fields and fields[-1][0] in defaults and fields[-1][1] == defaults[fields[-1][0]]:
+        fields.pop()
+    return (_NAMES[type(event)], *(value for _, value in fields))
+
+
+def event_of(entry: Any, place: int) -> Event:
+    """Return the event that a log has at a place.
+
+    Raises:
+        InvalidInput: it is no event.
+    """
+    try:
+        name, *fields = entry
+        event = KINDS[name](*fields)
+        if not isinstance(event, Asked) or (type(event.arms) is tuple and event.arms):
+            return event
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise InvalidInput(
+        f"event {place} of `log` must be ('ask', arms), ('tell', arm, reward), ('fail', arm), ('audit', n), "
+        f"('void', n), ('correct', n, value) or ('restore', n), got {reprlib.repr(entry)}; pass a log as `Learner.log` "
+        "has it."
+    )
+
+
+def n_earlier(log: Iterable[Entry]) -> int:
     """Return how many results were told before the first ask."""
     n = 0
-    for event in log:
-        if event[0] == "ask":
+    for entry in log:
+        if entry[0] == "ask":
             break
-        n += event[0] == "tell"
+        n += entry[0] == "tell"
     return n
 
 
@@ -33,10 +132,10 @@ class History(tuple[tuple[Any, float], ...]):
         log: as `Learner.log` has it. Asks at its end, still unanswered, are dropped: they would be made again.
     """
 
-    log: tuple[Event, ...]
+    log: tuple[Entry, ...]
     numbers: tuple[int, ...]
 
-    def __new__(cls, log: Iterable[Event]) -> Self:
+    def __new__(cls, log: Iterable[Entry]) -> Self:
         """Read the pairs off the log."""
         events = list(log)
         while events and events[-1][0] == "ask":
@@ -55,5 +154,5 @@ class History(tuple[tuple[Any, float], ...]):
         history.log, history.numbers = tuple(events), tuple(pairs)
         return history
 
-    def __getnewargs__(self) -> tuple[tuple[Event, ...]]:
+    def __getnewargs__(self) -> tuple[tuple[Entry, ...]]:
         return (self.log,)

@@ -1,20 +1,19 @@
 """The learner: the only owner of mutable state; asks for arms, takes results, decides.
 
-A learner is a fold over its log: the same log gives the same state bit for bit. It knows no clock, no file and no
-global random state. Time runs in *intervals*: when one opens, the sampler plans from all results so far, and from then
-on its arms depend on no reward. When all its asks are told, and all intervals before it are settled, the rule judges
-it by its own results and by what was known before: the results of earlier intervals, and unsolicited ones told before
-it opened. So a batch within an interval is exact, and workers that never wait cost no more than old news.
+A learner is a fold over its log: the same log gives the same state bit for bit. A learner knows no clock, no file and
+no global random state. Time runs in *blocks*. When a block opens, the sampler plans from all results so far, and from
+then on the arms of the block depend on no reward. The rule judges a block when all its asks are told and all blocks
+before it are settled: by its own results and by what was known before. So a batch within a block is exact, and workers
+that never wait only plan from older data.
 
 A result that was told can be corrected or declared void. The state is then what the log gives with the corrected
-values, where arms and intervals stay as they happened (docs/guarantee.md, "Corrections").
+values, where arms and blocks stay as they happened (docs/guarantee.md, "Corrections").
 """
 
 import math
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal, final
 
 import numpy as np
@@ -37,16 +36,30 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread, row_digest
 from surepick.core.noise import is_contradicted, noise_to_assume
 from surepick.errors import InvalidInput
-from surepick.learning.blocks import Plan, Plans
-from surepick.learning.events import Event, History, n_earlier
+from surepick.learning.blocks import Plans
+from surepick.learning.events import (
+    Asked,
+    Audited,
+    Corrected,
+    Entry,
+    Event,
+    Failed,
+    History,
+    Restored,
+    Told,
+    Voided,
+    entry_of,
+    event_of,
+    n_earlier,
+)
 from surepick.learning.margin import Recorder
-from surepick.learning.model import ModelCheck, check_allowed, enough_checks
+from surepick.learning.model import ModelCheck, check_allowed, check_arms, enough_checks
 from surepick.learning.result import Result, result_of
 from surepick.learning.snapshot import Algorithm, Arm, Ask, Decision
-from surepick.learning.state import LearnerState
+from surepick.learning.state import LearnerState, Setting, Settlement
 from surepick.learning.validation import Rewards, arms_given, check_several, check_suited, costs_given, views
-from surepick.sampling.base import SamplerContext, SubBlocks
-from surepick.stopping.base import Rule, RuleState
+from surepick.sampling.base import SubBlocks
+from surepick.stopping.base import Rule
 from surepick.types import Array, BoolArray, Guarantee, IntArray
 
 MOST_ASKS = 10_000_000
@@ -168,17 +181,18 @@ class Learner:
                     "noise_std for each arm."
                 )
             sampler = SubBlocks(sampler, self.measured_arms.dim)
-        self._log: list[Event] = []
-        # What a replay with corrected values needs beside the log: the intervals as they were planned; and by the
-        # number of a measurement its corrected value, None if it is void.
-        self._plans = Plans(sampler, self.task, self._rule, self.costs, self.budget)
-        self._corrected: dict[int, float | None] = {}
-        self._opened: list[tuple[int, Plan]] = []  # intervals, each with the number of events before it opened
-        self._known = self._nothing_known()
+        setting = Setting(self.task, self._rule, self._rewards, self.noise, self.earlier)
+        self.state = LearnerState(setting, Plans(sampler, self.task, self._rule, self.costs, self.budget))
+        """What the events add up to; studies propose and apply events by it."""
 
-    def _nothing_known(self, state: RuleState | None = None) -> LearnerState:
-        """Return what is known before the first event."""
-        return LearnerState(self.task, self._rule, self._rewards, noise=self.noise, earlier=self.earlier, state=state)
+    @property
+    def _plans(self) -> Plans:
+        return self.state.plans
+
+    @property
+    def _known(self) -> Settlement:
+        """What follows from the values of all results so far."""
+        return self.state.settled
 
     @property
     def estimate(self) -> LeastSquares:
@@ -192,7 +206,7 @@ class Learner:
         That results told before the first ask are guidance is said once there are some. Without a word they are
         evidence: so it was in logs of before, where that was the default.
         """
-        return self._identity(is_guided=self.earlier == "guidance" and n_earlier(self._log) > 0)
+        return self._identity(is_guided=self.earlier == "guidance" and n_earlier(map(entry_of, self.state.log)) > 0)
 
     def _identity(self, *, is_guided: bool) -> str:
         return f"{self._description}{GUIDED if is_guided else ''}, seed={self.seed}"
@@ -244,12 +258,12 @@ class Learner:
     @property
     def is_guided(self) -> bool:
         """Whether there are results that guide plans and bets and are no evidence: arms may be chosen after them."""
-        return self.earlier == "guidance" and self._known.n_earlier > 0
+        return self.earlier == "guidance" and self.state.n_earlier > 0
 
     @property
-    def log(self) -> Sequence[Event]:
+    def log(self) -> Sequence[Entry]:
         """Everything that happened, in order; the first event says whose log it is."""
-        return (("start", self.identity), *self._log)
+        return (("start", self.identity), *map(entry_of, self.state.log))
 
     @property
     def history(self) -> History:
@@ -259,45 +273,27 @@ class Learner:
     @property
     def pending(self) -> Mapping[Any, int]:
         """Asks that are neither told nor failed, per arm (by the numbers of the vector where arms are vectors)."""
-        return self._by_arm(self._known.ledger.pending)
+        return self._by_arm(self.state.ledger.pending)
 
     @property
     def n_pending(self) -> int:
         """Their number."""
-        return self._known.ledger.pending.total()
+        return self.state.ledger.pending.total()
 
     @property
     def n_asked(self) -> int:
         """Asks so far, those made again counted once: the number of the next one."""
-        return self._known.ledger.n_asked
+        return self.state.ledger.n_asked
 
     @property
     def n_told(self) -> int:
         """Results so far, those void included: the number of the next one."""
-        return self._known.n_told
-
-    def arm_asked(self, ask: int) -> int | None:
-        """Return the number of the arm that the ask with this number is of; None if it has its result."""
-        return self._known.ledger.arm_of(ask)
-
-    def awaits(self, ask: int) -> bool:
-        """Whether the ask with this number has no result yet, be it pending or failed."""
-        return self._known.ledger.awaits(ask)
-
-    @property
-    def checks(self) -> tuple[int, ...]:
-        """Arms of check pulls that are planned and not asked for, by number."""
-        return tuple(self._known.checks)
-
-    @property
-    def is_checking(self) -> bool:
-        """Whether the newest interval is one of check pulls."""
-        return self._known.ledger.is_checking
+        return len(self.state.results)
 
     @property
     def n_planned(self) -> int:
-        """Asks left in the newest interval, failed ones included: so large a batch loses nothing. 0: the next plans."""
-        return self._known.ledger.n_planned
+        """Asks left in the newest block, with failed ones: a batch of this size loses nothing. 0: the next plans."""
+        return self.state.ledger.n_planned
 
     @property
     def counts(self) -> Mapping[Any, int]:
@@ -315,49 +311,14 @@ class Learner:
     def next_arms(self, n: int = 1) -> list[Arm]:
         """Return the next n arms to pull, in order: row numbers, or vectors (d,) of a set of vectors.
 
-        Always n, unless a `budget` ends: then fewer, and none once it is spent. Asks beyond the interval open the next
+        Always n, unless a `budget` ends: then fewer, and none once it is spent. Asks beyond the block open the next
         one, planned from the results so far: many workers need not wait.
         """
-        return [self.measured_arms.arm_of(arm) for _, arm in self._ask(n)]
+        return [self.measured_arms.arm_of(arm) for _, arm in self.state.ask(_n_asks(n))]
 
     def next_asks(self, n: int = 1) -> list[Ask]:
         """Return the same with the numbers by which `tell` and `fail` may name them."""
-        return [Ask(number, self.measured_arms.arm_of(arm)) for number, arm in self._ask(n)]
-
-    def next_numbers(self, n: int = 1, arms: Sequence[int] = ()) -> list[int]:
-        """Return their numbers alone: for who knows the arms, from a log.
-
-        Those of an interval are in its plan. `arms` are followed where asks belong to none, as after the last plan.
-        """
-        return [number for number, _ in self._ask(n, arms)]
-
-    def _ask(self, n: int, arms: Sequence[int] = ()) -> list[tuple[int, int]]:
-        """Return the numbers of the next n asks and of their arms, which may be known."""
-        if not (type(n) is int and n >= 1):
-            n = check_count("n", n, least=1)
-        if n > MOST_ASKS:
-            raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further arms when needed.")
-        asks: list[tuple[int, int]] = []
-        ledger = self._known.ledger
-        while len(asks) < n:
-            if not ledger.n_planned:
-                if self.needs_plan:
-                    self.plan()
-                if self.is_spent and not self._known.checks:
-                    break
-            n_before = ledger.n_asked
-            asks.append(ledger.ask(partial(self._draw, arms[len(asks)]) if arms else self._draw))
-            if self.budget is not None and ledger.n_asked > n_before:
-                self._plans.spend(asks[-1][1])
-        if not asks:
-            return []
-        self._log.append(("ask", tuple([self.measured_arms.key_of(arm) for _, arm in asks])))
-        return asks
-
-    def _draw(self, known: int | None = None) -> int:
-        """Return the next arm: of a check pull, or as planned; the one that is known, if one is."""
-        drawn = self._known.checks.popleft() if self._known.checks else self._plans.next()
-        return drawn if known is None else known
+        return [Ask(number, self.measured_arms.arm_of(arm)) for number, arm in self.state.ask(_n_asks(n))]
 
     def cost_of(self, number: int) -> float:
         """Return what a pull of the arm with this number costs."""
@@ -371,71 +332,7 @@ class Learner:
     @property
     def is_spent(self) -> bool:
         """Whether the budget allows no further ask; those planned and those that failed are still made."""
-        return self._plans.has_ended and not self._known.ledger.n_planned
-
-    @property
-    def needs_plan(self) -> bool:
-        """Whether the next ask opens an interval."""
-        return self.can_plan and not self.stopped
-
-    @property
-    def can_plan(self) -> bool:
-        """Whether an interval can open now, be there a verdict or not."""
-        return self._known.ledger.needs_block and not self._plans.has_ended
-
-    @one_blas_thread
-    def plan(self, made: Plan | None = None, *, draws: bool = False, checks: bool = False) -> Plan:
-        """Open the next interval, which `next_arms` does by itself when it `needs_plan`.
-
-        Args:
-            made: a plan from elsewhere that is to be followed: by another process with the same log, or on a machine
-                whose sums are rounded differently. Any plan that was made before the interval's first result is valid.
-            draws: whether to draw all arms of the interval now, to have them in the plan.
-            checks: whether to find out if this learner would have planned the same (`plan_differs`).
-        """
-        self._known.look_back()
-        context, first = self._situation(), self._known.ledger.n_asked
-        if made is None:
-            made = self._plans.open(context, first, draws=draws)
-        else:
-            if made.first != first:
-                raise InvalidInput(
-                    f"the next interval begins with ask {first}, got a plan that begins with {made.first}."
-                )
-            self._plans.follow(context, made, checks=checks)
-        if made.length:
-            self._known.ledger.open(made.length, n_parts=made.n_parts)
-        self._opened.append((len(self._log), made))
-        return made
-
-    def catch_up(self) -> None:
-        """Let the sampler know plans that were followed, so that the next one is made without delay."""
-        self._plans.catch_up()
-
-    @property
-    def plan_differs(self) -> bool:
-        """Whether the last plan that was followed and checked is another than this learner would have made."""
-        return self._plans.differs
-
-    def _situation(self) -> SamplerContext:
-        estimate = self.estimate
-        theta = estimate.theta if estimate.has_theta else None
-        leaders: tuple[int, ...] = ()
-        alive = None
-        if theta is not None and self.candidates.is_enumerable:  # a fixed design asks nobody who leads
-            leaders = self._known.state.leaders(estimate)
-            alive = None if self.stopped else self._known.state.alive(leaders[0])
-        outstanding = self._known.ledger.outstanding
-        return SamplerContext(
-            n_pulls=estimate.n_pulls,
-            n_asked=estimate.n_pulls + outstanding.total(),
-            theta=theta,
-            leaders=leaders,
-            alive=None if alive is None else alive.copy(),  # a plan must not see what is refuted later
-            estimate=estimate,
-            pending=outstanding,
-            stds=self._known.relative_stds(),
-        )
+        return self.state.is_spent
 
     def tell(self, arm: Arm, reward: float, *, ask: int | Literal["none"] | None = None) -> None:
         """Take in a result, asked for or not.
@@ -449,7 +346,7 @@ class Learner:
         """
         number = self.measured_arms.number_of(arm)
         reward = self._rewards.checked("reward", reward, number)
-        answered = self._known.ledger.find(number, ask)
+        answered = self.state.ledger.find(number, ask)
         if answered is None and self._rule.is_fixed_design and not self.measured_arms.is_enumerable:
             raise InvalidInput(
                 f"stopping={self._rule.name!r} rests on its own fixed design and cannot use an unsolicited result, "
@@ -457,18 +354,16 @@ class Learner:
             )
         if answered is None:
             self.check_earlier()
-        key = self.measured_arms.key_of(number)
-        self._log.append(("tell", key, reward) if ask is None else ("tell", key, reward, ask))
-        self._known.take_in(number, reward, answered, is_named=ask is not None)
+        self.state.tell(number, reward, ask, answered)
 
     def check_earlier(self) -> None:
         """Refuse a result before the first ask where it may not count, if the rule could only count it."""
-        if self.earlier == "guidance" and not (self.n_asked or self._known.ledger.n_opened):
+        if self.earlier == "guidance" and not (self.n_asked or self.state.ledger.n_opened):
             self.refuse_guidance()
 
     def refuse_guidance(self) -> None:
         """Refuse results that arms or options may have been chosen after, if the rule could only count them."""
-        if self._known.counts_every_result:
+        if self.state.counts_every_result:
             other = '; else with stopping="betting", which they guide' if self.candidates.is_enumerable else ""
             raise InvalidInput(
                 f"stopping={self._rule.name!r} counts every result, and has no proof if arms or options were chosen "
@@ -483,23 +378,16 @@ class Learner:
         Any reason will do but the value itself: a broken plate, a time limit, even what other measurements said. A
         value that was seen must be told. An arm that cannot be measured at all does not belong among the arms.
         """
-        number = self.measured_arms.number_of(arm)
-        name = self.measured_arms.key_of(number)
-        if not self._known.ledger.fail(number, ask):
-            named = "" if ask is None else f" with the number {ask}"
-            raise InvalidInput(
-                f"arm {name} has no pending ask{named} that could fail; pending are {sorted(self.pending)}."
-            )
-        self._log.append(("fail", name) if ask is None else ("fail", name, ask))
+        self.state.fail(self.measured_arms.number_of(arm), ask)
 
     def void(self, n: int, *, reason: str = "") -> None:
         """Take a result back: the sample was mislabelled, the instrument was out of order.
 
-        Everything is worked out again as if the measurement had not counted, while arms and intervals stay as they
+        Everything is worked out again as if the measurement had not counted, while arms and blocks stay as they
         happened. A verdict that no longer holds is withdrawn: `stopped` is False again, and sampling goes on.
 
-        Valid if which results are void or corrected has nothing to do with the noise of their own interval or of later
-        ones. So never because of the value, of another value of the same interval, or of what came later: dropping
+        Valid if which results are void or corrected has nothing to do with the noise of their own block or of later
+        ones. So never because of the value, of another value of the same block, or of what came later: dropping
         outliers makes wrong answers, more of them than delta. (docs/guarantee.md, Theorem 23.)
 
         Args:
@@ -511,7 +399,7 @@ class Learner:
             InvalidInput: there is no such measurement, it is void already, or the rule cannot do without it. Nothing
                 has changed then.
         """
-        self._correct("void", n, None, reason)
+        self.state.change(Voided(n, reason))
 
     def correct(self, n: int, value: float, *, reason: str = "") -> None:
         """Replace the value of a result that was told wrong, as `void` does and on the same condition.
@@ -523,7 +411,7 @@ class Learner:
             value: what was measured in truth. A result may be corrected again; then the last value counts.
             reason: for the log.
         """
-        self._correct("correct", n, value, reason)
+        self.state.change(Corrected(n, value, reason))
 
     def restore(self, n: int, *, reason: str = "") -> None:
         """Let a result count again that was declared void, as `void` does and on the same condition.
@@ -532,38 +420,7 @@ class Learner:
             n: number of the measurement, as for `void`. It has the value that it had before it was void.
             reason: for the log.
         """
-        self._correct("restore", n, None, reason)
-
-    def _correct(self, kind: Literal["void", "correct", "restore"], n: int, value: float | None, reason: str) -> None:
-        n, told = check_count("n", n, least=0), [event[1] for event in self._log if event[0] == "tell"]
-        if n >= len(told):
-            raise InvalidInput(
-                f"`n` must be the number of a measurement that was told, below {len(told)}, got {n}; they are numbered "
-                "from 0 in the order of `history`."
-            )
-        said: tuple[float, ...] = ()
-        corrected = {**self._corrected, n: value}
-        if kind == "restore":
-            if self._corrected.get(n, math.nan) is not None:
-                raise InvalidInput(f"measurement {n} is not void, so there is nothing to restore.")
-            del corrected[n]
-            corrected.update({event[1]: event[2] for event in self._log if event[:2] == ("correct", n)})
-        elif kind == "correct":
-            value = self._rewards.checked("value", value, self.measured_arms.number_of(told[n]))
-            said, corrected[n] = (value,), value
-        if kind != "restore" and self._corrected.get(n, math.nan) is None:
-            raise InvalidInput(f"measurement {n} is void already; `restore` it, or tell a new result.")
-        if not isinstance(reason, str):
-            raise InvalidInput(f"`reason` must be a text, got {reprlib.repr(reason)}.")
-        if not self._rule.takes_corrections:
-            raise InvalidInput(
-                f"stopping={self._rule.name!r} judges every result by the plan it was asked for, all of them together, "
-                'and has no proof after a correction; use stopping="betting" with list(history), which guides it.'
-            )
-        log = [*self._log, (kind, n, *said, *([reason] if reason else ()))]
-        known = self._nothing_known()
-        known.relive(log, self._opened, corrected)
-        self._known, self._log, self._corrected = known, log, corrected  # all of it or nothing
+        self.state.change(Restored(n, reason))
 
     @property
     def path(self) -> tuple[tuple[int, float, float], ...]:
@@ -700,23 +557,25 @@ class Learner:
         Returns:
             How many are planned.
         """
-        if not (self.stopped or follows):
+        n = len(self.propose_audit(n, follows=follows))
+        self.state.audit(n)
+        return n
+
+    def propose_audit(self, n: int | Literal["auto"], *, follows: bool = False) -> list[int]:
+        """Return the arms of the check pulls that `audit` would plan, by number."""
+        if not (follows or self.stopped):
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
         if self.noise != "same":
             raise InvalidInput(f'an audit has no proof yet beside noise="{self.noise}"; give noise_std for each arm.')
         if not isinstance(self.measured_arms, WhitenedArms):
             raise InvalidInput(f"an audit needs a list of arms, got {self.measured_arms.description}; leave it out.")
-        if self._known.checks:
-            raise InvalidInput(f"{len(self._known.checks)} check pulls are planned already; measure them first.")
+        if self.state.checks:
+            raise InvalidInput(f"{len(self.state.checks)} check pulls are planned already; measure them first.")
         if n == "auto":
             stds = self._rewards.stds
             noise_std = self._known.noise * (1.0 if stds is None else math.sqrt(float(np.mean(stds**2))))
             n = enough_checks(self.measured_arms, noise_std, self.lead(), 2 * self.estimate.n_pulls)
-        n = check_count("n", n, least=1)
-        self._plans.drop_rest()
-        self._known.plan_checks(n)
-        self._log.append(("audit", n))
-        return n
+        return check_arms(self.measured_arms, check_count("n", n, least=1), self.seed)
 
     def leaders(self) -> list[int]:
         """Return the numbers of the candidates that would be the answer now, the best first; there is an estimate."""
@@ -786,20 +645,21 @@ class Learner:
         """Return what is known now, in the form that `identify` gives."""
         return result_of(self, interrupted=interrupted)
 
-    def frozen(self) -> "Learner":
-        """Return a copy whose log does not grow when this one learns on."""
-        twin = copy(self)
-        own = {"_log": list(self._log), "_opened": list(self._opened), "_corrected": dict(self._corrected)}
-        twin.__dict__.update(own)
-        return twin
+    def later_blocks(self) -> Callable[[], list[Block]]:
+        """Return a function that works out all blocks so far, check pulls after the verdict included, in order.
 
-    def settled_blocks(self) -> list[Block]:
-        """Return all blocks so far, check pulls after the verdict included, in order; goes through the log again."""
+        The function goes through the results as they are now: later results and corrections do not change its answer.
+        """
         recorder = Recorder(self.task)
-        self._nothing_known(recorder).relive(self._log, self._opened, self._corrected)
-        return recorder.blocks
+        settle = self.state.settled_by(recorder)
 
-    def replay(self, log: Sequence[Event]) -> None:
+        def blocks() -> list[Block]:
+            settle()
+            return recorder.blocks
+
+        return blocks
+
+    def replay(self, log: Sequence[Entry]) -> None:
         """Start afresh and go through a log; ends in the state the log was written in, bit for bit.
 
         To change what is in a log call `correct` and `void`. One that was edited is refused where this learner, having
@@ -824,43 +684,42 @@ class Learner:
                 f"`log` must begin with ('start', identity) of this learner, {expected!r}, got "
                 f"{log[0] if log else 'nothing'!r}; replay it on a learner with the same arms and options.{hint}"
             )
-        before = dict(self.__dict__)
+        before = self._rule, self.state
         try:
             self._begin()
             for place, event in enumerate(log[1:], start=1):
-                self._go_through(event, place)
+                self._follow(event_of(event, place), place)
         except BaseException:
-            self.__dict__.update(before)
+            self._rule, self.state = before
             raise
 
-    def _go_through(self, event: Event, place: int) -> None:
+    def _follow(self, event: Event, place: int) -> None:
+        """Let an event of a log happen again."""
         match event:
-            case ("ask", tuple(arms)) if arms:
+            case Asked(arms):
                 asked = self.next_arms(len(arms))
-                if self._log[-1] != event:
+                if self.state.log[-1] != event:
                     raise InvalidInput(
                         f"event {place} of `log` asked for {reprlib.repr(arms)} where this learner asks for "
                         f"{reprlib.repr(asked)}; the log was changed before that event, or written by another version. "
                         "Replay the log as it was, and change results by `correct` and `void`."
                     )
-            case ("tell", arm, reward, *ask):
-                self.tell(arm, reward, ask=ask[0] if ask else None)
-            case ("fail", arm, *ask):
-                self.fail(arm, ask=ask[0] if ask else None)
-            case ("audit", n):
+            case Told(arm, reward, ask):
+                self.tell(arm, reward, ask=ask)
+            case Failed(arm, ask):
+                self.fail(arm, ask=ask)
+            case Audited(n):
                 self.audit(n)
-            case ("void", n, *reason) if len(reason) <= 1:
-                self.void(n, reason=reason[0] if reason else "")
-            case ("correct", n, value, *reason) if len(reason) <= 1:
-                self.correct(n, value, reason=reason[0] if reason else "")
-            case ("restore", n, *reason) if len(reason) <= 1:
-                self.restore(n, reason=reason[0] if reason else "")
-            case _:
-                raise InvalidInput(
-                    f"event {place} of `log` must be ('ask', arms), ('tell', arm, reward), ('fail', arm), "
-                    "('audit', n), ('void', n), ('correct', n, value) or ('restore', n), got "
-                    f"{reprlib.repr(event)}; pass a log as `Learner.log` has it."
-                )
+            case Voided() | Corrected() | Restored():
+                self.state.change(event)
+
+
+def _n_asks(n: int) -> int:
+    if not (type(n) is int and n >= 1):
+        n = check_count("n", n, least=1)
+    if n > MOST_ASKS:
+        raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further arms when needed.")
+    return n
 
 
 create_learner = Learner

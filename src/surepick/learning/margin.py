@@ -71,12 +71,12 @@ def margin_of(learner: "Learner") -> Margin:
     is_sought = learner.stopped and learner.model == "linear" and is_plain
     if not (is_sought and isinstance(learner.rule, Betting)):
         return Margin()
-    return Margin(find=partial(_found, learner.frozen(), learner.rule, learner.lead()))
+    return Margin(find=partial(_found, learner.later_blocks(), learner.task, learner.rule, learner.lead()))
 
 
-def _found(learner: "Learner", rule: Betting, lead: float) -> float | None:
-    blocks = learner.settled_blocks()
+def _found(find: Callable[[], list[Block]], task: Task, rule: Betting, lead: float) -> float | None:
+    blocks = find()
     n_each = sum(8 + len(np.unique(block.arms)) for block in blocks if block.arms is not None)
-    if n_each * learner.task.rivals.n_arms > MOST_NUMBERS:
+    if n_each * task.rivals.n_arms > MOST_NUMBERS:
         return None
-    return rule.start(learner.task).replay(blocks).margin(lead)
+    return rule.start(task).replay(blocks).margin(lead)

@@ -20,7 +20,7 @@ from surepick.learning.events import History
 from surepick.learning.margin import Margin, margin_of
 from surepick.learning.model import ModelCheck
 from surepick.learning.snapshot import Standing, p_value_of, standing_in
-from surepick.types import Array, Guarantee, IntArray
+from surepick.types import Array, Guarantee, IntArray, data_frame
 
 if TYPE_CHECKING:
     from surepick.learning.learner import Learner
@@ -259,12 +259,7 @@ class Result:
 
     def to_frame(self, of: Literal["arms", "candidates"] = "arms") -> Any:
         """Return the table of `to_columns` as a pandas `DataFrame`, or as it is where pandas is not installed."""
-        columns = self.to_columns(of)
-        try:
-            import pandas as pd  # noqa: PLC0415 - optional, and slow to import
-        except ImportError:
-            return columns
-        return pd.DataFrame(columns)
+        return data_frame(self.to_columns(of))
 
     def report(
         self,

@@ -18,7 +18,7 @@ import numpy as np
 from surepick._files import replacing
 from surepick.errors import InvalidInput
 from surepick.learning.estimates import Estimates
-from surepick.learning.events import Event, History
+from surepick.learning.events import Entry, History
 from surepick.learning.margin import Margin
 from surepick.types import Array, IntArray
 
@@ -151,7 +151,7 @@ def _read_arm(arm: Any) -> Any:
     return tuple(float(entry) for entry in arm) if isinstance(arm, list) else int(arm)
 
 
-def _read_event(event: Sequence[Any]) -> Event:
+def _read_event(event: Sequence[Any]) -> Entry:
     match event:
         case ["start" | "audit", _]:
             rest: tuple[Any, ...] = (event[1],)

@@ -1,1 +1,1 @@
-"""Plan before spending: how many pulls an experiment will take, from a guess of its answer; how noisy pulls are."""
+"""Plans: how many pulls an experiment will take, from a guess of its answer; and how noisy one pull is."""

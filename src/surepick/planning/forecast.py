@@ -1,26 +1,30 @@
-"""How many pulls a run takes: a formula for the mean, and the law around it.
+"""The pulls that a run takes: a formula for the mean, the law around the mean, and the designs behind both.
 
 Notation: T the pulls that a nat of evidence takes, sigma^2 T* for the design that would be used if theta were known;
-d features; k rivals that have to be refuted at once; n_1 = 2d pulls of the first interval; g the share of the G-optimal
+d features; k rivals that have to be refuted at once; n_1 = 2d pulls of the first block; g the share of the G-optimal
 design in every other. The betting rule rejects a rival at log(1/delta) nats, so a run takes about N = M + c d pulls,
 
     M = T / (1 - g) (log(1/delta) + 1/2 log(M / n_1) + a log k),
 
-where the first pulls are worth what `planning.forecast` says, less than (1 - g) / T each. 1/2 log(M / n_1) is what bets
-lose while the gap is learnt, as a mixture over an unknown mean does; a log k is for the slowest of k rivals, and for a
-design that has to be learnt from them; c d is for all else that has to be learnt. a and c were fitted to simulated
-runs (docs/results.md); nothing here is proved. Of rare clicks, pulls that tell anything are clicks: n_1 and c d are so
-many clicks then.
+where the first pulls are worth less than (1 - g) / T each (`evidence_curve`). 1/2 log(M / n_1) is the loss of the bets
+while the gap is learnt, as for a mixture over an unknown mean; a log k is for the slowest of k rivals, and for a design
+that has to be learnt from them; c d is for all else that has to be learnt. a and c were fitted to simulated runs
+(docs/results.md); nothing here is proved. With rare clicks only the clicks are informative: n_1 and c d then count
+clicks.
 
 Evidence is about a Brownian motion with drift 1 and variance 2 per nat, so the time at which it reaches N/T follows
 the inverse Gaussian law with mean N and relative standard deviation sqrt(2 T / N).
 
-What whole pulls in short intervals are worth: the evidence that bets can have, interval by interval.
+*The first blocks.* Notation: y a direction in which T = 2 y'A(w)^-1 y pulls by the design w are worth a nat. The rule
+judges a block by its own pulls, A_k = sum x x' over them: the block is worth 1 / (2 y'A_k^+ y) nats, and none if y
+is not in the range of A_k. Early blocks have hardly more pulls than there are features, and a handful of whole pulls is
+a poor copy of a design. So a short experiment takes more pulls than its design says.
 
-Notation: y a direction of which T = 2 y'A(w)^-1 y pulls by the design w are worth a nat. The betting rule judges an
-interval by its own pulls, A_k = sum x x' over them: it is worth 1 / (2 y'A_k^+ y) nats, and none if y is not in the
-range of A_k. Early intervals have hardly more pulls than there are features, and a handful of whole pulls is a poor
-copy of a design; so a short experiment takes more pulls than its design says.
+*The difficulty.* Notation: y_j = (x_u - x_j) / (theta'(x_u - x_j) + epsilon) for u among the m best and j among the
+others; arms x_a with noise s_a and cost c_a per pull. A pull of x_a with noise s_a tells as much as one of x_a/s_a with
+noise 1, and a unit of money on x_a as much as one pull of x_a/sqrt(c_a). So with T = 2 min over w of max over y of
+y'A(w)^-1 y for arms x_a / (s_a sqrt(c_a)), the weights w are shares of the cost, no method has an expected cost below
+T kl(delta, 1 - delta), and a nat takes T of cost, spread over pulls like w_a/c_a.
 """
 
 import math
@@ -32,7 +36,11 @@ import numpy as np
 import scipy
 
 from surepick.arms.base import ArmSet
+from surepick.arms.views import divided
 from surepick.core.design import Design
+from surepick.core.design.directions import GapDirections
+from surepick.core.design.generation import PreparedArms
+from surepick.core.design.solve import separating_design
 from surepick.types import Array, IntArray
 
 MIXED = 0.05
@@ -41,12 +49,18 @@ PER_RIVAL = 1.6
 """a."""
 LEARNING = 4.0
 """c: pulls for each feature."""
+TOL = 1e-6
+"""Relative gap of the designs; the formula is far less precise."""
+RATIO = 1.08
+"""A block ends when pulls have grown by this factor."""
+LONG = 25
+"""Pulls for each feature with which a block is as good as its design."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Nats by pulls, at the ends of the first intervals; both increase from 0."""
+    """Nats by pulls, at the ends of the first blocks; both increase from 0."""
 
     pulls: Array
     nats: Array
@@ -75,13 +89,13 @@ def expected_pulls(
         first: n_1.
         n_rivals: k.
         learning: c d.
-        curve: what the first pulls are worth.
+        curve: worth of the first pulls.
         mixed: g.
         per_rival: a.
     """
     fixed = math.log(1.0 / delta) + per_rival * math.log(n_rivals)
     pulls = first
-    for _ in range(100):  # what is needed grows like the log of N, so this settles
+    for _ in range(100):  # the nats needed grow like the log of N, so this settles
         needed = fixed + 0.5 * math.log(max(pulls / first, 1.0))
         if needed < curve.nats[-1]:
             pulls = float(np.interp(needed, curve.nats, curve.pulls))
@@ -122,21 +136,15 @@ def quantile(laws: Sequence[Law], share: float) -> float:
     return math.exp(high)
 
 
-RATIO = 1.08
-"""An interval ends when pulls have grown by this factor."""
-LONG = 25
-"""Pulls for each feature with which an interval is as good as its design."""
-
-
 def evidence_curve(arms: ArmSet, start: Design, aim: tuple[IntArray, Array], directions: Array, shares: Array) -> Curve:
-    """Return pulls and nats at the ends of intervals that track the design, as long as these are short.
+    """Return pulls and nats at the ends of blocks that track the design, as long as these are short.
 
     Args:
-        arms: what is pulled, divided by its noise.
+        arms: the arms, divided by their noise.
         start: the G-optimal design, which is tracked first and stays mixed in.
         aim: support and weights of the design, in pulls.
         directions: (n, d), times sqrt(2).
-        shares: how much each direction counts (n,), sum 1.
+        shares: weight of each direction (n,), sum 1.
     """
     ends = [2 * arms.dim]
     while (n := max(math.ceil(RATIO * ends[-1]) - ends[-1], arms.dim + 1)) < LONG * arms.dim:
@@ -147,12 +155,12 @@ def evidence_curve(arms: ArmSet, start: Design, aim: tuple[IntArray, Array], dir
     later = np.concatenate([MIXED * start.weights, (1.0 - MIXED) * aim[1]])
     counts = np.diff(_rounded(t[0] * first + (t - t[0])[:, None] * later), axis=0).clip(min=0.0)
     nats = shares @ _worth(np.einsum("ba,ai,aj->bij", counts, rows, rows, optimize=True), directions)
-    # The first interval has no bets.
+    # The first block has no bets.
     return Curve(np.concatenate([[0.0], t]), np.concatenate([[0.0, 0.0], np.cumsum(nats)]))
 
 
 def _rounded(due: Array) -> Array:
-    """Return whole pulls (B, S) that are within one of what is due, as tracking keeps them, and as many in all."""
+    """Return whole pulls (B, S), each within one of the pulls due and with the same sum, as tracking keeps them."""
     whole = np.floor(due)
     missing = np.round((due - whole).sum(axis=1, keepdims=True))
     behind = np.argsort(np.argsort(whole - due, axis=1, kind="stable"), axis=1)
@@ -161,9 +169,95 @@ def _rounded(due: Array) -> Array:
 
 
 def _worth(A: Array, directions: Array) -> Array:
-    """Return the nats (n, B) of intervals with this information (B, d, d), for each direction."""
+    """Return the nats (n, B) of blocks with this information (B, d, d), for each direction."""
     mapped = directions @ np.linalg.pinv(A, hermitian=True)
     is_seen = np.linalg.norm(directions - mapped @ A, axis=2) < 1e-6 * np.linalg.norm(directions, axis=1)
     squares = np.einsum("bni,ni->bn", mapped, directions)
     worth: Array = np.divide(1.0, squares, out=np.zeros_like(squares), where=is_seen & (squares > 0.0)).T
     return worth
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Difficulty:
+    """The price of a nat of evidence."""
+
+    time: float
+    """Pulls; infinite if arms are tied."""
+    n_rivals: float
+    """Rivals that have to be refuted at once, in effect; at least 1."""
+    price: float
+    """Mean cost of a pull."""
+    least: float
+    """Pulls that no design can be below; NaN with slack, for which no bound is known."""
+    least_cost: float
+    """Cost that no design can be below; NaN likewise."""
+    curve: Curve = STRAIGHT
+    """Worth of the first pulls."""
+
+
+TIED = Difficulty(math.inf, 1.0, 1.0, math.inf, math.inf)
+
+
+def difficulty(
+    arms: ArmSet,
+    theta: Array,
+    stds: Array,
+    *,
+    start: Design | None = None,
+    epsilon: float = 0.0,
+    costs: Array | None = None,
+    m: int = 1,
+) -> Difficulty:
+    """Return the price of a nat of evidence.
+
+    Args:
+        arms: the arms.
+        theta: the parameter (d,).
+        stds: the noise of every arm (K,).
+        start: the G-optimal design; None leaves the first pulls out.
+        epsilon: slack.
+        costs: of a pull of every arm (K,); None: pulls cost 1.
+        m: number of best arms sought.
+
+    Raises:
+        TiedArms: the m-th best arm and the next are equally good.
+    """
+    directions = GapDirections(arms, theta, leaders=leaders_of(arms, theta, m), epsilon=epsilon)
+    measured = divided(arms, stds)
+    plain = design = separating_design(PreparedArms(measured), directions, tol=TOL)
+    price, support = 1.0, plain.support
+    if costs is not None:
+        design = separating_design(PreparedArms(divided(arms, stds * np.sqrt(costs))), directions, tol=TOL)
+        support = design.support
+        price = 1.0 / float((design.weights / costs[support]).sum())
+    pulled = design.weights if costs is None else price * design.weights / costs[support]
+    shares = design.multipliers / design.multipliers.sum()
+    curve = STRAIGHT
+    if start is not None:
+        # T is twice the largest y'A^-1 y.
+        hardest = math.sqrt(2.0) * directions.vectors(design.hardest)
+        curve = evidence_curve(measured, start, (support, pulled), hardest, shares)
+    return Difficulty(
+        time=design.value / price,
+        # The perplexity of the multipliers: the effective number of rivals that carry the lower bound.
+        n_rivals=math.exp(-float(shares @ np.log(shares))),
+        price=price,
+        least=math.nan if epsilon else float(plain.lower_bound),
+        least_cost=math.nan if epsilon else float(design.lower_bound),
+        curve=curve,
+    )
+
+
+def leaders_of(arms: ArmSet, theta: Array, m: int) -> list[int]:
+    """Return the m best arms, the best first."""
+    best = arms.best(theta)
+    return [best, *arms.rivals(best, theta, (), np.copy, m).index[: m - 1].tolist()]
+
+
+def smallest_gap(arms: ArmSet, theta: Array, m: int = 1) -> float:
+    """Return the lead of the m-th best arm over the next; copies of the best are no rivals."""
+    leaders = leaders_of(arms, theta, m)
+    others = np.ones(arms.n_arms, dtype=bool)
+    others[leaders] = False
+    return arms.rivals(leaders[-1], theta, (), lambda gap: gap, 1, others).smallest_gap

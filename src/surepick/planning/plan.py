@@ -1,10 +1,7 @@
-"""Plan an experiment before it costs anything: pulls to expect, with their range, and what nobody can do without.
-
-The figure of a plan: pulls against risk and against slack, with their range.
-"""
+"""Plan an experiment before it costs anything: pulls to expect, their range, and a lower bound for every method."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
@@ -17,12 +14,22 @@ from surepick.arms.finite import as_arms
 from surepick.arms.views import divided
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import Design, optimal_design
-from surepick.errors import InvalidInput, SurepickError, TiedArms
+from surepick.errors import InvalidInput, TiedArms
 from surepick.learning.validation import Rewards, costs_given
-from surepick.planning.difficulty import TIED, Difficulty, difficulty, smallest_gap
-from surepick.planning.forecast import LEARNING, Law, expected_pulls, quantile
-from surepick.planning.rehearsal import RunSettings, SimulatedRuns, rehearse
-from surepick.planning.scenarios import Scenario, from_gap, from_pilot, from_thetas
+from surepick.planning.forecast import (
+    LEARNING,
+    TIED,
+    Difficulty,
+    Law,
+    difficulty,
+    expected_pulls,
+    quantile,
+    smallest_gap,
+)
+from surepick.planning.scenarios import Scenario, as_options, from_gap, from_pilot, from_thetas
+from surepick.simulation.parallel import collect
+from surepick.simulation.run import Instance, Job, Seeds, run_with
+from surepick.simulation.runs import Runs
 from surepick.types import Array
 
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
 
 
 MOST_PULLS = 10**6
-"""An experiment that takes more is called impossible."""
+"""Most pulls of an experiment that is called possible."""
 START_TOL = 1e-2
 """Relative gap of the G-optimal design."""
 RISKS = (0.1, 0.05, 0.01, 1e-3)
@@ -39,7 +46,7 @@ SLACKS = (0.0, 0.5, 1.0, 2.0)
 
 
 class _Setting(NamedTuple):
-    """What stays the same if risk or slack change."""
+    """The part of a plan that does not depend on risk and slack."""
 
     arms: ArmSet
     rewards: Rewards
@@ -55,32 +62,48 @@ class _Setting(NamedTuple):
     def _difficulty(self, scenario: Scenario, epsilon: float) -> Difficulty:
         try:
             return difficulty(
-                self.arms,
-                scenario.theta,
-                scenario.stds,
-                start=self.start,
-                epsilon=epsilon,
-                costs=self.costs,
-                m=self.m,
+                self.arms, scenario.theta, scenario.stds, start=self.start, epsilon=epsilon, costs=self.costs, m=self.m
             )
         except TiedArms:
             if len(self.scenarios) == 1:
                 raise
             return TIED  # one of many draws
 
+    def instance(self, scenario: Scenario, epsilon: float) -> Instance:
+        """Return a scenario made ready for runs of the default algorithm."""
+        truth = Truth(self.arms, scenario.theta, self.m)
+        known = {**as_options(self.rewards), "m": self.m, "costs": self.costs}
+        return Instance(truth, self.arms, truth.means.tolist().__getitem__, scenario.stds, known, epsilon, math.nan)
+
+
+@final
+class Truth:
+    """The answer of a scenario, which the runs do not know."""
+
+    name = "a scenario of the plan"
+
+    def __init__(self, arms: ArmSet, theta: Array, m: int) -> None:
+        self.means: Array = np.concatenate([rows @ theta for _, rows in arms.chunks()])
+        self._worst = float(np.sort(self.means)[-m])
+
+    def loss(self, answer: int | list[int]) -> float:
+        """Return how far the worst of the arms in the answer is behind the m-th best."""
+        return self._worst - float(self.means[answer].min())
+
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
-    """What an experiment will take, by a formula that is not proved (`planning.forecast`); its bounds are.
+    """The pulls that an experiment will take, by a formula that is not proved (`planning.forecast`).
 
-    With several scenarios, numbers are those of the median scenario, and the range is over all of them together.
+    The lower bounds are proved. With several scenarios, numbers are those of the median scenario, and the range covers
+    all scenarios together.
     """
 
     delta: float
     epsilon: float
     m: int
-    """How many of the best are sought."""
+    """Number of best arms sought."""
     pulls: float
     """Pulls to expect; infinite if arms are tied in half of the scenarios."""
     low: float
@@ -106,7 +129,7 @@ class Plan:
 
     @cached_property
     def gap(self) -> float:
-        """How far the best arm is ahead of the next, in the median scenario."""
+        """Lead of the best arm over the next, in the median scenario."""
         setting = self._setting
         return float(np.median([smallest_gap(setting.arms, each.theta, setting.m) for each in setting.scenarios]))
 
@@ -128,19 +151,24 @@ class Plan:
         slacks = {self.epsilon, *(share * self.gap for share in SLACKS)} if self.m == 1 else {self.epsilon}
         return tuple(self.at(epsilon=epsilon) for epsilon in sorted(slacks))
 
-    def simulate(self, n_runs: int = 100, *, seed: int = 0, max_pulls: int = MOST_PULLS) -> SimulatedRuns:
-        """Simulate runs of `identify`, over the scenarios in turn; each takes as long as a run takes to compute.
+    def simulate(self, n_runs: int = 100, *, seed: int = 0, max_pulls: int = MOST_PULLS) -> Runs:
+        """Simulate runs of `identify`, over the scenarios in turn.
 
-        Noise is normal and its level learnt, unless it was given arm by arm; rewards with bounds are lo or hi.
+        Noise is normal and its level is learnt, unless it was given arm by arm; rewards with bounds are lo or hi. Run i
+        depends on the seed and i only.
         """
-        setting = self._setting
-        n_runs, seed = check_count("n_runs", n_runs, least=1), check_seed(seed)
-        most = check_count("max_pulls", max_pulls, least=1)
-        lab = RunSettings(setting.arms, setting.rewards, self.delta, self.epsilon, most, setting.m, setting.costs)
-        return rehearse(lab, setting.scenarios, n_runs, seed)
+        setting, seed = self._setting, check_seed(seed)
+        instances = [setting.instance(scenario, self.epsilon) for scenario in setting.scenarios]
+        job = Job(instances[0], delta=self.delta, seed=seed, max_pulls=check_count("max_pulls", max_pulls, least=1))
+        outcomes = {}
+        for run in range(check_count("n_runs", n_runs, least=1)):
+            noise, learner = np.random.SeedSequence(seed, spawn_key=(run,)).spawn(2)
+            seeds = Seeds(0, noise, int(learner.generate_state(1)[0]))
+            outcomes[run] = run_with(job, instances[run % len(instances)], seeds)
+        return collect(job, str(job.algorithm), outcomes)
 
     def explain(self) -> str:
-        """Say it in plain words."""
+        """Return the plan in plain words."""
         setting, lines = self._setting, []
         sought = "the best" if setting.m == 1 else f"the {setting.m} best"
         slack = f", up to a loss of {self.epsilon:g}," if self.epsilon else ""
@@ -171,7 +199,7 @@ class Plan:
         return " ".join(lines)
 
     def _alternatives(self) -> Iterable[str]:
-        """What fewer or more pulls would buy."""
+        """Say what fewer or more pulls would buy."""
         gap = float(f"{self.gap:.1g}")
         if self._setting.m == 1 and not self.epsilon and gap > 0.0:
             easier = self.at(epsilon=gap)
@@ -183,7 +211,15 @@ class Plan:
 
     def plot(self) -> "Figure":
         """Draw the pulls against risk and slack, with their range; a matplotlib figure, to be shown or saved."""
-        return draw(self)
+        from surepick.reporting import figures  # noqa: PLC0415 (matplotlib is optional, and slow to import)
+
+        by_risk = [(each.delta, each) for each in self.by_risk]
+        by_slack = [(each.epsilon, each) for each in self.by_slack]
+        panels = [("risk of a wrong answer, delta", self.delta, by_risk)]
+        if self.m == 1:
+            panels.append(("loss that the answer may have, epsilon", self.epsilon, by_slack))
+        figure: Figure = figures.plan(panels)
+        return figure
 
 
 def plan(  # noqa: PLR0913 (every argument is an option of its own)
@@ -202,29 +238,29 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
     m: int = 1,
     seed: int = 0,
 ) -> Plan:
-    """Say how many pulls `identify` will take, from a guess of what it will find.
+    """Forecast the pulls that `identify` will take, from a guess of its result.
 
-    Exactly one of `theta`, `scenarios`, `pilot` and `gap` is needed. A guess that is off by a factor of two in the gaps
-    is off by four in the pulls.
+    Give exactly one of `theta`, `scenarios`, `pilot` and `gap`. If the guessed gaps are wrong by a factor of two, the
+    pulls are wrong by a factor of four.
 
     Args:
-        arms: what may be measured, as for `identify`.
+        arms: the arms, as for `identify`.
         theta: a guess of the parameter (d,): the mean reward of arm x is theta'x.
-        scenarios: several of them, each as likely as the others.
-        pilot: results of a pilot experiment, `result.history` or (arm, reward) pairs: 25 draws of theta from what they
-            leave open, and of the noise, unless it is given.
-        gap: how far the best arm is ahead of the next, if nothing else is known: 25 thetas in random directions, scaled
-            to that.
+        scenarios: several guesses of theta, each as likely as the others.
+        pilot: results of a pilot experiment, `result.history` or (arm, reward) pairs. The plan uses 25 draws of theta,
+            and of the noise unless it is given, that agree with them.
+        gap: lead of the best arm over the next, if nothing else is known. The plan uses 25 thetas in random directions,
+            scaled to this lead.
         delta: accepted probability of a wrong answer.
         epsilon: an answer that loses at most this is right.
-        noise_std: how noisy one measurement is, about; a list of one for each arm where they differ. Not needed beside
-            a pilot.
-        reward_range: (lo, hi) between which every reward lies, instead of `noise_std`; they are taken to be as noisy as
-            their means allow.
+        noise_std: standard deviation of one measurement, about; a list with one for each arm where arms differ. Not
+            needed with a pilot.
+        reward_range: (lo, hi) between which every reward lies, in the place of `noise_std`. Rewards are assumed to be
+            as noisy as their means allow.
         rewards: "binary" for clicks.
-        costs: of a pull of every arm, in the order of the arms: the plan is then for the smallest cost.
-        m: how many of the best are sought.
-        seed: of the draws.
+        costs: cost of a pull of every arm, in the order of the arms. The plan is then for the smallest cost.
+        m: number of best arms sought.
+        seed: seed of the draws.
 
     Raises:
         InvalidInput: an argument cannot be used.
@@ -291,18 +327,13 @@ def _law(setting: _Setting, known: Difficulty, rarity: float, delta: float) -> L
     # One of m true hypotheses may be rejected by mistake, or one of K - m if these are fewer.
     price = delta / min(m, setting.arms.n_arms - m)
     pulls = expected_pulls(
-        known.time,
-        price,
-        first=2.0 * dim,
-        n_rivals=known.n_rivals,
-        learning=LEARNING * dim,
-        curve=known.curve,
+        known.time, price, first=2.0 * dim, n_rivals=known.n_rivals, learning=LEARNING * dim, curve=known.curve
     )
     return Law(pulls, math.sqrt(2.0 * known.time / pulls))
 
 
 def _middle(values: Array) -> float:
-    """The median; the upper one of two, so that the infinite ones do no harm."""
+    """The median; the upper one of two, so that infinite values do no harm."""
     return float(np.sort(values)[len(values) // 2]) if not np.isnan(values).any() else math.nan
 
 
@@ -326,40 +357,3 @@ def _checked_m(m: object, arms: ArmSet) -> int:
     if count >= arms.n_arms:
         raise InvalidInput(f"`m` must be below the number of arms, {arms.n_arms}, got {count}; all are no choice.")
     return count
-
-
-INK, BLUE, LINE = "#1d2127", "#0b5fa5", "#d9dde3"
-
-
-def draw(plan: "Plan") -> "Figure":
-    """Return the figure: a panel for the risk, and one for the slack unless several arms are sought."""
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 (a second to import, and optional)
-    except ImportError as error:
-        raise SurepickError("a plot needs matplotlib; install surepick[report].") from error
-    n_panels = 2 if plan.m == 1 else 1
-    figure = Figure(figsize=(4.2 * n_panels, 3.9), layout="constrained")
-    by_risk, *by_slack = figure.subplots(1, n_panels, sharey=True, squeeze=False)[0]
-    _curve(by_risk, [(each.delta, each) for each in plan.by_risk], (plan.delta, plan.pulls))
-    by_risk.set(xscale="log", yscale="log", xlabel="risk of a wrong answer, delta", ylabel="pulls")
-    by_risk.legend(frameon=False, fontsize=8.5)
-    for axes in by_slack:
-        _curve(axes, [(each.epsilon, each) for each in plan.by_slack], (plan.epsilon, plan.pulls))
-        axes.set(xlabel="what the answer may lose, epsilon")
-        axes.locator_params(axis="x", nbins=4)  # rates of clicks differ by numbers with many digits
-    return figure
-
-
-def _curve(axes: Any, plans: Sequence[tuple[float, "Plan"]], now: tuple[float, float]) -> None:
-    """Pulls with their range, and the lower bound where there is one."""
-    drawn = [(place, plan) for place, plan in plans if math.isfinite(plan.high)]
-    places = [place for place, _ in drawn]
-    axes.plot(places, [plan.pulls for _, plan in drawn], color=BLUE, label="to expect")
-    low, high = [plan.low for _, plan in drawn], [plan.high for _, plan in drawn]
-    axes.fill_between(places, low, high, color=BLUE, alpha=0.18, linewidth=0.0, label="8 of 10 runs")
-    bounds = [(place, plan.lower_bound) for place, plan in drawn if plan.lower_bound > 0.0]
-    if len(bounds) > 1:
-        axes.plot(*zip(*bounds, strict=True), color=INK, linestyle="--", linewidth=1.0, label="lower bound")
-    axes.plot(*([value] for value in now), "o", color=BLUE, label="this plan")
-    axes.grid(color=LINE, linewidth=0.7)
-    axes.spines[["top", "right"]].set_visible(False)

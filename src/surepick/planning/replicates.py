@@ -6,9 +6,9 @@ and lies between sum SS_a / chi2(1 - alpha/2) and sum SS_a / chi2(alpha/2) with 
 
 Whether options differ is asked of Bartlett's test: with s_a^2 = SS_a/f_a, s^2 = sum SS_a/f and k options,
 (f log s^2 - sum f_a log s_a^2) / C, C = 1 + (sum 1/f_a - 1/f)/(3 (k - 1)), is about chi-square with k - 1 degrees of
-freedom if noise is normal and of one level. At the level of .01 used here it warns less often than that where options
-have two or three values each (simulated: .003 to .007), and never more often than .011. Heavy tails make it warn too:
-either way one level does not describe the noise.
+freedom if noise is normal and of one level. At the level of 0.01 used here it warns less often than that where options
+have two or three values each (simulated: 0.003 to 0.007), and never more often than 0.011. Heavy tails cause warnings
+too: either way one level does not describe the noise.
 """
 
 import math
@@ -44,11 +44,11 @@ class OptionNoise:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicateNoise:
-    """How noisy a measurement is, if all options are equally noisy; and each by itself."""
+    """The noise of one measurement: of all options together, and of each option."""
 
     noise_std: float
     interval: tuple[float, float]
-    """Where the true one is, at `confidence`, for normal noise."""
+    """Confidence interval of the true level, for normal noise."""
     confidence: float
     n_spare: int
     """Degrees of freedom: values beyond the first of each option."""
@@ -58,11 +58,11 @@ class ReplicateNoise:
 
     @property
     def differ(self) -> bool:
-        """Whether that is rejected, at a level of one percent."""
+        """Whether options differ in noise: the test rejects at a level of one percent."""
         return self.p_value < TEST_LEVEL
 
     def explain(self) -> str:
-        """Say it in plain words."""
+        """Return the noise in plain words."""
         low, high = self.interval
         text = (
             f"One measurement has a noise of about {self.noise_std:.3g} ({low:.3g} to {high:.3g} at "
@@ -81,11 +81,7 @@ class ReplicateNoise:
 
 
 def noise_from_replicates(
-    replicates: Any,
-    *,
-    option_column: str | None = None,
-    value_column: str | None = None,
-    confidence: float = 0.95,
+    replicates: Any, *, option_column: str | None = None, value_column: str | None = None, confidence: float = 0.95
 ) -> ReplicateNoise:
     """Estimate the noise of one measurement from options that were measured more than once.
 
@@ -94,14 +90,14 @@ def noise_from_replicates(
             options and one of values.
         option_column: of a data frame; default one named option, arm, name or id, else the first.
         value_column: of a data frame; default one named value, reward, result or y, else the last.
-        confidence: of the intervals.
+        confidence: confidence of the intervals.
 
     Raises:
         InvalidInput: a value is no finite number, or a column is missing.
         NotEnoughData: no option has two values.
 
     Warns:
-        NoiseWarning: options are not equally noisy, by a test that is wrong about that once in a hundred times.
+        NoiseWarning: options are not equally noisy, by a test that errs once in a hundred times.
 
     Examples:
         >>> round(noise_from_replicates([("A", 1.0), ("A", 1.4), ("B", 2.0), ("B", 1.8)]).noise_std, 3)
@@ -111,9 +107,7 @@ def noise_from_replicates(
     for option, value in _pairs(replicates, option_column, value_column):
         written = parse_number(value) if isinstance(value, str) else value  # as cells of a spreadsheet are
         number = check_number(
-            "value",
-            value if written is None else written,
-            needed=f"a finite number for every replicate of {option!r}",
+            "value", value if written is None else written, needed=f"a finite number for every replicate of {option!r}"
         )
         groups.setdefault(option, []).append(number)
     alpha = 1.0 - check_fraction("confidence", confidence)
@@ -138,7 +132,7 @@ def noise_from_replicates(
             )
             for name, values in groups.items()
         },
-        p_value=_bartlett([(squares[name], f) for name, f in spare.items() if f]),
+        p_value=_bartlett([values for values in groups.values() if len(values) > 1]),
     )
     if found.differ:
         warnings.warn(found.explain(), NoiseWarning, stacklevel=2)
@@ -152,16 +146,12 @@ def _interval(squares: float, spare: int, alpha: float) -> tuple[float, float]:
     return math.sqrt(squares / low), math.sqrt(squares / high)
 
 
-def _bartlett(groups: list[tuple[float, int]]) -> float:
-    """Return the p-value of equal variances from (sum of squares, degrees of freedom)."""
-    if len(groups) < 2 or not any(squares for squares, _ in groups):
+def _bartlett(groups: list[list[float]]) -> float:
+    """Return the p-value of equal variances; NaN if it cannot be tested."""
+    is_constant = [len(set(values)) == 1 for values in groups]
+    if len(groups) < 2 or all(is_constant):
         return math.nan
-    squares, f = (np.array(column, dtype=float) for column in zip(*groups, strict=True))
-    if not squares.all():  # one option always gives the same value, others do not
-        return 0.0
-    statistic = f.sum() * math.log(squares.sum() / f.sum()) - float(f @ np.log(squares / f))
-    correction = 1.0 + (float((1.0 / f).sum()) - 1.0 / f.sum()) / (3.0 * (len(f) - 1))
-    return float(scipy.special.chdtrc(len(f) - 1, statistic / correction))
+    return 0.0 if any(is_constant) else float(scipy.stats.bartlett(*groups).pvalue)
 
 
 def _pairs(replicates: Any, option_column: str | None, value_column: str | None) -> Iterable[tuple[Any, Any]]:

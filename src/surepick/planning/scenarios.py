@@ -1,4 +1,4 @@
-"""Scenarios: what theta and the noise might be, from a guess, from a pilot experiment, or from the size of a lead."""
+"""Scenarios: possible values of theta and the noise, from a guess, from a pilot experiment, or from a lead."""
 
 import math
 from collections.abc import Iterable
@@ -14,26 +14,26 @@ from surepick.core.linalg import triangular, upper_inverse
 from surepick.errors import InvalidInput, NotEnoughData
 from surepick.learning.identify import identify
 from surepick.learning.validation import Rewards
-from surepick.planning.difficulty import smallest_gap
+from surepick.planning.forecast import smallest_gap
 from surepick.types import Array
 
 N_DRAWS = 25
-"""Scenarios drawn where a pilot, or a lead, leaves open which it is."""
+"""Scenarios that are drawn from a pilot, or for a lead."""
 LEAST_RATE = 0.3
-"""An arm's rate of clicks is at least this share of the mean rate, from either end, for the variance it is given."""
+"""The variance of clicks assumes that each rate is at least this share of the mean rate, from either end."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What might be true."""
+    """A possible truth."""
 
     theta: Array
     """The parameter (d,)."""
     stds: Array
     """The noise of every arm (K,)."""
     rarity: float = 1.0
-    """Pulls that tell anything come one in so many: before the first click there is nothing to learn from."""
+    """Pulls per informative pull: before the first click there is nothing to learn from."""
 
 
 def as_options(rewards: Rewards) -> dict[str, Any]:
@@ -75,19 +75,13 @@ def from_gap(gap: object, arms: ArmSet, rewards: Rewards, m: int, seed: int) -> 
 
 
 def from_pilot(pilot: Any, arms: ArmSet, rewards: Rewards, seed: int) -> list[Scenario]:
-    """Return draws of theta, and of the noise if nobody knows it, from what a pilot experiment leaves open.
+    """Return draws of theta, and of the noise if it is unknown, that agree with a pilot experiment.
 
     theta is normal around least squares. The noise is that of the residuals, its variance scaled by an inverse
     chi-square with as many degrees of freedom.
     """
     try:
-        known = identify(
-            arms,
-            _never,
-            history=list(pilot),
-            max_pulls=0,
-            **as_options(rewards),
-        )
+        known = identify(arms, _never, history=list(pilot), max_pulls=0, **as_options(rewards))
     except (InvalidInput, TypeError) as error:
         raise InvalidInput(f"`pilot` must be the history of a result, or (arm, reward) pairs: {error}") from error
     n_spare = known.n_pulls - arms.dim

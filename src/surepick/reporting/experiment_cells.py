@@ -1,6 +1,6 @@
-"""What a report says about the runs of an experiment: statistics of each cell, and how they stand to published figures.
+"""Statistics of each cell of an experiment, compared with published figures.
 
-The runs of one cell at a time are read from the table, and of them only the summary is kept.
+The runs of one cell at a time are read from the table, and only their summary is kept.
 """
 
 import math
@@ -12,17 +12,17 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from surepick.simulation.experiment import Cell, Experiment, Published
-from surepick.simulation.experiment_file import read_experiment
-from surepick.simulation.runs import Array, error_interval
+from surepick.simulation.experiment import Cell, Experiment, Published, read_experiment
+from surepick.simulation.runs import error_interval
 from surepick.simulation.store import EXPERIMENT, TABLE, read_cells
+from surepick.types import Array
 
 MEASURED = ("n_pulls", "seconds", "support", "evidence", "target")
 COLUMNS = ("run", "stopped", "correct", "lower_bound", "version", *MEASURED)
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)
 """Quantiles of the pulls that are kept."""
 WITHIN = 3.0
-"""Differences of up to so many combined standard errors count as agreement: chance exceeds them once in 370 times."""
+"""Combined standard errors within which figures agree: chance exceeds them once in 370 times."""
 
 Verdict = Literal["agrees", "better", "differs", "open"]
 
@@ -39,7 +39,7 @@ class Compared(NamedTuple):
 
     published: Published
     z: float
-    """Ours minus theirs in combined standard errors; NaN if it cannot be told."""
+    """Ours minus theirs in combined standard errors; NaN if unknown."""
     verdict: Verdict
     why: str
 
@@ -47,7 +47,7 @@ class Compared(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What is kept of the runs of one cell; the defaults are those of a cell without runs."""
+    """Summary of the runs of one cell; the defaults are those of a cell without runs."""
 
     cell: Cell
     compared: tuple[Compared, ...]
@@ -73,7 +73,7 @@ class Summary:
 
     @property
     def is_fair(self) -> bool:
-        """Whether few pulls would be a merit: all runs stopped, errors are rare, and nobody told the answer."""
+        """Whether few pulls are a merit: all runs stopped, errors are rare, and the algorithm was not told theta."""
         return not (self.n_unfinished or self.errs_too_often or "theta" in self.cell.algorithm.knows)
 
 
@@ -87,7 +87,7 @@ class Section(NamedTuple):
 
     @property
     def compared(self) -> list[tuple[Summary, Compared]]:
-        """All published figures, each with the cell it is about."""
+        """All published figures, each with its cell."""
         return [(summary, compared) for summary in self.summaries for compared in summary.compared]
 
     def varying(self, problem: str) -> list[str]:
@@ -97,14 +97,14 @@ class Section(NamedTuple):
         return [name for name in names if len({repr(arguments.get(name)) for arguments in cells}) > 1]
 
     def rest(self, summary: Summary, without: str) -> str:
-        """What varies about the problem of a cell, in words: name, arguments and risk but for one; may be empty."""
+        """Return the varying part of a cell's problem in words: name, arguments and risk but for one; may be empty."""
         name, own = summary.cell.problem.name, _arguments(summary.cell)
         has_others = any(other.cell.problem.name != name for other in self.summaries)
         words = [f"{key} {own[key]}" for key in self.varying(name) if key in own and key != without]
         return ", ".join([name] * has_others + words)
 
     def place(self, summary: Summary, without: str = "") -> str:
-        """The same, and the name of the problem if nothing varies."""
+        """Return `rest`, or the name of the problem if nothing varies."""
         return self.rest(summary, without) or summary.cell.problem.name
 
 
@@ -140,7 +140,7 @@ def read_section(folder: Path) -> Section:
 
 
 def summarize(cell: Cell, columns: Mapping[str, Any] | None, published: Sequence[Published] = ()) -> Summary:
-    """Reduce the runs of a cell (arrays by column; None for no runs) to what a report shows."""
+    """Reduce the runs of a cell (arrays by column; None for no runs) to the numbers of a report."""
     figures = [figure for figure in published if figure.is_about(cell)]
     if columns is None or not len(columns["run"]):
         return Summary(cell=cell, compared=tuple(compare(figure, cell, None, n_unfinished=0) for figure in figures))
@@ -173,11 +173,11 @@ def estimated(values: Array) -> Estimated:
 
 
 def compare(figure: Published, cell: Cell, ours: Estimated | None, *, n_unfinished: int) -> Compared:
-    """Put a published figure beside ours (None without runs) and say how they stand to each other.
+    """Compare a published figure with ours (None without runs).
 
     Without a published standard error ours alone counts. A cell that repeats a published method (`variant = "paper"`,
     or a plug-in) can agree or differ in its pulls; one with rules of our own can also be better, if it needs fewer.
-    Less time is better too, but for a plug-in, which shows how much of that is due to the computer.
+    Less time is better too, except for a plug-in, which shows the speed of the computer.
     """
     z = math.nan if ours is None else z_score(ours, Estimated(figure.mean, figure.se or 0.0))
     is_plugin = cell.algorithm.plugin is not None

@@ -1,14 +1,13 @@
-"""The look of all figures: axes, colours, numbers, and SVG that is the same for the same numbers.
+"""Figures from plain numbers, all in one look: of a result, of a plan, and of an experiment.
 
-No date and no random identifiers go into the files.
-
-Figures of a result, from plain numbers: estimates, evidence, fit and pulls.
+Same numbers, same bytes of SVG: no date and no random identifiers go into the files.
 """
 
 import io
 import math
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from surepick.errors import SurepickError
@@ -18,16 +17,32 @@ COLORS = ("#0b5fa5", "#c8641e", "#3b7d3b", "#7a4fa0", "#b3263e", "#4a8f9c", "#8a
 WIDTH = 5.8
 """Inches: on a phone a figure is shown at half its size and must still be read."""
 PNG_DPI = 150
+MOST = 30
+"""Arms in a figure that names them."""
+LONGEST = 22
+"""Letters of a name beside an axis."""
+BLUE, ORANGE = COLORS[:2]
+KINDS = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY, "o"), "arm": (BLUE, "o")}
+"""Colour and marker of each kind of arm."""
 
 
-def frame(heights: Sequence[float], *, grid: str = "y", width: float = WIDTH) -> tuple[Any, list[Any]]:
-    """A figure with axes below each other, of these heights in inches and with one x-axis for all."""
+def frame(
+    heights: Sequence[float], *, grid: str = "y", width: float = WIDTH, is_row: bool = False
+) -> tuple[Any, list[Any]]:
+    """Return a figure and its axes of these heights in inches, below each other with one x-axis for all.
+
+    With `is_row` they are beside each other, of that width each, with one y-axis for all.
+    """
     try:
         from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (a second to import, and optional)
     except ImportError as error:
         raise SurepickError("a figure needs matplotlib; install surepick[report].") from error
-    canvas = Canvas(figsize=(width, sum(heights)), layout="constrained")
-    panels = list(canvas.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0])
+    if is_row:
+        canvas = Canvas(figsize=(width * len(heights), max(heights)), layout="constrained")
+        panels = list(canvas.subplots(1, len(heights), sharey=True, squeeze=False)[0])
+    else:
+        canvas = Canvas(figsize=(width, sum(heights)), layout="constrained")
+        panels = list(canvas.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0])
     for axes in panels:
         axes.grid(axis=grid, color=LINE, linewidth=0.7)
         axes.set_axisbelow(True)
@@ -68,6 +83,28 @@ def image(canvas: Any, kind: str) -> bytes:
     return buffer.getvalue()
 
 
+def save(canvas: Any, path: Path) -> tuple[Path, Path]:
+    """Finish a figure and write it beside `path`, as PNG and as SVG."""
+    finish(canvas)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    png, svg = (path.with_name(f"{path.name}.{kind}") for kind in ("png", "svg"))
+    for file in (png, svg):
+        file.write_bytes(image(canvas, file.suffix[1:]))
+    return png, svg
+
+
+def draw_line(axes: Any, points: Sequence[tuple[float, float, float]], label: str, **style: Any) -> None:
+    """Join points (place, mean, standard error), with bars of two standard errors where there is one."""
+    if not points:
+        return
+    x, y, errors = zip(*points, strict=True)
+    bars = [2.0 * error if math.isfinite(error) else 0.0 for error in errors]
+    # On a logarithmic axis a bar may not reach 0.
+    down = [min(bar, 0.95 * abs(value)) for bar, value in zip(bars, y, strict=True)]
+    usual = {"linewidth": 1.4, "markersize": 5, "capsize": 2}
+    axes.errorbar(x, y, yerr=[down, bars] if any(bars) else None, label=label, **{**usual, **style})
+
+
 def _plain_numbers(axes: Any) -> None:
     """On logarithmic axes numbers as people write them, three to a decade if there are few decades."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: PLC0415
@@ -77,15 +114,6 @@ def _plain_numbers(axes: Any) -> None:
             axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300.0 * low else (1.0,)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}".replace(",", "\u202f")))
             axis.set_minor_locator(NullLocator())
-
-
-MOST = 30
-"""Arms in a figure that names them."""
-LONGEST = 22
-"""Letters of a name beside an axis."""
-BLUE, ORANGE = COLORS[:2]
-KINDS = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY, "o"), "arm": (BLUE, "o")}
-"""What an arm can be beside the answer: its colour and marker."""
 
 
 class Bar(NamedTuple):
@@ -138,19 +166,19 @@ def estimates(bars: Sequence[Bar], confidence: str) -> Any:
 
 
 def evidence(path: Sequence[tuple[int, float, float]]) -> Any:
-    """Draw how much of the evidence that the rule asks for there was, over the pulls."""
+    """Draw the evidence, as a share of the threshold, over the pulls."""
     canvas, (axes,) = frame([3.4])
     shares = [100.0 * min(max(value / target, 0.0), 1.5) for _, value, target in path]
     axes.plot([n for n, _, _ in path], shares, color=BLUE, marker="o", markersize=3, linewidth=1.4)
     axes.axhline(100.0, color=INK, linestyle="--", linewidth=1.0)
     axes.set_ylim(0.0, max(110.0, 1.05 * max(shares, default=0.0)))
     axes.set_xlim(left=0.0)
-    axes.set(xlabel="pulls", ylabel="evidence, % of what the rule asks for")
+    axes.set(xlabel="pulls", ylabel="evidence, % of the threshold")
     return _finished(canvas)
 
 
 def fit(points: Sequence[Point]) -> Any:
-    """Draw measured means against what the model makes of all rewards."""
+    """Draw measured means against fitted means."""
     canvas, (axes,) = frame([3.9], grid="both")
     ends = [value for point in points for value in (point.fitted, point.measured)]
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
@@ -167,7 +195,7 @@ def fit(points: Sequence[Point]) -> Any:
 
 
 def pulls(rows: Sequence[Pulls]) -> Any:
-    """Draw pulls of each arm beside what the plan wanted, the most on top."""
+    """Draw the pulls of each arm beside the planned ones, the most on top."""
     shown = sorted(rows, key=lambda row: -row.pulls)[:MOST]
     canvas, axes = _rows([row.name for row in shown])
     places = range(len(shown))
@@ -193,3 +221,27 @@ def _rows(names: Sequence[str]) -> tuple[Any, Any]:
 def _finished(canvas: Any) -> Any:
     finish(canvas)
     return canvas
+
+
+def plan(panels: Sequence[tuple[str, float, Sequence[tuple[float, Any]]]]) -> Any:
+    """Draw expected pulls with their range: against the risk on a logarithmic axis and, beside it, against the slack.
+
+    Args:
+        panels: for each its label, the place of the plan itself, and the plans at other places.
+    """
+    canvas, drawn = frame([3.9] * len(panels), grid="both", width=4.2, is_row=True)
+    for axes, (label, now, plans) in zip(drawn, panels, strict=True):
+        shown = [(place, plan) for place, plan in plans if math.isfinite(plan.high)]
+        places = [place for place, _ in shown]
+        axes.plot(places, [plan.pulls for _, plan in shown], color=BLUE, label="to expect")
+        ends = [plan.low for _, plan in shown], [plan.high for _, plan in shown]
+        axes.fill_between(places, *ends, color=BLUE, alpha=0.18, linewidth=0.0, label="8 of 10 runs")
+        bounds = [(place, plan.lower_bound) for place, plan in shown if plan.lower_bound > 0.0]
+        if len(bounds) > 1:
+            axes.plot(*zip(*bounds, strict=True), color=INK, linestyle="--", linewidth=1.0, label="lower bound")
+        here = [(place, plan.pulls) for place, plan in plans if place == now]
+        axes.plot(*zip(*here, strict=True), "o", color=BLUE, label="this plan")
+        axes.locator_params(axis="x", nbins=4)  # rates of clicks differ by numbers with many digits
+        axes.set_xlabel(label)
+    drawn[0].set(xscale="log", yscale="log", ylabel="pulls")
+    return _finished(canvas)

@@ -1,4 +1,4 @@
-"""Schedules: the numbers of pulls at which a lazy algorithm looks at its results and plans anew.
+"""Schedules: the numbers of pulls at which a sampler looks at its results and plans anew.
 
 Notation: t pulls so far. Between two scheduled times the sequence of arms does not depend on rewards, so a batch is
 exact; the betting rule settles its bets at these times. Any unbounded schedule keeps Lazy Track-and-Stop asymptotically
@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Protocol, final, runtime_checkable
+from typing import Any, Protocol, final, runtime_checkable
 
 from surepick.core.checks import check_count, check_number
 from surepick.errors import InvalidInput
@@ -21,7 +21,7 @@ from surepick.stopping.base import Rule
 
 @runtime_checkable
 class Schedule(Protocol):
-    """When to plan anew."""
+    """The times at which a block ends and the next is planned."""
 
     def next_after(self, t: int) -> int:
         """Return the first scheduled time after t."""
@@ -41,7 +41,7 @@ class Doubling:
 @final
 @dataclass(frozen=True, slots=True)
 class Geometric:
-    """Each time `ratio` times the one before: 1.1 costs little more than planning after every pull."""
+    """Each time is `ratio` times the one before: 1.1 costs few more pulls than planning after every pull."""
 
     ratio: float
 
@@ -94,38 +94,18 @@ ScheduleOption = str | Iterable[int] | Schedule | None
 
 
 def schedule_for(rule: Rule, schedule: ScheduleOption) -> Schedule:
-    """Return the schedule asked for, or the one that suits the rule."""
+    """Return the schedule given, or the one that suits the rule."""
     return Geometric(rule.default_ratio) if schedule is None else as_schedule(schedule)
 
 
 def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:
     """Read "doubling", "every", "geometric:1.15", "periodic:100", a collection of times, or a schedule object."""
     if isinstance(schedule, str):
-        kind, _, number = schedule.partition(":")
-        try:
-            if kind == "geometric":
-                return Geometric(float(number))
-            if kind == "periodic":
-                return Periodic(int(number))
-        except ValueError as error:
-            if isinstance(error, InvalidInput):
-                raise
-            needed = (
-                "a number, as in 'geometric:1.15'" if kind == "geometric" else "a whole number, as in 'periodic:100'"
-            )
-            raise InvalidInput(f"`schedule` must end in {needed}, got {schedule!r}; change its end.") from None
-        if schedule == "doubling":
-            return Doubling()
-        if schedule == "every":
-            return Periodic(1)
-        raise InvalidInput(
-            "`schedule` must be 'doubling', 'every', 'geometric:RATIO', 'periodic:PULLS' or a collection of "
-            f"increasing times, got {schedule!r}."
-        )
+        return _named(schedule)
     if isinstance(schedule, Schedule):
         return schedule
     try:
-        # Bytes and mappings can be looped over as well, but what comes out was not meant as times.
+        # Bytes and mappings are iterable too, but their items are not meant as times.
         listed = None if isinstance(schedule, bytes | bytearray | Mapping) else list(schedule)
     except TypeError:
         listed = None
@@ -137,3 +117,28 @@ def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:
     times = [check_count("times", time, least=1) for time in listed]
     # A set has no order of its own; a list out of order is more likely a mistake than a schedule.
     return AtTimes(tuple(sorted(times) if isinstance(schedule, AbstractSet) else times))
+
+
+_NUMBERED: Mapping[str, tuple[Any, type, str]] = {
+    "geometric": (Geometric, float, "a number, as in 'geometric:1.15'"),
+    "periodic": (Periodic, int, "a whole number, as in 'periodic:100'"),
+}
+"""Name to the schedule, the kind of its number, and an example."""
+
+
+def _named(text: str) -> Schedule:
+    if text in ("doubling", "every"):
+        return Doubling() if text == "doubling" else Periodic(1)
+    kind, _, number = text.partition(":")
+    if kind not in _NUMBERED:
+        raise InvalidInput(
+            "`schedule` must be 'doubling', 'every', 'geometric:RATIO', 'periodic:PULLS' or a collection of "
+            f"increasing times, got {text!r}."
+        )
+    make, kind_of_number, needed = _NUMBERED[kind]
+    try:
+        value = kind_of_number(number)
+    except ValueError:
+        raise InvalidInput(f"`schedule` must end in {needed}, got {text!r}; change its end.") from None
+    made: Schedule = make(value)
+    return made

@@ -4,7 +4,7 @@ Cells are the same if problem, arguments, label and delta agree. Where their see
 instance and the same noise in both tables, so runs are compared in pairs: mean pulls by the paired t test, wrong
 answers by the exact sign test of the runs in which one table is wrong and the other is not. Else by Welch's t test and
 Fisher's exact test. Every p-value is multiplied by the number of tests (Bonferroni), so the probability that any cell
-is called changed although nothing did is at most the level, as far as means of that many runs are normal.
+is called changed although nothing did is at most the level, if means of runs are close to normal.
 """
 
 import json
@@ -36,7 +36,7 @@ class Side(NamedTuple):
     n_errors: int
     n_unfinished: int
     seconds: float
-    """Mean CPU time of a run; depends on the machine and is not tested."""
+    """Mean CPU time of a run; it depends on the machine and is not tested."""
 
 
 @final
@@ -141,7 +141,7 @@ def _test_pairs(a: _Cell, b: _Cell) -> tuple[float, float]:
     p_errors = float(scipy.stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
     if np.ptp(difference) > 0.0:
         return float(scipy.stats.ttest_1samp(difference, 0.0).pvalue), p_errors
-    # All alike: signs that are chance agree that often.
+    # All differences are equal: random signs all agree with this probability.
     return 2.0 ** (1 - len(difference)) if difference[0] else 1.0, p_errors
 
 
@@ -151,7 +151,7 @@ def _test_samples(a: _Cell, b: _Cell) -> tuple[float, float]:
     p_errors = float(scipy.stats.fisher_exact(np.array([[wrong_a, n - wrong_a], [wrong_b, m - wrong_b]])).pvalue)
     if np.ptp(a["n_pulls"]) > 0.0 or np.ptp(b["n_pulls"]) > 0.0:
         return float(scipy.stats.ttest_ind(a["n_pulls"], b["n_pulls"], equal_var=False).pvalue), p_errors
-    # Both constant: so many of the ways to deal the runs to the tables separate them.
+    # Both constant: 2 of the comb(n + m, n) ways to deal the runs to the tables separate them.
     return 1.0 if a["n_pulls"][0] == b["n_pulls"][0] else 2.0 / math.comb(n + m, n), p_errors
 
 

@@ -1,16 +1,12 @@
-"""Progress of many runs: a bar on a terminal, a line now and then elsewhere; always on standard error.
+"""Many runs of many jobs: in this process, in several, or on a Dask cluster, with their progress on standard error.
 
-Many runs of many jobs: in this process, in several, or on a Dask cluster, as results come.
+`dispatch` cuts the work into batches of runs of one job, taken from all jobs in turn. A batch lasts about
+`BATCH_SECONDS`, judged by the earlier runs of the job: a killed process loses little, and sending takes little time.
+The outcome of a run does not depend on batches, processes or machines.
 
-Work is cut into batches of runs of one job, taken from all jobs in turn. A batch lasts about `BATCH_SECONDS` by what
-the job's runs took so far, so that little is lost when a process is killed and little time is spent on sending. What a
-run gives does not depend on batches, processes or machines.
-
-Many seeded runs of one algorithm on a problem, in parallel.
-
-Run i depends on (seed, i) only: `SeedSequence(seed, spawn_key=(i,))` is split into the seed of the instance, the
-noise and the seed of the learner. So results are the same for any number of processes, the first 50 of 100 runs are
-those of a call with 50, and two algorithms meet the same instances and the same noise.
+`simulate` runs one algorithm on one problem. Run i depends on (seed, i) only. So results are the same for any number of
+processes, the first 50 of 100 runs are those of a call with 50, and two algorithms meet the same instances and the same
+noise.
 """
 
 import logging
@@ -35,17 +31,23 @@ from surepick.simulation.run import AnyProblem, Job, Outcome, prepared, run_once
 from surepick.simulation.runs import MEASURED, Runs
 
 LINE_SECONDS = 30.0
-"""How often a line says how far it is, where there is no terminal."""
+"""Time between two lines of progress, where there is no terminal."""
+BATCH_SECONDS = 0.5
+LARGEST_BATCH = 64
+DASK_SECONDS = 60.0
+"""Time to wait for a Dask cluster and its first worker."""
+
+_one_at_a_time = threading.Lock()
 
 
 class State(NamedTuple):
-    """How far it is."""
+    """Progress of many runs."""
 
     done: int
     total: int
-    """Runs to do; those that were there before are in neither."""
+    """Runs to do; runs that were there before count in neither number."""
     seconds_left: float | None
-    """An estimate from what the runs of each job took so far; None at first."""
+    """An estimate from the earlier runs of each job; None at first."""
 
     def __str__(self) -> str:
         if self.seconds_left is None or self.done == self.total:
@@ -59,7 +61,10 @@ Show = Callable[[State], None]
 
 @contextmanager
 def shown(label: str, *, each_quarter: bool = False) -> Iterator[Show]:
-    """Yield what to call after each batch; without a terminal also at every quarter if asked for."""
+    """Yield a function to call after each batch: a bar on a terminal, else a line now and then.
+
+    With `each_quarter` lines also come at every quarter of the runs.
+    """
     if not sys.stderr.isatty() or find_spec("rich") is None:
         yield _lines(label, each_quarter=each_quarter)
         return
@@ -89,22 +94,14 @@ def _lines(label: str, *, each_quarter: bool) -> Show:
     return show
 
 
-BATCH_SECONDS = 0.5
-LARGEST_BATCH = 64
-DASK_SECONDS = 60.0
-"""How long to wait for a Dask cluster and its first worker."""
-
-_one_at_a_time = threading.Lock()
-
-
 class Batch(NamedTuple):
-    """Some runs of one job, and what became of them."""
+    """Some runs of one job, and their result."""
 
     number: int
-    """Of the job."""
+    """Place of the job in the list."""
     runs: list[int]
     result: Any = None
-    """What the work has returned; the error if machines were lost with it, which the runs themselves did not cause."""
+    """The value that the work returned; an error if machines were lost, which the runs themselves did not cause."""
     seconds: float = 0.0
 
 
@@ -124,8 +121,8 @@ def dispatch(
     """Yield batches as they are finished, in any order; to be closed by the caller.
 
     Args:
-        work: does a batch, wherever that is.
-        jobs: what to work on; sent along with every batch.
+        work: does a batch, in any process.
+        jobs: the jobs; each batch is sent with its own.
         missing: the runs to do, by job.
         show: called at the start and whenever the caller has taken a batch and asks for the next.
         n_jobs: processes, also of a local Dask cluster; 1 is this one, -1 one per core.
@@ -133,12 +130,12 @@ def dispatch(
 
     Raises:
         InvalidInput: `dask` is no address.
-        SurepickError: processes or machines were lost. What the work itself raises comes through.
+        SurepickError: processes or machines were lost. Errors of the work itself come through.
     """
     total = sum(map(len, missing))
     n_workers = n_processes(n_jobs, total or 1)
     is_here = n_workers == 1 and dask is None
-    # Here one by one: nothing that is finished waits for the rest of its batch.
+    # In this process one by one: a finished run does not wait for the rest of a batch.
     plan = _Plan(missing, largest=1 if is_here else LARGEST_BATCH)
     show(State(0, total, None))
     if not total:
@@ -164,7 +161,7 @@ def n_processes(n_jobs: int, n_runs: int) -> int:
 
 @final
 class _Plan:
-    """Which batch comes next, and how long the rest may take."""
+    """The order of the batches, and an estimate of the time left."""
 
     def __init__(self, missing: Sequence[Sequence[int]], *, largest: int) -> None:
         self._missing, self._largest = missing, largest
@@ -172,7 +169,7 @@ class _Plan:
         self._start = time.perf_counter()
 
     def batches(self) -> Iterator[Batch]:
-        """All batches; each is cut when it is asked for."""
+        """Yield all batches; the next one is cut when it is asked for."""
         places = dict.fromkeys(range(len(self._missing)), 0)
         while places:
             for number, place in list(places.items()):
@@ -190,7 +187,7 @@ class _Plan:
         return max(1, min(self._largest, int(BATCH_SECONDS / max(each, 1e-9))))
 
     def note(self, done: Batch) -> None:
-        """Take in how long a batch took."""
+        """Take in the time of a batch."""
         self._seconds[done.number] += done.seconds
         self._n_timed[done.number] += len(done.runs)
 
@@ -201,7 +198,7 @@ class _Plan:
 
     @property
     def seconds_left(self) -> float | None:
-        """What is left at the pace so far, if every job with runs left has been timed."""
+        """Time left at the pace so far; None until every job with runs left has been timed."""
         sizes, spent = map(len, self._missing), sum(self._seconds)
         left = [job for job in zip(sizes, self._n_timed, self._seconds, strict=True) if job[0] > job[1]]
         if not all(n_timed for _, n_timed, _ in left) or not spent:
@@ -211,14 +208,14 @@ class _Plan:
 
 
 def _do(work: Work, job: Any, batch: Batch) -> Batch:
-    """Do a batch, wherever this is."""
+    """Do a batch, in any process."""
     start = time.perf_counter()
     with _one_at_a_time:  # a process of a cluster may have several threads, but there is one BLAS to be limited
         result = work(job, batch.runs)
     return batch._replace(result=result, seconds=time.perf_counter() - start)
 
 
-def _deaf(*task: Any) -> Batch:
+def _do_in_process(*task: Any) -> Batch:
     # Ctrl-C reaches every process of the terminal; the parent alone answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return _do(*task)
@@ -232,7 +229,7 @@ def _in_processes(tasks: Iterator[Any], n_workers: int) -> Generator[Batch, None
         raise SurepickError("more than one process needs joblib; install surepick[bench] or ask for one.") from error
     with parallel_config(backend="loky", inner_max_num_threads=1):
         results = Parallel(n_jobs=n_workers, batch_size=1, pre_dispatch="2*n_jobs", return_as="generator_unordered")(
-            delayed(_deaf)(*task) for task in tasks
+            delayed(_do_in_process)(*task) for task in tasks
         )
         try:
             for done in results:  # noqa: UP028 (`yield from` would close them with a warning)
@@ -243,7 +240,7 @@ def _in_processes(tasks: Iterator[Any], n_workers: int) -> Generator[Batch, None
                 "command goes on."
             ) from error
         finally:
-            # Not the executor's own shutdown, which can wait for itself for ever when Ctrl-C comes at a bad moment.
+            # The executor's own shutdown can wait for itself without end when Ctrl-C comes at a bad moment.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # processes still at work are killed, as they should be
                 results.close()
@@ -284,7 +281,7 @@ def _on_dask(tasks: Iterator[Any], address: str, n_jobs: int) -> Generator[Batch
             batch = in_flight.pop(future.key)
             if future.cancelled():
                 raise SurepickError(f"the Dask scheduler at {address} was lost; the same command goes on from here.")
-            # An error is not of a run: the batch has lost several workers, or they lack a package.
+            # Such an error does not come from a run: the batch has lost several workers, or they lack a package.
             trouble = future.exception()
             yield future.result() if trouble is None else batch._replace(result=trouble)
 
@@ -292,7 +289,7 @@ def _on_dask(tasks: Iterator[Any], address: str, n_jobs: int) -> Generator[Batch
 def _local_cluster(n_jobs: int) -> Any:
     from distributed import LocalCluster  # noqa: PLC0415 (optional)
 
-    with _deaf_children():
+    with _ignoring_interrupts():
         return LocalCluster(
             n_workers=n_processes(n_jobs, sys.maxsize),
             threads_per_worker=1,
@@ -302,7 +299,7 @@ def _local_cluster(n_jobs: int) -> Any:
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
+def _ignoring_interrupts() -> Iterator[None]:
     """Processes started meanwhile do not hear Ctrl-C, which reaches every process of the terminal."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -315,7 +312,7 @@ def _deaf_children() -> Iterator[None]:
 
 
 def text_of(error: BaseException) -> str:
-    """An error in one line, with its kind unless it is one of ours."""
+    """Return an error as one line, with its kind unless surepick raised it."""
     kind = "" if isinstance(error, SurepickError) else f"{type(error).__name__}: "
     return f"{kind}{' '.join(str(error).split())}"
 
@@ -340,18 +337,18 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     Args:
         problem: a problem, or a function of a seed that draws one for each run.
         algorithm: its name, see `surepick.algorithms`.
-        delta: risk the algorithm is asked for.
-        epsilon: slack the algorithm is given; an answer that loses at most this is correct. A problem on a set of
-            vectors brings its own.
-        n_runs: how many runs.
-        seed: of everything; the same seed gives the same runs.
+        delta: accepted probability of a wrong answer.
+        epsilon: slack; an answer that loses at most this is correct. A problem on a set of vectors brings its own.
+        n_runs: number of runs.
+        seed: the same seed gives the same runs.
         n_jobs: processes; 1 runs in this one, -1 uses every core. More than one needs joblib.
-        max_pulls: where a run is given up. It is counted as not stopped, never dropped.
+        max_pulls: most pulls of a run. A run that reaches them is counted as not stopped, never dropped.
         bounds: also compute the lower bound of each run's instance.
         only: numbers of the runs to do instead of 0..n_runs-1, say to look at a slow one again.
         progress: show the progress on standard error, or call a function with (runs done, runs in all).
-        options: options of the algorithm. A function is called with the run's problem and must return the option:
-            `theta=lambda problem: problem.theta` tells an oracle what it is allowed to know.
+        options: options of the learner and of the algorithm. `reward_range`, `rewards` and `noise` take the place of
+            the problem's `noise_std`; between bounds rewards are lo or hi. A function is called with the problem of
+            the run and must return the option: `theta=lambda problem: problem.theta` tells an oracle theta.
 
     Raises:
         InvalidInput: an argument cannot be used. An error inside a run carries a note with the run's number.
@@ -383,18 +380,25 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     with display as show, closing(dispatch(_batch, [job], [index], show, n_jobs=n_jobs)) as results:
         for done in results:
             outcomes |= done.result
-    rows = [outcomes[i] for i in index]
-    kinds = {**MEASURED, "lower_bound": np.float64} if bounds else MEASURED
+    return collect(
+        job, algorithm, {run: outcomes[run] for run in index}, is_redrawn=not isinstance(problem, AnyProblem)
+    )
+
+
+def collect(job: Job, algorithm: str, outcomes: Mapping[int, Outcome], *, is_redrawn: bool = False) -> Runs:
+    """Return finished runs, by their numbers, as arrays."""
+    rows = list(outcomes.values())
+    kinds = {**MEASURED, "cost": np.float64} | ({"lower_bound": np.float64} if job.bounds else {})
     return Runs(
         problem=rows[0].problem,
-        is_redrawn=not isinstance(problem, AnyProblem),
+        is_redrawn=is_redrawn,
         algorithm=algorithm,
-        options=options,
+        options=job.options,
         delta=job.delta,
         epsilon=rows[0].epsilon,
         seed=job.seed,
         max_pulls=job.max_pulls,
-        index=np.array(index, dtype=np.int64),
+        index=np.array(list(outcomes), dtype=np.int64),
         **{name: np.array([getattr(row, name) for row in rows], dtype=kind) for name, kind in kinds.items()},
     )
 

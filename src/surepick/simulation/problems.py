@@ -39,14 +39,14 @@ from surepick.errors import InvalidInput
 Array = NDArray[np.float64]
 
 N_DRAWS = 1000
-"""After so many instances of the wrong difficulty nobody expects one of the right."""
+"""Instances that are drawn before a difficulty is given up."""
 
 ManyArmsVariant = Literal["as-run", "normal-std-0.09", "normal-var-0.09"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
-    """Arms together with what an experimenter does not know: the true theta and the noise level.
+    """Arms together with the truth: theta and the noise level, which an experimenter does not know.
 
     Attributes:
         X: arms (K, d), one per row; read-only.
@@ -94,7 +94,7 @@ class Problem:
 
     @cached_property
     def gaps(self) -> Array:
-        """What each answer loses against the best, (M,); zero at `best`."""
+        """Loss of each answer against the best, (M,); zero at `best`."""
         values = self.answers @ self.theta
         return _frozen(values[self.best] - values)
 
@@ -106,7 +106,7 @@ class Problem:
         return float(np.delete(self.gaps, self.best).min())
 
     def loss(self, answer: int) -> float:
-        """What an answer loses against the best; nothing if it is a copy of it, whatever rounding says."""
+        """Return the loss of an answer against the best; 0 for a copy of the best, whatever rounding says."""
         is_copy = np.array_equal(self.answers[answer], self.answers[self.best])
         return 0.0 if is_copy else float(self.gaps[answer])
 
@@ -117,7 +117,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class VectorProblem:
-    """The same on a set of vectors, where answers that lose at most epsilon are right.
+    """A problem on a set of vectors, where answers that lose at most epsilon are right.
 
     Attributes:
         vectors: the arms, which are also the answers.
@@ -153,7 +153,7 @@ class VectorProblem:
         return float(self.theta @ arm)
 
     def loss(self, answer: Array) -> float:
-        """What an answer loses against the best arm."""
+        """Return the loss of an answer against the best arm."""
         return self.mean(self.vectors.best(self.theta)) - self.mean(answer)
 
     def lower_bound(self, delta: float) -> float:
@@ -174,7 +174,7 @@ def many_arms(n_arms: int, *, seed: int = 0, variant: ManyArmsVariant = "as-run"
     Args:
         n_arms: number of arms, at least 3.
         seed: of the cluster's angles.
-        variant: "as-run" draws angles 0.78 + 0.1 U(0, 1) and uses (-.707, .707), which reproduces the
+        variant: "as-run" draws angles 0.78 + 0.1 U(0, 1) and uses (-0.707, 0.707), which reproduces the
             published tables; the two "normal" variants read the printed N(0, 0.09) as a standard deviation or
             as a variance around pi/4. With the variance reading some arms nearly tie with e1.
 
@@ -231,7 +231,7 @@ def unit_basis(means: ArrayLike) -> Problem:
 def transductive(dim: int) -> Problem:
     """Answers that are not the arms: the arms are the basis of twice the dimension, theta = e1.
 
-    The 2 * dim candidates are e_j and cos(.1) e_j + sin(.1) e_{dim + j} for j = 1..dim; the best is row 0.
+    The 2 * dim candidates are e_j and cos(0.1) e_j + sin(0.1) e_{dim + j} for j = 1..dim; the best is row 0.
 
     Reference: Fiez et al. (2019).
     """
@@ -242,12 +242,7 @@ def transductive(dim: int) -> Problem:
 
 
 def sphere(
-    dim: int,
-    n_arms: int,
-    *,
-    seed: int = 0,
-    closest_pair: float | None = None,
-    times: tuple[float, float] | None = None,
+    dim: int, n_arms: int, *, seed: int = 0, closest_pair: float | None = None, times: tuple[float, float] | None = None
 ) -> Problem:
     """Arms drawn uniformly on the unit sphere.
 
@@ -256,10 +251,10 @@ def sphere(
         n_arms: number of arms.
         seed: of the arms and of theta.
         closest_pair: None draws theta uniformly on the sphere of radius 2. A number s in [0, 1) takes the two
-            closest arms x, y and theta = x + s (y - x), the hard version of the literature (s = .01 there).
+            closest arms x, y and theta = x + s (y - x), the hard version of the literature (s = 0.01 there).
             Finding the pair compares all of them in O(K^2 d) time and O(K d) memory.
-        times: draw again until the characteristic time lies between these two; which of random instances are neither
-            trivial nor hopeless.
+        times: draw again until the characteristic time lies between these two, so that the instance is neither trivial
+            nor hopeless.
 
     Reference: Tao, Blanco and Zhou (2018).
     """
@@ -327,7 +322,7 @@ def listed(arms: ArrayLike, theta: ArrayLike) -> Problem:
 def random_linear(n_arms: int = 50, dim: int = 20, *, seed: int = 0) -> Problem:
     """The first dim/2 basis vectors as competitors and random unit arms that are clearly worse.
 
-    theta starts with 1, then .9 on the next fifth of `dim`, .8 up to the middle, and U(-1, 0) on the second
+    theta starts with 1, then 0.9 on the next fifth of `dim`, 0.8 up to the middle, and U(-1, 0) on the second
     half. The other arms are uniform in the cube, normalised, and redrawn while they pay more than 1/2. With
     the defaults this is the instance of the reference up to its random numbers; the best arm is row 0.
 

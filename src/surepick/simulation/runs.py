@@ -1,4 +1,4 @@
-"""What came out of many runs: pulls, right answers, time, and the statistics one reports about them."""
+"""Outcomes of many runs: pulls, right answers and time, with the statistics to report about them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,15 +7,12 @@ from typing import Any, final
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from surepick.errors import InvalidInput
+from surepick.types import Array, BoolArray, IntArray, data_frame
 
-Array = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 MEASURED = {"n_pulls": np.int64, "stopped": np.bool_, "correct": np.bool_, "support": np.int64, "seconds": np.float64}
-"""What is known of every run."""
+"""Columns of every run."""
 
 
 @final
@@ -23,8 +20,7 @@ MEASURED = {"n_pulls": np.int64, "stopped": np.bool_, "correct": np.bool_, "supp
 class Runs:
     """The outcome of every run, those that did not stop included; arrays have one entry per run, in order.
 
-    A run that reached `max_pulls` counts there with that many pulls, so `mean` is then a lower bound of the true
-    mean and the summary says so.
+    A run that reached `max_pulls` counts with `max_pulls`. The mean is then too small, and the summary says so.
     """
 
     problem: str
@@ -46,9 +42,11 @@ class Runs:
     seconds: Array
     """CPU time of the algorithm, without the problem's generation."""
     support: IntArray
-    """How many different arms were pulled."""
+    """Number of different arms that were pulled."""
     lower_bound: Array | None = None
     """Expected pulls no method can be below, for each run's own instance; None unless asked for."""
+    cost: Array | None = None
+    """Cost of each run; the number of pulls where all arms cost the same. None if it was not recorded."""
 
     @property
     def n_runs(self) -> int:
@@ -109,15 +107,10 @@ class Runs:
 
     def to_frame(self) -> Any:
         """Return the columns as a pandas `DataFrame`, one row per run; as they are where pandas is not installed."""
-        columns = self.to_columns()
-        try:
-            import pandas as pd  # noqa: PLC0415 (optional, and slow to import)
-        except ImportError:
-            return columns
-        return pd.DataFrame(columns)
+        return data_frame(self.to_columns())
 
     def summary(self) -> str:
-        """A few lines to read."""
+        """Return a few lines to read."""
         low, high = self.error_interval()
         tenth, _, ninth = self.quantiles()
         spread = f" +- {self.se:.1f}" if self.n_runs > 1 else ""
@@ -150,7 +143,7 @@ class Runs:
 
 
 def error_interval(n_errors: int, n_runs: int, level: float = 0.95) -> tuple[float, float]:
-    """Exact (Clopper-Pearson) interval of the probability of an error of which so many were seen."""
+    """Exact (Clopper-Pearson) interval of the probability of an error, from the number of errors in n_runs runs."""
     if not 0.0 < level < 1.0:
         raise InvalidInput(f"`level` must be strictly between 0 and 1, got {level!r}; 0.95 is the usual choice.")
     n_right, tail = n_runs - n_errors, (1.0 - level) / 2.0

@@ -1,7 +1,7 @@
-"""The roster: which arms a study has, which it had, and what they are called.
+"""The catalog of a study's arms: those of the present era, those that retired, and their names.
 
-An arm has one name for as long as the study lives, its *key*: its row number among all arms that ever joined, or its
-entries if it is a vector. A learner calls the arms of its era by numbers of its own.
+An arm has one *key* for as long as the study lives: its row number among all arms that ever joined, or its entries if
+it is a vector. A learner numbers the arms of its own era.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,32 +14,35 @@ from surepick.arms.base import ArmSet, VectorSet
 from surepick.arms.finite import FiniteArms
 from surepick.arms.registry import Written, digest_of, read_arms
 from surepick.errors import InvalidInput
+from surepick.types import ArmKey
 
 Key = Any
-"""An arm as users of a study call it: a row number, or a tuple of numbers."""
+"""An `ArmKey` in records that users see: `X[ask.arm]` passes a type checker, as it should where arms are a table."""
 
 
 @final
 class ArmCatalog:
-    """Arms and candidates of one era; it does not change.
+    """Arms and candidates of one era, immutable.
 
     Args:
-        written: all arms that ever joined, as the log has them.
-        candidates: what is compared, if not the arms.
-        present: row numbers of the arms that are there; None: all.
+        written: all arms that ever joined, as written in the log.
+        candidates: the candidates as written in the log; None if the arms themselves are compared.
+        present: row numbers of the arms that can be measured; None for all.
     """
 
     def __init__(self, written: Written, candidates: Written | None, present: Sequence[int] | None = None) -> None:
         self.written, self.candidates, self.present = written, candidates, present
-        self.row_of = None if present is None else {key: row for row, key in enumerate(present)}
-        """The learner's number of each arm that is there; None: the same as its key."""
+        self.row_of: dict[ArmKey, int] | None = (
+            None if present is None else {key: row for row, key in enumerate(present)}
+        )
+        """The learner's number of each arm that can be measured; None if the number is the key."""
 
     @cached_property
     def arms(self) -> ArmSet | VectorSet:
-        """What may be measured."""
+        """The arms that can be measured."""
         if self.is_enumerable:
             here = range(len(self.written["rows"])) if self.present is None else self.present
-            # Without names of their own they are called by their row numbers, which are no longer those of the table.
+            # Arms without names are called by their keys, which are no longer their row numbers.
             labels = None if self.names is None and self.present is None else [self.label(key) for key in here]
             arms = FiniteArms(np.array([self.written["rows"][key] for key in here], dtype=np.float64), names=labels)
             arms.feature_names = tuple(self.written["features"])
@@ -48,11 +51,11 @@ class ArmCatalog:
 
     @property
     def is_enumerable(self) -> bool:
-        """Whether the log has the table of arms, so that some may join or retire."""
+        """Whether the log has the table of arms, so that arms may join or retire."""
         return bool(self.written["kind"] == "finite")
 
     def changed(self, joined: Mapping[str, Any] | None, retired: Sequence[int]) -> "ArmCatalog":
-        """Return the roster after some have joined and others have retired."""
+        """Return the catalog after some arms have joined and others have retired."""
         if not self.is_enumerable:
             return self
         n_before, new = len(self.written["rows"]), joined or {"rows": [], "names": []}
@@ -65,7 +68,7 @@ class ArmCatalog:
 
     @property
     def names(self) -> Sequence[str] | None:
-        """Names of all arms that ever joined, by row number; None if they have none."""
+        """Names of all arms that ever joined, by row number; None if the arms have no names."""
         return self.written.get("names")
 
     @cached_property
@@ -73,38 +76,38 @@ class ArmCatalog:
         """Row numbers of all arms that ever joined, by name."""
         return {name: row for row, name in enumerate(self.names or ())}
 
-    def is_present(self, key: Key) -> bool:
+    def is_present(self, key: ArmKey) -> bool:
         """Whether an arm can be measured now."""
         return self.row_of is None or key in self.row_of
 
-    def label(self, key: Key) -> str:
-        """Return what people call an arm."""
+    def label(self, key: ArmKey) -> str:
+        """Return the name of an arm for people."""
         if isinstance(key, tuple | list):
             return "(" + ", ".join(f"{x:.6g}" for x in key) + ")"
         return str(key) if self.names is None else self.names[key]
 
-    def key_of_arm(self, arm: Any) -> Key:
-        """Return the key of what the learner calls an arm, a row number of its own or a vector."""
+    def key_of_arm(self, arm: Any) -> ArmKey:
+        """Return the key of an arm that the learner names by its own row number or by a vector."""
         if isinstance(arm, np.ndarray):
             return tuple(arm.tolist())
-        return arm if self.present is None else self.present[arm]
+        return int(arm if self.present is None else self.present[arm])
 
-    def candidate_key(self, arm: Any) -> Key:
-        """Return the same of a candidate, which has a row number of its own where candidates are no arms."""
-        return arm if self.candidates is not None and not isinstance(arm, np.ndarray) else self.key_of_arm(arm)
+    def candidate_key(self, arm: Any) -> ArmKey:
+        """Return the key of a candidate, which has a row number of its own if candidates are not arms."""
+        return int(arm) if self.candidates is not None and not isinstance(arm, np.ndarray) else self.key_of_arm(arm)
 
-    def key_label(self, key: Key) -> str:
-        """Return what people call a candidate."""
+    def key_label(self, key: ArmKey) -> str:
+        """Return the name of a candidate for people."""
         if self.candidates is None or isinstance(key, tuple):
             return self.label(key)
         names = self.candidates.get("names")
         return f"candidate {key}" if names is None else str(names[key])
 
     def candidate_label(self, arm: Any) -> str:
-        """Return what people call what the learner calls a candidate."""
+        """Return the name of a candidate that the learner names by its own row number or by a vector."""
         return self.key_label(self.candidate_key(arm))
 
-    def features(self, key: Key) -> tuple[float, ...]:
+    def features(self, key: ArmKey) -> tuple[float, ...]:
         """Return the features of an arm."""
         if isinstance(key, tuple):
             return key
@@ -114,7 +117,11 @@ class ArmCatalog:
         return tuple(self.arms.gather([key])[0].tolist())
 
     def check_row(self, key: int) -> None:
-        """Refuse a row number that no arm has or had."""
+        """Check that an arm has or had this row number.
+
+        Raises:
+            InvalidInput: no arm has.
+        """
         if isinstance(self.arms, VectorSet):
             raise InvalidInput(f"arms are vectors here ({self.arms.description}), got the row number {key}.")
         n = len(self.written["rows"]) if self.is_enumerable else self.arms.n_arms
@@ -123,17 +130,17 @@ class ArmCatalog:
 
     @property
     def digest(self) -> str:
-        """Hash of the arms that may be measured now."""
+        """Hash of the arms that can be measured now."""
         if self.present is None:
             return digest_of(self.written)
         return digest_of({**self.written, "rows": [self.written["rows"][key] for key in self.present]})
 
 
-def key_from(arm: Any) -> Key:
-    """Return the key that JSON has as this."""
+def key_from(arm: Any) -> ArmKey:
+    """Return the key that JSON writes in this way."""
     return tuple(arm) if type(arm) is list else arm
 
 
-def plain_key(key: Key) -> Any:
-    """Return a key as JSON has it."""
+def plain_key(key: ArmKey) -> Any:
+    """Return a key as JSON writes it."""
     return list(key) if isinstance(key, tuple) else key

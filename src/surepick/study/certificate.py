@@ -1,9 +1,9 @@
-"""The certificate of a study: what is claimed, what it rests on, and which log it follows from.
+"""The certificate of a study: the claim, its assumptions, and the log that it follows from.
 
-It is a function of the log alone, so whoever has the log can make it again and compare: `verify`. Numbers that are
-worked out are compared up to rounding, which differs between machines; what is copied from the log, and the log itself
-by its hash, to the letter.
-`standalone.py` does the same for the default rule in one file that imports none of this package.
+A certificate is a function of the log alone. `verify` computes the certificate again from the log and compares:
+computed numbers up to rounding, which differs between machines; entries copied from the log exactly; the log by its
+hash.
+`tools/verify_certificate.py` does the same for the default rule, without this package.
 """
 
 import json
@@ -23,27 +23,28 @@ from surepick.learning.events import n_earlier
 from surepick.learning.learner import GUIDED
 from surepick.learning.result import Result
 from surepick.stopping import Betting
+from surepick.study.eras import described
 from surepick.study.events import Kind, Row, canonical, check_asked, check_chain
-from surepick.study.signatures import check_anchor, is_signed, read_public_key, signature_of
-from surepick.study.state import ROUNDING, Standing, State, described
+from surepick.study.signatures import check_anchor, envelope_of, read_public_key, signer_of
+from surepick.study.state import ROUNDING, Standing, State
 from surepick.study.views import status_of
 
 FORMAT = "surepick certificate 2"
 FIRST_FORMAT = "surepick certificate 1"
 SINCE_FORMAT_2 = ("registrations", "limits", "forks", "anchors", "retired", "lost", "n_earlier", "all_eras_delta")
-"""Entries that a certificate of the first format does not have."""
+"""Entries that certificates of the first format do not have."""
 IN_FORMAT_1 = {
     ", with reasons of their own.": ".",
     " has no gap.": " has no lost, corrected or void result.",
 }
-"""Words of the first format, and what stands there now."""
+"""Endings of sentences in the first format, and their words of today."""
 WORDED = ("claim", "assumptions", "conditions", "limits")
-"""Entries that are sentences: another version may have other words for the same."""
+"""Entries that are sentences: another version may word them differently."""
 COPIED = (
     *("options", "changes", "voids", "corrections", "counts", "log", "verdicts"),
     *("registrations", "forks", "anchors", "retired", "lost"),
 )
-"""Entries that are copied from the log, and not worked out."""
+"""Entries that are copied from the log, and not computed."""
 OF_CHANGES = (
     "Which measurements are void or corrected has nothing to do with the noise of their own interval or of later ones; "
     "in particular none was chosen because of its value."
@@ -73,7 +74,7 @@ OF_ORIGINAL = (
     "chosen among them by its results."
 )
 MOST_NAMED = 4
-"""Forks in a sentence; the entry `forks` has all of them."""
+"""Forks that a sentence names; the entry `forks` has all of them."""
 OF_LOST = (
     "{asks} given up without a result, {without} of them without a reason. Whether a value had been seen before cannot "
     "be seen."
@@ -81,7 +82,7 @@ OF_LOST = (
 
 
 def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
-    """Return the certificate of the study that the events up to this hash add up to."""
+    """Return the certificate of a study, given its state after the event with this hash."""
     learner, status = state.learner, status_of(state)
     result = learner.result()
     verdict = state.verdict
@@ -120,7 +121,10 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
             {"event": one["n"], **{name: one[name] for name in ("fork", "study", "is_copy", "at", "by")}}
             for one in state.forks
         ],
-        "anchors": [{"kept": one["n"], **_proof(one)} for one in state.anchors],
+        "anchors": [
+            {"kept": one["n"], **{name: one[name] for name in one if name not in ("n", "kind", "by")}}
+            for one in state.anchors
+        ],
         "retired": [
             {"arm": state.roster.label(key), "event": era["n"], "reason": era["reason"]}
             for era in state.eras[1:]
@@ -159,12 +163,12 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
 
 
 def all_eras_words(certificate: Mapping[str, Any]) -> str:
-    """Say at which risk all answers that the eras of a study gave are right (docs/guarantee.md, Theorem 30)."""
+    """Return a sentence with the error probability over all eras of a study (docs/guarantee.md, Theorem 30)."""
     return f"risk of all {certificate['era']} eras together: {certificate['all_eras_delta']:.6g}"
 
 
 def named(said: str, result: Result) -> str:
-    """Return a sentence in which arms go by their names alone: a learner's number is not the study's."""
+    """Return a sentence without the learner's arm numbers, which differ from those of the study."""
     if result.best_name is None or isinstance(result.best, list):
         return said
     return said.replace(f"{result.best_name} (arm {result.best})", str(result.best_name), 1)
@@ -177,7 +181,7 @@ def digest_of(certificate: Mapping[str, Any]) -> str:
 
 
 def _conditions(state: State) -> Iterator[str]:
-    """Say what the claim rests on because of what happened on the way."""
+    """Yield the conditions that the history of the study adds to the claim."""
     if any(one.changes for one in state.measurements):
         yield OF_CHANGES
     if any(one.is_again for one in state.attempts.values()):
@@ -190,7 +194,7 @@ def _conditions(state: State) -> Iterator[str]:
 
 
 def _limits(state: State) -> Iterator[str]:
-    """Say what the log cannot show, because of what happened on the way."""
+    """Yield what the log cannot show, given the history of the study."""
     n_earlier, n_unasked = state.n_earlier, sum(one.ask is None for one in state.measurements)
     if not isinstance(state.learner.rule, Betting):  # every result is evidence
         if n_unasked:
@@ -213,7 +217,7 @@ def _were(n: int, one: str, several: str = "") -> str:
 
 
 def _lost(state: State) -> list[dict[str, Any]]:
-    """Return for each arm the asks that have no result: failed with which reasons, or run out of their lease."""
+    """Return for each arm how many asks failed, with their reasons, and how many expired."""
     lost: dict[str, dict[str, Any]] = {}
     for one in state.attempts.values():
         if one.standing in (Standing.FAILED, Standing.EXPIRED):
@@ -229,13 +233,8 @@ def _lost(state: State) -> list[dict[str, Any]]:
     return list(lost.values())
 
 
-def _proof(anchor: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an anchor says beside its own number, author and kind."""
-    return {name: value for name, value in anchor.items() if name not in ("n", "kind", "by")}
-
-
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold; a number that is not finite says nothing, and becomes null."""
+    """Return a value that JSON can hold; numbers that are not finite become null."""
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -248,30 +247,30 @@ def _plain(value: Any) -> Any:
 @final
 @dataclass(slots=True)
 class Report:
-    """What a check found."""
+    """The outcome of a check."""
 
     problems: list[str] = field(default_factory=list)
-    """What does not agree; none of it may be believed then."""
+    """Disagreements. If there is one, do not believe the certificate."""
     unchecked: list[str] = field(default_factory=list)
-    """What this version cannot check: sentences of another one that are not what this one says."""
+    """Entries that this version cannot check: sentences that another version worded."""
     notes: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
-    """What the log cannot show, because of what happened on the way."""
+    """What the log cannot show, given the history of the study."""
     claim: str = ""
-    """What follows from the log, in the words of this version."""
+    """The claim that follows from the log, in the words of this version."""
     registrations: list[str] = field(default_factory=list)
-    """For each era the hash of its first event."""
+    """The hash of the first event of each era."""
     anchors: list[dict[str, Any]] = field(default_factory=list)
-    """Signatures and time stamps of heads, as the certificate has them."""
+    """Signatures and time stamps of heads, as in the certificate."""
 
     @property
     def outcome(self) -> Literal["ok", "not ok", "unchecked"]:
-        """What became of the check."""
+        """The result of the check in one word."""
         return "not ok" if self.problems else "unchecked" if self.unchecked else "ok"
 
     @property
     def ok(self) -> bool:
-        """Whether everything was checked and agrees."""
+        """Whether every entry was checked and agrees."""
         return self.outcome == "ok"
 
 
@@ -283,14 +282,14 @@ def verify(
     arms: Path | None = None,
     trust: bool = False,
 ) -> Report:
-    """Work everything out again from the log, and compare.
+    """Compute a certificate again from its log, and compare.
 
     Args:
         certificate: as `Study.certificate` returns it.
-        rows: the log, as `surepick.study.exchange.read_log` reads it.
-        public_key: of who must have signed, an Ed25519 key in PEM; None: anybody, or nobody.
-        arms: your copy of the file of arms, if the log has them in a file.
-        trust: do whatever the log asks for, however long it takes, and open the files that it names.
+        rows: the log, as `surepick.study.exchange.read_log` returns it.
+        public_key: file with the signer's Ed25519 public key in PEM; None accepts any signer, or none.
+        arms: your copy of the file of arms, if the log names one.
+        trust: lift the limits on what a log may ask for, and open the files that it names.
     """
     known = None if public_key is None else read_public_key(public_key)
     report = Report()
@@ -318,14 +317,14 @@ def verify(
         again = certificate_of(state, certified[-1].hash)
         report.anchors = again["anchors"]
         _compare(certificate, again, report)
-    except Exception as error:  # noqa: BLE001 (a forged log can go wrong in any way; that is what is to be said)
+    except Exception as error:  # noqa: BLE001 (a forged log can go wrong in any way)
         said = str(error) if isinstance(error, SurepickError) else f"not what such files hold: {error!r}"
         report.problems.append(said.rstrip("."))
     return report
 
 
 def _note_later(rows: Sequence[Row], report: Report) -> None:
-    """Note what came after the certificate: it may have taken the claim back."""
+    """Note events after the certificate, which may have withdrawn the claim."""
     if not rows:
         return
     kinds = {json.loads(row.text)["kind"] for row in rows}
@@ -337,7 +336,7 @@ def _note_later(rows: Sequence[Row], report: Report) -> None:
 
 
 def _compare(certificate: Mapping[str, Any], again: Mapping[str, Any], report: Report) -> None:
-    """Compare a certificate with what follows from the log."""
+    """Compare a certificate with the one that follows from the log."""
     report.claim = str(again["claim"])
     if again["era"] > 1:
         report.notes.append(all_eras_words(again))
@@ -361,7 +360,7 @@ def _compare(certificate: Mapping[str, Any], again: Mapping[str, Any], report: R
 def _of_first_format(
     certificate: Mapping[str, Any], again: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return a certificate of the first format with today's words, and what one of today has in common with it."""
+    """Return a certificate of the first format in the words of today, and one of today without the newer entries."""
     said = [list(one) for one in certificate["assumptions"]]
     for one in said:
         for before, now in IN_FORMAT_1.items():
@@ -371,7 +370,7 @@ def _of_first_format(
 
 
 def _replayed(rows: Sequence[Row], report: Report, *, arms: Path | None, trust: bool) -> State:
-    """Return what the log adds up to; every plan and every verdict is made again and compared."""
+    """Return the state after all events; make every plan and every verdict again, and compare."""
     events = [json.loads(row.text) for row in rows]
     for row, event in zip(rows, events, strict=True):
         if canonical(event) != row.text or event.get("n") != row.n:
@@ -383,7 +382,7 @@ def _replayed(rows: Sequence[Row], report: Report, *, arms: Path | None, trust: 
         due = _verdict_due(state)
         if due is not None and event["kind"] != due:
             report.problems.append(f"event {event['n']} stands where the study was {due}, which the log does not say")
-            break  # all after it is another story
+            break  # later events build on the missing one
         state.apply(event, row.hash)
         if event["kind"] == Kind.REOPENED:
             _check_description(state, event, report)
@@ -407,7 +406,7 @@ def _replayed(rows: Sequence[Row], report: Report, *, arms: Path | None, trust: 
 
 
 def _check_head(rows: Sequence[Row], event: Mapping[str, Any], report: Report) -> None:
-    """Check that an anchor is about a head of the log before it."""
+    """Check that an anchor is about an earlier head of the log."""
     n = event["event"]
     try:
         if type(n) is not int or not 1 <= n <= len(rows) or rows[n - 1].hash != event["hash"]:
@@ -418,7 +417,7 @@ def _check_head(rows: Sequence[Row], event: Mapping[str, Any], report: Report) -
 
 
 def _note_what_is_seen(state: State, report: Report) -> None:
-    """Note what the log shows of choices that a claim does not mention, and what it cannot show."""
+    """Note choices that the log shows and the claim does not mention, and what the log cannot show."""
     report.registrations = state.registrations
     for number, (event, digest) in enumerate(zip(state.eras, state.registrations, strict=True), start=1):
         of_era = "" if number == 1 else f" of era {number}"
@@ -442,22 +441,22 @@ def _note_what_is_seen(state: State, report: Report) -> None:
 
 
 def _verdict_due(state: State) -> Kind | None:
-    """Return what must be the next event, if a verdict has to be given or taken back."""
+    """Return the kind of the next event, if a verdict has to be given or withdrawn."""
     return next((kind for kind, _ in state.verdict_news(after_correction=True)), None)
 
 
 def _check_description(state: State, event: Mapping[str, Any], report: Report) -> None:
-    """Check what the first event of an era says of its learner, by which bets are checked elsewhere."""
+    """Check the description of the learner in the first event of an era, which other verifiers rely on."""
     own = _plain(described(state.learner))
     said = {name: event.get(name) for name in own}
-    # The era says what earlier results are; logs of before say it here too where it makes no difference.
+    # The options of the era say how earlier results count; older logs repeat that in the identity.
     own["identity"], said["identity"] = (str(one["identity"]).replace(GUIDED, "") for one in (own, said))
     if event.get("version") == __version__ and not _agree(said, own):
         report.problems.append(f"event {event['n']} describes another learner than its arms and options make")
 
 
 def _agree(one: Any, other: Any, *, is_copied: bool = False) -> bool:
-    """Whether what was said is what was found: floats up to rounding, unless they are copies."""
+    """Whether two values agree: floats up to rounding, unless they are copies."""
     if type(one) is float and type(other) is float and not is_copied:
         return math.isclose(one, other, rel_tol=ROUNDING, abs_tol=0.0 if other else ROUNDING)
     if isinstance(one, Mapping) and isinstance(other, Mapping):
@@ -470,30 +469,29 @@ def _agree(one: Any, other: Any, *, is_copied: bool = False) -> bool:
 
 
 def sign(certificate: Mapping[str, Any], key: Path, *, password: str | None = None) -> dict[str, Any]:
-    """Return the certificate with a signature of its digest by an Ed25519 private key in a PEM file.
+    """Return a certificate with a signature of its digest, in a DSSE envelope.
 
-    Such a key is made by `openssl genpkey -algorithm ed25519 -out key.pem`, with `-aes256` under a password.
+    Args:
+        certificate: as `Study.certificate` returns it.
+        key: Ed25519 private key in PEM, as `openssl genpkey -algorithm ed25519 -out key.pem` writes it.
+        password: of the key, if it is encrypted (`-aes256`).
 
     Raises:
         InvalidInput: not such a key, or not its password.
     """
-    return {**certificate, "signature": signature_of(str(certificate["digest"]), key, password)}
+    return {**certificate, "signature": envelope_of(str(certificate["digest"]), key, password)}
 
 
-def _check_signature(certificate: Mapping[str, Any], known: bytes | None, report: Report) -> None:
+def _check_signature(certificate: Mapping[str, Any], known: str | None, report: Report) -> None:
     if "signature" not in certificate:
         (report.notes if known is None else report.problems).append("the certificate is not signed")
         return
-    signature = certificate["signature"]
-    if signature.keys() != {"public_key", "value"}:
-        report.problems.append("a signature has a public_key and a value, and nothing else")
-    if not is_signed(signature, str(certificate["digest"])):
+    signer = signer_of(certificate["signature"], str(certificate["digest"]))
+    if signer is None:
         report.problems.append("the signature is not of this certificate")
-        return
-    signer = bytes.fromhex(signature["public_key"])
-    if known is None:
-        report.notes.append(f"signed by the key {signer.hex()}; compare it with the one you know")
+    elif known is None:
+        report.notes.append(f"signed by the key {signer}; compare it with the one you know")
     elif known != signer:
-        report.problems.append(f"signed by another key, {signer.hex()}")
+        report.problems.append(f"signed by another key, {signer}")
     else:
         report.notes.append("signed by the owner of the public key that was given")

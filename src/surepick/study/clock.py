@@ -25,7 +25,7 @@ def now() -> datetime:
 
 
 def elapsed() -> float:
-    """Seconds since some moment, by a clock that nobody sets; where the system can say, with the time it slept."""
+    """Seconds since some moment, by a clock that cannot be set; with the time that the system slept, if it can say."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
@@ -54,8 +54,8 @@ def lease_length(lease: Any) -> timedelta | None:
 class Leases:
     """How long a process has known of asks, so that it ends no lease that cannot have run out.
 
-    A wrong clock says that leases are over which are not. So whoever saw an ask being made also measures how long ago
-    that was. Of asks from before it began to follow the log, a process has nothing but their times to go by.
+    A wrong clock says that leases are over which are not. So a process that saw an ask being made also measures how
+    long ago that was. Of asks from before it began to follow the log, a process has nothing but their times to go by.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Leases:
         self._since: dict[int, float] = {}
 
     def look(self, n_asks: int) -> None:
-        """Take note that there are so many asks by now: what is new was made after the look before."""
+        """Take note that there are `n_asks` asks by now: new ones were made after the look before."""
         if self._looked is not None:
             self._since |= dict.fromkeys(range(self._n_known + 1, n_asks + 1), self._looked)
         self._n_known, self._looked = n_asks, elapsed()

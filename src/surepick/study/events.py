@@ -1,8 +1,8 @@
 """Events, the only truth about a study: their kinds, their text, and the chain of hashes over them.
 
 The text of an event is canonical JSON, so the same event has the same bytes on every machine. The hash of event n is
-sha256(hash of event n-1 as hex, a line feed, text of event n), and before the first event stand 64 zeros: whoever
-knows the last hash notices a change of any event before it, one that is missing, and a change of order.
+sha256(hash of event n-1 as hex, a line feed, text of event n), and before the first event stand 64 zeros. A reader
+who knows the last hash notices a change of any event before it, one that is missing, and a change of order.
 
 What an event must say, and how much a log from a stranger may ask of the machine that checks it.
 
@@ -157,7 +157,7 @@ def check_fields(event: Mapping[str, Any]) -> None:
     """
     known = FIELDS.get(event.get("kind", ""))
     if known is None:
-        return  # a kind that is not known is refused by who takes it in
+        return  # `State.apply` refuses a kind that is not known
     needed, more = known
     if missing := sorted(needed - event.keys()):
         raise CorruptLog(
@@ -201,13 +201,17 @@ def check_asked(events: Sequence[dict[str, Any]], *, arms: Path | None = None, t
             notes.append(f"the {role} were read from {written['path']}, and have the hash that the log names")
         if not trusts:
             _check_set(role, written)
-    if not trusts:
-        for event in events:
-            if event.get("kind") in (Kind.CREATED, Kind.REOPENED):
-                _check_options(event, first["arms"])
-            if event.get("kind") == Kind.PLANNED and not _count(event["parts"]) <= max(len(event["arms"]), 1):
-                raise _too_much(f"event {event['n']} plans {event['parts']!r} parts of {len(event['arms'])} pulls")
+    for event in () if trusts else events:
+        _check_event(event, first["arms"])
     return notes
+
+
+def _check_event(event: Mapping[str, Any], arms: Mapping[str, Any]) -> None:
+    """Refuse options and plans that take more time and memory than their words."""
+    if event.get("kind") in (Kind.CREATED, Kind.REOPENED):
+        _check_options(event, arms)
+    if event.get("kind") == Kind.PLANNED and not _count(event["parts"]) <= max(len(event["arms"]), 1):
+        raise _too_much(f"event {event['n']} plans {event['parts']!r} parts of {len(event['arms'])} pulls")
 
 
 def _check_set(role: str, written: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A study as files: the log with its hashes, for whoever checks it; the measurements, for whoever analyses them."""
+"""Files of a study: export of the log and of the measurements, import of earlier results."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ VALUE_TITLES, ARM_TITLES = ("value", "reward", "result"), ("arm", "name", "id")
 
 
 def export(study: "Study", path: Path, what: What = "log") -> None:
-    """Write the log, or the measurements, to a file: CSV, Parquet or JSON by its ending; whole or not at all."""
+    """Write the log or the measurements to a CSV, Parquet or JSON file, as its ending says; whole or not at all."""
     if what not in ("log", "measurements"):
         raise InvalidInput(f'`what` must be "log" or "measurements", got {what!r}.')
     records = log_records(study.rows()) if what == "log" else measurement_rows(study.state)
@@ -38,20 +38,21 @@ def export(study: "Study", path: Path, what: What = "log") -> None:
             case ".json":
                 draft.write_text(json.dumps({what: records}, ensure_ascii=False) + "\n", encoding="utf-8")
             case _:
-                _write_parquet(records, draft)
+                pa, parquet = _pyarrow()
+                parquet.write_table(pa.Table.from_pylist(records), draft)
 
 
 def log_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the log as a table: number, hash, and the text that was hashed."""
+    """Return the log as a table: number, hash, and the hashed text of each event."""
     return [{"n": row.n, "hash": row.hash, "event": row.text} for row in rows]
 
 
 def measurement_rows(state: State) -> list[dict[str, Any]]:
-    """Return the measurements as a table; `value` is what counts, empty if it is void."""
+    """Return the measurements as a table; `value` is the result that counts, empty if it is void."""
     return [
         {
             "measurement": one.id,
-            # Every digit of a vector, so that it can be read again.
+            # All digits of a vector, so that the file can be imported.
             "arm": f"({', '.join(map(repr, one.arm))})" if isinstance(one.arm, tuple) else state.roster.label(one.arm),
             "value": one.value,
             "told": one.told,
@@ -66,10 +67,10 @@ def measurement_rows(state: State) -> list[dict[str, Any]]:
 
 
 def read_log(path: Path) -> list[Row]:
-    """Read a log that `export` has written.
+    """Read a log that `export` wrote.
 
     Raises:
-        InvalidInput: not such a file.
+        InvalidInput: the file is not such a log.
     """
     with refusing("cannot read", path):
         match _checked(path).suffix.lower():
@@ -82,9 +83,8 @@ def read_log(path: Path) -> list[Row]:
                 document = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=once_each)
                 records = document["log"] if isinstance(document, dict) and "log" in document else []
             case _:
-                parquet = _parquet()
-                records = parquet.read_table(path).to_pylist()
-        # Nothing beside what is hashed, where a reader could find something else.
+                records = _pyarrow()[1].read_table(path).to_pylist()
+        # No further columns: a reader could take them for a part of the log, and no hash covers them.
         is_log = all(isinstance(one, dict) and one.keys() == {"n", "hash", "event"} for one in records)
         if not is_log or [str(one["n"]) for one in records] != [str(n) for n in range(1, len(records) + 1)]:
             raise InvalidInput(
@@ -95,7 +95,7 @@ def read_log(path: Path) -> list[Row]:
 
 
 def once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a table of JSON, if its keys are all different: of two a reader sees one, and a program the other."""
+    """Return a JSON object whose keys are all different: of two equal keys a reader sees one, a program the other."""
     table = dict(pairs)
     if len(table) < len(pairs):
         raise InvalidInput("a key stands there twice.")
@@ -103,10 +103,11 @@ def once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def import_results(study: "Study", path: Path, *, worker: str | None = None) -> list[Measurement]:
-    """Tell a study earlier results from a file with a column of arms and one of values: CSV, Excel, Parquet or Arrow.
+    """Tell a study the earlier results in a CSV, Excel, Parquet or Arrow file with a column of arms and one of values.
 
-    All or none. In the order of the file, line by line, which must be that of measuring (docs/study.md). What was told
-    before, by a file of any name or by `tell_earlier`, is told once; what `export` marks as void is left out.
+    All results are told, or none. The lines must be in the order of measuring (docs/study.md). Results that were told
+    before, by a file of any name or by `tell_earlier`, are not told again. Rows that `export` marks as void are left
+    out.
     """
     table = _without_void(open_table(path))
     titles = {str(title).lower(): title for title in table.columns}
@@ -133,7 +134,7 @@ def import_results(study: "Study", path: Path, *, worker: str | None = None) -> 
 
 
 def _without_void(table: Table) -> Table:
-    """Return the rows of a table that are not void, if it says so of its rows."""
+    """Return the rows of a table that its column `void` does not mark."""
     if "void" not in table.cells:
         return table
     kept = [row for row, cell in enumerate(table["void"]) if str(cell).lower() != "true"]
@@ -159,16 +160,11 @@ def _csv(records: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _parquet() -> Any:
+def _pyarrow() -> tuple[Any, Any]:
+    """Return the optional package, and its module for Parquet."""
     try:
-        from pyarrow import parquet  # noqa: PLC0415 (optional)
+        import pyarrow as pa  # noqa: PLC0415
+        from pyarrow import parquet  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise SurepickError("Parquet files need pyarrow; install it with: pip install 'surepick[files]'.") from error
-    return parquet
-
-
-def _write_parquet(records: Sequence[Mapping[str, Any]], path: Path) -> None:
-    parquet = _parquet()
-    import pyarrow as pa  # noqa: PLC0415 (optional)
-
-    parquet.write_table(pa.Table.from_pylist(list(records)), path)
+    return pa, parquet

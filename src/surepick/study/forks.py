@@ -1,8 +1,8 @@
-"""Forks beside threads: a child has every lock as it was at the fork, and not the thread that would let go of it.
+"""Forks of a process with threads: the child inherits every lock as held, without the thread that would release it.
 
-Such locks are ours, SQLite's, those of BLAS, of an import, of a `cached_property`: no list of them is complete. So a
-fork waits until no other thread is at work on a study (`no_fork`), and who keeps a lock, a connection or a state makes
-it anew in the child (`at_forks`).
+Such locks are surepick's, SQLite's, those of BLAS, of imports, of `cached_property`: no list is complete. So a fork
+waits until no other thread works on a study (`no_fork`), and objects with a lock, a connection or a state replace them
+in the child (`at_forks`).
 """
 
 import os
@@ -13,28 +13,28 @@ from contextlib import contextmanager
 from typing import Protocol
 
 PATIENCE = 120.0
-"""Seconds that a fork waits for work to end, twice as long as a turn waits for others; then it goes ahead."""
+"""Seconds that a fork waits for work to end before it goes ahead: twice as long as a transaction waits for others."""
 
 _free = threading.Condition(threading.Lock())
 _here = threading.local()  # `depth`: how many blocks of `no_fork` this thread is in
 _n_at_work = 0  # threads in such a block
-_n_forking = 0  # forks that wait or happen; they come before new work
+_n_forking = 0  # forks that wait or happen; new work waits for them
 _owners: "weakref.WeakSet[Forked]" = weakref.WeakSet()
 
 
 class Forked(Protocol):
-    """Has what a child of a fork must not have."""
+    """An object whose locks, connections or state a child of a fork must not share."""
 
     def before_fork(self) -> None:
-        """Let go of what is not in use; other threads have paused."""
+        """Close idle connections; other threads have paused."""
 
     def renew(self) -> None:
-        """In the child: make all anew, without a word to those who share it with the parent."""
+        """In the child: replace locks, connections and state, and send nothing over inherited connections."""
 
 
 @contextmanager
 def no_fork() -> Iterator[None]:
-    """Let no other thread fork the process while the block runs; keep it short of waiting for the forking thread."""
+    """Let no other thread fork the process while the block runs. The block must not wait for a thread that forks."""
     global _n_at_work  # noqa: PLW0603 (one for the process)
     depth = getattr(_here, "depth", 0)
     if not depth:
@@ -54,7 +54,7 @@ def no_fork() -> Iterator[None]:
 
 
 def at_forks(owner: Forked) -> None:
-    """Call the owner's methods at every fork, as long as it lives."""
+    """Call the owner's methods at every fork, as long as the owner lives."""
     _owners.add(owner)
 
 
@@ -62,7 +62,7 @@ def _pause() -> None:
     global _n_forking  # noqa: PLW0603 (one for the process)
     with _free:
         _n_forking += 1
-        own = 1 if getattr(_here, "depth", 0) else 0  # who forks in the middle of something does not wait for itself
+        own = 1 if getattr(_here, "depth", 0) else 0  # a thread that forks inside such a block does not wait for itself
         _free.wait_for(lambda: _n_at_work <= own, PATIENCE)
     for owner in list(_owners):
         owner.before_fork()

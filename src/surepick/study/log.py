@@ -1,15 +1,13 @@
-"""The pen: who has it writes the next events of a study, all with the same time and author.
+"""The log of a study: a state that follows it, and transactions that add events to it.
 
-The follower of a log: knows what all its events add up to, and takes turns with others to add some.
-
-To write, it waits for its turn, reads what others have done meanwhile, and has its own events on the disk before the
-turn ends. So everyone decides on the same log, and an event that was acknowledged is never lost.
+A transaction waits for its turn, reads what others have written meanwhile, and has its own events on the disk before
+the turn ends. So all writers decide on the same log, and an event that was acknowledged is never lost.
 """
 
 import gc
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, final
@@ -25,7 +23,7 @@ from surepick.study.storage import Storage, Writer
 
 @final
 class LogTransaction:
-    """Lets events happen to a state, and hands them to a storage.
+    """A write transaction on a log: its events share one time and one author.
 
     Args:
         state: by all events so far.
@@ -38,36 +36,27 @@ class LogTransaction:
         self.state, self.hash, self.by = state, last_hash, by
         self.now = writer.now
         self.at = clock.written(self.now)
-        self.is_ahead = False
-        """Whether the state may know more than the log did when the pen was taken up."""
         self._writer, self._rows = writer, list[Row]()
 
     def write(self, kind: Kind, **fields: Any) -> None:
-        """Let an event happen."""
-        event = self._event(kind, fields)
+        """Apply an event to the state and add it to the log."""
+        n = self.state.n_events + 1
+        event = {"n": n, "at": self.at, "by": self.by, "kind": kind.value, **fields}
         text = canonical(event)
-        self.state.apply(event, chained(self.hash, text))
-        self.is_ahead = True
-        self._add(text)
+        digest = chained(self.hash, text)
+        self.state.apply(event, digest)
+        self.hash = digest
+        self._rows.append(Row(n, text, digest))
 
-    def note(self, kind: Kind, **fields: Any) -> Mapping[str, Any]:
-        """Write down an event that has happened to the state already, when `is_ahead` was set."""
-        event = self._event(kind, fields)
-        self.state.n_events += 1
-        self._add(canonical(event))
-        return event
-
-    def note_verdict(self, *, after_correction: bool = False) -> None:
-        """Write down a verdict, or that there is none any more, if that is news."""
+    def write_verdict(self, *, after_correction: bool = False) -> None:
+        """Write a verdict, or that there is none any more, if that is news."""
         for kind, fields in self.state.verdict_news(after_correction=after_correction):
             self.write(kind, **fields)
 
-    def _event(self, kind: Kind, fields: dict[str, Any]) -> dict[str, Any]:
-        return {"n": self.state.n_events + 1, "at": self.at, "by": self.by, "kind": kind.value, **fields}
-
-    def _add(self, text: str) -> None:
-        self.hash = chained(self.hash, text)
-        self._rows.append(Row(self.state.n_events, text, self.hash))
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the state knows more than the log did when the transaction began."""
+        return bool(self._rows) or self.state.learner.state.plans.is_proposing
 
     def end(self) -> None:
         """Hand everything to the storage."""
@@ -86,11 +75,15 @@ class StudyLog:
     Args:
         storage: where its log is.
         name: of the study.
+        created: its state by the first event, if it is known.
     """
 
-    def __init__(self, storage: Storage, name: str) -> None:
+    def __init__(self, storage: Storage, name: str, created: State | None = None) -> None:
         self._storage, self._name = storage, name
+        self._state: State | None
         self.renew()
+        if created is not None:
+            self._state, self.head = created, (1, created.registrations[0])
         at_forks(self)
 
     def before_fork(self) -> None:
@@ -99,12 +92,12 @@ class StudyLog:
     def renew(self) -> None:
         """Begin as if nothing had been read: in the child of a fork a thread of the parent may have had the lock."""
         self.lock = threading.RLock()
-        """Who has it is the only one to change the state."""
+        """Its owner alone reads or changes the state."""
         self._forget()
 
     def _forget(self) -> None:
         """Know nothing; the log knows all."""
-        self._state: State | None = None
+        self._state = None
         self.head = 0, START
         """Number and hash of the last event that is known."""
         self.leases = Leases()
@@ -116,10 +109,10 @@ class StudyLog:
 
     @contextmanager
     def reading(self) -> Iterator[State]:
-        """Look at the state by all events so far.
+        """Read the state by all events so far.
 
-        A look may work out what is kept, such as sums and designs. So nobody else looks meanwhile; and after a look
-        that was broken off, by Ctrl-C say, all is read again.
+        Reading fills caches, so readers take the lock too. If a reader is interrupted, the state is read again from
+        the log.
         """
         with self.lock, no_fork():
             try:
@@ -132,25 +125,25 @@ class StudyLog:
 
     @contextmanager
     def writing(self, by: str) -> Iterator[LogTransaction]:
-        """Take turns with all other writers of the study; what is written is durable at the end, or does not exist."""
+        """Write to the log, in turn with all other writers. At the end all events are durable, or none exists."""
         with self.lock, no_fork():
             self.state()  # what takes long is done before others wait for it
-            pen = None
+            transaction = None
             try:
                 with self._storage.writing(self._name) as writer:
-                    pen = LogTransaction(self._by(writer.read), writer, self.head[1], by)
-                    yield pen
-                    pen.end()
-                self.head = pen.state.n_events, pen.hash
-                self.leases.look(len(pen.state.attempts))
+                    transaction = LogTransaction(self._by(writer.read), writer, self.head[1], by)
+                    yield transaction
+                    transaction.end()
+                self.head = transaction.state.n_events, transaction.hash
+                self.leases.look(len(transaction.state.attempts))
             except BaseException as error:
                 # A refusal changes nothing; after anything else the state may be ahead of the log.
-                if pen is not None and (pen.is_ahead or not isinstance(error, InvalidInput)):
+                if transaction is not None and (transaction.is_ahead or not isinstance(error, InvalidInput)):
                     self._forget()
                 raise
 
     def _by(self, read: Callable[[int], list[Row]]) -> State:
-        """Bring the state up to the log, whose events after a number somebody reads."""
+        """Bring the state up to the log, of which `read` returns the events after a number."""
         n, last_hash = self.head
         with _no_collections(is_needed=n == 0):
             # With the last event that is known: a study that was deleted and made anew has another one there.

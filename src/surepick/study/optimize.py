@@ -1,4 +1,4 @@
-"""Measurements that are Python functions: asked for, called and told, by several threads at once."""
+"""`Study.optimize`: measurements by a Python function, in several threads."""
 
 import os
 import secrets
@@ -6,6 +6,7 @@ import socket
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -27,24 +28,18 @@ def optimize(
     on_pull: "Callable[[Study, StudyAsk, float], object] | None",
     lease: Any,
 ) -> None:
-    """Measure until the study has stopped, or so many pulls are made; see `Study.optimize`."""
+    """Measure until the study has stopped, or until `max_pulls` measurements; see `Study.optimize`."""
     if not callable(function):
         raise InvalidInput(f"`function` must take an arm and return a number, got {function!r}.")
     n_jobs = check_count("n_jobs", n_jobs, least=1)
-    left = [] if max_pulls is None else [None] * check_count("max_pulls", max_pulls, least=0)
+    pulls = repeat(None) if max_pulls is None else iter([None] * check_count("max_pulls", max_pulls, least=0))
     ends = Event()
-
-    call = secrets.token_hex(4)  # containers may have the same name and the same numbers of processes
+    call = secrets.token_hex(4)  # containers may share the name of the host and the number of the process
 
     def work(job: int) -> None:
         worker, n_skipped = f"{socket.gethostname()}:{os.getpid()}:{call}:{job}", 0
         try:
-            while not ends.is_set() and not study.stopped:
-                if max_pulls is not None:
-                    try:
-                        left.pop()
-                    except IndexError:
-                        return
+            while not ends.is_set() and not study.stopped and next(pulls, ends) is None:
                 asks = study.ask(1, worker=worker, lease=lease)
                 if not asks:
                     return
@@ -52,7 +47,7 @@ def optimize(
                 if n_skipped == SKIPPED_IN_A_ROW:
                     raise SurepickError(f"no result in {n_skipped} measurements in a row, the last of {asks[0].name}.")
         except BaseException:
-            ends.set()  # one that fails ends all; what they have measured is told
+            ends.set()  # a failure ends all jobs; each first tells the result that it is measuring
             raise
 
     with ThreadPoolExecutor(n_jobs, thread_name_prefix="surepick") as pool:
@@ -60,7 +55,7 @@ def optimize(
         try:
             for job in jobs:
                 job.result()
-        except BaseException:  # Ctrl-C comes here, and to no job: each ends with what it is measuring
+        except BaseException:  # Ctrl-C reaches this thread only
             ends.set()
             raise
     if study.status.guarantee in ("doubtful", "withdrawn"):
@@ -76,7 +71,7 @@ def _measure(
     worker: str,
     on_pull: "Callable[[Study, StudyAsk, float], object] | None",
 ) -> bool:
-    """Return whether there was a result."""
+    """Measure one ask; return whether there was a result."""
     try:
         value = function(ask.arm)
     except Skipped as error:
@@ -87,7 +82,7 @@ def _measure(
         raise
     try:
         study.tell(ask.id, value, worker=worker)
-    except InvalidInput as error:  # no number, or out of range: there is no result
+    except InvalidInput as error:  # not a number, or out of range
         study.fail(ask.id, reason=_line(error), worker=worker)
         raise
     except BaseException as error:
@@ -99,5 +94,5 @@ def _measure(
 
 
 def _line(error: BaseException) -> str:
-    """What an error says, in one line that can be printed."""
+    """Return the text of an error as one printable line."""
     return "".join(letter if letter.isprintable() else " " for letter in " ".join(str(error).split()))

@@ -1,7 +1,7 @@
-"""A study: an experiment that outlives processes, machines and mistakes, for as many hands as there are.
+"""A study: an experiment that outlives processes, machines and mistakes, for any number of workers.
 
-Whatever is done is an event in the log (`events`), and what a study knows is what its events add up to (`state`); a
-`StudyLog` takes turns with others to add some. What a method has done is on the disk when it returns.
+Everything that happens is an event in the log (`events`), and the state of a study is what its events add up to
+(`state`). A method proposes events and applies them in one transaction (`log`). They are on the disk when it returns.
 """
 
 import base64
@@ -25,20 +25,20 @@ from surepick.learning.result import Result
 from surepick.study import clock
 from surepick.study.catalog import Key, plain_key
 from surepick.study.certificate import certificate_of
-from surepick.study.eras import next_era
+from surepick.study.eras import earlier_of, next_era
 from surepick.study.events import Kind, Row
 from surepick.study.exchange import What, export
 from surepick.study.log import LogTransaction, StudyLog
 from surepick.study.optimize import optimize
 from surepick.study.signatures import head_text, read_stamp, signature_of
-from surepick.study.state import AskRecord, Measurement, Standing, State, earlier_of
+from surepick.study.state import AskRecord, Measurement, Standing, State
 from surepick.study.storage import Storage
 from surepick.study.views import Status, reason_for, status_of
 
 OWN_LEASE = "own"
 """The lease that the study was created with."""
 MOST_ASKS = 100_000
-"""In one call; each interval among them is planned from old news."""
+"""In one call; each block among them is planned from older data."""
 Json = dict[str, Any]
 _Result = tuple[int | None, Key, Any]
 """The ask that is answered, if any, the arm, and the value."""
@@ -47,7 +47,7 @@ _Result = tuple[int | None, Key, Any]
 @final
 @dataclass(frozen=True, slots=True)
 class StudyAsk:
-    """What somebody is asked to measure."""
+    """A measurement that a worker is asked for."""
 
     id: int
     """By which the result is told."""
@@ -56,7 +56,7 @@ class StudyAsk:
     name: str
     features: tuple[float, ...]
     until: str | None
-    """When it is given to somebody else, in UTC; a result is welcome after that too."""
+    """When it is given to another worker, in UTC; a result is welcome after that too."""
     reason: str
     """Why this arm, in words."""
 
@@ -70,12 +70,13 @@ class Study:
     Args:
         storage: where its log is.
         name: of the study.
-        author: who is said to have done what is done through this object, unless a worker is named.
+        author: named in the events of this object, unless a worker is named.
+        created: the state by the first event, if the study has just been created.
     """
 
-    def __init__(self, storage: Storage, name: str, *, author: str = "") -> None:
+    def __init__(self, storage: Storage, name: str, *, author: str = "", created: State | None = None) -> None:
         self.storage, self.name, self.author = storage, name, author
-        self._log = StudyLog(storage, name)
+        self._log = StudyLog(storage, name, created)
         self._log.state()
 
     def __repr__(self) -> str:
@@ -92,7 +93,7 @@ class Study:
         self.close()
 
     def _writing(self, worker: str | None) -> AbstractContextManager[LogTransaction]:
-        """Take turns with all other writers of the study."""
+        """Return a write transaction on the log."""
         return self._log.writing(_text("author", self.author) if worker is None else _text("worker", worker))
 
     # ---- asks
@@ -105,36 +106,32 @@ class Study:
             worker: who will measure. A worker that asks again gets its open asks back first; without a name every call
                 makes new ones.
             lease: how long the asks are kept for the worker: "30m", "2h", "3d", seconds, None for ever; default: as the
-                study was created. Then somebody else gets them. A result that comes later counts all the same.
+                study was created. Then another worker gets them. A result that comes later counts all the same.
         """
         n = check_count("n", n, least=1)
         if n > MOST_ASKS:
             raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further ones when needed.")
         with self._log.reading() as state:
-            if state.learner.needs_plan:
-                state.learner.catch_up()  # before others have to wait for it
-        with self._writing(worker) as pen:
-            state = pen.state
+            if state.learner.state.needs_plan:
+                state.learner.state.plans.catch_up()  # before others have to wait for it
+        with self._writing(worker) as transaction:
+            state = transaction.state
             length = clock.lease_length(state.lease if lease == OWN_LEASE else lease)
-            if due := [one.id for one in state.open.values() if self._is_due(one, pen.at)]:
-                pen.write(Kind.EXPIRED, asks=due)
+            if due := [one.id for one in state.open.values() if self._is_due(one, transaction.at)]:
+                transaction.write(Kind.EXPIRED, asks=due)
             self._log.leases.keep(state.open)
-            until = None if length is None else clock.written(pen.now + length)
+            until = None if length is None else clock.written(transaction.now + length)
             asked = [one for one in state.open.values() if worker is not None and one.by == worker][:n]
             while len(asked) < n and state.can_ask:
-                pen.is_ahead = True
-                if (plan := state.plan()) is not None:
-                    pen.note(Kind.PLANNED, **plan)
-                    pen.note_verdict()  # earlier results may be enough
+                if (plan := state.propose_plan()) is not None:
+                    transaction.write(Kind.PLANNED, **plan)
+                    transaction.write_verdict()  # earlier results may be enough
                     continue
-                asks = state.next_asks(n - len(asked))
-                if not asks:
+                fields = state.propose_asks(n - len(asked))
+                if not fields["asks"]:
                     break
-                pairs = [[ask.number, plain_key(state.roster.key_of_arm(ask.arm))] for ask in asks]
-                first = len(state.attempts) + 1
-                event = pen.note(Kind.ASKED, ask=first, asks=pairs, until=until)
-                state.note_asks(event)
-                asked += [state.attempts[id_] for id_ in range(first, first + len(pairs))]
+                transaction.write(Kind.ASKED, **fields, until=until)
+                asked += [state.attempts[id_] for id_ in range(fields["ask"], len(state.attempts) + 1)]
             return [self._shown(state, one) for one in asked]
 
     def _is_due(self, one: AskRecord, at: str) -> bool:
@@ -154,13 +151,13 @@ class Study:
         )
 
     def fail(self, ask: "int | StudyAsk", *, reason: str = "", worker: str | None = None) -> None:
-        """Give up an ask: somebody else gets it. For any reason but the value: a value that was seen must be told."""
-        with self._writing(worker) as pen:
-            one = self._attempt(pen.state, ask)
+        """Give up an ask: another worker gets it. For any reason but the value: a value that was seen must be told."""
+        with self._writing(worker) as transaction:
+            one = self._attempt(transaction.state, ask)
             if one.standing is Standing.TOLD:
                 raise Conflict(f"ask {one.id} has a result; `void` that if it does not count.")
             if one.standing is Standing.OPEN:
-                pen.write(Kind.FAILED, ask=one.id, reason=_text("reason", reason))
+                transaction.write(Kind.FAILED, ask=one.id, reason=_text("reason", reason))
 
     @staticmethod
     def _attempt(state: State, ask: "int | StudyAsk") -> AskRecord:
@@ -194,7 +191,7 @@ class Study:
             value: what was measured; several values in the order of measuring, never sorted: which of them is the
                 first, and answers the ask, must not depend on the values.
             arm: instead of `ask`: name, row number or vector. The oldest open ask of that arm is answered that this
-                worker has; if there is none, the result is one that nobody asked for, and counts as well.
+                worker has; if there is none, the result is unsolicited, and counts as well.
             worker: who measured.
             key: a name for what is told, by which it is recognised if it is told again (a request that is repeated).
 
@@ -209,8 +206,8 @@ class Study:
             raise InvalidInput("`value` must be a number, or a list of at least one; an ask without one can `fail`.")
         if key is not None:
             _text("key", key)
-        with self._writing(worker) as pen:
-            state = pen.state
+        with self._writing(worker) as transaction:
+            state = transaction.state
             values = [_number(state, each) for each in given]
             one = None if ask is None else self._attempt(state, ask)
             told = self._key(state, arm) if one is None else one.arm
@@ -222,16 +219,18 @@ class Study:
                 return _told_already(state, before, values, f"key {key!r}")
             if one is None:
                 # Not the ask of another, who will have a result of it too.
-                own = (each for each in state.open.values() if each.arm == told and each.by == pen.by)
+                own = (each for each in state.open.values() if each.arm == told and each.by == transaction.by)
                 one = next(own, None)
             elif one.results:
                 return _told_already(state, one.results, values, f"ask {one.id}")
-            return self._write_results(pen, [(None if one is None else one.id, told, each) for each in values], key)
+            return self._write_results(
+                transaction, [(None if one is None else one.id, told, each) for each in values], key
+            )
 
     def tell_earlier(
         self, pairs: Iterable[tuple[Any, float]], *, worker: str | None = None, key: str | None = None
     ) -> list[Measurement]:
-        """Take in results that nobody asked for, all or none: (arm, value) in the order in which they were measured.
+        """Take in unsolicited results, all or none: (arm, value) in the order in which they were measured.
 
         They guide plans and bets, and are no evidence. Told before the first ask of a study that was created with
         earlier="evidence" they count (docs/study.md).
@@ -242,8 +241,8 @@ class Study:
             key: as for `tell`. With a key of their own, the same values are further measurements.
         """
         pairs = list(pairs)  # before others have to wait for it
-        with self._writing(worker) as pen:
-            state = pen.state
+        with self._writing(worker) as transaction:
+            state = transaction.state
             results: list[_Result] = [(None, self._key(state, arm), value) for arm, value in pairs]
             if key is not None and _text("key", key) in state.by_key:
                 before = state.by_key[key]
@@ -258,16 +257,16 @@ class Study:
                     f"these {explain.counted(len(told), 'result')} were told before, as measurement {told[0].id} and "
                     "following, and would count twice; if they are further measurements, tell them with a key."
                 )
-            return self._write_results(pen, results, key)
+            return self._write_results(transaction, results, key)
 
     @staticmethod
-    def _write_results(pen: LogTransaction, results: "list[_Result]", key: str | None) -> list[Measurement]:
-        state, first = pen.state, len(pen.state.measurements)
+    def _write_results(transaction: LogTransaction, results: "list[_Result]", key: str | None) -> list[Measurement]:
+        state, first = transaction.state, len(transaction.state.measurements)
         named = {} if key is None else {"key": key}
         for ask, arm, value in results:
             fields = {"ask": ask, "arm": plain_key(arm), "value": _number(state, value), **named}
-            pen.write(Kind.TOLD, measurement=len(state.measurements) + 1, **fields)
-            pen.note_verdict()
+            transaction.write(Kind.TOLD, measurement=len(state.measurements) + 1, **fields)
+            transaction.write_verdict()
         return state.measurements[first:]
 
     def arm(self, name: Any) -> Key:
@@ -299,39 +298,41 @@ class Study:
     def void(self, measurement: int, *, reason: str, worker: str | None = None) -> None:
         """Take a measurement back: all is worked out again without it, and a verdict that no longer holds is withdrawn.
 
-        Valid if which measurements are void or corrected has nothing to do with the noise of their own interval or of
+        Valid if which measurements are void or corrected has nothing to do with the noise of their own block or of
         later ones: never because of the value. The certificate lists them with their reasons.
         """
         self._change(Kind.VOIDED, measurement, reason, worker)
 
     def correct(self, measurement: int, value: float, *, reason: str, worker: str | None = None) -> None:
         """Replace the value of a measurement that was told wrong, as `void` does and on the same condition."""
-        self._change(Kind.CORRECTED, measurement, reason, worker, value=value)
+        self._change(Kind.CORRECTED, measurement, reason, worker, value)
 
     def restore(self, measurement: int, *, reason: str, worker: str | None = None) -> None:
         """Let a measurement that is void count again, with the value it had."""
         self._change(Kind.RESTORED, measurement, reason, worker)
 
-    def _change(self, kind: Kind, measurement: int, reason: str, worker: str | None, **said: Any) -> None:
+    def _change(
+        self, kind: Kind, measurement: int, reason: str, worker: str | None, value: float | None = None
+    ) -> None:
         if not _text("reason", reason).strip():
             raise InvalidInput("`reason` must say why in a few words: it stands in the certificate.")
         n = check_count("measurement", measurement, least=1)
-        with self._writing(worker) as pen:
-            numbers = {name: _number(pen.state, value) for name, value in said.items()}
-            if numbers and pen.state.measurement(n).value == numbers["value"]:
-                raise InvalidInput(f"measurement {n} is {numbers['value']:.12g} already; there is nothing to correct.")
-            pen.write(kind, measurement=n, reason=reason, **numbers)
-            pen.note_verdict(after_correction=True)
+        with self._log.reading() as state:  # what takes long is done before others wait for it
+            state.prepare_change(kind, n, _changed_value(state, kind, n, value))
+        with self._writing(worker) as transaction:
+            value = _changed_value(transaction.state, kind, n, value)
+            said = {} if value is None else {"value": value}
+            transaction.write(kind, measurement=n, reason=reason, **said)
+            transaction.write_verdict(after_correction=True)
 
     # ---- after the verdict
 
     def audit(self, n: int | Literal["auto"] = "auto", *, worker: str | None = None) -> int:
         """Plan check pulls of the model after the verdict; the next asks are theirs. Returns how many."""
-        with self._writing(worker) as pen:
-            planned = pen.state.audit(n)
-            pen.is_ahead = True
-            pen.note(Kind.AUDITED, **planned)
-            return len(planned["arms"])
+        with self._writing(worker) as transaction:
+            fields = transaction.state.propose_audit(n)
+            transaction.write(Kind.AUDITED, **fields)
+            return len(fields["arms"])
 
     def reopen(
         self,
@@ -356,11 +357,13 @@ class Study:
         """
         if not _text("reason", reason).strip():
             raise InvalidInput("`reason` must say why in a few words.")
-        with self._writing(worker) as pen:
-            state = pen.state
+        with self._writing(worker) as transaction:
+            state = transaction.state
             fields = next_era(state, join, [self._key(state, arm) for arm in retire], changes)
-            pen.write(Kind.REOPENED, **state.reopening({"reason": reason, **fields}), version=__version__)
-            pen.note_verdict()  # rules that count what was measured before may say the same again at once
+            transaction.write(
+                Kind.REOPENED, **state.propose_reopening({"reason": reason, **fields}), version=__version__
+            )
+            transaction.write_verdict()  # rules that count what was measured before may say the same again at once
 
     # ---- proofs for others
 
@@ -383,28 +386,28 @@ class Study:
         if (token is None) is (key is None):
             raise InvalidInput("`anchor` needs a token or a key, got " + ("neither." if key is None else "both."))
         heads = {} if token is None else {row.hash: row.n for row in self.rows()}
-        with self._writing(worker) as pen:
-            n, digest = pen.state.n_events, pen.hash
+        with self._writing(worker) as transaction:
+            n, digest = transaction.state.n_events, transaction.hash
             if token is not None:
                 digest = read_stamp(token).hash
                 if digest not in heads:
                     raise InvalidInput(
                         f"the time stamp must be of the hash of an event of this log, got one of {digest}; the last "
-                        f"event, {n}, has the hash {pen.hash}."
+                        f"event, {n}, has the hash {transaction.hash}."
                     )
                 proof: Json = {"token": base64.b64encode(token).decode()}
                 n = heads[digest]
             else:
                 assert key is not None
                 proof = {"signature": signature_of(head_text(n, digest), key, password)}
-            pen.write(Kind.ANCHORED, event=n, hash=digest, **proof)
-            return dict(pen.state.anchors[-1])
+            transaction.write(Kind.ANCHORED, event=n, hash=digest, **proof)
+            return dict(transaction.state.anchors[-1])
 
     # ---- what is known
 
     @property
     def learner(self) -> Learner:
-        """The learner of the present era; to be looked at, by one thread and while nobody else uses this object."""
+        """The learner of the present era; to be looked at, by one thread, while no other thread uses this object."""
         return self._log.state().learner
 
     @property
@@ -446,8 +449,8 @@ class Study:
     def certificate(self) -> Json:
         """Return what is claimed, what it rests on, and the hash of the log it follows from; JSON can hold it.
 
-        `surepick.study.certificate.verify` works it out again from the log, and so does `standalone.py`, one file that
-        needs nothing but numpy.
+        `surepick.study.certificate.verify` works it out again from the log, and so does
+        `tools/verify_certificate.py`, one file that needs nothing but numpy.
         """
         with self._log.reading() as state:
             return certificate_of(state, self._log.head[1])
@@ -482,7 +485,7 @@ class Study:
             function: of an arm (row number or vector) to a reward; it may raise `Skipped` if it has none this time.
                 Whatever else it raises ends all, and what was measured is kept.
             n_jobs: threads; for more than one processor start several processes, which share the study.
-            max_pulls: at most so many in this call.
+            max_pulls: most pulls in this call.
             on_pull: called after each with the study, the ask and the value: `study.remaining()` says what is left.
             lease: as for `ask`.
         """
@@ -490,7 +493,7 @@ class Study:
 
     @property
     def n_planned(self) -> int:
-        """Asks left in the newest interval: so large a batch loses nothing. 0: the next ask plans."""
+        """Asks left in the newest block: a batch of that size loses nothing. 0: the next ask plans."""
         return self.learner.n_planned
 
     @property
@@ -533,6 +536,16 @@ def _unnamed(text: str) -> Any:
 
 def _number(state: State, value: Any) -> float:
     return check_number("value", value, needed="one measured number", takes_booleans=state.learner.is_binary)
+
+
+def _changed_value(state: State, kind: Kind, n: int, value: Any) -> float | None:
+    """Return the value that a measurement is corrected to; None if it is voided or restored."""
+    if kind is not Kind.CORRECTED:
+        return None
+    number = _number(state, value)
+    if state.measurement(n).value == number:
+        raise InvalidInput(f"measurement {n} is {number:.12g} already; there is nothing to correct.")
+    return number
 
 
 def _of(state: State, one: Measurement) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import binom
 
 from surepick.algorithms.static import Uniform
-from surepick.arms.base import VectorSet
+from surepick.arms.base import ArmSet, VectorSet
 from surepick.learning.learner import Learner, create_learner
 from surepick.stopping.base import Rule
 from surepick.types import Array
@@ -90,6 +90,7 @@ class _Trial:
         self.algorithm, self.noise_std, self.epsilon = algorithm, noise_std, epsilon
         self.arms: Any = DEFAULT_ARMS if arms is None else arms
         self.is_vectors = isinstance(self.arms, VectorSet)
+        self.rows = np.empty((0, 0)) if self.is_vectors else _rows_of(self.arms)
         if theta is None:
             theta = DEFAULT_THETA if arms is None else self._clear_parameter()
         self.theta = np.asarray(theta, dtype=np.float64)
@@ -99,13 +100,12 @@ class _Trial:
         rng = np.random.default_rng(0)
         if self.is_vectors:
             return np.asarray(rng.standard_normal(self.arms.dim))
-        rows = np.asarray(self.arms, dtype=np.float64)
 
         def lead(theta: Array) -> float:
-            second, first = np.sort(np.unique(rows, axis=0) @ theta)[-2:]
+            second, first = np.sort(np.unique(self.rows, axis=0) @ theta)[-2:]
             return float(first - second)
 
-        return max(rng.standard_normal((200, rows.shape[1])), key=lead)
+        return max(rng.standard_normal((200, self.rows.shape[1])), key=lead)
 
     def learner(self, *, delta: float, seed: int = 0) -> Learner:
         return create_learner(
@@ -113,10 +113,10 @@ class _Trial:
         )
 
     def mean(self, arm: Any) -> float:
-        return float(np.asarray(arm if self.is_vectors else self.arms[arm], dtype=np.float64) @ self.theta)
+        return float(np.asarray(arm if self.is_vectors else self.rows[arm], dtype=np.float64) @ self.theta)
 
     def best_mean(self) -> float:
-        return self.mean(self.arms.best(self.theta)) if self.is_vectors else float(np.max(self.arms @ self.theta))
+        return self.mean(self.arms.best(self.theta)) if self.is_vectors else float(np.max(self.rows @ self.theta))
 
     def measurements(self, seed: int, *, scale: float = 1.0) -> Callable[[Any], float]:
         """Return a seeded measurement of arms whose means are multiplied by `scale`."""
@@ -131,6 +131,12 @@ class _Trial:
             learner.tell(arm, measure(arm))
             pulled.append(arm)
         return pulled
+
+
+def _rows_of(arms: Any) -> Array:
+    """Return all rows of a table or of a set of rows."""
+    rows = arms.gather(np.arange(arms.n_arms)) if isinstance(arms, ArmSet) else arms
+    return np.asarray(rows, dtype=np.float64)
 
 
 def _block(learner: Learner) -> list[Any]:
@@ -148,7 +154,7 @@ def _asks_arms(trial: _Trial) -> None:
             if trial.is_vectors:
                 trial.arms.checked(arm)
             else:
-                assert 0 <= arm < len(trial.arms), f"{arm} is no row number of {len(trial.arms)} arms"
+                assert 0 <= arm < len(trial.rows), f"{arm} is no row number of {len(trial.rows)} arms"
             learner.tell(arm, measure(arm))
 
 

@@ -1,4 +1,4 @@
-"""The contract of a set of arms as tests to inherit, for rows and for vectors alike."""
+"""The contract of a set of arms, of rows or of vectors, as tests to inherit."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,19 +14,18 @@ from surepick.testing.vector_checks import VectorChecks
 
 
 class ArmSetContract:
-    """Inherit from it in a test file and say how your set is made; pytest finds the tests.
+    """The contract of a set of arms: subclass it in a test file and define `make`; pytest finds the tests.
 
-    The set may answer for rows (`surepick.arms.base.ArmSet`) or for vectors (`surepick.arms.base.VectorSet`).
-    Every answer is compared with brute force: over all rows, which are fetched, so make a set of at most a few
-    thousand; or over the arms of some rounds and the best arms of random parameters. All random numbers have fixed
-    seeds, so that a test that passes once passes always. Needs no test framework: each test is a method without
-    arguments.
+    The set may hold rows (`surepick.arms.base.ArmSet`) or vectors (`surepick.arms.base.VectorSet`). The tests compare
+    every answer with brute force: over all rows, so make a set of at most a few thousand; or over the arms of some
+    rounds and the best arms of random parameters. All random numbers are seeded, so a set that passes once passes
+    always. Each test is a method without arguments and needs no test framework.
 
     Attributes:
-        epsilon: slack at which sets of vectors are asked; about the scale on which arms of the set differ when
+        epsilon: slack in the questions to sets of vectors; about the scale on which arms of the set differ when
             parameters have length 1 in coordinates where a round has identity information per pull.
         tolerance: relative error that answers may have.
-        max_pulls: an identification that has not stopped by then has failed.
+        max_pulls: pulls within which an identification must stop.
 
     Examples:
         >>> import surepick as sp
@@ -41,7 +40,7 @@ class ArmSetContract:
     max_pulls: int = 20_000
 
     def make(self) -> Any:
-        """Return the set; called anew by every test, and must give the same set every time."""
+        """Return the set. Every test calls `make` anew, and each call must return an equal set."""
         raise NotImplementedError("define `make` in your subclass: it returns the set to be tested")
 
     def _checks(self) -> RowChecks | VectorChecks:
@@ -73,7 +72,7 @@ class ArmSetContract:
         self._checks().span()
 
     def test_best_arm(self) -> None:
-        """No arm is better than the best; of equals it is always the same, in a list of rows the first."""
+        """No arm is better than the best; ties always go to the same arm, in a list of rows to the first."""
         self._checks().best()
 
     def test_most_confusing_arm(self) -> None:
@@ -89,7 +88,7 @@ class ArmSetContract:
         self._checks().extremes()
 
     def test_refusals(self) -> None:
-        """What is no arm is refused with `InvalidInput`; so is epsilon = 0 where only slack has an answer."""
+        """The set refuses vectors that are no arms with `InvalidInput`, and epsilon = 0 if it needs slack."""
         checks = self._checks()
         checks.refusals()
         learner = self._learner(checks)
@@ -111,7 +110,7 @@ class ArmSetContract:
                     first.fail(arm)
                 else:
                     first.tell(arm, pull(arm))
-            _ = first.decision.best  # to look must change nothing
+            _ = first.decision.best  # reading must change nothing
             if first.stopped:
                 break
         second = self._learner(checks)

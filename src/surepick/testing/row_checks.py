@@ -1,6 +1,6 @@
-"""Checks of a set of rows: every oracle against brute force over the rows themselves.
+"""Checks of a set of rows: every oracle against brute force over its rows.
 
-What the checks of rows and of vectors share: seeded factors, and refusals.
+The checks of vectors use `factor_of` and `must_refuse` too.
 """
 
 from collections.abc import Callable, Iterator
@@ -214,7 +214,7 @@ class RowChecks:
             self._close(found.score, self._scores(leader, theta, [factor], _one_form)[1].min(), "the score")
 
     def refusals(self) -> None:
-        """Nothing beyond what the learner refuses: a row number is checked there."""
+        """Check nothing: the learner refuses wrong row numbers."""
 
     def _questions(self) -> Iterator[tuple[int, Array, list[Array], PairScore]]:
         """Yield leaders with theta, one or two factors, and a score of them."""
@@ -249,7 +249,7 @@ def _one_form(gap: Array, square: Array) -> Array:
 
 
 def _distance(gap: Array, square: Array) -> Array:
-    """Score lowest, with 0, what must not be asked about: copies of the leader."""
+    """Return a score that is lowest, 0, for copies of the leader, which must not be scored."""
     return np.abs(gap) + square
 
 

@@ -1,4 +1,4 @@
-"""Checks of a set of vectors: its formulas against the arms it hands out itself.
+"""Checks of a set of vectors: its formulas against its own arms.
 
 Notation: that of `arms.base`. Parameters and factors are drawn in whitened coordinates, where the first round has
 identity information per pull, so that they suit a set in any units.
@@ -42,7 +42,7 @@ class VectorChecks:
         wide = [self._unit(theta) for theta in rng.standard_normal((100, self.dim))]
         rounds = [arm for number in range(3) for arm in self._round(number, seed=number)]
         self.arms = np.array([*rounds, *map(vectors.best, wide), *map(vectors.best, self.thetas)])
-        """Arms to try against every answer."""
+        """Arms to compare every answer with."""
         self.size = float(np.abs(self.arms).max())
 
     def _unit(self, direction: Array) -> Array:
@@ -138,7 +138,7 @@ class VectorChecks:
             assert np.isfinite(found.rival).all(), f"the rival {found.rival} is not finite"
 
     def refusals(self) -> None:
-        """Check that what is no arm is refused, and so is epsilon = 0 if the set needs slack."""
+        """Check that the set refuses vectors that are no arms, and epsilon = 0 if it needs slack."""
         arm = self.arms[0].tolist()
         holes = [math.nan, *arm[1:]]
         for wrong in ([*arm, 1.0], arm[:-1], [arm], [], holes, [math.inf, *arm[1:]], "arm", ["a"] * self.dim, None):

@@ -96,7 +96,7 @@ class Place:
     @property
     def file(self) -> Path | None:
         """The file of the storage; None for a server."""
-        from surepick.study.storage.opening import file_of  # noqa: PLC0415 (`--help` stays quick)
+        from surepick.study.storage import file_of  # noqa: PLC0415 (`--help` stays quick)
 
         return file_of(self.address)
 

@@ -161,7 +161,7 @@ def import_command(
     where: Where,
 ) -> int:
     """Tell a study earlier results from a file, all or none. They guide plans and bets, see create --earlier."""
-    from surepick.study.state import earlier_of  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.eras import earlier_of  # noqa: PLC0415 (`--help` stays quick)
 
     with where.loaded() as study:
         state, n_before = study.state, len(study.measurements)

@@ -64,10 +64,10 @@ class RowDirections:
 class GapDirections:
     """Differences between the leaders and every other candidate, each divided by its gap under theta and the slack.
 
-    The one of leader number i (in their order) and candidate b has the number i K + b.
+    The direction of the i-th leader and candidate b has the number i K + b.
 
     Args:
-        candidates: what is compared.
+        candidates: the rows that are compared.
         theta: the parameter.
         among: which candidates still count; None means all.
         leaders: the candidates that lead; None means the best under theta. They must be ahead of all others that count.
@@ -96,7 +96,7 @@ class GapDirections:
             self._check_ahead(leader)
 
     def _check_ahead(self, leader: int) -> None:
-        """Refuse a leader that is ahead of nobody, or not by a number."""
+        """Refuse a leader without rivals, or with a gap that rounding hides."""
         candidates, theta, epsilon = self.candidates, self.theta, self.epsilon
         closest = candidates.rivals(leader, theta, (), lambda gap: gap, 1, self.among)
         if not len(closest.index):
@@ -239,7 +239,7 @@ NEGLIGIBLE = 1e-100
 @final
 @dataclass(slots=True)
 class Effort:
-    """What a solve has cost so far."""
+    """The cost of a solve so far."""
 
     rounds: int = 0
     iterations: int = 0

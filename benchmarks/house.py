@@ -1,0 +1,106 @@
+"""What a study costs beside its measurements: loading a log with corrections, and how long a correction locks it.
+
+python -m benchmarks house [corrections] [lock]
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from surepick.study.admin import copy_study, create_study, load_study
+from surepick.study.storage import Storage, Writer
+from surepick.study.study import Study
+
+SEED = 1900
+N_EVENTS, N_CORRECTIONS = 10_000, (0, 10, 40)
+N_LOCKED = 100_000
+N_ROUNDS = 3
+
+X = np.random.default_rng(SEED).standard_normal((20, 4))
+MEANS = X @ np.array([1.0, 0.3, 0.0, 0.0])
+NOISE_STD = 3.0
+
+
+def study_of(n_events: int, n_corrections: int) -> Study:
+    """Return a study in memory that does not stop, with corrections of random measurements spread over its log."""
+    rng = np.random.default_rng(SEED)
+    study = create_study("house", arms=X, delta=1e-300, noise_std=NOISE_STD, storage="memory:")
+    between, n_done = n_events // (n_corrections + 1), 0
+    while (n := study.state.n_events) < n_events:
+        for ask in study.ask(max(study.n_planned, 1)):
+            study.tell(ask.id, float(MEANS[ask.arm] + NOISE_STD * rng.standard_normal()))
+        if n_done < min(n // between, n_corrections):
+            n_done += 1
+            measurement = int(rng.integers(1, len(study.measurements) + 1))
+            study.correct(measurement, float(NOISE_STD * rng.standard_normal()), reason="a slip")
+    return study
+
+
+def corrections() -> None:
+    """Load logs of the same length with more and more corrections; then ask, which makes the sampler catch up."""
+    print(f"{N_EVENTS:,} events: corrections, seconds to load, to settle, to ask")
+    for n in N_CORRECTIONS:
+        study = study_of(N_EVENTS, n)
+        rows = []
+        for _ in range(N_ROUNDS):
+            start = time.perf_counter()
+            loaded = load_study("house", study.storage)
+            read = time.perf_counter()
+            assert loaded.learner.decision == study.learner.decision
+            settled = time.perf_counter()
+            loaded.learner.state.plans.catch_up()
+            rows.append((read - start, settled - read, time.perf_counter() - settled))
+        print(f"{n:4d}  " + "  ".join(f"{seconds:.3f}" for seconds in np.min(rows, axis=0)))
+
+
+class Watch:
+    """Measures how long turns to write on a storage last."""
+
+    def __init__(self, storage: Storage, monkey: Callable[[str, object], None]) -> None:
+        self.seconds: list[float] = []
+        real = storage.writing
+
+        @contextmanager
+        def writing(name: str) -> Iterator[Writer]:
+            with real(name) as writer:
+                start = time.perf_counter()
+                yield writer
+                self.seconds.append(time.perf_counter() - start)
+
+        monkey("writing", writing)
+
+
+def lock() -> None:
+    """Correct measurements of a long log in SQLite: how long the call takes, and how long others cannot write."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "lab.db"
+        study = copy_study("house", "house", storage=study_of(N_LOCKED, 0).storage, to_storage=path)
+        watch = Watch(study.storage, lambda name, value: setattr(study.storage, name, value))
+        calls = []
+        for n in (1, N_LOCKED // 4, N_LOCKED // 2 - 500):
+            start = time.perf_counter()
+            study.correct(n, 0.5, reason="a slip")
+            calls.append(time.perf_counter() - start)
+        study.close()
+    print(
+        f"{N_LOCKED:,} events in SQLite, a correction early, in the middle, late: seconds of the call, ms of the lock"
+    )
+    for call, held in zip(calls, watch.seconds, strict=True):
+        print(f"{call:.3f}  {1e3 * held:.1f}")
+
+
+PARTS: Mapping[str, Callable[[], None]] = {"corrections": corrections, "lock": lock}
+
+
+def main(*parts: str) -> None:
+    """Run the parts that are named, or all."""
+    for name in parts or PARTS:
+        PARTS[name]()
+
+
+if __name__ == "__main__":
+    main()
