@@ -389,8 +389,9 @@ def looks(study: Study) -> dict[str, Any]:
         "measurements": repr(study.measurements),
         "attempts": repr(state.attempts),
         "decision": repr(learner.decision),
-        "learner": (learner.n_asked, learner.n_told, learner.n_planned, learner.path, learner.checks, learner.pending),
-        "spent": (learner.is_spent, learner.needs_plan, learner.model_check, learner.n_checks),
+        "learner": (learner.n_asked, learner.n_told, learner.n_planned, learner.checks, learner.pending),
+        "path": learner.snapshot.path,
+        "spent": (learner.is_spent, learner.needs_plan, learner.reader.model_check, learner.reader.n_checks),
         "names": state.roster.names,
         "verdicts": state.verdicts,
     }

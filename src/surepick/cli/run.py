@@ -19,12 +19,13 @@ from rich.table import Table
 
 from surepick.arms.tables.sources import reason
 from surepick.cli.arm_files import ArmFile, ChosenSet, read_history
-from surepick.cli.live import NearTies, live_view, state_line
+from surepick.cli.live import NearTies, live_view
 from surepick.cli.measure import Correction, Logged, Source, Values, by_command, by_prompt
 from surepick.cli.output import Code, Format, one_line_warnings, print_error, results, stages, to_csv, to_json
 from surepick.core.betting.block import LARGEST_REWARD
 from surepick.core.checks import LARGEST
 from surepick.errors import InvalidInput, PullFailed, Skipped, SurepickError
+from surepick.learning.explain import state_line
 from surepick.learning.identify import Progress, identify
 from surepick.learning.result import Result
 from surepick.learning.validation import Rewards
@@ -139,7 +140,7 @@ def _identified(request: Request, talk: "_Talk", history: list[tuple[Any, float]
         def on_pull(progress: Progress) -> None:
             talk.hear(progress)
             if request.pull is not None:
-                show(lambda: progress.standing, arm=progress.arm)
+                show(lambda: progress.snapshot, arm=progress.arm)
 
         try:
             return identify(own.arms, talk.ask, history=history, on_pull=on_pull, **request.settings), None
@@ -213,7 +214,7 @@ class _Talk:
         if self._is_repeating:
             return
         if self._is_asked:
-            self.console.print(state_line(progress.standing, self._label), style="dim", soft_wrap=True)
+            self.console.print(state_line(progress.snapshot, self._label), style="dim", soft_wrap=True)
         if (self._is_asked or not self.console.is_terminal) and (near := self._near_ties.news(progress)):
             self.console.print(near, soft_wrap=True)
 

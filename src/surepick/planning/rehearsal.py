@@ -95,7 +95,7 @@ def _run(lab: RunSettings, scenario: Scenario, seed: int, run: int) -> tuple[int
             learner.tell(arm, measure(arm))
             n_pulls += 1
     is_right = learner.stopped and bool(
-        means[learner.leaders()].min() >= np.sort(means)[-lab.m] - lab.epsilon
+        means[list(learner.reader.leaders)].min() >= np.sort(means)[-lab.m] - lab.epsilon
     )  # none of them is worse than the m-th best
     return n_pulls, learner.stopped, is_right, learner.cost
 

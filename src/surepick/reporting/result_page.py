@@ -17,13 +17,13 @@ from surepick._version import __version__
 from surepick.learning.explain import (
     assumptions,
     between,
-    confidence_words,
+    confidence,
     counted,
     fixed,
     label_of,
     percent,
     places_of,
-    standing_sentences,
+    sentences,
     verdict,
 )
 from surepick.reporting import figures
@@ -110,7 +110,7 @@ def page_of(
         steps: how to do it again, each in words and as code, if not by `identify`.
     """
     state, tone = _state(result)
-    said = [verdict(result), *standing_sentences(result.standing, label_of(result))]
+    said = [verdict(result), *sentences(result, label_of(result))]
     # Before the end the verdict is who leads.
     n_first = 1 if result.stopped else 2
     return Page(
@@ -163,13 +163,13 @@ def _facts(result: "Result") -> list[tuple[str, str]]:
         facts.append(("Not excluded", f"{len(result.survivors):,} of {len(result.compared):,}"))
     if not math.isnan(result.noise_std):
         facts.append(("Noise of one measurement", f"{result.noise_std:.3g}"))
-    return [*facts, ("Rule", result.stopping), ("Algorithm", result.algorithm)]
+    return [*facts, ("Rule", result.rule), ("Algorithm", result.algorithm)]
 
 
 def _confidence(result: "Result") -> str:
     if result.guarantee == "withdrawn":
         return "withdrawn"
-    return NOTHING if result.best is None else confidence_words(result.standing)
+    return NOTHING if result.best is None else confidence(result)
 
 
 def _tables(result: "Result") -> list[Table]:
@@ -181,31 +181,31 @@ def _tables(result: "Result") -> list[Table]:
 
 def _versus(result: "Result") -> Table:
     """The leader beside its rival."""
-    standing, rows = result.standing, result.compared
+    rows = result.compared
     second = "runner-up" if result.stopped else "rival"
-    table = Table(f"Leader against {second}", ["", "", "Estimate", "PlannedBlock", "Pulls"], 2, [])
-    if standing.rival is None:
+    table = Table(f"Leader against {second}", ["", "", "Estimate", "Interval", "Pulls"], 2, [])
+    if result.rival is None:
         return table
     label, places = label_of(result), _places(rows)
-    for kind, arm in (("Leader", standing.leader), (second.capitalize(), standing.rival)):
+    for kind, arm in (("Leader", result.leader), (second.capitalize(), result.rival)):
         estimate = fixed(rows.estimate[arm], places)
         interval = between(rows.low[arm], rows.high[arm], places) or NOTHING
         pulls = f"{result.counts.get(arm, 0):,}" if result.candidates is None else NOTHING
         table.rows.append([Cell(kind), Cell(label(arm)), Cell(estimate), Cell(interval), Cell(pulls)])
-    places = places_of(standing.lead, standing.interval[1] - standing.lead)
-    interval = between(*standing.interval, places) or NOTHING
-    table.rows.append([Cell("Difference"), Cell(""), Cell(fixed(standing.lead, places)), Cell(interval), Cell("")])
+    places = places_of(result.lead, result.interval[1] - result.lead)
+    interval = between(*result.interval, places) or NOTHING
+    table.rows.append([Cell("Difference"), Cell(""), Cell(fixed(result.lead, places)), Cell(interval), Cell("")])
     return table._replace(note=_of_intervals(result))
 
 
 def _of_intervals(result: "Result") -> str:
     """Say what intervals mean, or why there are none."""
-    if not math.isfinite(result.standing.interval[1]):
+    if not math.isfinite(result.interval[1]):
         if result.noise != "same" or result.allowed_misfit > 0.0:
             return "With noise of an unknown law or of many levels, or a misfit allowed for, there are no intervals."
         return "There is no interval yet: too few pulls say how large the noise can be."
     said = f"Intervals hold for all arms and all times together, at {percent(1.0 - result.delta)} confidence."
-    if not result.stopped or result.standing.interval[0] >= -result.epsilon:
+    if not result.stopped or result.interval[0] >= -result.epsilon:
         return said
     below = f"below {-result.epsilon:g}" if result.epsilon > 0.0 else "below 0"
     return f"{said} They pay for looking at everything at any time; the verdict needs less, and excludes all {below}."
@@ -218,7 +218,7 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
     has_leader = rows.margin is not None and result.best is not None
     names, measured, places = _names(result, rows), result.measured(), _places(rows)
     of_behind = places_of(float(np.nanmax(behind, initial=0.0)), _typical(high - behind))
-    best = _row_of_best(result) if has_leader else None
+    best = result.row_of_leader if has_leader else None
     body = []
     for row in np.argsort(columns["rank"], kind="stable").tolist():
         cells = [Cell(str(columns["rank"][row])), Cell(names[row])]
@@ -245,7 +245,7 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
 
 def _coefficients(result: "Result") -> Table:
     """What one more of each feature does."""
-    table = Table("Coefficients", ["Feature", "Coefficient", "PlannedBlock"], 1, [])
+    table = Table("Coefficients", ["Feature", "Coefficient", "Interval"], 1, [])
     if result.theta is None or result.model != "linear":
         return table
     margins = np.full(len(result.theta), np.inf) if result.theta_margin is None else result.theta_margin
@@ -320,7 +320,7 @@ def estimates_figure(result: "Result") -> Any:
     if result.survivors is not None:
         left = set(result.survivors.tolist())
         kinds = ["not excluded" if row in left else "excluded" for row in range(len(rows))]
-    for row in result.best if result.m > 1 else [_row_of_best(result)]:
+    for row in result.best if result.m > 1 else [result.row_of_leader]:
         kinds[row] = "leader"
     numbers = (values.tolist() for values in (rows.estimate, rows.low, rows.high))
     bars = [figures.Bar(*row) for row in zip(names, *numbers, kinds, strict=True)]
@@ -337,7 +337,7 @@ def fit_figure(result: "Result") -> Any:
     names, means = _names(result, result.arms), result.measured()
     is_one_level = result.noise == "same" and not isinstance(result.given_noise_std, np.ndarray)
     noise = result.noise_std if is_one_level else math.nan
-    best = None if result.candidates is not None or result.best is None else result.arms.keys[_row_of_best(result)]
+    best = None if result.candidates is not None or result.best is None else result.arms.keys[result.row_of_leader]
     points = [
         figures.Point(name, fitted, means[arm], noise / math.sqrt(result.counts[arm]), is_leader=arm == best)
         for name, arm, fitted in zip(names, result.arms.keys, result.arms.estimate.tolist(), strict=True)
@@ -355,15 +355,6 @@ def pulls_figure(result: "Result") -> Any:
     unknown = 0.0 if wanted else math.nan
     rows = [figures.Pulls(names.get(arm, str(arm)), n, wanted.get(arm, unknown)) for arm, n in counts.items()]
     return figures.pulls(rows)
-
-
-def _row_of_best(result: "Result") -> int:
-    """Return where the leader is, of several the last."""
-    rows = result.compared
-    if rows.listed is None:
-        return int(result.best[-1] if result.m > 1 else result.best)
-    best = tuple(result.best.tolist()) if isinstance(result.best, np.ndarray) else result.best
-    return rows.listed.index(best)
 
 
 def _names(result: "Result", rows: "Estimates") -> list[str]:

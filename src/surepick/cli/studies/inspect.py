@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +20,7 @@ from surepick.cli.output import Code, Format, results, stages, to_json
 from surepick.cli.studies import printing
 from surepick.cli.studies.where import Where
 from surepick.errors import InvalidInput
+from surepick.study.views import OF_BEST, OF_PLAN
 
 if TYPE_CHECKING:
     from surepick.study.study import Study
@@ -52,54 +53,57 @@ def status(
     with where.loaded() as study:
         if watch:
             _watch(study, every)
-        elif output is Format.TABLE:
-            results().print(printing.status_table(study))
-        else:
-            record = printing.status_record(study)
-            printing.write(output, record, [record])
+            return Code.OK
+        with study.held():
+            if output is Format.TABLE:
+                results().print(printing.status_table(study))
+            else:
+                _write(output, printing.status_record(study))
     return Code.OK
 
 
+def _write(output: Format, record: dict[str, Any], **more: Any) -> None:
+    """Write a record as JSON, with more entries than fit into a table, or as a line of CSV."""
+    printing.write(output, {**record, **more}, [record])
+
+
 def _watch(study: "Study", every: float) -> None:
-    """Show a study again and again: in place on a terminal, else a line whenever something has happened."""
-    console, seen = results(), 0
-    try:
-        with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
-            while True:
-                if study.head[0] != seen:
-                    seen = study.head[0]
-                    if live is None:
-                        printing.say(printing.standing_line(study))
-                        sys.stdout.flush()
-                    else:
-                        live.update(printing.status_table(study), refresh=True)
+    """Show a study again and again: in place on a terminal, else one line after each change."""
+    console, seen = results(), (0, "")
+    is_live = console.is_terminal
+    with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False) if is_live else nullcontext() as live:
+        while True:
+            head = study.head
+            with study.held():
+                if head != seen and live is not None:
+                    live.update(printing.status_table(study), refresh=True)
+                elif head != seen:
+                    printing.say(printing.standing_line(study))
+                    sys.stdout.flush()
+                seen = head
                 if study.status.state in ("stopped", "withdrawn", "spent"):
                     return
-                sleep(every)
-    except KeyboardInterrupt:
-        return
+            sleep(every)
 
 
 @grouped
 def best(*, where: Where, output: Output = Format.TABLE) -> int:
     """Say which arm is best. Exit code 3 if that is not decided yet, 4 if the answer is withdrawn."""
-    with where.loaded() as study:
+    with where.loaded() as study, study.held():
         if output is Format.TABLE:
             printing.say(printing.best_words(study))
         else:
-            record = printing.status_record(study, printing.OF_BEST)
-            printing.write(output, {**record, "explanation": study.result().explain()}, [record])
+            _write(output, printing.status_record(study, OF_BEST), explanation=study.result().explain())
         return printing.code_of(study)
 
 
 def left(where: Where, output: Format) -> int:
     """Say what is left to do: `surepick plan` of a study."""
-    with where.loaded() as study:
+    with where.loaded() as study, study.held():
         if output is Format.TABLE:
             printing.say(printing.plan_words(study))
         else:
-            record = printing.status_record(study, printing.OF_PLAN)
-            printing.write(output, record, [record])
+            _write(output, printing.status_record(study, OF_PLAN))
     return Code.OK
 
 
