@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -14,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import psycopg
-from sqlalchemy import make_url
 
 from surepick.study.admin import Address, create_study, load_study
 from surepick.study.events import check_chain
@@ -29,7 +29,7 @@ PLACES = ("sqlite", "postgres")
 # Processes that are forks of one that has loaded everything and opened nothing: a fresh interpreter would take as long
 # to load as to do all its work.
 FORKS = multiprocessing.get_context("forkserver")
-PRELOADED = ["benchmarks.__main__", "benchmarks.study", "alembic.command", "psycopg"]
+PRELOADED = ["benchmarks.__main__", "benchmarks.study", "psycopg"]
 
 # Durable, as a server is when nobody has touched its settings.
 _SAFE = {"fsync": "on", "max_connections": "100", "shared_buffers": "128MB"}
@@ -61,7 +61,7 @@ def second_place(url: str, name: str) -> str:
         return f"{url}.{name}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    return make_url(url).set(database=name).render_as_string(hide_password=False)
+    return re.sub(r"/[^/?]*(?=\?|$)", f"/{name}", url, count=1)
 
 
 @cache

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import optuna
-from sqlalchemy import URL, make_url
 
 from benchmarks.study_common import FORKS, NAME, PLACES, PRELOADED, SEED, check, endless, place, second_place, value_of
 from surepick.study.admin import load_study
@@ -68,8 +67,8 @@ def optuna_url(url: str) -> str:
     """The address of a database for Optuna beside ours: another file, or the same server."""
     other = second_place(url, "optuna")
     if not other.startswith("postgres"):
-        return str(URL.create("sqlite", database=other))
-    return make_url(other).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+        return f"sqlite:///{other}"
+    return other.replace("postgresql:", "postgresql+psycopg:", 1)
 
 
 def compare(kind: str, n_processes: int, n_pulls: int, n_optuna: int, n_rounds: int) -> tuple[list[float], list[float]]:

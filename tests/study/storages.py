@@ -17,7 +17,7 @@ from tests.waiting import LIMIT
 # Processes that are forks of one that has loaded everything: a hundred times cheaper than fresh ones. It runs no
 # threads, as this one does.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["alembic.command", "psycopg", "surepick.study.storage.sql", "tests.study.storages"])
+PROCESSES.set_forkserver_preload(["psycopg", "surepick.study.storage.sql", "tests.study.storages"])
 
 
 class Place:
@@ -64,12 +64,12 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 def set_time(monkeypatch: pytest.MonkeyPatch, now: Callable[[], datetime]) -> None:
     """Let this be the time, on this machine and on the server."""
-    from surepick.study.storage.postgres import PostgresDatabase  # noqa: PLC0415 (loads SQLAlchemy)
+    from surepick.study.storage.postgres import PostgresDatabase  # noqa: PLC0415 (loads psycopg)
 
     real = _REAL.setdefault("begin", PostgresDatabase.begin)
     monkeypatch.setattr(clock, "now", now)
     monkeypatch.setattr(clock, "elapsed", lambda: now().timestamp())
-    monkeypatch.setattr(PostgresDatabase, "begin", lambda self, connection: (real(self, connection)[0], now()))
+    monkeypatch.setattr(PostgresDatabase, "begin", lambda self, *given: (real(self, *given)[0], now()))
 
 
 _REAL: dict[str, Any] = {}

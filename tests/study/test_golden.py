@@ -14,7 +14,7 @@ from surepick.study.admin import load_study
 from surepick.study.certificate import SINCE_FORMAT_2, verify
 from surepick.study.events import Row, canonical, rows_of
 from surepick.study.storage import open_storage
-from surepick.study.storage.schema import REVISIONS
+from surepick.study.storage.migrations import NEWEST
 from surepick.study.study import Study
 from tests.study.golden.make import ANSWERS, DATABASE, EARLIER, SQL, answers
 
@@ -45,7 +45,30 @@ def test_an_sqlite_file_of_the_first_schema_opens(tmp_path: Path) -> None:
     with closing(open_storage(path)) as storage:
         check(load_study("lived", storage))
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT version_num FROM surepick_version").fetchall() == [(REVISIONS[-1],)]
+        assert connection.execute("SELECT version_num FROM surepick_version").fetchall() == [(str(NEWEST),)]
+
+
+def test_reading_leaves_the_tables_of_the_first_schema_as_they_are(tmp_path: Path) -> None:
+    """A look changes no file; summaries have no place there until something is written."""
+    path = tmp_path / "old.db"
+    shutil.copy(DATABASE, path)
+
+    def tables() -> set[str]:
+        with closing(sqlite3.connect(path)) as connection:
+            return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+    before = tables()
+    with closing(open_storage(path)) as storage:
+        last = storage.read("lived")[-1]
+        storage.keep_summary("lived", last.n, last.hash, "{}")
+        (found,) = [one for one in storage.summaries() if one.name == "lived"]
+        assert (found.n_events, found.hash, found.kept) == (last.n, last.hash, None)
+        assert tables() == before
+        storage.create("new", rows_of([canonical({"n": 1})]))
+        assert tables() == before | {"summaries"}
+        storage.keep_summary("lived", last.n, last.hash, "{}")
+        assert [one.kept and one.kept.n for one in storage.summaries() if one.name == "lived"] == [last.n]
+        assert storage.read("lived")[-1] == last
 
 
 def test_a_postgresql_database_of_the_first_schema_opens(postgres_url: str) -> None:
@@ -55,7 +78,7 @@ def test_a_postgresql_database_of_the_first_schema_opens(postgres_url: str) -> N
     with closing(open_storage(postgres_url)) as storage:
         check(load_study("lived", storage))
     with psycopg.connect(postgres_url) as connection:
-        assert connection.execute("SELECT version_num FROM surepick_version").fetchall() == [(REVISIONS[-1],)]
+        assert connection.execute("SELECT version_num FROM surepick_version").fetchall() == [(str(NEWEST),)]
 
 
 def test_a_study_of_before_the_option_has_its_earlier_results_as_evidence(tmp_path: Path) -> None:

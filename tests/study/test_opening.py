@@ -11,8 +11,7 @@ import pytest
 
 import surepick as sp
 from surepick.errors import NoSuchStudy, StorageError, SurepickError
-from surepick.study.storage import open_storage
-from surepick.study.storage.opening import file_of
+from surepick.study.storage import file_of, open_storage
 from tests.study.storages import first_rows
 
 
@@ -85,8 +84,6 @@ def test_a_wrong_address_is_explained_without_its_password(url: str | Path, said
 @pytest.mark.parametrize(
     ("module", "url", "said"),
     [
-        ("sqlalchemy", "lab.db", "needs sqlalchemy, which is not installed; pip install 'surepick[study]'"),
-        ("alembic", "lab.db", "needs alembic, which is not installed; pip install 'surepick[study]'"),
         (
             "psycopg",
             "postgresql:///x",
@@ -100,7 +97,6 @@ def test_a_missing_package_is_named_with_what_installs_it(tmp_path: Path, module
 import sys
 sys.modules[{module!r}] = None
 from surepick.study.storage import open_storage
-from surepick.study.storage.opening import file_of
 assert open_storage("memory:").names() == []
 open_storage({url!r})
 """
@@ -110,8 +106,8 @@ open_storage({url!r})
 
 
 def test_storages_load_nothing_until_one_is_opened() -> None:
-    """Neither SQLAlchemy nor a driver."""
-    heavy = {"alembic", "numpy", "psycopg", "sqlalchemy", "sqlite3"}
+    """No driver of a database, and no numpy."""
+    heavy = {"numpy", "psycopg", "sqlite3"}
     script = f"import sys, surepick.study.storage; print(*({heavy} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == ""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, cast
+from typing import cast
 
 import psycopg
 import pytest
@@ -206,7 +206,7 @@ def test_a_writer_that_fell_silent_loses_its_lock(storage: Storage) -> None:
     """A machine that died in a transaction does not hold the study up until the network notices."""
 
     def work(writer: Writer) -> None:
-        driver = cast(SqlWriter, writer)._transaction._driver
+        driver = cast(SqlWriter, writer).connection
         assert driver.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("2min",)
         # Shortened here, not from the start: a busy machine may take as long between two statements.
         driver.execute("SET LOCAL idle_in_transaction_session_timeout = '0.2s'")
@@ -247,17 +247,11 @@ def test_a_study_deleted_while_a_writer_waits_for_it_is_not_written(
             heard.append(error)
 
     thread = threading.Thread(target=wait_and_write)
-    connections = cast(SqlStorage, storage)._connections
-    with connections.transaction("delete and make anew", "mix") as transaction:
+    with cast(SqlStorage, storage).writing("mix") as writer:
         thread.start()
         until(lambda: postgres_server.sql(WAITING, database))
-        old: Any = {"study": transaction.study}
-        transaction.do("delete events", old)
-        transaction.do("delete study", old)
-        transaction.do("add study", {"name": "mix"})
-        ((new,),) = transaction.ask("number", name="mix")
-        (row,) = first_rows(again=True)
-        transaction.do("append", {"study": new, **row._asdict()})
+        writer.delete()
+        writer.create("mix", first_rows(again=True))
     thread.join()
     assert [type(error).__name__ for error in heard] == ["NoSuchStudy"]
     assert storage.n_events("mix") == 1
@@ -335,12 +329,10 @@ def test_passwords_are_asked_for_and_never_shown(postgres_server: Server, databa
 def test_reading_one_study_walks_through_its_own_rows_only(storage: Storage) -> None:
     """It finds them by the index."""
     append(storage, "mix", n=500)
-    connections = cast(SqlStorage, storage)._connections
-    with closing(connections._engine.raw_connection()) as connection:
-        connection.driver_connection.execute("ANALYZE")  # type: ignore[union-attr]
-        plan = connection.driver_connection.execute(  # type: ignore[union-attr]
-            f"EXPLAIN {connections.sql('read')}", {"name": "mix", "after": 480}
-        ).fetchall()
+    storage_ = cast(SqlStorage, storage)
+    with closing(storage_._database.connect()) as connection:
+        connection.execute("ANALYZE")
+        plan = connection.execute(f"EXPLAIN {storage_.sql['read']}", {"name": "mix", "after": 480}).fetchall()
     text = "\n".join(line for (line,) in plan)
     assert "events_pkey" in text
     assert "Seq Scan on events" not in text
@@ -381,13 +373,12 @@ def test_nothing_is_kept_in_a_session(storage: Storage, postgres_server: Server,
         count = "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database WHERE locktype = 'advisory'"
         assert postgres_server.sql(f"{count} AND datname = '{database}'") == [(2,)]
     assert postgres_server.sql(f"{count} AND datname = '{database}'") == [(0,)]
-    connections = cast(SqlStorage, storage)._connections
-    with closing(connections._engine.raw_connection()) as connection:
-        driver: Any = connection.driver_connection
-        assert driver.execute("SELECT count(*) FROM pg_prepared_statements").fetchall() == [(0,)]
-        changed = driver.execute("SELECT name FROM pg_settings WHERE source = 'session'").fetchall()
-        assert changed == []
-        assert driver.prepare_threshold is None
+    pool = cast(SqlStorage, storage)._pool
+    driver, generation = pool.take()
+    assert driver.execute("SELECT count(*) FROM pg_prepared_statements").fetchall() == [(0,)]
+    assert driver.execute("SELECT name FROM pg_settings WHERE source = 'session'").fetchall() == []
+    assert driver.prepare_threshold is None
+    pool.give_back(driver, generation)
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,15 @@ VERSION = """
     CREATE TABLE surepick_version ( version_num VARCHAR(32) NOT NULL,
     CONSTRAINT surepick_version_pkc PRIMARY KEY (version_num) )
 """
-FIRST_REVISION = [
+SUMMARIES = """
+    CREATE TABLE summaries ( study INTEGER NOT NULL PRIMARY KEY, n INTEGER NOT NULL, hash TEXT NOT NULL,
+    text TEXT NOT NULL, FOREIGN KEY(study) REFERENCES studies (id) )
+"""
+REVISION_2 = [
     " ".join(EVENTS.split()),
     "CREATE TABLE sqlite_sequence(name,seq)",
     "CREATE TABLE studies ( id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, UNIQUE (name) )",
+    " ".join(SUMMARIES.split()),
     " ".join(VERSION.split()),
 ]
 
@@ -59,8 +64,10 @@ def storage(path: Path) -> Iterator[Storage]:
 
 def driver_of(storage: Storage) -> Any:
     """The connection that the next call will use."""
-    with closing(cast(SqlStorage, storage)._connections._engine.raw_connection()) as connection:
-        return connection.driver_connection
+    pool = cast(SqlStorage, storage)._pool
+    held = pool.take()
+    pool.give_back(*held)
+    return held[0]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +97,7 @@ def test_the_connection_is_kept_from_one_transaction_to_the_next(storage: Storag
 def test_the_events_of_a_study_lie_side_by_side(storage: Storage) -> None:
     """Reading one study walks through its own part of the file, in order, without sorting."""
     driver = driver_of(storage)
-    sql = cast(SqlStorage, storage)._connections.sql("read")
+    sql = cast(SqlStorage, storage).sql["read"]
     (*_, steps) = zip(*driver.execute(f"EXPLAIN QUERY PLAN {sql}", {"name": "mix", "after": 3}), strict=True)
     assert "SEARCH events USING PRIMARY KEY (study=? AND n>?)" in steps
     assert not [step for step in steps if "TEMP" in step or "SCAN" in step]
@@ -152,7 +159,7 @@ def test_a_new_or_empty_file_becomes_a_storage(path: Path, content: bytes | None
 
 
 def test_threads_that_open_new_files_at_once_all_succeed(tmp_path: Path) -> None:
-    """Each file gets its own tables, though the tool that makes them has one place for the connection in use."""
+    """Each file gets its own tables."""
     with ThreadPoolExecutor(6) as pool:
         for storage in pool.map(open_storage, [tmp_path / f"{i}.db" for i in range(6)]):
             with closing(storage):
@@ -365,13 +372,13 @@ with storage.writing("mix") as writer:
 
 
 @pytest.mark.usefixtures("storage")
-def test_the_tables_of_the_first_revision_are_as_they_were(path: Path) -> None:
+def test_the_tables_of_released_revisions_are_as_they_were(path: Path) -> None:
     """A revision that was released does not change; a change is a new one, with a migration."""
     with closing(sqlite3.connect(path)) as other:
         made = [
             " ".join(sql.split()) for (sql,) in other.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
         ]
-    assert sorted(made) == FIRST_REVISION
+    assert sorted(made) == REVISION_2
 
 
 def test_many_rows_are_read_at_once(storage: Storage) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy, StorageError, StudyExists
 from surepick.study.events import canonical, check_chain, rows_of
-from surepick.study.storage import Storage, Summary, Writer, open_storage
+from surepick.study.storage import KeptSummary, Storage, Summary, Writer, open_storage
 from tests.study.storages import Place, append, count_up, first_rows, in_processes, next_rows, write
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ def test_rows_of_one_study_do_not_show_in_another(place: Place) -> None:
         append(storage, name, of=name)
     assert storage.names() == ["a", "b", "c"]
     assert [(one.name, one.n_events) for one in storage.summaries()] == [("a", 4), ("b", 2), ("c", 3)]
-    for name, _, first, last in storage.summaries():
+    for name, _, first, last, last_hash, kept in storage.summaries():
         rows = storage.read(name)
         check_chain(rows)
         assert {json.loads(row.text)["of"] for row in rows} == {name}
-        assert (first, last) == (rows[0].text, rows[-1].text)
+        assert (first, last, last_hash, kept) == (rows[0].text, rows[-1].text, rows[-1].hash, None)
 
 
 def test_an_empty_storage_has_no_studies(place: Place) -> None:
@@ -299,7 +299,7 @@ def test_a_writer_that_hit_an_error_commits_nothing_even_if_it_was_caught(shared
     def work(writer: Writer) -> None:
         writer.append(next_rows(rows[-1]))
         with pytest.raises(StorageError, match="cannot write study 'mix'"):
-            cast("SqlWriter", writer)._transaction.do("append", twice)
+            cast("SqlWriter", writer).do("append", twice)
         with pytest.raises(StorageError, match="cannot write study 'mix'"):
             writer.read()
 
@@ -402,5 +402,60 @@ def test_a_summary_can_be_read() -> None:
     storage = open_storage("memory://")
     rows = rows_of([canonical({"n": 1})])
     storage.create("mix", rows)
-    assert storage.summaries() == [Summary("mix", 1, '{"n":1}', '{"n":1}')]
+    assert storage.summaries() == [Summary("mix", 1, '{"n":1}', '{"n":1}', rows[0].hash)]
     assert open_storage("memory:").names() == [], "each one is fresh"
+
+
+def kept(storage: Storage) -> dict[str, KeptSummary | None]:
+    """The stored summary of each study."""
+    return {one.name: one.kept for one in storage.summaries()}
+
+
+def test_the_newest_summary_of_a_study_is_kept(place: Place) -> None:
+    """Each study has its own; an older one does not replace a newer one; the log does not change."""
+    storage, other = place.open(), place.open()
+    rows = first_rows(3)
+    for name in ("mix", "it's"):
+        storage.create(name, rows)
+    storage.keep_summary("mix", 2, rows[1].hash, '{"n":2}')
+    assert kept(other) == {"it's": None, "mix": KeptSummary(2, rows[1].hash, '{"n":2}')}
+    other.keep_summary("mix", 3, rows[2].hash, "Größe 🧪 :n %s ?")
+    storage.keep_summary("mix", 1, rows[0].hash, "late")
+    other.keep_summary("it's", 3, rows[2].hash, "mine")
+    for one in (storage, other):
+        assert kept(one) == {
+            "it's": KeptSummary(3, rows[2].hash, "mine"),
+            "mix": KeptSummary(3, rows[2].hash, "Größe 🧪 :n %s ?"),
+        }
+        assert one.read("mix") == rows
+    rows += append(storage, "mix")
+    (_, mix) = storage.summaries()
+    assert (mix.hash, mix.kept and mix.kept.hash) == (rows[3].hash, rows[2].hash), "it shows that it is out of date"
+
+
+def test_a_summary_goes_with_its_study(place: Place) -> None:
+    """A new study of the same name has none; of a study that is not there none is kept, and nothing is said."""
+    storage = place.open()
+    storage.create("mix", first_rows())
+    storage.keep_summary("mix", 1, first_rows()[0].hash, "old")
+    storage.delete("mix")
+    storage.keep_summary("mix", 1, first_rows()[0].hash, "late")
+    storage.create("mix", first_rows(again=True))
+    assert kept(storage) == {"mix": None}
+    with pytest.raises(InvalidInput, match="the name of a study must"):
+        storage.keep_summary("", 1, "", "")
+
+
+def test_a_summary_waits_for_no_writer_for_long(shared: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another transaction writes, it is kept or given up; the transaction does not notice."""
+    monkeypatch.setattr("surepick.study.storage.sql.CACHE_PATIENCE", 0.05)
+    storage, other = shared.open(), shared.open()
+    rows = first_rows()
+    storage.create("mix", rows)
+    with storage.writing("mix") as writer:
+        other.keep_summary("mix", 1, rows[0].hash, "one")
+        writer.append(next_rows(rows[-1]))
+    assert storage.n_events("mix") == 2
+    assert kept(storage)["mix"] in (None, KeptSummary(1, rows[0].hash, "one"))
+    other.keep_summary("mix", 1, rows[0].hash, "two")
+    assert kept(storage)["mix"] == KeptSummary(1, rows[0].hash, "two")

@@ -61,7 +61,7 @@ class Place:
     @property
     def file(self) -> Path | None:
         """The file it is; None if it is on a server."""
-        from surepick.study.storage.opening import file_of  # noqa: PLC0415 (`--help` stays quick)
+        from surepick.study.storage import file_of  # noqa: PLC0415 (`--help` stays quick)
 
         return file_of(self.address)
 

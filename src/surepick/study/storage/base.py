@@ -1,7 +1,13 @@
-"""What a storage of studies does, and what every one of them checks before it does it.
+"""The contract of a storage, and the checks and errors that all storages share.
 
-A study is kept as rows (`surepick.study.events.Row`). Rows are only ever appended, by one writer at a time, and only
-rows that continue the chain; whoever reads sees whole transactions.
+A storage keeps each study as rows (`surepick.study.events.Row`):
+
+- One writer at a time appends rows; rows never change. A row that does not continue the hash chain is refused.
+- A transaction is durable once it is committed, and leaves nothing otherwise. Readers see whole transactions, and do
+  not wait for writers.
+- Beside its rows a study may have a summary. It is a cache: it may be missing or lag behind the log, and no
+  transaction on the log waits for it or fails because of it.
+- Threads may share a storage. A process may fork; parent and child then use connections and locks of their own.
 """
 
 import unicodedata
@@ -14,30 +20,46 @@ from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy, StudyExists, 
 from surepick.study.events import START, Row, check_chain
 
 LONGEST_NAME = 200
-"""Characters of a study's name. PostgreSQL can index at most about 2,700 bytes, and a character may take four."""
+"""Characters of a study's name. PostgreSQL indexes at most about 2,700 bytes, and a character takes up to four."""
 
 PATIENCE = 60.0
-"""Seconds to wait for another writer before giving up. A transaction takes milliseconds; a big design, seconds."""
+"""Seconds to wait for another writer. A transaction takes milliseconds; one with a large design, seconds."""
+
+CACHE_PATIENCE = 1.0
+"""Seconds to wait for other writers before a summary is given up."""
+
+
+class KeptSummary(NamedTuple):
+    """A status that `Storage.keep_summary` stored, and the event that it belongs to."""
+
+    n: int
+    hash: str
+    text: str
 
 
 class Summary(NamedTuple):
-    """A study at a glance: its name, how many events it has, and the text of the first and the last one."""
+    """A study at a glance: name, number of events, texts of the first and last event, hash of the last one.
+
+    `kept` is the stored summary, None if there is none. It is current if its hash equals `hash`.
+    """
 
     name: str
     n_events: int
     first: str
     last: str
+    hash: str
+    kept: KeptSummary | None = None
 
 
 class Writer(Protocol):
-    """The one writer of a study, inside a transaction."""
+    """A write transaction on the log of one study."""
 
     @property
     def now(self) -> datetime:
         """When the transaction began, by the clock that all writers share: the server's, or the machine's."""
 
     def read(self, after: int = 0) -> list[Row]:
-        """The rows after that number, those appended in this transaction included.
+        """Return the rows after number `after`, including rows appended in this transaction.
 
         Raises:
             CorruptLog: there are fewer than `after` events.
@@ -53,60 +75,73 @@ class Writer(Protocol):
 
 @runtime_checkable
 class Storage(Protocol):
-    """A place that keeps the events of studies."""
+    """Keeps the events of studies; the module docstring has the contract."""
 
     @property
     def address(self) -> str:
-        """Where it is, in words that may be shown: never with a password."""
+        """Where the storage is, in words for people, without a password."""
 
     def names(self) -> list[str]:
-        """The names of all studies, sorted."""
+        """Return the names of all studies, sorted."""
 
     def summaries(self) -> list[Summary]:
-        """All studies at a glance, sorted by name."""
+        """Return all studies at a glance, sorted by name."""
+
+    def keep_summary(self, name: str, n: int, hash: str, text: str) -> None:  # noqa: A002 (the column's name)
+        """Store the status of a study after event `n` with this hash, for `summaries`.
+
+        A summary is a cache: this call stores nothing if the study is gone, has a newer summary, or the storage
+        cannot be written now, and then raises nothing.
+
+        Args:
+            name: of the study.
+            n: number of the last event that the status includes.
+            hash: of that event.
+            text: the status, as JSON.
+        """
 
     def n_events(self, name: str) -> int:
-        """How many events a study has."""
+        """Return the number of events of a study."""
 
     def create(self, name: str, rows: Sequence[Row]) -> None:
-        """Make a study with its first rows, at least one.
+        """Create a study with its first rows, at least one.
 
         Raises:
             StudyExists: the name is taken.
         """
 
     def delete(self, name: str) -> None:
-        """Remove a study and its events for good."""
+        """Delete a study and its events for good, once its writer has finished."""
 
     def read(self, name: str, after: int = 0) -> list[Row]:
-        """The rows of a study after that number, as they were at one moment; waits for no writer.
+        """Return the rows of a study after number `after`, as of one moment.
 
         Raises:
-            NoSuchStudy: names the nearest.
-            CorruptLog: there are fewer than `after` events, so this is not the log that was read before.
+            NoSuchStudy: with the nearest name.
+            CorruptLog: there are fewer than `after` events, so the log is not the one that was read before.
         """
 
     def writing(self, name: str) -> AbstractContextManager[Writer]:
-        """Wait to be the one writer of a study, over all processes.
+        """Begin a write transaction on a study, as its only writer over all processes.
 
-        When the block is left cleanly, all of it is committed and will survive a power cut; when by an exception,
-        nothing is. Inside the block open no second writer: it would wait for the first.
+        A block that ends normally is committed, and survives a power cut; a block that raises leaves nothing. Open no
+        second writer inside the block: it waits for the first.
 
         Raises:
-            NoSuchStudy: names the nearest.
+            NoSuchStudy: with the nearest name.
             StorageError: another writer did not finish within `PATIENCE`, or the database cannot be used.
-            OutcomeUnknown: the connection was lost in the commit; read the log to see whether it happened.
+            OutcomeUnknown: the connection was lost during the commit; read the log to see whether it happened.
         """
 
     def close(self) -> None:
-        """Let go of files and connections. What is committed stays."""
+        """Close files and connections. A later call opens them again."""
 
 
 def check_name(name: str) -> None:
-    """Check that a study can have this name.
+    """Check the name of a study.
 
     Raises:
-        InvalidInput: not a text, empty, too long, or with characters that cannot be written on one line.
+        InvalidInput: the name is not a string, is empty or too long, or has characters that do not fit on one line.
     """
     if not isinstance(name, str):
         raise InvalidInput(f"the name of a study must be a text, got {name!r}; write it in quotes.")
@@ -116,7 +151,7 @@ def check_name(name: str) -> None:
         raise InvalidInput(
             f"the name of a study must have at most {LONGEST_NAME} characters, got {len(name)}; choose a shorter one."
         )
-    # Most names need no closer look; the rest may be spaces of other alphabets, which are welcome.
+    # Spaces of other alphabets are not printable for Python, and are allowed.
     bad = not name.isprintable() and [one for one in name if unicodedata.category(one) in ("Cc", "Cs")]
     if bad:
         raise InvalidInput(
@@ -125,11 +160,11 @@ def check_name(name: str) -> None:
 
 
 def check_first(rows: Sequence[Row]) -> None:
-    """Check the rows that a new study begins with.
+    """Check the first rows of a new study.
 
     Raises:
         InvalidInput: there are none.
-        CorruptLog: they are no chain from the beginning.
+        CorruptLog: they are not the beginning of a hash chain.
     """
     if not rows:
         raise InvalidInput("a study must begin with at least one event, got none; write how it was created.")
@@ -137,7 +172,7 @@ def check_first(rows: Sequence[Row]) -> None:
 
 
 def no_such_study(name: object, names: Iterable[str], address: str) -> NoSuchStudy:
-    """The error that says which studies there are, the nearest name first."""
+    """Return the error for an unknown name: it names the nearest study, or lists the studies."""
     names = sorted(names)
     if names:
         return NoSuchStudy(f"there is no study {name!r} in {address}; {what_was_meant(str(name), names, 'studies')}")
@@ -147,12 +182,12 @@ def no_such_study(name: object, names: Iterable[str], address: str) -> NoSuchStu
 
 
 def study_exists(name: str, address: str) -> StudyExists:
-    """The error for a name that is taken."""
+    """Return the error for a name that is taken."""
     return StudyExists(f"there is a study {name!r} in {address} already; load it, delete it, or choose another name.")
 
 
 def log_is_short(name: str, n_events: int, after: int) -> CorruptLog:
-    """The error for a log that has fewer events than were read from it before."""
+    """Return the error for a log that is shorter than the part that was read before."""
     return CorruptLog(
         f"study {name!r} has {n_events} events, but {after} were read before: "
         "it was deleted and made anew, or has lost its end; load it again, and check it against a copy."

@@ -1,4 +1,4 @@
-"""Studies in the memory of one process: for simulations and tests, gone when the process ends."""
+"""Studies in the memory of one process, for simulations and tests."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +10,7 @@ from surepick.study.events import Row, check_chain
 from surepick.study.forks import at_forks, no_fork
 from surepick.study.storage.base import (
     PATIENCE,
+    KeptSummary,
     Summary,
     check_first,
     check_name,
@@ -20,15 +21,18 @@ from surepick.study.storage.base import (
 
 
 class _Log:
-    """One study: its rows, and the lock that its writer holds."""
+    """One study: its rows, its summary, and the lock that its writer holds."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows = list(rows)
+        self.summary: KeptSummary | None = None
         self.lock = Lock()
 
 
 class MemoryStorage:
     """A storage that lives as long as this object. Threads may share it."""
+
+    address = "memory"
 
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
@@ -36,36 +40,40 @@ class MemoryStorage:
         at_forks(self)
 
     def before_fork(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def renew(self) -> None:
-        """In the child of a fork, which has a copy of all studies: no thread of the parent has its locks."""
+        """In the child of a fork, which has a copy of all studies: replace locks that the parent's threads held."""
         self._lock = Lock()
         for log in self._logs.values():
             log.lock = Lock()
 
-    @property
-    def address(self) -> str:
-        """Where it is, in words."""
-        return "memory"
-
     def names(self) -> list[str]:
-        """The names of all studies, sorted."""
+        """Return the names of all studies, sorted."""
         with self._lock:
             return sorted(self._logs)
 
     def summaries(self) -> list[Summary]:
-        """All studies at a glance."""
+        """Return all studies at a glance."""
         with self._lock:
             logs = sorted(self._logs.items())
-        return [Summary(name, log.rows[-1].n, log.rows[0].text, log.rows[-1].text) for name, log in logs]
+        found = ((name, log.rows[0], log.rows[-1], log.summary) for name, log in logs)
+        return [Summary(name, last.n, first.text, last.text, last.hash, kept) for name, first, last, kept in found]
+
+    def keep_summary(self, name: str, n: int, hash: str, text: str) -> None:  # noqa: A002 (see `Storage`)
+        """Store the status of a study after event `n`, unless there is a newer one."""
+        check_name(name)
+        with self._lock:
+            log = self._logs.get(name)
+            if log is not None and (log.summary is None or n >= log.summary.n):
+                log.summary = KeptSummary(n, hash, text)
 
     def n_events(self, name: str) -> int:
-        """How many events a study has."""
+        """Return the number of events of a study."""
         return len(self._log(name).rows)
 
     def create(self, name: str, rows: Sequence[Row]) -> None:
-        """Make a study with its first rows."""
+        """Create a study with its first rows."""
         check_name(name)
         check_first(rows)
         with self._lock:
@@ -74,24 +82,24 @@ class MemoryStorage:
             self._logs[name] = _Log(rows)
 
     def delete(self, name: str) -> None:
-        """Remove a study, once its writer has finished."""
+        """Delete a study, once its writer has finished."""
         with self._held(name), self._lock:
             del self._logs[name]
 
     def read(self, name: str, after: int = 0) -> list[Row]:
-        """The rows of a study after that number."""
+        """Return the rows of a study after number `after`."""
         return _after(name, self._log(name).rows, after)
 
     @contextmanager
     def writing(self, name: str) -> Iterator["_MemoryWriter"]:
-        """Wait to be the one writer of a study."""
+        """Begin a write transaction on a study."""
         with no_fork(), self._held(name) as log:
             writer = _MemoryWriter(name, log.rows)
             yield writer
             log.rows += writer.new
 
     def close(self) -> None:
-        """Nothing to let go of: the studies stay as long as the object."""
+        """Nothing to close: the studies live as long as this object."""
 
     def _log(self, name: str) -> _Log:
         check_name(name)
@@ -103,14 +111,14 @@ class MemoryStorage:
     @contextmanager
     def _held(self, name: str) -> Iterator[_Log]:
         log = self._log(name)
-        lock = log.lock  # in the child of a fork there is another one
+        lock = log.lock  # `renew` replaces the attribute in the child of a fork
         if not lock.acquire(timeout=PATIENCE):
             raise StorageError(
                 f"cannot write study {name!r} in memory: another thread has been writing it for {PATIENCE:.0f} s; "
                 "let it finish, and do not open a second writer inside the block of the first."
             )
         try:
-            if self._log(name) is not log:  # deleted, and perhaps made anew, while we waited
+            if self._log(name) is not log:  # deleted, and perhaps created again, during the wait
                 raise no_such_study(name, self.names(), self.address)
             yield log
         finally:
@@ -118,7 +126,7 @@ class MemoryStorage:
 
 
 class _MemoryWriter:
-    """Collects rows, which its storage adds when the transaction ends well."""
+    """Collects rows, which the storage appends when the transaction ends normally."""
 
     def __init__(self, name: str, rows: list[Row]) -> None:
         self._name = name
@@ -127,12 +135,7 @@ class _MemoryWriter:
         self.new: list[Row] = []
 
     def read(self, after: int = 0) -> list[Row]:
-        n_kept = len(self._rows)
-        if after <= n_kept:
-            return _after(self._name, self._rows, after) + self.new
-        if after > n_kept + len(self.new):
-            raise log_is_short(self._name, n_kept + len(self.new), after)
-        return self.new[after - n_kept :]
+        return _after(self._name, self._rows + self.new if self.new else self._rows, after)
 
     def append(self, rows: Sequence[Row]) -> None:
         last = (self.new or self._rows)[-1]

@@ -1,21 +1,26 @@
-"""PostgreSQL: a server for many machines. Writers of a study take turns by an advisory lock of the server's."""
+"""PostgreSQL: studies on a server, for many machines. Advisory locks of the server let in one writer per study.
 
+A session keeps nothing, neither prepared statements nor settings nor locks: a pooler such as PgBouncer may give each
+transaction another session.
+"""
+
+import re
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs, unquote
 
-from sqlalchemy import URL, Engine, make_url
-from sqlalchemy.exc import ArgumentError
+import psycopg
 
 from surepick.errors import StorageError
 from surepick.study.storage.base import PATIENCE
-from surepick.study.storage.database import engine_for
 
-# Advisory locks are pairs of numbers: one that says whose they are ("sure" in ASCII), and the study's, or 0 for the
-# tables themselves.
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+# Advisory locks are pairs of numbers: surepick's ("sure" in ASCII), and the study's, or 0 for the tables.
 _OURS = 0x73757265
 
-# What the address does not say otherwise (`?connect_timeout=10`, in seconds). A server that has lost its power sends no
-# word, so ask after 30 s of silence. For a connection and for an answer we wait as long as for a lock.
+# Defaults that an address may change (`?connect_timeout=10`, in seconds). A server without power sends nothing, so TCP
+# asks after 30 s of silence. A connection and an answer may take as long as a lock.
 _OPTIONS = {
     "application_name": "surepick",
     "connect_timeout": f"{PATIENCE:.0f}",
@@ -25,67 +30,92 @@ _OPTIONS = {
     "tcp_user_timeout": f"{PATIENCE * 1000:.0f}",
 }
 
-# A machine that dies in a transaction holds its lock until the server notices, which takes TCP two hours.
+# A machine that dies in a transaction holds its lock until the server notices; TCP alone takes two hours.
 _LONGEST_SILENCE = 2 * PATIENCE
+
+
+# As SQLAlchemy reads an address: a password may contain any character but @.
+_ADDRESS = re.compile(
+    r"[\w+]+://(?:(?P<user>[^:/]*)(?::(?P<password>[^@]*))?@)?"
+    r"(?:\[(?P<ipv6>[^/?\]]+)\]|(?P<host>[^/:?]+))?(?::(?P<port>\d*))?(?:/(?P<dbname>[^?]*))?(?:\?(?P<query>.*))?"
+)
 
 
 class PostgresDatabase:
     """The database that a URL names."""
 
+    is_sqlite = False
+    error: type[Exception] = psycopg.Error
+    integrity_error: type[Exception] = psycopg.IntegrityError
     tables = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()"
 
     def __init__(self, url: str) -> None:
-        self._url = _parsed(url)
-        self.address = _shown(self._url)
+        self._parameters = _parameters(url)
+        host = self._parameters.get("host", "this machine")
+        port = f":{self._parameters['port']}" if "port" in self._parameters else ""
+        database = self._parameters.get("dbname") or self._parameters.get("user", "")
+        self.address = f"PostgreSQL database {database!r} on {host}{port}"
 
-    def connect(self) -> Engine:
-        """The engine for the server, which is not asked yet."""
-        options: dict[str, Any] = {name: value for name, value in _OPTIONS.items() if name not in self._url.query}
-        # Nothing is kept in a session, neither prepared statements nor settings: a pooler between us and the server
-        # may give each transaction another one.
-        options |= {"prepare_threshold": None}
-        return engine_for(self._url, use_native_hstore=False, connect_args=options)
+    def spelled(self, statement: str) -> str:
+        """Return a statement with parameters in psycopg's notation."""
+        return re.sub(r":(\w+)", r"%(\1)s", statement)
 
-    def prepare(self, connection: Any) -> None:
-        """Check that the database can hold every text.
+    def connect(self) -> Connection:
+        """Return a new connection."""
+        parameters: dict[str, Any] = {**_OPTIONS, **self._parameters}
+        return psycopg.connect(autocommit=True, prepare_threshold=None, **parameters)
+
+    def check_before_use(self) -> None:
+        """Nothing to check: a lost connection shows at its first statement."""
+
+    def close(self, connection: Connection) -> None:
+        """Close a connection."""
+        connection.close()
+
+    def is_dead(self, connection: Connection) -> bool:
+        """Whether the server or the network has ended the connection."""
+        return connection.closed
+
+    def prepare(self, connection: Connection) -> None:
+        """Check that the database can store every text.
 
         Raises:
             StorageError: its encoding is not UTF-8.
         """
-        encoding = connection.execute("SHOW server_encoding").fetchone()[0]
+        ((encoding,),) = connection.execute("SHOW server_encoding").fetchall()
         if encoding != "UTF8":
             raise StorageError(
                 f"{self.address} must keep texts as UTF8, got {encoding}; create a database with ENCODING 'UTF8'."
             )
 
-    def begin(self, connection: Any) -> tuple[str, datetime]:
-        """Begin a transaction in which each statement sees what was committed before it, and no tables change.
+    def begin(self, connection: Connection, patience: float | None = None) -> tuple[str, datetime]:
+        """Begin a transaction in which each statement sees all earlier commits, and the tables do not change.
 
-        Whatever the server's default is: in a stricter one the statement after `claim` would still see the log as it
-        was before the wait.
+        The isolation level does not depend on the server's default: in a stricter one the statement after `claim`
+        would see the log as of before the wait.
         """
         cursor = connection.execute(  # in one message
-            f"{_begin()}; SELECT pg_advisory_xact_lock_shared({_OURS}, 0);"  # noqa: S608 (our numbers)
+            f"{_begin(patience)}; SELECT pg_advisory_xact_lock_shared({_OURS}, 0);"  # noqa: S608 (our numbers)
             "SELECT version_num, clock_timestamp() FROM surepick_version"
         )
         while cursor.nextset():
             pass  # on to the last answer
-        revision, now = cursor.fetchone()
+        ((revision, now),) = cursor.fetchall()
         return revision, now
 
-    def claim(self, connection: Any, name: str) -> int | None:
+    def begin_migration(self, connection: Connection) -> None:
+        """Begin a transaction, and wait until no other transaction writes or changes the tables."""
+        connection.execute(f"{_begin()}; SELECT pg_advisory_xact_lock({_OURS}, 0)")
+
+    def claim(self, connection: Connection, name: str) -> int | None:
         """Wait to be the only writer of a study."""
         found = connection.execute(
             "SELECT id, pg_advisory_xact_lock(%s, id) FROM studies WHERE name = %s", (_OURS, name)
         ).fetchone()
-        return found and int(found[0])
-
-    def claim_schema(self, connection: Any) -> None:
-        """Begin a transaction, and wait until nobody writes or changes the tables."""
-        connection.execute(f"{_begin()}; SELECT pg_advisory_xact_lock({_OURS}, 0)")
+        return int(found[0]) if found else None
 
     def advice(self, error: Exception) -> str:
-        """What to do about an error of PostgreSQL."""
+        """Return what to do about an error of PostgreSQL."""
         state = getattr(error, "sqlstate", None) or ""
         for prefix, advice in _ADVICE.items():
             if state.startswith(prefix):
@@ -94,11 +124,11 @@ class PostgresDatabase:
             return _ADVICE["53300"]
         return "check that the server runs, and host, port, user, password and database in the address"
 
-    def check_committed(self, connection: Any) -> None:
-        """Nothing to check: the server has said so."""
+    def check_committed(self, connection: Connection) -> None:
+        """Nothing to check: the server has confirmed the commit."""
 
     def may_have_committed(self, error: Exception) -> bool:
-        """Whether the commit may have happened: a server that answers says so itself."""
+        """Return False: a server that answers an error has not committed."""
         return False
 
 
@@ -123,30 +153,29 @@ _ADVICE = {
 _TOO_MANY = ("too many clients", "too many connections", "remaining connection slots", "no more connections allowed")
 
 
-def _begin() -> str:
-    """Begin a transaction that limits how long to wait for a lock, and how long a writer that died can hold one."""
+def _begin(patience: float | None = None) -> str:
+    """Begin a transaction that limits the wait for a lock, and how long a dead writer holds one."""
     return (
         "BEGIN ISOLATION LEVEL READ COMMITTED;"
-        f"SET LOCAL lock_timeout = {PATIENCE * 1000:.0f};"
+        f"SET LOCAL lock_timeout = {(PATIENCE if patience is None else patience) * 1000:.0f};"
         f"SET LOCAL idle_in_transaction_session_timeout = {_LONGEST_SILENCE * 1000:.0f}"
     )
 
 
-def _parsed(url: str) -> URL:
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError):
-        parsed = None  # not `from error`: it may show a piece of the password
-    # An @ in the wrong place: a piece of the password would be shown as the name of the server.
-    if parsed is None or "@" in f"{parsed.host}{parsed.database}":
+def _parameters(url: str) -> dict[str, str]:
+    """Return the parameters of a connection that an address names.
+
+    Raises:
+        StorageError: the address cannot be read; the error shows nothing of it.
+    """
+    found = _ADDRESS.fullmatch(url)
+    # An @ in the wrong place would show a piece of the password as the name of the server.
+    if found is None or "@" in f"{found['host']}{found['dbname']}":
         raise StorageError(
             'the address of a PostgreSQL must be "postgresql://user:password@host:port/database", and cannot be read; '
             "check it, and write %40 for @, %2F for / and %3A for : in a password."
         )
-    return parsed.set(drivername="postgresql+psycopg")
-
-
-def _shown(url: URL) -> str:
-    host = url.host or url.query.get("host") or "this machine"
-    port = f":{url.port}" if url.port else ""
-    return f"PostgreSQL database {url.database or url.username or ''!r} on {host}{port}"
+    parts = {name: unquote(found[name] or "") for name in ("user", "password", "port", "dbname")}
+    parts["host"] = found["ipv6"] or found["host"] or ""
+    query = {name: ",".join(values) for name, values in parse_qs(found["query"] or "").items()}
+    return {name: value for name, value in parts.items() if value} | query

@@ -1,136 +1,505 @@
-"""Studies in an SQL database, the same for SQLite and PostgreSQL."""
+"""Studies in an SQL database: what SQLite and PostgreSQL have in common.
 
+`Database` names what the two do differently. Connections commit each statement by itself until a transaction begins:
+SQLite's must begin with BEGIN IMMEDIATE, and in PostgreSQL a read then takes one message instead of three. Every error
+of a driver leaves this module as a `StorageError` of one line.
+"""
+
+import re
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import datetime
+from threading import Lock
+from typing import Any, Protocol, TypeVar
 
-from surepick.errors import NoSuchStudy, StorageError
+from surepick.errors import NoSuchStudy, OutcomeUnknown, StorageError
 from surepick.study.events import Row, check_chain
-from surepick.study.storage.base import Summary, check_first, check_name, log_is_short, no_such_study, study_exists
-from surepick.study.storage.connections import Connections, Transaction
-from surepick.study.storage.database import Database
+from surepick.study.forks import at_forks, no_fork
+from surepick.study.storage.base import (
+    CACHE_PATIENCE,
+    KeptSummary,
+    Summary,
+    check_first,
+    check_name,
+    log_is_short,
+    no_such_study,
+    study_exists,
+)
+from surepick.study.storage.migrations import NEWEST, VERSION_TABLE, statements_after
+
+_Answer = TypeVar("_Answer")
+
+# The row `after` itself comes first, without its text: it shows that the log reaches that far.
+_ROWS = (
+    "SELECT n, CASE WHEN n > :after THEN text ELSE '' END, hash FROM events WHERE study = {} AND n >= :after ORDER BY n"
+)
+_SUMMARIES = (
+    "SELECT studies.name, last.n, first.text, last.text, last.hash, {} FROM studies"
+    " JOIN events AS first ON first.study = studies.id AND first.n = 1"
+    " JOIN events AS last ON last.study = studies.id"
+    " AND last.n = (SELECT max(n) FROM events WHERE study = studies.id)"
+)
+_ID = "(SELECT id FROM studies WHERE name = :name)"
+
+STATEMENTS = {
+    "names": "SELECT name FROM studies",
+    "summaries": _SUMMARIES.format("kept.n, kept.hash, kept.text") + " LEFT JOIN summaries AS kept ON kept.study = id",
+    "summaries of revision 1": _SUMMARIES.format("NULL, NULL, NULL"),
+    "length": f"SELECT max(n) FROM events WHERE study = {_ID}",  # noqa: S608 (our own text)
+    "read": _ROWS.format(_ID),
+    "read claimed": _ROWS.format(":study"),
+    "end": "SELECT n, hash FROM events WHERE study = :study ORDER BY n DESC LIMIT 1",
+    "add study": "INSERT INTO studies (name) VALUES (:name)",
+    "id": "SELECT id FROM studies WHERE name = :name",
+    "append": "INSERT INTO events (study, n, text, hash) VALUES (:study, :n, :text, :hash)",
+    "keep summary": "INSERT INTO summaries (study, n, hash, text)"
+    " SELECT id, :n, :hash, :text FROM studies WHERE name = :name"
+    " ON CONFLICT (study) DO UPDATE SET n = excluded.n, hash = excluded.hash, text = excluded.text"
+    " WHERE excluded.n >= summaries.n",
+    "delete summary": "DELETE FROM summaries WHERE study = :study",
+    "delete events": "DELETE FROM events WHERE study = :study",
+    "delete study": "DELETE FROM studies WHERE id = :study",
+    "revision": "SELECT version_num FROM surepick_version",
+}
+"""All statements on our tables, with parameters in SQLite's notation."""
+
+
+class Database(Protocol):
+    """One kind of database, at one address. A connection is that of its driver."""
+
+    address: str
+    """Where the database is, in words for people."""
+    is_sqlite: bool
+    error: type[Exception]
+    """The driver's class of all its errors."""
+    integrity_error: type[Exception]
+    """The driver's class of violated constraints."""
+    tables: str
+    """The query for the names of all tables."""
+
+    def spelled(self, statement: str) -> str:
+        """Return a statement of `STATEMENTS` in the driver's notation for parameters."""
+
+    def connect(self) -> Any:
+        """Return a new connection, in which each statement commits by itself."""
+
+    def check_before_use(self) -> None:
+        """Check that an idle connection still leads to the database."""
+
+    def close(self, connection: Any) -> None:
+        """Close a connection that is in no transaction."""
+
+    def is_dead(self, connection: Any) -> bool:
+        """Whether the connection is lost."""
+
+    def prepare(self, connection: Any) -> None:
+        """Set what the database itself remembers, once it is known to be empty or surepick's."""
+
+    def begin(self, connection: Any, patience: float | None = None) -> tuple[str, datetime]:
+        """Begin a transaction that writes; return the revision of the tables and the time by the shared clock.
+
+        Args:
+            connection: in no transaction.
+            patience: seconds to wait for other writers; None for `PATIENCE`.
+        """
+
+    def begin_migration(self, connection: Any) -> None:
+        """Begin a transaction that changes the tables, while no other transaction writes."""
+
+    def claim(self, connection: Any, name: str) -> int | None:
+        """Wait until no other transaction writes to the study; return its number, None if there is no such study."""
+
+    def check_committed(self, connection: Any) -> None:
+        """Check that the committed data is where the next reader looks."""
+
+    def may_have_committed(self, error: Exception) -> bool:
+        """Whether a COMMIT that failed with this error may have taken effect."""
+
+    def advice(self, error: Exception) -> str:
+        """Return what to do about an error of the driver."""
+
+
+class Pool:
+    """The idle connections of one process to one database.
+
+    psycopg's own pool does not serve: it connects in threads of its own, which a fork leaves in the parent, and it
+    answers a wrong password with a timeout.
+    """
+
+    MOST_IDLE = 8
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._idle: list[Any] = []
+        self._lock = Lock()
+        # Counts calls of `close`: a connection taken before one of them is closed when it comes back.
+        self.generation = 0
+
+    def take(self) -> tuple[Any, int]:
+        """Return a connection, and the generation to give it back with."""
+        self._database.check_before_use()
+        with self._lock:
+            generation = self.generation
+            if self._idle:
+                return self._idle.pop(), generation
+        return self._database.connect(), generation
+
+    def give_back(self, connection: Any, generation: int) -> None:
+        """Keep a connection for the next caller, or close it."""
+        with self._lock:
+            if generation == self.generation and len(self._idle) < self.MOST_IDLE:
+                self._idle.append(connection)
+                return
+        self._database.close(connection)
+
+    def close(self) -> None:
+        """Close idle connections now, and connections in use when they come back."""
+        with self._lock:
+            self.generation += 1
+            idle, self._idle = self._idle, []
+            for connection in idle:
+                self._database.close(connection)
+
+    def renew(self) -> None:
+        """In the child of a fork: forget the parent's connections without closing them."""
+        self._idle, self._lock = [], Lock()
+        self.generation += 1
 
 
 class SqlStorage:
     """Studies in a database. Threads may share it, and the process may fork."""
 
     def __init__(self, database: Database) -> None:
-        self._connections = Connections(database)
         self.address = database.address
+        self._database = database
+        self._pool = Pool(database)
+        self.sql = {name: database.spelled(statement) for name, statement in STATEMENTS.items()}
+        try:
+            with no_fork():
+                held, _ = self._started("open", self._prepare)
+                self._pool.give_back(*held)
+        except BaseException:
+            self.close()
+            raise
+        at_forks(self)
+        weakref.finalize(self, self._pool.close)
 
     def names(self) -> list[str]:
-        """The names of all studies, sorted."""
-        return sorted(name for (name,) in self._connections.query("list the studies of", "names"))
+        """Return the names of all studies, sorted."""
+        return sorted(name for (name,) in self._query("list the studies of", "names"))
 
     def summaries(self) -> list[Summary]:
-        """All studies at a glance."""
-        return sorted(map(Summary._make, self._connections.query("list the studies of", "summaries")))
+        """Return all studies at a glance."""
+        ((revision,),) = self._query("list the studies of", "revision")
+        statement = "summaries of revision 1" if revision == "1" else "summaries"
+        rows = sorted(self._query("list the studies of", statement))
+        return [Summary(*study, None if n is None else KeptSummary(n, hash_, text)) for *study, n, hash_, text in rows]
+
+    def keep_summary(self, name: str, n: int, hash: str, text: str) -> None:  # noqa: A002 (see `Storage`)
+        """Store the status of a study after event `n`, if that is possible now and the tables have a place for it."""
+        check_name(name)
+        with suppress(StorageError):
+            if self._query("open", "revision") == [(str(NEWEST),)]:
+                with self._transaction(f"keep the summary of {name!r} in", patience=CACHE_PATIENCE) as writer:
+                    writer.do("keep summary", {"name": name, "n": n, "hash": hash, "text": text})
 
     def n_events(self, name: str) -> int:
-        """How many events a study has."""
+        """Return the number of events of a study."""
         check_name(name)
-        ((found,),) = self._connections.query(f"read study {name!r} in", "length", name=name)
+        ((found,),) = self._query(f"read study {name!r} in", "length", name=name)
         if found is None:
-            raise no_such_study(name, self.names(), self.address)
+            raise self.no_such(name)
         return int(found)
 
     def create(self, name: str, rows: Sequence[Row]) -> None:
-        """Make a study with its first rows."""
+        """Create a study with its first rows."""
         check_name(name)
         check_first(rows)
         try:
-            with self._connections.transaction(f"create study {name!r} in") as transaction:
-                transaction.do("add study", {"name": name})
-                ((study,),) = transaction.ask("number", name=name)
-                _insert(transaction, study, rows)
+            with self._transaction(f"create study {name!r} in") as writer:
+                writer.create(name, rows)
         except StorageError as error:
-            if isinstance(error.__cause__, self._connections.integrity_error):
+            if isinstance(error.__cause__, self._database.integrity_error):
                 raise study_exists(name, self.address) from None
             raise
 
     def delete(self, name: str) -> None:
-        """Remove a study, once its writer has finished."""
-        with self._claimed(f"delete study {name!r} in", name) as writer:
+        """Delete a study, once its writer has finished."""
+        check_name(name)
+        with self._transaction(f"delete study {name!r} in", name) as writer:
             writer.delete()
 
     def read(self, name: str, after: int = 0) -> list[Row]:
-        """The rows of a study after that number."""
+        """Return the rows of a study after number `after`."""
         check_name(name)
         after = max(after, 0)
-        rows = self._connections.query(f"read study {name!r} in", "read", name=name, after=after)
+        rows = self._query(f"read study {name!r} in", "read", name=name, after=after)
         if not rows:
             raise log_is_short(name, self.n_events(name), after)
         return list(map(Row._make, rows[1:] if after else rows))
 
-    @contextmanager
-    def writing(self, name: str) -> Iterator["SqlWriter"]:
-        """Wait to be the one writer of a study."""
-        with self._claimed(f"write study {name!r} in", name) as writer:
-            yield writer
+    def writing(self, name: str) -> AbstractContextManager["SqlWriter"]:
+        """Begin a write transaction on a study."""
+        check_name(name)
+        return self._transaction(f"write study {name!r} in", name)
 
     def close(self) -> None:
-        """Let go of the connections; a later call makes new ones."""
-        self._connections.close()
+        """Close all connections: those in use as soon as their transaction ends. A later call opens new ones."""
+        with no_fork():
+            self._pool.close()
+
+    def before_fork(self) -> None:
+        """Close idle connections: an SQLite file would lose its locks, two processes would share one socket."""
+        self._pool.close()
+
+    def renew(self) -> None:
+        """In the child of a fork: forget the connections that were in use, which belong to the parent."""
+        self._pool.renew()
+
+    # ---- statements and transactions
+
+    def _query(self, doing: str, statement: str, **values: object) -> list[Any]:
+        """Return the answer to one statement that reads."""
+
+        def ask(connection: Any) -> list[Any]:
+            return list(connection.execute(self.sql[statement], values).fetchall())
+
+        with no_fork():
+            held, rows = self._started(doing, ask)
+            self._pool.give_back(*held)
+        return rows
 
     @contextmanager
-    def _claimed(self, doing: str, name: str) -> Iterator["SqlWriter"]:
-        def missing() -> NoSuchStudy:
-            return no_such_study(name, self.names(), self.address)
+    def _transaction(self, doing: str, name: str | None = None, patience: float | None = None) -> Iterator["SqlWriter"]:
+        """Begin a transaction that writes: commit it if the block ends normally, and roll it back otherwise.
 
-        check_name(name)
-        with self._connections.transaction(doing, name) as transaction:
-            if transaction.study is None:
-                raise missing()
-            yield SqlWriter(transaction, transaction.study, name, missing)
+        Args:
+            doing: what it does, for errors.
+            name: of the study to be the only writer of; None: of no study.
+            patience: seconds to wait for other writers; None for `PATIENCE`.
+        """
+        with no_fork():
+            held, (now, study) = self._started(doing, lambda connection: self._begin(connection, name, patience))
+            try:
+                writer = SqlWriter(self, held[0], doing, now, name, study)
+                if name is not None and study is None:
+                    raise self.no_such(name)
+                yield writer
+                writer.check()
+                self._commit(held[0], doing)
+            except BaseException:
+                self._end_badly(*held)
+                raise
+            self._pool.give_back(*held)
+
+    def _started(self, doing: str, work: Callable[[Any], _Answer]) -> tuple[tuple[Any, int], _Answer]:
+        """Return a connection with its generation, and the answer to the first work on the connection.
+
+        An idle connection may be dead, if the server was restarted. Nothing has happened yet then, so a second
+        connection is tried.
+        """
+        for is_last_try in (False, True):
+            with self.telling(doing):
+                held = self._pool.take()
+            try:
+                return held, work(held[0])
+            except BaseException as error:
+                is_dead = self._end_badly(*held)
+                if not isinstance(error, self._database.error):
+                    raise
+                if is_last_try or not is_dead:
+                    raise self._failure(doing, error) from error
+        raise AssertionError("the last try returns or raises")
+
+    def _begin(self, connection: Any, name: str | None, patience: float | None) -> tuple[datetime, int | None]:
+        revision, now = self._database.begin(connection, patience)
+        # Another process may have changed the tables since the storage was opened.
+        if _known(revision, self.address) < NEWEST:
+            connection.rollback()
+            self._migrate(connection)
+            _, now = self._database.begin(connection, patience)
+        return now, None if name is None else self._database.claim(connection, name)
+
+    def _commit(self, connection: Any, doing: str) -> None:
+        try:
+            connection.commit()
+        except self._database.error as error:
+            is_unknown = self._database.is_dead(connection) or self._database.may_have_committed(error)
+            raise self._failure(doing, error, OutcomeUnknown if is_unknown else StorageError) from error
+        self._database.check_committed(connection)
+
+    def _end_badly(self, connection: Any, generation: int) -> bool:
+        """Roll back and give the connection back; return whether the connection was dead."""
+        is_dead = self._database.is_dead(connection)
+        if not is_dead:
+            try:
+                connection.rollback()
+            except self._database.error:
+                is_dead = True
+        if is_dead:
+            # The idle connections are of the same age, and dead as well.
+            self._pool.close()
+        self._pool.give_back(connection, generation)
+        return is_dead
+
+    # ---- tables
+
+    def _prepare(self, connection: Any) -> None:
+        """Check that the database is empty or surepick's; create the tables in an empty one.
+
+        The tables of an older package stay as they are until the first transaction that writes.
+        """
+        revision = self._revision(connection)
+        self._database.prepare(connection)
+        if revision == 0:
+            self._migrate(connection)
+
+    def _migrate(self, connection: Any) -> None:
+        """Bring the tables to the newest revision. Any number of processes may do so at once."""
+        self._database.begin_migration(connection)
+        revision = self._revision(connection)
+        if revision < NEWEST:
+            for statement in statements_after(revision, is_sqlite=self._database.is_sqlite):
+                connection.execute(statement)
+        connection.commit()
+
+    def _revision(self, connection: Any) -> int:
+        """Return the revision of the tables, 0 for an empty database.
+
+        Raises:
+            StorageError: a newer package or another program owns the tables.
+        """
+        tables = {name for (name,) in connection.execute(self._database.tables).fetchall()}
+        if not tables:
+            return 0
+        if VERSION_TABLE not in tables:
+            raise StorageError(
+                f"{self.address} has tables of something else ({', '.join(sorted(tables)[:5])}), and is left alone; "
+                "choose a database of its own for the studies."
+            )
+        return _known(connection.execute(self.sql["revision"]).fetchone()[0], self.address)
+
+    # ---- errors
+
+    def no_such(self, name: str) -> NoSuchStudy:
+        """Return the error for an unknown study."""
+        return no_such_study(name, self.names(), self.address)
+
+    @contextmanager
+    def telling(self, doing: str) -> Iterator[None]:
+        """Turn an error of the driver into one for people."""
+        try:
+            yield
+        except self._database.error as error:
+            raise self._failure(doing, error) from error
+
+    def _failure(self, doing: str, error: Exception, kind: type[StorageError] = StorageError) -> StorageError:
+        """Return an error of one line: the action, the driver's words, and what to do."""
+        said = re.sub(r":[^:@\s]*@", ":***@", " ".join(str(error).split())[:300].rstrip(".;: "))  # a password
+        advice = self._database.advice(error)
+        if kind is OutcomeUnknown:
+            advice = f"whether it was written is not known, so read the log again; {advice}"
+        return kind(f"cannot {doing} {self.address}: {said}; {advice}.")
 
 
 class SqlWriter:
-    """The one writer of a study."""
+    """A transaction that writes, as the only writer of one study. After an error nothing can be committed."""
 
-    def __init__(self, transaction: Transaction, study: int, name: str, missing: Callable[[], NoSuchStudy]) -> None:
-        self._transaction = transaction
-        self.now = transaction.now
-        self._study = study
-        self._name = name
-        self._missing = missing
+    def __init__(
+        self, storage: SqlStorage, connection: Any, doing: str, now: datetime, name: str | None, study: int | None
+    ) -> None:
+        self.now = now
+        self.connection = connection
+        self._storage, self._doing = storage, doing
+        self._name, self._study = name or "", study
         self._known_end: tuple[int, str] | None = None
+        self._failure: StorageError | None = None
 
     def read(self, after: int = 0) -> list[Row]:
-        """The rows after that number."""
+        """Return the rows after number `after`."""
         after = max(after, 0)
-        rows = self._transaction.ask("read claimed", study=self._study, after=after)
+        rows = self.ask("read claimed", study=self._study, after=after)
         if not rows:
             raise log_is_short(self._name, self._end()[0], after)
         self._known_end = rows[-1][0], rows[-1][2]
         return list(map(Row._make, rows[1:] if after else rows))
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Add rows to the end of the log."""
+        """Append rows to the log."""
         if not rows:
             return
         n, end_hash = self._end()
         check_chain(rows, previous=end_hash, first=n + 1)
-        _insert(self._transaction, self._study, rows)
-        self._known_end = rows[-1].n, rows[-1].hash
+        self._insert(rows)
+
+    def create(self, name: str, rows: Sequence[Row]) -> None:
+        """Create a study."""
+        self.do("add study", {"name": name})
+        ((self._study,),) = self.ask("id", name=name)
+        self._insert(rows)
 
     def delete(self) -> None:
-        """Remove the study."""
+        """Delete the study."""
         self._end()
-        self._transaction.do("delete events", {"study": self._study})
-        self._transaction.do("delete study", {"study": self._study})
+        for statement in ("delete summary", "delete events", "delete study"):
+            self.do(statement, {"study": self._study})
+
+    def ask(self, statement: str, **values: object) -> list[Any]:
+        """Return the answer to a statement."""
+        with self._watched() as sql:
+            return list(self.connection.execute(sql[statement], values).fetchall())
+
+    def do(self, statement: str, *every: dict[str, object]) -> None:
+        """Run a statement once for each set of values."""
+        with self._watched() as sql:
+            if len(every) == 1:
+                self.connection.execute(sql[statement], every[0])
+            else:
+                self.connection.cursor().executemany(sql[statement], every)
+
+    def check(self) -> None:
+        """Raise the error of an earlier statement again: half of a transaction must not be committed."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _insert(self, rows: Sequence[Row]) -> None:
+        self.do("append", *({"study": self._study, **row._asdict()} for row in rows))
+        self._known_end = rows[-1].n, rows[-1].hash
 
     def _end(self) -> tuple[int, str]:
-        """Number and hash of the last event.
+        """Return number and hash of the last event.
 
         Raises:
-            NoSuchStudy: there is none, because the study was deleted while we waited for it.
+            NoSuchStudy: there is none, because the study was deleted during the wait.
         """
         if self._known_end is None:
-            found = self._transaction.ask("end", study=self._study)
+            found = self.ask("end", study=self._study)
             if not found:
-                raise self._missing()
+                raise self._storage.no_such(self._name)
             self._known_end = found[0][0], found[0][1]
         return self._known_end
 
+    @contextmanager
+    def _watched(self) -> Iterator[dict[str, str]]:
+        self.check()
+        try:
+            with self._storage.telling(self._doing):
+                yield self._storage.sql
+        except StorageError as error:
+            self._failure = error
+            raise
 
-def _insert(transaction: Transaction, study: int, rows: Sequence[Row]) -> None:
-    transaction.do("append", *({"study": study, "n": n, "text": text, "hash": found} for n, text, found in rows))
+
+def _known(revision: str, address: str) -> int:
+    """Return the revision of tables that this package knows.
+
+    Raises:
+        StorageError: a newer package wrote them.
+    """
+    if not revision.isdecimal() or not 0 < int(revision) <= NEWEST:
+        raise StorageError(
+            f"{address} was written by a newer surepick (its tables have revision {revision}, "
+            f"this one knows up to {NEWEST}), and is left alone; upgrade surepick."
+        )
+    return int(revision)

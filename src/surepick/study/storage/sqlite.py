@@ -1,7 +1,7 @@
-"""SQLite: one file, no server, and still many processes at a time.
+"""SQLite: studies in one file, without a server, for many processes at a time.
 
-Writers take turns by BEGIN IMMEDIATE, readers do not wait (write-ahead log), and a commit is on the disk before it is
-acknowledged (synchronous=FULL).
+BEGIN IMMEDIATE lets one writer in at a time. Readers do not wait (write-ahead log). A commit is on the disk before it
+is acknowledged (synchronous=FULL).
 """
 
 import os
@@ -13,38 +13,31 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
-
-from sqlalchemy import URL, Engine, event
+from typing import TypeVar
 
 from surepick.errors import StorageError
 from surepick.study import clock
 from surepick.study.storage.base import PATIENCE
-from surepick.study.storage.database import engine_for
 
 _Answer = TypeVar("_Answer")
 
-# SQLite's own waiting sleeps for up to 0.1 s, and the lock is free every few milliseconds. Ours is even shorter, and
-# random, so that no process is always the last.
+# SQLite's own waiting sleeps for up to 0.1 s, but the lock is free every few milliseconds. Short random naps let every
+# process have its turn.
 _SHORTEST_NAP, _LONGEST_NAP = 0.0005, 0.005
 
 
 class SqliteDatabase:
     """The database in one file."""
 
+    is_sqlite = True
+    error: type[Exception] = sqlite3.Error
+    integrity_error: type[Exception] = sqlite3.IntegrityError
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
         self._file: tuple[int, int] | None = None
         self.address = str(path)
-
-    def connect(self) -> Engine:
-        """The engine for the file, which is made when it is first used.
-
-        Raises:
-            StorageError: there can be no file of that name.
-        """
         try:
             if self._path.is_dir():
                 raise StorageError(f"a storage must be a file, got the folder {self.address}; add a file's name.")
@@ -53,23 +46,41 @@ class SqliteDatabase:
             self._check_place()
         except OSError as error:
             raise StorageError(f"cannot open {self.address}: {error.strerror}; {_ADVICE['CANTOPEN']}.") from error
-        # A URL made of parts, so that a ? or % in the name of the file means itself.
-        url = URL.create("sqlite", database=str(self._path))
-        engine = engine_for(url, paramstyle="named", connect_args={"timeout": PATIENCE})
-        event.listen(engine, "do_connect", self._check_file)
-        event.listen(engine, "connect", _set_up)
-        event.listen(engine, "checkout", self._check_file)
-        event.listen(engine, "close", self._before_close)
-        return engine
+
+    def spelled(self, statement: str) -> str:
+        """Return the statement as it is."""
+        return statement
+
+    def connect(self) -> sqlite3.Connection:
+        """Return a new connection; SQLite creates the file when it is first used."""
+        # The pool hands a connection to one thread at a time.
+        connection = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+        try:
+            # What SQLite forgets when a connection ends. Neither changes the file.
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA foreign_keys = ON")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def close(self, connection: sqlite3.Connection) -> None:
+        """Move the write-ahead log into the file, so that a copy of the file has all events, and close."""
+        self._move_log(connection)
+        connection.close()
+
+    def is_dead(self, connection: sqlite3.Connection) -> bool:
+        """Return False: there is no server to lose."""
+        return False
 
     def _check_place(self) -> None:
         """Check that the file and the write-ahead log beside it belong together.
 
-        SQLite finds the log by the name of the file: a file with two names would have two logs, of which each hides
-        what is in the other, and a new file would wipe a log that was left there.
+        SQLite finds the log by the name of the file. A file with two names would have two logs, and each hides the
+        events of the other. A new file would wipe a log that an older one left there.
         """
         file = os.path.realpath(self._path)  # SQLite follows symbolic links too
-        # The log before the file, which is made first: otherwise one that is being made would look like half of one.
+        # First the log, then the file, which SQLite creates first: a file that is being created would look incomplete.
         is_log_there = _size(f"{file}-wal") > 0
         if is_log_there and not _size(file):
             raise StorageError(
@@ -87,14 +98,14 @@ class SqliteDatabase:
                 "the other; mount the folder that it is in."
             )
 
-    def prepare(self, connection: Any) -> None:
-        """Switch the file to a write-ahead log, which it then keeps.
+    def prepare(self, connection: sqlite3.Connection) -> None:
+        """Switch the file to a write-ahead log, for good.
 
         Raises:
-            StorageError: it cannot have one.
+            StorageError: the file cannot have one.
         """
-        # Not within SQLite's own waiting: it gives up at once where two processes switch at the same time.
-        mode = _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        # SQLite's own waiting gives up at once if two processes switch at the same time.
+        mode = _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone()[0], PATIENCE)
         if mode != "wal":
             raise StorageError(
                 f"SQLite cannot keep a write-ahead log beside {self.address} (it said {mode!r}); "
@@ -102,66 +113,65 @@ class SqliteDatabase:
             )
         self._file = _identity(self._path)
 
-    def begin(self, connection: Any) -> tuple[str, datetime]:
+    def begin(self, connection: sqlite3.Connection, patience: float | None = None) -> tuple[str, datetime]:
         """Begin a transaction as the only writer of the file."""
-        self.claim_schema(connection)
-        return connection.execute("SELECT version_num FROM surepick_version").fetchone()[0], clock.now()
+        self.begin_migration(connection, patience)
+        found = connection.execute("SELECT version_num FROM surepick_version").fetchone()
+        return found[0], clock.now()
 
-    def claim_schema(self, connection: Any) -> None:
-        """Begin a transaction: to write to the file is to be its only writer."""
+    def begin_migration(self, connection: sqlite3.Connection, patience: float | None = None) -> None:
+        """Begin a transaction as the only writer of the file."""
         connection.execute("PRAGMA busy_timeout = 0")
         try:
-            _patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            _patiently(lambda: connection.execute("BEGIN IMMEDIATE"), PATIENCE if patience is None else patience)
         finally:
             connection.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000:.0f}")
 
-    def claim(self, connection: Any, name: str) -> int | None:
-        """The number of a study; to write to the file is to be its only writer."""
+    def claim(self, connection: sqlite3.Connection, name: str) -> int | None:
+        """Return the number of a study; the transaction is the only writer of the file already."""
         found = connection.execute("SELECT id FROM studies WHERE name = ?", (name,)).fetchone()
-        return found and int(found[0])
+        return int(found[0]) if found else None
 
-    def advice(self, error: Exception) -> str:
-        """What to do about an error of SQLite."""
-        name = getattr(error, "sqlite_errorname", "")
-        for part, advice in _ADVICE.items():
-            if part in name:
-                return advice
-        return "check the file and the disk that it is on"
-
-    def check_committed(self, connection: Any) -> None:
-        """Check that the path still leads to the file, which may have been moved during the transaction."""
-        if _identity(self._path) != self._file:
-            self._before_close(connection)
-            raise StorageError(
-                f"{self.address} was moved, removed or replaced while this was written: it is on record in the file "
-                f"that had this name before (and in {self._path.name}-wal, if that is still there); move that file "
-                "back, and do not do this again."
-            )
-
-    def _before_close(self, connection: Any, *_: object) -> None:
-        """Move all that is in the write-ahead log to the file, so that nothing is lost if it is copied without."""
-        if _identity(self._path) not in (self._file, None):
-            return  # the log may be that of the other file by now
-        # What cannot be moved now, since others are reading or the disk is full, stays safe in the log.
-        with suppress(sqlite3.Error):
-            connection.execute("PRAGMA busy_timeout = 0")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            connection.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000:.0f}")
-
-    def may_have_committed(self, error: Exception) -> bool:
-        """Whether the commit may be on the disk all the same: it may, if the disk failed."""
-        return "IOERR" in getattr(error, "sqlite_errorname", "IOERR")
-
-    def _check_file(self, *_: object) -> None:
+    def check_before_use(self) -> None:
         """Check that the path leads to the file that was opened.
 
-        Without it, events would go to a file that was removed, or a new and empty one would be made in its place.
+        Otherwise events would go to a file that was removed, or to a new and empty one in its place.
         """
         if self._file is not None and _identity(self._path) != self._file:
             raise StorageError(
                 f"{self.address} was removed or replaced by another file after it was opened; "
                 "put it back, or open the storage again."
             )
+
+    def check_committed(self, connection: sqlite3.Connection) -> None:
+        """Check that the path still leads to the file: it may have been moved during the transaction."""
+        if _identity(self._path) != self._file:
+            self._move_log(connection)
+            raise StorageError(
+                f"{self.address} was moved, removed or replaced while this was written: it is on record in the file "
+                f"that had this name before (and in {self._path.name}-wal, if that is still there); move that file "
+                "back, and do not do this again."
+            )
+
+    def may_have_committed(self, error: Exception) -> bool:
+        """Whether the commit may be on the disk: only if the disk failed."""
+        return "IOERR" in getattr(error, "sqlite_errorname", "IOERR")
+
+    def advice(self, error: Exception) -> str:
+        """Return what to do about an error of SQLite."""
+        name = getattr(error, "sqlite_errorname", "")
+        found = (advice for part, advice in _ADVICE.items() if part in name)
+        return next(found, "check the file and the disk that it is on")
+
+    def _move_log(self, connection: sqlite3.Connection) -> None:
+        """Move all events of the write-ahead log into the file."""
+        if _identity(self._path) not in (self._file, None):
+            return  # the log may be that of another file by now
+        # If others are reading or the disk is full, the events stay safe in the log.
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA busy_timeout = 0")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000:.0f}")
 
 
 _ADVICE = {
@@ -181,7 +191,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 def _is_mount_point(file: str) -> bool:
-    """Whether something is mounted there; its device does not tell if both sides are on one disk."""
+    """Whether the file is a mount point; devices do not tell if both sides are on one disk."""
     try:
         lines = _MOUNTS.read_bytes().splitlines()
     except OSError:  # not Linux: there are no mounts of single files
@@ -191,7 +201,7 @@ def _is_mount_point(file: str) -> bool:
 
 
 def _size(file: str) -> int:
-    """In bytes; 0 if there is none."""
+    """Return the size in bytes; 0 if there is no file."""
     try:
         return Path(file).stat().st_size
     except FileNotFoundError:
@@ -206,15 +216,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _set_up(connection: sqlite3.Connection, _: object) -> None:
-    """Set what SQLite forgets when a connection ends; none of it changes the file."""
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA foreign_keys = ON")
-
-
-def _patiently(attempt: Callable[[], _Answer]) -> _Answer:
-    """Try until the file is not locked, for as long as `PATIENCE`."""
-    deadline = time.monotonic() + PATIENCE
+def _patiently(attempt: Callable[[], _Answer], patience: float) -> _Answer:
+    """Try until no other process locks the file, for at most `patience` seconds."""
+    deadline = time.monotonic() + patience
     while True:
         try:
             return attempt()
