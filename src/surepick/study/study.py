@@ -7,8 +7,8 @@ Whatever is done is an event in the log (`events`), and what a study knows is wh
 import base64
 import json
 import reprlib
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, final
@@ -91,9 +91,16 @@ class Study:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _writing(self, worker: str | None) -> AbstractContextManager[LogTransaction]:
-        """Take turns with all other writers of the study."""
-        return self._log.writing(_text("author", self.author) if worker is None else _text("worker", worker))
+    @contextmanager
+    def _writing(self, worker: str | None) -> Iterator[LogTransaction]:
+        """Take turns with all other writers of the study; after a new verdict, keep a summary for lists."""
+        with self._log.writing(_text("author", self.author) if worker is None else _text("worker", worker)) as pen:
+            state = pen.state
+            before = len(state.verdicts), state.stopped
+            yield pen
+        if (len(state.verdicts), state.stopped) != before:
+            with suppress(Exception):  # a summary is a cache, and the events are on the disk
+                self.keep_summary()
 
     # ---- asks
 
@@ -441,6 +448,11 @@ class Study:
     def held(self) -> AbstractContextManager[None]:
         """Keep the study as it was last read: everything read inside the block belongs to one event of the log."""
         return self._log.held()
+
+    def keep_summary(self) -> None:
+        """Let the storage keep what a list shows of the study, so that listing need not load it."""
+        now = self.snapshot
+        self.storage.keep_summary(self.name, *now.head, now.summary())
 
     def remaining(self) -> float:
         """Return about how many pulls are still needed; inf or NaN while nothing can be said."""

@@ -9,9 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, final
 
+from surepick.errors import SurepickError
+
 if TYPE_CHECKING:  # commands that print a help text load no mathematics
     from surepick.learning.snapshot import Snapshot
     from surepick.study.state import AskRecord, Measurement, State
+    from surepick.study.storage.base import Storage, Summary
     from surepick.study.study import StudyAsk
 
 Record = dict[str, Any]
@@ -174,3 +177,35 @@ def measurement_record(state: "State", one: "Measurement") -> Record:
     values = (one.id, one.arm, state.roster.label(one.arm), one.value, one.told, one.is_void, one.ask, one.by, one.at)
     changes = [f"{change.kind.value}: {change.reason}" for change in one.changes]
     return dict(zip(OF_MEASUREMENT, (*values, changes), strict=True))
+
+
+def list_records(storage: "Storage") -> list[Record]:
+    """Return all studies of a storage for `surepick list`, sorted by name.
+
+    The storage keeps a summary of each study. A study that has changed since its summary is loaded, and its summary is
+    kept anew.
+    """
+    return [_list_record(storage, one) for one in storage.summaries()]
+
+
+def _list_record(storage: "Storage", one: "Summary") -> Record:
+    try:
+        known = json.loads(one.kept.text) if one.kept is not None and one.kept.hash == one.hash else None
+        if known is None:
+            from surepick.study.study import Study  # noqa: PLC0415 (loads the mathematics)
+
+            study = Study(storage, one.name)
+            with study.held():
+                known = study.snapshot.record(OF_LIST)
+                study.keep_summary()
+    except SurepickError:  # the others can be listed all the same
+        known = {**dict.fromkeys(OF_LIST), "state": "unreadable", "n_events": one.n_events}
+    stopped_at = known.pop("stopped_at")
+    return {"name": one.name, **known, "created_at": _created_at(one.first), "stopped_at": stopped_at}
+
+
+def _created_at(event: str) -> str | None:
+    try:
+        return str(json.loads(event)["at"])
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -243,6 +243,7 @@ def number_of(text: str) -> float:
 def say_standing(study: "Study", where: Where) -> None:
     """Say where a study stands, and what to type once it has an answer."""
     printing.say(printing.standing_line(study))
+    study.keep_summary()
     if study.stopped:
         printing.say(f"Next: {where.next('best', study)}")
 

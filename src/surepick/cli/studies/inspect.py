@@ -59,6 +59,7 @@ def status(
                 results().print(printing.status_table(study))
             else:
                 _write(output, printing.status_record(study))
+            study.keep_summary()
     return Code.OK
 
 
