@@ -1,7 +1,10 @@
-"""Results in plain words: what `explain`, the live view and reports say.
+"""Results in plain words, for `explain`, the live view, studies and pages.
 
-One rule for all of them: a sentence says what is known at confidence 1 - delta, or that something is an estimate, and
-no two sentences contradict each other. Evidence, which is in nats, is for programs; people get percents.
+Every sentence states a fact at confidence 1 - delta, or calls its number an estimate, and no two sentences contradict
+each other. Programs get evidence in nats; people get percents.
+
+The sentences of `verdict`, `explain` and `assumptions` are part of certificates. If their words change, certificates
+of earlier versions can be checked by those versions only.
 """
 
 import math
@@ -21,13 +24,13 @@ if TYPE_CHECKING:
     from surepick.learning.result import Result
 
 
-# Said if the rewards allow no more than this share of the noise_std given: then half of all pulls are for nothing.
+# A noise_std is called too large if the rewards show at most this share of it: half of the pulls are then wasted.
 GENEROUS = 0.7
-# Names of arms in a sentence.
+# A sentence names at most this many arms.
 MOST_NAMED = 10
-# With so few arms each can be measured by itself, without a model.
+# Up to this many arms, each can be measured by itself, without a model.
 FEW_ARMS = 50
-# Residuals from which on a test of the shape of the noise finds more than the grossest.
+# With fewer residuals, a test finds only the grossest deviations from normal noise.
 FEW_RESIDUALS = 32
 
 _RISKS: Mapping[Guarantee, str] = {
@@ -47,7 +50,7 @@ _CHECKS: Mapping[ModelCheck, str] = {
 
 
 class Assumption(NamedTuple):
-    """Something a result rests on, and how it was checked."""
+    """An assumption of a result, and how it was checked."""
 
     text: str
     checked: str
@@ -67,7 +70,7 @@ def explain(result: "Result", *, numbers: bool = True) -> str:
 
 
 def _alike(result: "Result") -> str:
-    """Say which arms the answer stands for, and that there are others of which that can be said."""
+    """Name the arms with the features of the answer, and say whether other arms share features."""
     rows = result.compared
     own = () if result.arm_set or result.m > 1 else rows.group_of(result.best)
     n_others = len(rows.alike) - (len(own) > 1)
@@ -83,7 +86,7 @@ def _alike(result: "Result") -> str:
 
 
 def _survivors(result: "Result") -> str:
-    """Name who is left of those that are compared, if some are excluded and nothing is decided."""
+    """Name the survivors, if some candidates are excluded before the verdict."""
     left, n_compared = result.survivors, len(result.compared)
     if result.stopped or left is None or len(left) == n_compared:
         return ""
@@ -98,7 +101,7 @@ def _named(result: "Result", rows: Sequence[int] | IntArray) -> list[str]:
 
 
 def verdict(result: "Result", *, numbers: bool = True) -> str:
-    """Say in one sentence, or two if the claim is withdrawn, what became of it.
+    """Say in one sentence, or two if the claim is withdrawn, which arm is best and how sure that is.
 
     Args:
         result: what was found.
@@ -128,7 +131,7 @@ def verdict(result: "Result", *, numbers: bool = True) -> str:
 
 
 def _doubt(result: "Result") -> str:
-    """Say why nothing is asserted although no model is contradicted."""
+    """Say why no risk is claimed although the model is not contradicted."""
     return f"A risk of {percent(result.delta)} cannot be claimed: {result.noise_doubt}"
 
 
@@ -291,7 +294,7 @@ def _after_the_end(now: Snapshot, rival: str) -> str:
 
 
 def _hidden(result: "Result") -> str:
-    """Say so if the allowed misfit keeps the rule from ever deciding."""
+    """Warn that the allowed misfit keeps the rule from ever deciding."""
     if not result.n_undecidable:
         return ""
     return (
@@ -302,7 +305,7 @@ def _hidden(result: "Result") -> str:
 
 
 def _bears(result: "Result") -> str:
-    """Say how much misfit the answer bears, if that is known; not if it is so much that no model was needed."""
+    """Say how much misfit the answer bears, if that is known and finite (inf: the answer needed no model)."""
     margin = result.misfit_margin if result.stopped else None
     if margin is None or margin == math.inf:
         return ""
@@ -392,7 +395,7 @@ def _assumptions(result: "Result") -> str:
 
 
 def _few_residuals(result: "Result") -> str:
-    """Say so if an answer rests on normal noise and came before the shape of the noise could show."""
+    """Warn of an answer that rests on normal noise and came before the shape of the noise could show."""
     n = result.n_residuals
     if n is None or n >= FEW_RESIDUALS or not result.stopped:
         return ""
@@ -400,7 +403,7 @@ def _few_residuals(result: "Result") -> str:
 
 
 def _mean(result: "Result") -> str:
-    """What is assumed of the means; "" if nothing is."""
+    """Say what is assumed of the means; "" for nothing."""
     if result.model != "linear":
         return ""
     if result.allowed_misfit > 0.0:
@@ -411,7 +414,7 @@ def _mean(result: "Result") -> str:
 
 
 def _noise(result: "Result", *, seen: bool) -> str:
-    """What is assumed of the noise, and what was seen of it if that is wanted."""
+    """Say what is assumed of the noise, with the level that the data show if `seen`."""
     if result.reward_range is not None:
         lo, hi = result.reward_range
         return f"rewards lie between {lo:g} and {hi:g}"
@@ -430,7 +433,7 @@ def _noise(result: "Result", *, seen: bool) -> str:
 
 
 def _checked(result: "Result") -> str:
-    """How the means were checked; "" where nothing is assumed of them."""
+    """Say how the model of the means was checked; "" without a model."""
     if result.model != "linear":
         return ""
     if result.noise != "same":
@@ -443,7 +446,7 @@ def _checked(result: "Result") -> str:
 
 
 def _generous(result: "Result") -> str:
-    """Say so if the noise that was given is far above what the rewards show; pulls go with its square."""
+    """Say how much a `noise_std` costs that is far above the noise of the rewards; pulls grow with its square."""
     given = result.given_noise_std
     most = max(result.noise_interval[1], result.noise_std)
     if not isinstance(given, float | int) or result.reward_range is not None or not most < GENEROUS * given:
@@ -457,45 +460,38 @@ def _generous(result: "Result") -> str:
 
 def assumptions(result: "Result") -> list[Assumption]:
     """Return everything a result rests on, and how each was checked."""
-    kinds = Counter(event[0] for event in result.history.log)
-    n_asked = sum(len(event[1]) for event in result.history.log if event[0] == "ask")
-    n_unsolicited = _n_unsolicited(result)
-    listed = []
-    if _mean(result):
-        watched = f"Contradicted. {result.misfit}" if result.model_check == "contradicted" else ""
-        listed.append(
-            Assumption(_sentence(_mean(result).rstrip(",")), _checked(result) or watched or "Not contradicted.")
-        )
-    listed.append(Assumption(_sentence(_noise(result, seen=False)), _noise_checked(result)))
+    log = result.history.log
+    kinds, n_asked = Counter(event[0] for event in log), sum(len(event[1]) for event in log if event[0] == "ask")
+    n_guiding = 0 if result.earlier == "evidence" else n_earlier(log)
+    n_others = _n_unsolicited(result) - n_guiding
+    part, that_counts = ("part of the log that counts", " that counts") if n_guiding else ("log", "")
     chosen = f"The log has {counted(n_asked, 'ask')} before their results"
-    n_guiding = _n_guiding(result)
-    if n_guiding:
-        chosen += f"; {counted(n_guiding, 'result')} of before guide it and are no evidence"
-    if n_unsolicited > n_guiding:
-        more = counted(n_unsolicited - n_guiding, "result")
-        chosen += f"; {more} came without being asked for, chosen by somebody else"
-    listed.append(Assumption("Every arm was chosen before its reward was seen.", f"{chosen}."))
-    notes = [
-        counted(kinds[kind], noun)
-        for kind, noun in (("fail", "lost measurement"), ("correct", "correction"), ("void", "void result"))
-        if kinds[kind]
+    chosen += f"; {counted(n_guiding, 'result')} of before guide it and are no evidence" if n_guiding else ""
+    if n_others > 0:
+        chosen += f"; {counted(n_others, 'result')} came without being asked for, chosen by somebody else"
+    nouns = {"fail": "lost measurement", "correct": "correction", "void": "void result"}
+    changes = ", ".join(counted(kinds[kind], noun) for kind, noun in nouns.items() if kinds[kind])
+    options = f"The {result.rule} rule, delta = {result.delta:g} and epsilon = {result.epsilon:g}"
+    listed = [
+        (_sentence(_noise(result, seen=False)), _noise_checked(result)),
+        ("Every arm was chosen before its reward was seen.", f"{chosen}."),
+        (
+            "Every reward is reported; one is lost, corrected or void for reasons other than its value.",
+            f"The {part} has {changes or 'no lost, corrected or void result'}.",
+        ),
+        (
+            f"{options} were fixed before the first reward{that_counts}.",
+            f"By whoever ran it; the {part} begins with them.",
+        ),
     ]
-    part = "part of the log that counts" if n_guiding else "log"
-    reported = f"The {part} has {', '.join(notes) or 'no lost, corrected or void result'}."
-    listed.append(
-        Assumption(
-            "Every reward is reported; one is lost, corrected or void for reasons other than its value.", reported
-        )
-    )
-    fixed = f"The {result.rule} rule, delta = {result.delta:g} and epsilon = {result.epsilon:g}"
-    own = f"By whoever ran it; the {part} begins with them."
-    that_counts = " that counts" if n_guiding else ""
-    listed.append(Assumption(f"{fixed} were fixed before the first reward{that_counts}.", own))
-    return listed
+    if mean := _mean(result):
+        watched = f"Contradicted. {result.misfit}" if result.model_check == "contradicted" else "Not contradicted."
+        listed.insert(0, (_sentence(mean.rstrip(",")), _checked(result) or watched))
+    return [Assumption(*one) for one in listed]
 
 
 def _n_unsolicited(result: "Result") -> int:
-    """How many results answered no ask."""
+    """Return how many results answered no ask."""
     pending, n = Counter[Any](), 0
     for kind, *said in result.history.log:
         if kind == "ask":
@@ -505,11 +501,6 @@ def _n_unsolicited(result: "Result") -> int:
             pending[said[0]] -= is_answer
             n += not is_answer
     return n
-
-
-def _n_guiding(result: "Result") -> int:
-    """How many results guide plans and bets without being evidence: all that were told before the first ask."""
-    return 0 if result.earlier == "evidence" else n_earlier(result.history.log)
 
 
 def _noise_checked(result: "Result") -> str:
@@ -529,7 +520,7 @@ def _noise_checked(result: "Result") -> str:
 
 
 def _shape_checked(result: "Result") -> str:
-    """How the law of the noise was checked, and what could not have shown."""
+    """Say how the law of the noise was checked, and what could not have shown."""
     if result.noise_doubt:
         return f"In doubt: {result.noise_doubt}"
     if not result.n_residuals:
@@ -547,7 +538,7 @@ def _sentence(text: str) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """Return a number of things."""
+    """Return a number with its noun, such as "1 pull" or "2,000 pulls"."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
@@ -559,7 +550,7 @@ def percent(probability: float) -> str:
 
 
 def places_of(value: float, width: float) -> int:
-    """Return how many decimals show two digits of a width, and one of the value if that is not much smaller."""
+    """Return how many decimals show two digits of the width, and one of the value unless it is much smaller."""
 
     def needed(number: float, digits: int) -> int:
         return digits - 1 - math.floor(math.log10(abs(number))) if number and math.isfinite(number) else -99
@@ -569,23 +560,23 @@ def places_of(value: float, width: float) -> int:
 
 
 def between(low: float, high: float, places: int) -> str:
-    """Return an interval with so many decimals, rounded outwards; "" if it is not bounded."""
+    """Return an interval with this many decimals, rounded outwards; "" if it is not bounded."""
     return f"{_down(low, places)} to {_up(high, places)}" if math.isfinite(low) and math.isfinite(high) else ""
 
 
 def fixed(number: float, places: int) -> str:
-    """Return a number with so many decimals."""
+    """Return a number with this many decimals."""
     text = f"{number:.{places}f}"
     return text.removeprefix("-") if float(text) == 0.0 else text  # no minus before nothing
 
 
 def _down(number: float, places: int) -> str:
-    """Return a lower bound with so many decimals, not above it."""
+    """Return a lower bound with this many decimals, not above it."""
     scale = 10.0**places
     return fixed(math.floor(number * scale + 1e-9) / scale, places)
 
 
 def _up(number: float, places: int) -> str:
-    """Return an upper bound with so many decimals, not below it."""
+    """Return an upper bound with this many decimals, not below it."""
     scale = 10.0**places
     return fixed(math.ceil(number * scale - 1e-9) / scale, places)

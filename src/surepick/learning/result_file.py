@@ -1,7 +1,7 @@
 """The file format of results.
 
-The file is JSON. Floats are written with the digits that give back the same double; infinities and NaN, for which
-JSON has no word, are the texts "inf", "-inf" and "nan". A checksum tells a damaged file from a whole one.
+The file is JSON. Floats have enough digits to give back the same double. Infinities and NaN are the texts "inf", "-inf"
+and "nan". A checksum shows whether the file was damaged.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from surepick._files import replacing
 from surepick.errors import InvalidInput
 from surepick.learning.estimates import Estimates
 from surepick.learning.events import Event, History
-from surepick.types import Array, IntArray
+from surepick.types import Array
 
 if TYPE_CHECKING:
     from surepick.learning.result import Result
@@ -47,7 +47,7 @@ def write(content: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
 
 
 def target_of(path: str | os.PathLike[str]) -> Path:
-    """Return where a file of this name would be, if it can be written there."""
+    """Return the path of a file that can be written; refuse others."""
     target = Path(path).resolve()
     if not target.parent.is_dir():
         raise InvalidInput(f"{os.fspath(path)!r} must be in a folder that exists; create {str(target.parent)!r}.")
@@ -147,26 +147,6 @@ def _pair(values: Sequence[float | str]) -> tuple[float, ...]:
     return tuple(map(float, values))
 
 
-def _noise_stds(given: Any) -> Any:
-    return _floats(given) if isinstance(given, list) else given
-
-
-def _read_rows(rows: Sequence[int]) -> IntArray:
-    return np.array(rows, dtype=np.int64)
-
-
-def _read_path(looks: Sequence[Sequence[Any]]) -> tuple[tuple[int, float, float], ...]:
-    return tuple((int(n), float(evidence), float(threshold)) for n, evidence, threshold in looks)
-
-
-def _read_counts(counts: Sequence[Sequence[Any]]) -> dict[Any, int]:
-    return {_read_arm(arm): int(pulls) for arm, pulls in counts}
-
-
-def _read_shares(shares: Sequence[Sequence[Any]]) -> dict[Any, float]:
-    return {_read_arm(arm): float(share) for arm, share in shares}
-
-
 def _read_arm(arm: Any) -> Any:
     return _pair(arm) if isinstance(arm, list) else int(arm)
 
@@ -206,17 +186,14 @@ def _read_estimates(content: Mapping[str, Any]) -> Estimates:
 
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {
-    "counts": _read_counts,
-    "planned": _read_shares,
-    "noise_interval": _pair,
-    "reward_range": _pair,
-    "given_noise_std": _noise_stds,
-    "theta": _floats,
-    "theta_margin": _floats,
-    "arms": _read_estimates,
-    "candidates": _read_estimates,
-    "survivors": _read_rows,
+    "counts": lambda counts: {_read_arm(arm): int(pulls) for arm, pulls in counts},
+    "planned": lambda shares: {_read_arm(arm): float(share) for arm, share in shares},
+    "path": lambda looks: tuple((int(n), float(evidence), float(threshold)) for n, evidence, threshold in looks),
+    "survivors": lambda rows: np.array(rows, dtype=np.int64),
+    "given_noise_std": lambda given: _floats(given) if isinstance(given, list) else given,
+    **dict.fromkeys(("noise_interval", "reward_range"), _pair),
+    **dict.fromkeys(("theta", "theta_margin"), _floats),
+    **dict.fromkeys(("arms", "candidates"), _read_estimates),
     "feature_names": tuple,
-    "path": _read_path,
 }
-"""How a field is read; numbers are floats, and other fields stay as JSON has them."""
+"""How to read each field; others are floats by their type, or stay as JSON has them."""

@@ -204,7 +204,7 @@ class Reader:
 
     # ---- the rule
 
-    @cached_property
+    @property
     def verdict(self) -> Verdict:
         """What the rule says; a pass over the candidates if its last check could do without one."""
         return self._known.verdict_to_show()
@@ -214,12 +214,12 @@ class Reader:
         """Numbers of the candidates that would be the answer now, the best first."""
         return self._known.leading(self.verdict)
 
-    @cached_property
+    @property
     def rivalry(self) -> tuple[list[Arm], Arm | None]:
         """The leaders as users name them, and the hardest rival of the last one, if the rule knows one."""
         verdict, arm_of = self.verdict, self._learner.candidates.arm_of
         rival = None if verdict.rival is None or verdict.stopped else arm_of(verdict.rival)
-        return [arm_of(leader) for leader in self.leaders], rival
+        return [arm_of(leader) for leader in self._known.leading(verdict)], rival
 
     @cached_property
     def decision(self) -> Decision:
@@ -232,15 +232,13 @@ class Reader:
             target=verdict.threshold,
             unit=verdict.unit,
             rule=self._learner.rule.name,
-            guarantee=self.guarantee,
+            guarantee=self._guarantee(),
             n_pulls=self._known.estimate.n_pulls,
             rival=rival,
             exact=not verdict.is_bound,
         )
 
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        """State of the claim."""
+    def _guarantee(self) -> Guarantee:
         rule = self._learner.rule
         # With an allowed misfit, means are known not to be exactly linear: a contradicted model withdraws nothing.
         is_contradicted = self.model_check == "contradicted" and self._learner.misfit == 0.0
@@ -255,7 +253,7 @@ class Reader:
     @property
     def is_doubtful(self) -> bool:
         """Whether no risk can be claimed."""
-        return self.guarantee in ("doubtful", "withdrawn", "none")
+        return self.decision.guarantee in ("doubtful", "withdrawn", "none")
 
     @cached_property
     def p_value(self) -> float:
@@ -302,7 +300,7 @@ class Reader:
 
     # ---- the assumptions
 
-    @cached_property
+    @property
     def model_check(self) -> ModelCheck:
         """Whether rewards follow the features. A false "contradicted" occurs in at most one learner in a hundred."""
         return "contradicted" if self._known.repeats else self._known.model.check
@@ -312,13 +310,13 @@ class Reader:
         """Which constant, measurement or arms do not fit, in plain words; "" if nothing was measured."""
         return self._known.explain_misfit(self._learner.called)
 
-    @cached_property
+    @property
     def noise_contradicted(self) -> bool:
         """Whether the rewards scatter more than the `noise_std` given allows."""
         noise_std = self._learner.noise_std
         return noise_std is not None and is_contradicted(self._known.prefix(), noise_std, self._learner.misfit)
 
-    @cached_property
+    @property
     def noise_doubt(self) -> str:
         """See `Result.noise_doubt`. A false doubt occurs in less than one learner in a hundred."""
         return self._known.model.doubt()
@@ -410,12 +408,14 @@ class Reader:
             return rows
         only = self.listed(view)
         margin = margins_of(view, self.estimate, self.leaders[-1], only=only, **self.bounds)
-        return replace(rows, margin=np.where(margin > 0.0, np.inf, 0.0) if self.guarantee == "withdrawn" else margin)
+        return replace(
+            rows, margin=np.where(margin > 0.0, np.inf, 0.0) if self.decision.guarantee == "withdrawn" else margin
+        )
 
     def table(self, view: ArmView) -> Estimates:
         """Return the estimates of a view of arms; without intervals where the claim is withdrawn."""
         rows = estimates_of(view, self.estimate, only=self.listed(view), **self.bounds)
-        if self.guarantee != "withdrawn":
+        if self.decision.guarantee != "withdrawn":
             return rows
         unknown = np.full(len(rows), np.inf)
         return replace(rows, low=-unknown, high=unknown)
