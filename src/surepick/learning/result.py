@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 import numpy as np
@@ -248,44 +249,35 @@ class Result(Snapshot):
         command: str | None = None,
         steps: Sequence[tuple[str, str]] | None = None,
     ) -> None:
-        """Write a page that anybody can open: one HTML file that needs nothing else, also to be printed.
+        """Write a page about the result: one HTML file that any browser shows and prints.
 
-        Verdict, leader against runner-up, all arms, coefficients, pictures, what the result rests on and how that was
-        checked, how to do it again. Needs Jinja2 and matplotlib: `surepick[report]`.
+        The page has the verdict, the leader against the runner-up, all arms, coefficients, figures, the assumptions and
+        how they were checked, and how to get the result again. Needs Jinja2 and matplotlib: `surepick[report]`.
 
         Args:
-            path: where to; an earlier file of that name stays until the new one is complete.
+            path: of the file; an earlier file of that name stays until the new one is complete.
             title: of the page.
-            command: what to type to do it again, for results that a command made.
-            steps: how to do it again, each in words and as code; default: by `identify` and `Result.load`.
+            command: the command that made the result, if one did.
+            steps: how to get the result again, each in words and as code; default: by `identify` and `Result.load`.
         """
-        from surepick.reporting.result_page import page_of, write_page  # noqa: PLC0415 - loads jinja2 and matplotlib
-
-        write_page(page_of(self, title=title, command=command, steps=steps), result_file.target_of(path))
+        page = _pages()
+        page.write_page(page.page_of(self, title=title, command=command, steps=steps), result_file.target_of(path))
 
     def plot_estimates(self) -> Any:
         """Return a matplotlib `Figure`: the best 30 arms, or candidates, by their estimates, with intervals."""
-        from surepick.reporting.result_page import estimates_figure  # noqa: PLC0415
-
-        return estimates_figure(self)
+        return _pages().estimates_figure(self)
 
     def plot_evidence(self) -> Any:
-        """Return a matplotlib `Figure`: evidence over pulls, in percent of what the rule asks for."""
-        from surepick.reporting.result_page import evidence_figure  # noqa: PLC0415
-
-        return evidence_figure(self)
+        """Return a matplotlib `Figure`: evidence over pulls, in percent of the threshold."""
+        return _pages().evidence_figure(self)
 
     def plot_fit(self) -> Any:
-        """Return a matplotlib `Figure`: measured means against those fitted."""
-        from surepick.reporting.result_page import fit_figure  # noqa: PLC0415
-
-        return fit_figure(self)
+        """Return a matplotlib `Figure`: measured means against fitted means."""
+        return _pages().fit_figure(self)
 
     def plot_pulls(self) -> Any:
-        """Return a matplotlib `Figure`: pulls of the 30 arms measured most, beside what the plan wanted."""
-        from surepick.reporting.result_page import pulls_figure  # noqa: PLC0415
-
-        return pulls_figure(self)
+        """Return a matplotlib `Figure`: pulls of the 30 arms measured most, beside the plan."""
+        return _pages().pulls_figure(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, texts, lists and dicts that JSON can hold."""
@@ -326,6 +318,12 @@ class Result(Snapshot):
             raise InvalidInput(
                 f"{result_file.needed_of(path)}, but it lacks what a result needs ({error.__cause__!r}); use a copy."
             ) from error
+
+
+def _pages() -> ModuleType:
+    from surepick.reporting import result_page  # noqa: PLC0415 - loads jinja2 and matplotlib
+
+    return result_page
 
 
 def result_of(learner: "Learner", reader: Reader, *, interrupted: bool = False) -> Result:
