@@ -595,7 +595,7 @@ class Learner:
 
         From the evidence mixture with V the identity of whitened coordinates, whatever rule decides; one scan.
         inf before the pulled arms span, while nothing is known of the noise, and where a `misfit` is allowed for.
-        Rests on `Reader.estimate`, whoever leads by all results.
+        Rests on the results before the first open ask (`Reader.estimate`), while all results decide which arm leads.
         """
         return self.reader.epsilon_bound
 

@@ -93,12 +93,11 @@ class Study:
 
     @contextmanager
     def _writing(self, worker: str | None) -> Iterator[LogTransaction]:
-        """Take turns with all other writers of the study; after a new verdict, keep a summary for lists."""
+        """Take turns with all other writers of the study; from a verdict on, keep summaries for lists."""
         with self._log.writing(_text("author", self.author) if worker is None else _text("worker", worker)) as pen:
-            state = pen.state
-            before = len(state.verdicts), state.stopped
+            was_stopped = pen.state.stopped
             yield pen
-        if (len(state.verdicts), state.stopped) != before:
+        if was_stopped or pen.state.stopped:
             with suppress(Exception):  # a summary is a cache, and the events are on the disk
                 self.keep_summary()
 

@@ -1,4 +1,4 @@
-"""Commands that look at a study: status, best, what is left; and pages, certificates and tables made of it."""
+"""Commands that read a study: status, best, the pulls left to do; and its page, certificate and anchors."""
 
 import base64
 import getpass
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OF_KEY = "SUREPICK_KEY_PASSWORD"
 N_SHOWN = 4
-"""Problems of a certificate that people are shown."""
+"""How many problems of a certificate are printed."""
 OUTCOMES = {
     "ok": "All of it follows from the log{within}. {claim}",
     "not ok": "Do not rely on this certificate with this log.",
@@ -36,13 +36,13 @@ OUTCOMES = {
         "This version cannot check all of the certificate: use version {version}. From the log follows: {claim}"
     ),
 }
-"""What people are told at the end of a check."""
+"""The last line of a check."""
 
 
 @grouped
 def status(
     *,
-    watch: Annotated[bool, says("Go on showing it until the study has stopped; Ctrl-C ends.", "--watch")] = False,
+    watch: Annotated[bool, says("Show the status again until the study has stopped; Ctrl-C ends.", "--watch")] = False,
     every: Annotated[float, says("Seconds between two looks of --watch.", min=0.1)] = 2.0,
     where: Where,
     output: Output = Format.TABLE,
@@ -166,7 +166,7 @@ def certificate(
 
         with refusing("cannot write", out), replacing(out) as draft:
             draft.write_text(text, encoding="utf-8")
-        printing.say(f"{printing.standing_line(study)}")
+        printing.say(printing.standing_line(study))
         if made["era"] > 1:
             printing.say(f"The {all_eras_words(made)}.")
         printing.say(f"The certificate is in {out}. Whoever has it and the log can check it:")
@@ -217,12 +217,10 @@ def verify(
         printing.write(output, record, [record])
     else:
         n_more = len(found.problems) - N_SHOWN
-        for problem in [*found.problems[:N_SHOWN], *([f"{n_more} more, see --format json"] if n_more > 0 else [])]:
-            printing.say(f"Wrong: {problem}.")
-        for sentence in found.unchecked:
-            printing.say(f"Not checked: {sentence}.")
-        for note in found.notes:
-            printing.say(f"Note: {note}.")
+        problems = [*found.problems[:N_SHOWN], *([f"{n_more} more, see --format json"] if n_more > 0 else [])]
+        for word, said_of in (("Wrong", problems), ("Not checked", found.unchecked), ("Note", found.notes)):
+            for sentence in said_of:
+                printing.say(f"{word}: {sentence}.")
         for limit in found.limits:
             printing.say(f"Limit: {limit}")
         within = ", within the limits above" if found.limits else ""
