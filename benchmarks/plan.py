@@ -75,11 +75,11 @@ def main(n_runs: int = N_RUNS) -> None:
     for name, case in CASES.items():
         plan = sp.plan(case.X, theta=case.theta, **case.options)
         runs = plan.simulate(n_runs, seed=SEED)
-        below = float((runs.pulls <= plan.high).mean())
+        below = float((runs.n_pulls <= plan.high).mean())
         print(
             f"| {name} | {plan.pulls:,.0f} | {plan.low:,.0f} to {plan.high:,.0f} | {runs.mean:,.0f} ± "
-            f"{runs.standard_error:,.0f} | {runs.mean / plan.pulls:.2f} | {100 * below:.0f} % | "
-            f"{int((runs.stopped & ~runs.correct).sum())} |",
+            f"{runs.se:,.0f} | {runs.mean / plan.pulls:.2f} | {100 * below:.0f} % | "
+            f"{runs.n_errors} |",
             flush=True,
         )
 

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 import surepick as sp
 from surepick.reporting.experiment_cells import estimated
 from surepick.simulation import problems
-from surepick.simulation.experiment_file import read_experiment
+from surepick.simulation.experiment import read_experiment
 from surepick.simulation.parallel import dispatch
 from surepick.simulation.problems import Problem
 from surepick.simulation.run import Job, prepared, run_once, run_seeds

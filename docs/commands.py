@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from surepick.cli.main import app
-from surepick.cli.studies.commands import COMMANDS
+from surepick.cli.studies import COMMANDS
 from surepick.cli.studies.study_file import schema_text
 
 PAGE, SCHEMA = Path(__file__).with_name("cli.md"), Path(__file__).parent / "_static" / "study.schema.json"

@@ -56,7 +56,7 @@ class NaiveLazyTrackAndStop:
 
 @final
 class _Sampler:
-    """Forced exploration or tracking; intervals of one pull, so that every result is looked at."""
+    """Forced exploration or tracking; blocks of one pull, so that every result is looked at."""
 
     def __init__(self, options: NaiveLazyTrackAndStop, task: Task, X: Array, start: list[int], c: float) -> None:
         self._options, self._task, self._X, self._start, self._c = options, task, X, start, c

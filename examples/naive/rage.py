@@ -53,7 +53,7 @@ class NaiveRage:
 
 @final
 class _Sampler:
-    """Phases of doubling accuracy; one interval each."""
+    """Phases of doubling accuracy; one block each."""
 
     def __init__(self, options: NaiveRage, task: Task) -> None:
         self._options, self._task = options, task

@@ -1,6 +1,6 @@
 """Types that every layer shares."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,3 +15,12 @@ Guarantee = Literal["proved", "published", "heuristic", "doubtful", "withdrawn",
 "doubtful": the residuals speak against the normal noise that the proof assumes. "withdrawn": the rewards contradict the
 model, or the noise level that was given.
 """
+
+
+def data_frame(columns: dict[str, Any]) -> Any:
+    """Return columns of equal length as a pandas `DataFrame`, or as they are where pandas is not installed."""
+    try:
+        import pandas as pd  # noqa: PLC0415 (optional, and slow to import)
+    except ImportError:
+        return columns
+    return pd.DataFrame(columns)

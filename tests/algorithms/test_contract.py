@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import surepick as sp
+from surepick.algorithms import as_algorithm
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.learning.learner import Learner, create_learner
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
+from surepick.testing import check_algorithm
 from tests.algorithm_needs import knowledge
 from tests.learning.lab import run
 
@@ -24,6 +26,7 @@ LINEAR = [name for name in NAMES if name not in BASIS_ONLY]
 MEMORY_AT_10_000_ARMS = 150e6
 
 EASY = problems.unit_basis([2.0, 0.0, -0.5, 0.3])
+EASIER = Problem(X=EASY.X, theta=2.0 * EASY.theta, name="easier", noise_std=0.5)
 TILTED = Problem(
     X=np.array([[1.0, 0.2], [0.3, 1.0], [-0.5, 0.5], [0.6, 0.6], [0.1, -1.0]]),
     theta=np.array([2.0, 0.0]),
@@ -68,13 +71,18 @@ def test_it_finds_the_best_arm_of_an_easy_problem(name: str, problem: Problem) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_published_variant_finds_it_too(name: str) -> None:
+def test_the_contract_of_all_algorithms_is_kept(name: str) -> None:
+    """Arms, seeds, batches, blocks, failures, replays, late results, and the rate of wrong answers."""
+    problem = easy_for(name)
+    algorithm, _ = as_algorithm(name, needs(name, problem))
+    check_algorithm(algorithm, problem.X, theta=problem.theta)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_published_variant_keeps_it_too(name: str) -> None:
     """The paper's constants and rules, on an easier problem still: some are very cautious."""
-    problem = Problem(X=EASY.X, theta=2.0 * EASY.theta, name="easier", noise_std=0.5)
-    learner = learner_on(name, problem, variant="paper")
-    run(learner, problem, seed=2, most=200_000, batch=1)
-    assert learner.stopped
-    assert learner.decision.best == problem.best
+    algorithm, _ = as_algorithm(name, needs(name, EASIER, variant="paper"))
+    check_algorithm(algorithm, EASIER.X, theta=EASIER.theta, noise_std=EASIER.noise_std, max_pulls=200_000)
 
 
 @pytest.mark.parametrize("name", LINEAR)
@@ -86,50 +94,6 @@ def test_every_stopping_rule_can_be_had(name: str, stopping: str) -> None:
     assert learner.decision.stopped
     assert learner.decision.best == TILTED.best
     assert learner.decision.rule == stopping
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_same_seed_gives_the_same_pulls(name: str) -> None:
-    """Seed and results determine everything."""
-    problem = easy_for(name)
-    first, second = (run(learner_on(name, problem, seed=5), problem, seed=4) for _ in range(2))
-    assert first == second
-
-
-@pytest.mark.parametrize("variant", ["practical", "paper"])
-@pytest.mark.parametrize("name", NAMES)
-def test_a_batch_is_what_single_asks_would_give(name: str, variant: str) -> None:
-    """Before results are in, n asks at once and one by one are the same arms."""
-    problem = easy_for(name)
-    at_once, one_by_one = (learner_on(name, problem, seed=6, variant=variant) for _ in range(2))
-    for learner in (at_once, one_by_one):
-        run(learner, problem, seed=7, most=30)
-    if not at_once.stopped:
-        assert at_once.next_arms(12) == [one_by_one.next_arms()[0] for _ in range(12)]
-
-
-@pytest.mark.parametrize("variant", ["practical", "paper"])
-@pytest.mark.parametrize("name", NAMES)
-def test_a_replay_gives_the_same_state(name: str, variant: str) -> None:
-    """A log replayed, on the same learner or on a fresh one, goes on exactly as the original does."""
-    problem = easy_for(name)
-    learner = learner_on(name, problem, seed=8, variant=variant, delta=1e-3)
-    means, rng = problem.X @ problem.theta, np.random.default_rng(9)
-    for step in range(25):
-        for arm in learner.next_arms(1 + step % 3):
-            if rng.random() < 0.1:
-                learner.fail(arm)
-            else:
-                learner.tell(arm, float(means[arm] + rng.standard_normal()))
-    log = learner.log
-    told_later = run(learner, problem, seed=10, most=40)
-    learner.replay(log)
-    assert run(learner, problem, seed=10, most=40) == told_later
-    fresh = learner_on(name, problem, seed=8, variant=variant, delta=1e-3)
-    fresh.replay(log)
-    assert run(fresh, problem, seed=10, most=40) == told_later
-    assert np.array_equal(fresh.estimate.A, learner.estimate.A)
-    assert fresh.decision == learner.decision
 
 
 PLANS: list[tuple[str, dict[str, Any]]] = [
@@ -164,49 +128,6 @@ def test_results_told_inside_an_interval_do_not_change_its_arms(name: str, optio
         if asked[-1] != asked[0]:
             loud.tell(asked[-1], float(10.0 * rng.standard_normal()))
     assert asked == planned
-
-
-@pytest.mark.parametrize("variant", ["practical", "paper"])
-@pytest.mark.parametrize("name", NAMES)
-def test_what_failed_is_asked_for_again(name: str, variant: str) -> None:
-    """Whatever the caller gives up because of what he saw, the interval ends with the arms it was planned with."""
-    problem = easy_for(name)
-    learner = learner_on(name, problem, seed=26, variant=variant, delta=1e-9)
-    for _ in range(3):
-        asked = learner.next_arms()
-        asked += learner.next_arms(learner.n_planned) if learner.n_planned else []
-        kept = len(asked) // 2
-        for arm in asked[:kept]:
-            learner.tell(arm, float(problem.X[arm] @ problem.theta))
-        for arm in asked[kept:]:
-            learner.fail(arm)
-        assert learner.n_planned == len(asked) - kept
-        again = learner.next_arms(learner.n_planned)
-        assert sorted(again) == sorted(asked[kept:])
-        for arm in again:
-            learner.tell(arm, float(problem.X[arm] @ problem.theta))
-        assert (learner.n_planned, learner.n_pending) == (0, 0)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_lost_and_late_results_do_no_harm(name: str) -> None:
-    """Results in random order, some of them never: it still ends with the right answer."""
-    problem = easy_for(name)
-    learner, rng = learner_on(name, problem, seed=11), np.random.default_rng(12)
-    means, n_asked = problem.X @ problem.theta, 0
-    waiting: list[int] = []
-    while not learner.stopped and n_asked < 20_000:
-        waiting += learner.next_arms(4)
-        n_asked += 4
-        rng.shuffle(waiting)
-        told, waiting = waiting[:4], waiting[4:]
-        for arm in told:
-            if rng.random() < 0.1:
-                learner.fail(arm)
-            else:
-                learner.tell(arm, float(means[arm] + problem.noise_std * rng.standard_normal()))
-    assert learner.stopped
-    assert learner.decision.best == problem.best
 
 
 @pytest.mark.parametrize("name", NAMES)

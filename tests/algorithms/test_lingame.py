@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from surepick.algorithms.lingame import Optimism
 from surepick.errors import InvalidInput
 from surepick.learning.learner import create_learner
-from surepick.sampling.games import Optimism
 from surepick.simulation import problems, simulate
 from surepick.simulation.problems import Problem
 from tests.learning.lab import chooser_of, run

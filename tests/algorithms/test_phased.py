@@ -229,7 +229,7 @@ class TestAlba:
 class TestExploreVerify:
     """The state machine, the test of the verification, and its designs."""
 
-    def course(self, *, noise_std: float = 1.0, epsilon: float = 0.0) -> ExploreVerifyState:
+    def search(self, *, noise_std: float = 1.0, epsilon: float = 0.0) -> ExploreVerifyState:
         """On the basis of R^3."""
         return ExploreVerifyState(
             task_of(np.eye(3), delta=0.1, noise_std=noise_std, epsilon=epsilon), exploration_risk=0.1
@@ -237,42 +237,42 @@ class TestExploreVerify:
 
     def test_the_course_of_a_round(self) -> None:
         """Explore until one is left, verify, fail, explore again from scratch with the next risk, accept."""
-        course, estimate = self.course(), LeastSquares(3)
+        search, estimate = self.search(), LeastSquares(3)
         for x in np.eye(3):
             estimate.update(x, 0.0)
         clear, unclear = 1000.0 * np.array([1.0, 0.0, 0.0]), 1000.0 * np.array([1.0, 1.0, 0.0])
-        course.advance(estimate, block_of(1000.0 * np.eye(3), unclear))
-        assert (course.stage, course.phase, course.explored.left.tolist()) == ("explore", 2, [0, 1])
-        course.advance(estimate, block_of(1000.0 * np.eye(3), clear))
-        assert (course.stage, course.answer) == ("verify", 0)
-        assert course.price == pytest.approx(math.log(2 / 0.1))
-        course.advance(estimate, block_of(1000.0 * np.eye(3), unclear))
-        assert (course.stage, course.round, course.answer, course.phase) == ("explore", 2, None, 1)
-        assert course.explored.left.tolist() == [0, 1, 2]
-        assert course.price == pytest.approx(math.log(8 / 0.1))
+        search.advance(estimate, block_of(1000.0 * np.eye(3), unclear))
+        assert (search.stage, search.phase, search.explored.left.tolist()) == ("explore", 2, [0, 1])
+        search.advance(estimate, block_of(1000.0 * np.eye(3), clear))
+        assert (search.stage, search.answer) == ("verify", 0)
+        assert search.price == pytest.approx(math.log(2 / 0.1))
+        search.advance(estimate, block_of(1000.0 * np.eye(3), unclear))
+        assert (search.stage, search.round, search.answer, search.phase) == ("explore", 2, None, 1)
+        assert search.explored.left.tolist() == [0, 1, 2]
+        assert search.price == pytest.approx(math.log(8 / 0.1))
         for _ in range(2):
-            assert not course.accepted
-            course.advance(estimate, block_of(1000.0 * np.eye(3), clear))
-        assert course.accepted
+            assert not search.accepted
+            search.advance(estimate, block_of(1000.0 * np.eye(3), clear))
+        assert search.accepted
 
     @pytest.mark.parametrize(("factor", "passes"), [(1.001, True), (0.999, False)])
     @pytest.mark.parametrize("epsilon", [0.0, 0.2])
     def test_an_answer_passes_exactly_at_its_width(self, factor: float, passes: bool, epsilon: float) -> None:
         """The gap plus epsilon against noise_std |y| sqrt(2 log(1/delta_r)), with no number of candidates in it."""
-        course = self.course(noise_std=2.0, epsilon=epsilon)
-        course.stage, course.answer = "verify", 0
+        search = self.search(noise_std=2.0, epsilon=epsilon)
+        search.stage, search.answer = "verify", 0
         n = 50.0
         gap = factor * 2.0 * math.sqrt(2.0 / n) * math.sqrt(2.0 * math.log(2 / 0.1)) - epsilon
-        course.advance(LeastSquares(3), block_of(n * np.eye(3), n * np.array([gap, 0.0, -9.0])))
-        assert course.accepted == passes
+        search.advance(LeastSquares(3), block_of(n * np.eye(3), n * np.array([gap, 0.0, -9.0])))
+        assert search.accepted == passes
 
     def test_verification_without_results_is_no_pass(self) -> None:
         """Nothing was measured: next round."""
-        course = self.course()
-        course.stage, course.answer = "verify", 0
-        course.advance(LeastSquares(3), block_of(np.zeros((3, 3)), np.zeros(3)))
-        assert not course.accepted
-        assert course.round == 2
+        search = self.search()
+        search.stage, search.answer = "verify", 0
+        search.advance(LeastSquares(3), block_of(np.zeros((3, 3)), np.zeros(3)))
+        assert not search.accepted
+        assert search.round == 2
 
     def test_gaps_are_cautious_and_never_near_zero(self) -> None:
         """Scaled by max(gap/2, gap - caution s, s), by hand on the basis; copies of the leader are left out."""
@@ -293,7 +293,7 @@ class TestExploreVerify:
         problem = problems.unit_basis([2.0, 0.0, 0.5])
         learner = create_learner("explore-verify", problem.X, variant="paper", delta=0.05, seed=3, noise_std=1.0)
         rng = np.random.default_rng(9)
-        while learner._rule.course.stage == "explore":  # type: ignore[attr-defined]
+        while learner._rule.search.stage == "explore":  # type: ignore[attr-defined]
             run(learner, problem, seed=rng, most=1)
         caution, estimate = math.sqrt(2 * math.log(3 / 0.1)), learner.estimate
         Y = np.array([[1.0, -1.0, 0.0], [1.0, 0.0, -1.0]])

@@ -9,12 +9,12 @@ import pytest
 
 import surepick as sp
 from surepick.algorithms import static
-from surepick.algorithms.xy_oracle import BATCHES
+from surepick.algorithms.static import BATCHES, differences
 from surepick.arms.finite import FiniteArms
 from surepick.arms.views import whiten
 from surepick.errors import InvalidInput, TiedArms
 from surepick.learning.learner import Learner, create_learner
-from surepick.sampling.fixed import LARGEST_TABLE, Drawn, FixedSampler, GreedyAllocation, differences
+from surepick.sampling.fixed import LARGEST_TABLE, Drawn, FixedSampler, GreedyAllocation
 from surepick.sampling.tracking import Tracker
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem

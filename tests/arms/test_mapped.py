@@ -17,7 +17,7 @@ from pyarrow import feather
 import surepick as sp
 from benchmarks import mapped as benchmark
 from surepick.arms import mapped as module
-from surepick.arms import readers as recent
+from surepick.arms import mapped as recent
 from surepick.arms.finite import FiniteArms
 from surepick.arms.mapped import MappedArms, _recut
 from surepick.types import Array, IntArray

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as runner
-from surepick.simulation.experiment_file import read_experiment
-from surepick.simulation.sweep import check
+from surepick.simulation.experiment import check_cells, read_experiment
 
 
 def test_unknown_name_is_misuse_and_lists_what_exists(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,7 +50,7 @@ def test_every_experiment_of_a_benchmark_can_be_run(monkeypatch: pytest.MonkeyPa
     with_more = ("identification", "pulls")
     assert set(swept) == {file.name for file in files if not file.name.startswith(with_more)}
     for file in files:
-        check(read_experiment(file).cells())
+        check_cells(read_experiment(file).cells())
     root = Path(runner.__file__).parents[1]
     documents = [root / "README.md", *(root / "docs").glob("*.md")]
     named = {name for file in documents for name in re.findall(r"make bench ARGS=(\w+)", file.read_text("utf-8"))}

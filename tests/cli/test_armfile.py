@@ -18,12 +18,12 @@ def read(folder: Path, text: str) -> ArmFile:
 
 def test_arms_are_found_by_name_or_by_row_number(tmp_path: Path) -> None:
     """Row numbers stand for the arms where there are no names, in history too."""
-    assert read(tmp_path, "id,u,v\n7,1,0\n9,0,1\n").index("9") == 1
+    assert read(tmp_path, "id,u,v\n7,1,0\n9,0,1\n").arm("9") == 1
     file = read(tmp_path, "u,v\n1,0\n0,1\n")
     assert file.arms.names is None
-    assert file.index("1") == 1
+    assert file.arm("1") == 1
     with pytest.raises(InvalidInput, match="row number from 0 to 1"):
-        file.index("2")
+        file.arm("2")
 
 
 def test_a_large_file_is_read_in_pieces_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,15 +50,15 @@ def test_history_names_arms_and_skips_failed_measurements(tmp_path: Path) -> Non
     file = read(tmp_path, "name,u,v\nA,1,0\nB,0,1\n")
     path = tmp_path / "history.csv"
     path.write_text("# of last week\nwhen,arm,reward\nmon,B,0.5\ntue,A,\nwed,A,-1\n")
-    assert read_history(path, file) == [(1, 0.5), (0, -1.0)]
+    assert read_history(path, file.arm) == [(1, 0.5), (0, -1.0)]
     path.write_text("arm;reward\nB;0,5\n")
-    assert read_history(path, file) == [(1, 0.5)]
+    assert read_history(path, file.arm) == [(1, 0.5)]
     path.write_text("arm,reward\nB,high\n")
     with pytest.raises(InvalidInput, match="line 2: the reward must be a number"):
-        read_history(path, file)
+        read_history(path, file.arm)
     path.write_text("arm,reward\nZ,1\n")
     with pytest.raises(InvalidInput, match=r"history.csv line 2: 'Z' is not a name"):
-        read_history(path, file)
+        read_history(path, file.arm)
     path.write_text("arm,value\nB,1\n")
     with pytest.raises(InvalidInput, match="columns arm and reward"):
-        read_history(path, file)
+        read_history(path, file.arm)

@@ -17,7 +17,9 @@ import numpy as np
 import pytest
 
 import surepick
+from surepick._files import lock
 from surepick.cli import main as cli
+from surepick.errors import StorageError
 from surepick.learning.result import Result
 from tests.cli.conftest import Here
 from tests.cli.terminal import in_terminal
@@ -60,6 +62,12 @@ def surepick_in(folder: Path, *arguments: str, keys: str = "") -> subprocess.Com
         timeout=LIMIT,
         check=False,
     )
+
+
+def told_in(log: Path) -> list[float]:
+    """The values that the study of a log has."""
+    with surepick.load_study(storage=log) as study:
+        return [one.last for one in study.measurements]
 
 
 def one_line(text: str) -> bool:
@@ -206,7 +214,7 @@ def test_noise_of_each_arm_from_a_column(folder: Path, here: Here) -> None:
     noisy = [f"{line},{value}" for line, value in zip(lines, ("loudness", 0.05, 0.1, 0.05, 0.1, 0.05), strict=True)]
     (folder / "arms.csv").write_text("\n".join(noisy))
     run = ("run", "--arms", "arms.csv", "--pull", COMMAND)
-    done = here(folder, *run, "--noise-std", "loudness", "--log", "log.csv", "--save", "result.json")
+    done = here(folder, *run, "--noise-std", "loudness", "--log", "log.db", "--save", "result.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert "\n  numbers     gloss, drying\n" in done.stdout
     assert "\n  noise       loudness\n" in done.stdout
@@ -214,7 +222,7 @@ def test_noise_of_each_arm_from_a_column(folder: Path, here: Here) -> None:
     assert isinstance(result.given_noise_std, np.ndarray)
     assert (result.best_name, result.given_noise_std.tolist()) == ("E", [0.05, 0.1, 0.05, 0.1, 0.05])
     (folder / "arms.csv").write_text("\n".join(noisy).replace("0.1", "0.2"))
-    assert here(folder, *run, "--noise-std", "loudness", "--log", "log.csv").returncode == 2
+    assert here(folder, *run, "--noise-std", "loudness", "--log", "log.db").returncode == 2
     (folder / "arms.csv").write_text(ARMS)
     for noise in ("per-arm", "symmetric"):
         done = here(folder, *run, "--noise", noise, "--format", "json")
@@ -315,28 +323,59 @@ def test_log_lets_a_session_go_on_where_it_was(folder: Path, here: Here) -> None
     """Cut off after five pulls, the same command measures only the rest and ends like one that was never cut off."""
     whole = here(folder, *OWN, "--pull", COMMAND, "--format", "json")
     (folder / "count").unlink()
-    first = here(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--max-pulls", "5")
+    first = here(folder, *OWN, "--pull", COMMAND, "--log", "log.db", "--max-pulls", "5")
     assert first.returncode == 3
-    rest = here(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--format", "json")
+    rest = here(folder, *OWN, "--pull", COMMAND, "--log", "log.db", "--format", "json")
     assert json.loads(rest.stdout) == json.loads(whole.stdout)
     assert len((folder / "count").read_text()) == json.loads(whole.stdout)["n_pulls"]
-    other = here(folder, *OWN, "--pull", COMMAND, "--log", "log.csv", "--delta", "0.05000001")
+    other = here(folder, *OWN, "--pull", COMMAND, "--log", "log.db", "--delta", "0.05000001")
     assert other.returncode == 2
     assert one_line(other.stderr)
 
 
-def test_log_without_its_last_line_end_is_mended_and_said(folder: Path, here: Here) -> None:
-    """A session that was killed while it wrote: the half line is named and measured again."""
-    command = (*OWN, "--pull", COMMAND, "--log", "log.csv", "--max-pulls", "3")
-    here(folder, *command)
-    log = folder / "log.csv"
-    whole = log.read_text()
-    log.write_text(whole[:-4])
-    done = here(folder, *command)
-    assert done.returncode == 3
-    assert "log: the last line of log.csv was cut off and is dropped, got " in done.stdout
-    assert "log: 2 measurements of log.csv are taken over" in done.stdout
-    assert len(log.read_text().splitlines()) == len(whole.splitlines())
+def test_a_run_is_a_study_that_other_commands_read(folder: Path, here: Here) -> None:
+    """What a session left open is asked again, and it goes on with what other commands have told meanwhile."""
+    slow = MEASURE.replace("count.write_text", "sys.exit('out of paint') if n == 3 else count.write_text")
+    (folder / "measure.py").write_text(slow)
+    run = (*OWN, "--pull", COMMAND, "--log", "log.db")
+    assert here(folder, *run).returncode == 1
+    status = json.loads(here(folder, "status", "--storage", "log.db", "--format", "json").stdout)
+    assert (status["name"], status["n_pulls"], status["n_pending"]) == ("arms", 3, 1)
+    (folder / "measure.py").write_text(MEASURE)
+    assert here(folder, "tell", "C", "0.71", "--storage", "log.db").returncode == 0
+    done = here(folder, *run, "--save", "result.json")
+    assert done.returncode == 0
+    assert "log: 3 measurements of log.db are taken over" in done.stdout
+    assert Result.load(folder / "result.json").n_pulls == len((folder / "count").read_text()) + 1
+    assert here(folder, "best", "--storage", "log.db").returncode == 0
+
+
+def test_a_log_is_used_by_one_session_at_a_time(folder: Path, here: Here) -> None:
+    """A second session would get the same asks; once the first has ended the file is free."""
+    run = (*OWN, "--pull", COMMAND, "--log", "log.db", "--max-pulls", "2")
+    assert here(folder, *run).returncode == 3
+    with (folder / "log.db").open("rb") as file:
+        assert lock(file.fileno())
+        refused = here(folder, *run)
+    assert (refused.returncode, "another session writes to log.db" in refused.stderr) == (2, True)
+    assert here(folder, *run).returncode == 3
+
+
+def test_a_csv_log_of_an_earlier_version_is_a_history(folder: Path, here: Here) -> None:
+    """--log refuses it and says what to do; --history and `surepick import` read it, corrections included."""
+    (folder / "log.csv").write_text("# surepick run\narm,reward,corrects\nA,6.0,\nB,0.55,\nC,,\nA,0.6,value 1\n")
+    refused = here(folder, *OWN, "--log", "log.csv")
+    assert refused.returncode == 2
+    assert one_line(refused.stderr)
+    assert "--log must be a study file such as log.db, got log.csv; pass a .csv log" in refused.stderr
+    used = here(folder, *OWN, "--history", "log.csv", "--format", "json", keys="q\n")
+    assert json.loads(used.stdout)["history"] == [[0, 0.6], [1, 0.55]]
+    assert here(folder, "create", "arms.csv", "--noise-std", "0.05").returncode == 0
+    for said in ("they guide what is asked next", "they were told before"):
+        done = here(folder, "import", "log.csv")
+        assert (done.returncode, f"2 results of log.csv are in study arms; {said}" in done.stdout) == (0, True)
+    told = json.loads(here(folder, "measurements", "--format", "json").stdout)
+    assert [(one["name"], one["value"]) for one in told] == [("A", 0.6), ("B", 0.55)]
 
 
 def test_history_is_used(folder: Path, here: Here) -> None:
@@ -350,20 +389,19 @@ def test_history_is_used(folder: Path, here: Here) -> None:
     assert report["best_name"] == "E"
 
 
-def test_a_log_says_what_its_history_is(folder: Path, here: Here) -> None:
-    """Without a word it is evidence, as in logs of before; a log without history says nothing, whatever is meant."""
-    (folder / "history.csv").write_text("arm,reward\n" + "".join(f"{k},{v}\n" for k, v in MEANS.items()))
-    command = [*OWN, "--pull", COMMAND, "--max-pulls", "2", "--log"]
-    for log, more in (("guided.csv", ()), ("counted.csv", ("--earlier", "evidence"))):
-        done = here(folder, *command, log, "--history", "history.csv", *more)
-        assert done.returncode == 3
-        assert ("no evidence" in done.stdout) is (log == "guided.csv")
-        here(folder, *command, f"plain-{log}", *more)
-        assert "earlier" not in (folder / f"plain-{log}").read_text()
-    assert " earlier='guidance'" in (folder / "guided.csv").read_text().partition("\n")[0]
-    assert "earlier" not in (folder / "counted.csv").read_text()
-    other = here(folder, *command, "counted.csv", "--history", "history.csv")
-    assert (other.returncode, "earlier" in other.stderr) == (2, True)
+def test_a_log_keeps_its_history(folder: Path, here: Here) -> None:
+    """The same history is told once; another one, or another role of it, is refused."""
+    history = "arm,reward\n" + "".join(f"{k},{v}\n" for k, v in MEANS.items())
+    (folder / "history.csv").write_text(history)
+    command = [*OWN, "--pull", COMMAND, "--max-pulls", "2", "--log", "log.db", "--history", "history.csv"]
+    for _ in range(2):
+        done = here(folder, *command, "--format", "json")
+        assert (done.returncode, json.loads(done.stdout)["n_pulls"]) == (3, 7)
+    assert "no evidence" in done.stderr
+    other = here(folder, *command, "--earlier", "evidence")
+    assert (other.returncode, "(earlier='guidance' instead of earlier='evidence')" in other.stderr) == (2, True)
+    (folder / "history.csv").write_text(history.replace("0.6", "0.7"))
+    assert here(folder, *command).returncode == 2
 
 
 def test_ctrl_c_during_a_measurement_keeps_what_was_learnt(folder: Path) -> None:
@@ -480,32 +518,31 @@ def test_ctrl_c_while_the_packages_load_is_quiet(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (3, "", "surepick: interrupted\n")
 
 
-@pytest.mark.parametrize(("noise", "most"), [(OWN[3:], "1e+09 times --noise-std"), ((), "1e+120")])
+@pytest.mark.parametrize(("noise", "most"), [(OWN[3:], "1e+09 times noise_std = 0.05"), ((), "1e+120")])
 def test_a_value_that_is_too_large_is_asked_for_again(
     folder: Path, here: Here, noise: tuple[str, ...], most: str
 ) -> None:
     """It reaches no log; a command that prints one has failed, and nothing that was measured before is lost."""
-    done = here(folder, *OWN[:3], *noise, "--log", "log.csv", keys="1.0\n1e308\n2.0\n1.5\nq\n")
+    done = here(folder, *OWN[:3], *noise, "--log", "log.db", keys="1.0\n1e308\n2.0\n1.5\nq\n")
     assert (done.returncode, done.stderr) == (3, "")
-    assert f"'1e308' is no number of at most {most} in size; enter one" in done.stdout
-    assert [row.split(",")[1] for row in (folder / "log.csv").read_text().splitlines()[2:]] == ["1.0", "2.0", "1.5"]
+    assert f"not recorded: the value must be at most {most} in size, got 1e+308" in done.stdout
+    assert told_in(folder / "log.db") == [1.0, 2.0, 1.5]
     (folder / "measure.py").write_text(MEASURE.replace("print(", "print('1e308') if n == 3 else print("))
-    run = (*OWN[:3], *noise, "--pull", COMMAND, "--save", "result.json", "--log", "other.csv")
+    run = (*OWN[:3], *noise, "--pull", COMMAND, "--save", "result.json", "--log", "other.db")
     done = here(folder, *run)
     assert done.returncode == 1
-    assert f"must print one number of at most {most} in size for " in done.stderr
+    assert "the command printed 1e+308 for " in done.stderr
     assert "what was learnt from 3 pulls is above" in done.stderr
     assert len(Result.load(folder / "result.json").history) == 3
-    assert len((folder / "other.csv").read_text().splitlines()) == 5
-    assert "Next: the same command with --log other.csv goes on exactly here." in done.stdout
+    assert len(told_in(folder / "other.db")) == 3
+    assert "Next: the same command with --log other.db goes on exactly here." in done.stdout
 
 
-@pytest.mark.parametrize("is_new", [True, False])
-def test_a_log_that_cannot_be_written_is_said_with_the_value_it_lacks(folder: Path, here: Here, is_new: bool) -> None:
-    """A disk without room, here a limit on the size of files: no traceback, and the message has the value."""
-    if not is_new:
-        assert here(folder, *OWN, "--log", "log.csv", keys="q\n").returncode == 3
-    command = shlex.join([sys.executable, "-B", "-m", "surepick", *OWN, "--log", "log.csv"])
+def test_a_log_that_cannot_be_written_is_said_with_the_value_it_lacks(
+    folder: Path, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk without room: no traceback, and the message has the value. None from the start: nothing is measured."""
+    command = shlex.join([sys.executable, "-B", "-m", "surepick", *OWN, "--log", "log.db"])
     done = subprocess.run(
         ["bash", "-c", f"ulimit -f 0; {command}"],
         cwd=folder,
@@ -514,78 +551,77 @@ def test_a_log_that_cannot_be_written_is_said_with_the_value_it_lacks(folder: Pa
         text=True,
         check=False,
     )
-    assert "Traceback" not in done.stderr
-    assert "cannot write log.csv" in done.stderr
-    assert done.returncode == (2 if is_new else 1)
-    assert is_new or "1.25" in done.stderr
+    assert done.returncode == 1
+    assert one_line(done.stderr)
+    assert "cannot open log.db" in done.stderr
+
+    def full(*_: object, **__: object) -> None:
+        raise StorageError("cannot write log.db: the disk is full.")
+
+    monkeypatch.setattr(surepick.Study, "tell", full)
+    said = here(folder, *OWN, "--log", "log.db", keys="1.25\n")
+    assert said.returncode == 1
+    assert "the disk is full; the last value, 1.25 for A, is not in the log; what was learnt from 0" in said.stderr
 
 
 def test_a_misfit_belongs_to_the_log(folder: Path, here: Here) -> None:
-    """It is part of what the log was written for; without one the log says nothing of it."""
-    own = ("run", "--arms", "arms.csv", "--pull", COMMAND, "--max-pulls", "9", "--log", "log.csv")
+    """The log is of this misfit, and of no other."""
+    own = ("run", "--arms", "arms.csv", "--pull", COMMAND, "--max-pulls", "9", "--log", "log.db")
     assert here(folder, *own, "--misfit", "0.1").returncode == 3
-    assert " misfit=0.1 " in (folder / "log.csv").read_text().splitlines()[0]
     done = here(folder, *own)
     assert done.returncode == 2
-    assert "was written for other arms or options" in done.stderr
+    assert "was written for other arms or options (misfit=0.1 instead of misfit=0.0)" in done.stderr
 
 
 def test_bounds_of_rewards_are_asked_for_and_kept(folder: Path, here: Here) -> None:
     """A value outside is asked for again and reaches no log; a command that prints one has failed."""
     own = ("run", "--arms", "arms.csv")
-    done = here(folder, *own, "--binary", "--log", "log.csv", keys="2\n0.5\n1\n0\nq\n")
+    done = here(folder, *own, "--binary", "--log", "log.db", keys="2\n0.5\n1\n0\nq\n")
     assert done.returncode == 3
-    assert done.stdout.count("is no 0 or 1") + done.stderr.count("is no 0 or 1") == 2
-    head, _, *rows = (folder / "log.csv").read_text().splitlines()
-    assert "rewards='binary'" in head
-    assert [row.split(",")[1] for row in rows] == ["1.0", "0.0"]
+    assert done.stdout.count("not recorded: the value must be 0 or 1 (rewards are binary)") == 2
+    assert told_in(folder / "log.db") == [1.0, 0.0]
     done = here(folder, *own, "--reward-range", "-1", "0.3", "--pull", COMMAND)
     assert done.returncode == 1
-    assert "must print one number between -1 and 0.3" in done.stderr
+    assert "the value must be between -1 and 0.3 (the range)" in done.stderr
     done = here(folder, *own, "--reward-range", "0", "1", "--pull", COMMAND, "--max-pulls", "40")
     assert "rewards lie between 0 and 1" in done.stdout
 
 
 def test_undo_asks_for_the_last_value_again(folder: Path, here: Here) -> None:
     """Also for the one before it; nothing entered keeps it. The log has both, and the same command goes on from it."""
-    run = (*OWN, "--log", "log.csv", "--save", "result.json")
+    run = (*OWN, "--log", "log.db", "--save", "result.json")
     keys = "undo\n6\n0.55\nundo\nundo\nx\n0,6\nundo\n\n0.9\nq\n"
     code, out, _ = here(folder, *run, keys=keys)
     assert code == 3
     assert "There is no value to take back." in out
     assert "B again, instead of 0.55 -> A again, instead of 6 -> 'x' is no number; enter one, nothing to keep" in out
     assert "corrected: A is 0.6, not 6\n2 pulls, no leader yet\n" in out
-    lines = (folder / "log.csv").read_text().splitlines()[1:]
-    assert lines == ["arm,reward,corrects", "A,6.0,", "B,0.55,", "A,0.6,value 1", "E,0.9,"]
+    assert told_in(folder / "log.db") == [0.6, 0.55, 0.9]
     first = Result.load(folder / "result.json")
     assert [reward for _, reward in first.history] == [0.6, 0.55, 0.9]
     code, out, _ = here(folder, *run, keys="undo\n0.95\nq\n")
-    assert "log: 3 measurements of log.csv are taken over" in out
+    assert "log: 3 measurements of log.db are taken over" in out
     assert "E again, instead of 0.9 -> corrected: E is 0.95, not 0.9" in out
     again = Result.load(folder / "result.json")
     assert again.history.log[:-2] == first.history.log
     assert again.history.log[-1] == ("correct", 2, 0.95, "undo")
-    used = here(folder, *OWN, "--history", "log.csv", "--format", "json", keys="q\n")[1]
-    assert [reward for _, reward in json.loads(used)["history"]] == [0.6, 0.55, 0.95]
-    with (folder / "log.csv").open("a") as log:
-        log.write("A,0.6,value 9\n")
+    (folder / "log.csv").write_text("arm,reward,corrects\nA,0.6,\nA,0.6,value 9\n")
     code, _, err = here(folder, *OWN, "--history", "log.csv")
     assert code == 2
-    assert "log.csv line 8: 'value 3' would correct the third value above, got 'value 9'" in err
+    assert "log.csv line 3: 'value 3' would correct the third value above, got 'value 9'" in err
 
 
 def test_undo_where_a_rule_takes_no_corrections(folder: Path, here: Here) -> None:
-    """That is said, now and when the log is repeated, and the session goes on."""
-    run = (*OWN, "--algorithm", "explore-verify", "--option", "variant=paper", "--log", "log.csv")
-    for keys in ("6\nundo\n0.6\nq\n", "q\n"):
-        code, out, _ = here(folder, *run, keys=keys)
-        assert code == 3
-        assert "not corrected: stopping=" in out
+    """That is said, and the session goes on."""
+    run = (*OWN, "--algorithm", "explore-verify", "--option", "variant=paper")
+    code, out, _ = here(folder, *run, keys="6\nundo\n0.6\nq\n")
+    assert code == 3
+    assert "not corrected: stopping=" in out
 
 
 def test_the_value_that_decides_can_be_taken_back_on_a_terminal(folder: Path, here: Here) -> None:
-    """Before anybody sees the verdict; the log repeats that where it happened."""
-    run = (*OWN, "--log", "log.csv", "--save", "result.json")
+    """Before anybody sees the verdict; the log has it."""
+    run = (*OWN, "--log", "log.db", "--save", "result.json")
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(folder)
@@ -605,7 +641,6 @@ def test_the_value_that_decides_can_be_taken_back_on_a_terminal(folder: Path, he
     os.waitpid(child, 0)
     assert "The last value decides. Enter accepts it, undo corrects it -> " in shown
     assert " is 0.62, not " in shown
-    assert sum(line.endswith(" at the verdict") for line in (folder / "log.csv").read_text().splitlines()) == 1
     first = Result.load(folder / "result.json").history.log
     assert here(folder, *run).returncode == 0
     assert Result.load(folder / "result.json").history.log == first
@@ -615,45 +650,47 @@ def test_a_command_that_has_no_value_this_time_is_asked_again(folder: Path, here
     """Exit code 75 and no output are said in one line each, and end in the same answer."""
     busy = "count.write_text('x' * (n + 1))\nif n == 1: sys.exit(75)\nif n == 3: sys.exit()\nprint"
     (folder / "measure.py").write_text(MEASURE.replace('count.write_text("x" * (n + 1))\nprint', busy))
-    run = (*OWN, "--pull", COMMAND, "--log", "log.csv", "--report", "page.html")
+    run = (*OWN, "--pull", COMMAND, "--log", "log.db", "--report", "page.html")
     code, out, err = here(folder, *run)
     assert (code, err) == (0, "")
     assert out.count("skipped: ") == 2
     assert "skipped: B, asked for again later (exit code 75: it printed no reason)" in out
     assert "E (arm 4) is the best of 5 arms" in out
     assert "Next: --save result.json keeps this result.\n" in out
-    assert sum(line.endswith(",,") for line in (folder / "log.csv").read_text().splitlines()) == 2
+    with surepick.load_study(storage=folder / "log.db") as study:
+        assert [event["reason"] for event in study.log if event["kind"] == "failed"] == ["skipped", "skipped"]
 
 
 def test_a_near_tie_is_announced_now_and_then(folder: Path, here: Here) -> None:
     """Not after every pull: when it comes up, and when the pulls have doubled."""
-    run = ("run", "--arms", "arms.csv", "--model", "unstructured", "--noise-std", "0.2", "--log", "log.csv")
+    run = ("run", "--arms", "arms.csv", "--model", "unstructured", "--noise-std", "0.2", "--log", "log.db")
     keys = "".join(f"{0.5 + 0.01 * (n % 7)}\n" for n in range(90))
     code, out, _ = here(folder, *run, "--max-pulls", "90", keys=keys)
     assert code == 3
     said = [line for line in out.splitlines() if line.startswith("Near tie with ")]
     assert 1 <= len(said) <= 5
     assert all("with --epsilon " in line for line in said)
-    assert "Next: the same command with --log log.csv and a larger --max-pulls, or none, goes on exactly here." in out
-    (folder / "log.csv").unlink()  # and of a command that nobody watches
+    assert "Next: the same command with --log log.db and a larger --max-pulls, or none, goes on exactly here." in out
+    (folder / "log.db").unlink()  # and of a command that nobody watches
     (folder / "measure.py").write_text(MEASURE.replace(str(MEANS), str(dict.fromkeys(MEANS, 0.5))))
     out = here(folder, *run, "--pull", COMMAND, "--max-pulls", "12")[1]
     assert "\nNear tie with " in out
 
 
 def test_a_budget_that_is_spent_says_how_to_go_on(folder: Path, here: Here) -> None:
-    """The log belongs to budget, m and algorithm; what differs is named, and its values serve as history."""
-    run = ("run", "--arms", "arms.csv", "--pull", COMMAND, "--log", "log.csv", "--m", "2")
+    """The log belongs to budget, m and algorithm; what differs is named, and the study can be reopened with more."""
+    run = ("run", "--arms", "arms.csv", "--pull", COMMAND, "--log", "log.db", "--m", "2")
     code, out, _ = here(folder, *run, "--budget", "9")
     assert code == 3
-    assert "Next: the budget is spent. To go on, pass log.csv as --history, with a new --budget and a new --log" in out
+    assert "Next: the budget is spent. To go on: surepick reopen --storage log.db --budget MORE --reason WHY" in out
     code, _, err = here(folder, *run, "--budget", "90")
     assert code == 2
-    assert "('budget=9.0' instead of 'budget=90.0'); use another file, or pass this one as --history" in err
+    assert "(budget=9.0 instead of budget=90.0); use another --log, or surepick reopen to change the study" in err
     code, _, err = here(folder, *run[:-2], "--budget", "9", "--stopping", "evidence")
     assert code == 2
-    assert "('m=2' instead of \"stopping='evidence'\")" in err
-    own = ("--history", "log.csv", "--log", "new.csv", "--budget", "400", "--format", "json")
-    code, out, _ = here(folder, *run[:5], "--m", "2", *own)
+    assert "(m=2 stopping=None instead of m=1 stopping='evidence')" in err
+    reopen = ("reopen", "--storage", "log.db", "--budget", "400", "--reason", "more paint")
+    assert here(folder, *reopen).returncode == 0
+    code, out, _ = here(folder, *run, "--budget", "400", "--format", "json")
     assert code == 0
     assert set(json.loads(out)["best"]) == {2, 4}

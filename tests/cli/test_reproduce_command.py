@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from surepick.cli import main as cli
-from surepick.simulation.experiment_file import named_experiments
+from surepick.simulation.experiment import named_experiments
 from surepick.simulation.store import Store
 from tests.simulation.tiny import tiny, tiny_text
 from tests.waiting import LIMIT, until

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import surepick as sp
 from tests.cli.conftest import Here
 
 # A linear reward of whatever vector comes, with noise that is the same in every test run.
@@ -71,13 +72,17 @@ def test_an_ellipsoid_comes_from_a_file(folder: Path, here: Here) -> None:
 def test_a_log_of_vectors_goes_on_where_it_was(folder: Path, here: Here) -> None:
     """A session cut off after 7 pulls and started again asks nothing twice and ends like one that was not."""
     options = ("--sphere", "3", "--epsilon", "0.05", "--noise-std", "0.2", "--pull", COMMAND, "--format", "json")
-    whole = here(folder, "run", *options, "--log", "whole.csv")
+    whole = here(folder, "run", *options, "--log", "whole.db")
     (folder / "count").unlink()
-    cut = here(folder, "run", *options, "--log", "cut.csv", "--max-pulls", "7")
+    cut = here(folder, "run", *options, "--log", "cut.db", "--max-pulls", "7")
     assert (whole.returncode, cut.returncode) == (0, 3)
-    rest = here(folder, "run", *options, "--log", "cut.csv")
+    rest = here(folder, "run", *options, "--log", "cut.db")
     assert json.loads(rest.stdout) == json.loads(whole.stdout)
-    assert (folder / "cut.csv").read_text() == (folder / "whole.csv").read_text()
+    told = []
+    for log in ("whole.db", "cut.db"):
+        with sp.load_study(storage=folder / log) as study:
+            told.append([(one.arm, one.told) for one in study.measurements])
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize(

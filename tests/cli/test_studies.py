@@ -22,8 +22,8 @@ import pytest
 import surepick as sp
 from docs.commands import FIELDS
 from surepick.cli.main import main
+from surepick.cli.studies import complete_studies
 from surepick.cli.studies.ask_tell import complete_arms
-from surepick.cli.studies.where import complete_studies
 from surepick.study.certificate import digest_of
 from surepick.study.signatures import read_stamp
 from surepick.study.storage import open_storage

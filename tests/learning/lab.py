@@ -1,5 +1,6 @@
 """A small experiment that tests can run, with ways for it to fail; runs of a learner; and the chooser inside one."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from surepick.core.linalg import one_blas_thread
+from surepick.learning.blocks import Plan
 from surepick.learning.learner import Learner
 from surepick.simulation.problems import Problem
 from surepick.types import Array
@@ -48,8 +50,16 @@ def run(
 def chooser_of(learner: Learner, *, looks: bool = True) -> Any:
     """Return the chooser inside, which has just looked at the results unless told not to."""
     if looks:
-        learner._plans.sampler.open(learner._situation())
+        learner._plans.sampler.open(learner._known.context(learner._state.ledger.outstanding))
     return learner._plans.sampler._chooser  # type: ignore[attr-defined]
+
+
+def plans_of(learner: Learner) -> list[Plan]:
+    """Return the plans of all blocks so far, without their arms."""
+    state = learner._state
+    blocks = [*(block for told in state.results for block in told.closes), *state.ledger._unsettled]
+    firsts = itertools.accumulate((block.length for block in blocks), initial=0)
+    return [Plan(first, block.length, n_parts=block.n_parts) for first, block in zip(firsts, blocks, strict=False)]
 
 
 def after(n: int, then: Callable[[], object], lab: RunSettings) -> Callable[[int], float]:

@@ -16,13 +16,13 @@ from surepick.core.noise import residuals
 from surepick.errors import InvalidInput
 from surepick.learning.events import Event, History
 from surepick.learning.learner import Learner, create_learner
-from surepick.learning.state import LearnerState
+from surepick.learning.state import Settlement
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from surepick.types import Array, BoolArray
 from tests.algorithms.test_contract import NAMES as ALGORITHMS
 from tests.algorithms.test_contract import easy_for, learner_on
-from tests.learning.lab import NAMES, THETA, RunSettings, X
+from tests.learning.lab import NAMES, THETA, RunSettings, X, plans_of
 from tests.statistical.paths import DELTA, N_PATHS, error_limit
 
 # Their rules judge by the sampler's own plans.
@@ -78,7 +78,7 @@ class TestBooks:
         learner = started(problem, noise_std=noise_std, delta=1e-9)
         told(learner, problem, 120)
         arms = [event for event in learner.log if event[0] == "ask"]
-        lengths = [plan.length for _, plan in learner._opened]
+        lengths = [plan.length for plan in plans_of(learner)]
         third = sum(lengths[:2])
         values: dict[int, float | None] = {1: None, 4: 7.0, 17: -1.5, 60: None, 110: 0.25}
         values |= dict.fromkeys(range(third, third + lengths[2]))
@@ -88,7 +88,7 @@ class TestBooks:
         found = learner._known.state._wealth.log_wealth(learner.decision.best)  # type: ignore[attr-defined]
         np.testing.assert_allclose(found, books(learner, values, lengths), rtol=1e-12)
         assert [event for event in learner.log if event[0] == "ask"] == arms
-        assert [plan.length for _, plan in learner._opened] == lengths
+        assert [plan.length for plan in plans_of(learner)] == lengths
         n_void = sum(value is None for value in values.values())
         assert learner.decision.n_pulls == len(learner.history) == 120 - n_void
         assert sum(learner.counts.values()) == 120 - n_void
@@ -170,7 +170,7 @@ class TestBooks:
             else:
                 learner.tell(ask.arm, float(rng.standard_normal()), ask=ask.number)
             arm = int(rng.integers(30))
-            if arm not in learner._known.ledger.outstanding:
+            if arm not in learner._state.ledger.outstanding:
                 learner.tell(arm, float(rng.standard_normal()))
         before, pairs = learner.decision, list(learner.history)
         planned, pending, wealth = learner.n_planned, learner.pending, learner._known.state._wealth  # type: ignore[attr-defined]
@@ -231,9 +231,9 @@ class TestVerdicts:
         for n, value in measured[:3] + measured[4:]:
             learner.correct(n, value)
         assert not learner.stopped
-        n_opened = learner._known.ledger.n_opened
+        n_opened = learner._state.ledger.n_opened
         told(learner, problem, 30, seed=4)
-        assert learner._known.ledger.n_opened > n_opened
+        assert learner._state.ledger.n_opened > n_opened
         assert learner.estimate.n_pulls == 59
 
     def test_results_told_after_the_stop_and_unsolicited_ones_can_be_void(self) -> None:
@@ -436,20 +436,25 @@ def test_check_pulls_follow_a_verdict_in_the_middle_of_an_interval() -> None:
     assert [result.n_checks for result in results] == [4] * 4
 
 
-def test_an_interrupted_correction_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of it or none: the learner goes on as if it had not been tried."""
+def test_an_interrupted_settlement_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A correction is settled by the next reader; if that is interrupted, the one after starts again from the books."""
     problem = problems.soare(3, 0.3)
     learner, twin = started(problem), started(problem)
     told(learner, problem, 30)
     told(twin, problem, 30)
 
-    def interrupted(*_: object) -> None:
+    real = Settlement._close
+
+    def interrupted(settlement: Settlement, *of: Any) -> None:
+        real(settlement, *of)
         raise KeyboardInterrupt
 
+    learner.correct(3, 9.0)
+    twin.correct(3, 9.0)
     with monkeypatch.context() as patch:
-        patch.setattr(LearnerState, "relive", interrupted)
+        patch.setattr(Settlement, "_close", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            learner.correct(3, 9.0)
+            _ = learner.decision
     assert learner.log == twin.log
     assert learner.decision == twin.decision
     told(learner, problem, 30, seed=1)

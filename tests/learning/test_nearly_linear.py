@@ -46,7 +46,7 @@ def learnt(seed: int = 0, means: Array = MAIN, **options: Any) -> sp.Learner:
 
 def replay_of(learner: sp.Learner, sizes: Any = "shrunk") -> Replay:
     """Return the bets of a learner."""
-    return sp.stopping.Betting(sizes=sizes).start(learner.task).replay(learner.settled_blocks())
+    return sp.stopping.Betting(sizes=sizes).start(learner.task).replay(learner.later_blocks()())
 
 
 X = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]])
@@ -135,7 +135,7 @@ class TestMargin:
             for weighs in (False, True)
         )
         log_wealth = np.zeros(30)
-        for block in learner.settled_blocks():
+        for block in learner.later_blocks()():
             is_left = live.log_wealth(0) < live.log_price
             is_left[0] = live.log_wealth(1)[0] < live.log_price
             for placed in wealth.placed_on(block):

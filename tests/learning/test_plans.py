@@ -175,6 +175,7 @@ def test_the_watch_bets_on_no_interval_that_an_audit_has_cut(monkeypatch: pytest
     assert taken["learn"] == []
     one.audit(4)
     one.tell(last.arm, value(last.arm, n), ask=last.number)
+    assert one.stopped  # reading settles
     assert (len(taken["settle"]), taken["learn"]) == (n_settled, [1])
 
 

@@ -15,9 +15,10 @@ import surepick as sp
 from surepick.arms.finite import FiniteArms
 from surepick.arms.views import ScaledArms
 from surepick.core.betting.wealth import Wealth
-from surepick.core.variances import ArmVariances
+from surepick.core.noise import ArmVariances
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
+from tests.learning.lab import plans_of
 
 X = np.random.default_rng(5).standard_normal((12, 3))
 THETA = np.array([1.0, 0.4, -0.3])
@@ -233,7 +234,7 @@ class TestLearnt:
         learner = sp.create_learner("lazy-track-and-stop", X, noise=noise, delta=1e-9)
         told(learner, 200)
         arms = list(itertools.chain.from_iterable(event[1] for event in learner.log if event[0] == "ask"))
-        plans = [(plan.first, plan.length, plan.n_parts) for _, plan in learner._opened]
+        plans = [(plan.first, plan.length, plan.n_parts) for plan in plans_of(learner)]
         assert len(plans) > 5
         for start, length, n_parts in plans[:-1]:
             n = length // n_parts
@@ -272,7 +273,7 @@ class TestLearnt:
         learner = sp.create_learner("uniform", X, noise=noise, delta=1e-9)
         while learner._known.state._wealth.n_blocks < 3:  # type: ignore[attr-defined]
             told(learner, 1)
-        _, plan = learner._opened[2]
+        plan = plans_of(learner)[2]
         n = plan.length // plan.n_parts
         assert plan.n_parts >= 3
         for part in range(plan.n_parts - 2):

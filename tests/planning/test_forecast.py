@@ -8,8 +8,15 @@ import scipy.stats
 
 import surepick as sp
 from benchmarks.clicks import factorial
-from surepick.planning.difficulty import Difficulty, difficulty
-from surepick.planning.forecast import Curve, Law, evidence_curve, expected_pulls, quantile
+from surepick.planning.forecast import (
+    Curve,
+    Difficulty,
+    Law,
+    difficulty,
+    evidence_curve,
+    expected_pulls,
+    quantile,
+)
 
 
 def hard(

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 import surepick as sp
-from surepick.planning.difficulty import smallest_gap
+from surepick.planning.forecast import smallest_gap
 
 X = np.random.default_rng(0).uniform(0.0, 1.0, size=(12, 3))
 THETA = np.array([1.0, -0.5, 0.8])
@@ -221,21 +221,23 @@ def test_simulation_is_repeatable_and_knows_several_and_costs() -> None:
     """The first runs of a longer rehearsal are those of a shorter one; the m best and costs are run as planned."""
     found = sp.plan(X, theta=THETA, noise_std=0.3)
     few, more = found.simulate(2, seed=3), found.simulate(4, seed=3)
-    assert np.array_equal(few.pulls, more.pulls[:2])
+    assert np.array_equal(few.n_pulls, more.n_pulls[:2])
     assert more.stopped.all()
-    assert more.low <= more.mean <= more.pulls.max()
+    assert more.quantiles()[0] <= more.mean <= more.n_pulls.max()
     cut = found.simulate(2, seed=3, max_pulls=5)
     assert not cut.stopped.any()
     assert not cut.correct.any()
-    assert (cut.pulls == 5).all()
-    assert math.isnan(found.simulate(1, seed=3).standard_error)
-    assert np.array_equal(more.costs, more.pulls)
+    assert (cut.n_pulls == 5).all()
+    assert math.isnan(found.simulate(1, seed=3).se)
+    assert more.cost is not None
+    assert np.array_equal(more.cost, more.n_pulls)
     several = sp.plan(X, theta=THETA, noise_std=0.3, m=2, costs=np.linspace(1.0, 5.0, len(X)))
     runs = several.simulate(6, seed=3)
     assert runs.correct.all()
-    assert (runs.costs > runs.pulls).all()
+    assert runs.cost is not None
+    assert (runs.cost > runs.n_pulls).all()
     assert several.cost is not None
-    assert 0.4 < runs.costs.mean() / several.cost < 2.5, "six runs, each with a spread of about a third"
+    assert 0.4 < runs.cost.mean() / several.cost < 2.5, "six runs, each with a spread of about a third"
 
 
 def test_clicks_are_simulated_as_clicks() -> None:
@@ -260,8 +262,8 @@ def test_runs_take_as_long_as_planned() -> None:
     n_below = n_below_quarter = 0
     for case in cases:
         runs = case.simulate(15, seed=6)
-        assert abs(runs.mean - case.pulls) < 0.25 * case.pulls + 3.0 * runs.standard_error
-        assert runs.mean - 0.25 * case.pulls > 0.25 * 0.25 * case.pulls + 3.0 * runs.standard_error
-        n_below += int((runs.pulls <= case.high).sum())
-        n_below_quarter += int((runs.pulls <= 0.25 * case.high).sum())
+        assert abs(runs.mean - case.pulls) < 0.25 * case.pulls + 3.0 * runs.se
+        assert runs.mean - 0.25 * case.pulls > 0.25 * 0.25 * case.pulls + 3.0 * runs.se
+        n_below += int((runs.n_pulls <= case.high).sum())
+        n_below_quarter += int((runs.n_pulls <= 0.25 * case.high).sum())
     assert n_below >= binom.ppf(1e-6, 30, 0.8) > n_below_quarter

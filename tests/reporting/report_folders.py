@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from surepick.simulation.experiment import Cell
-from surepick.simulation.experiment_file import read_experiment
+from surepick.simulation.experiment import Cell, read_experiment
 from surepick.simulation.store import cell_columns, schema
 
 PAPER = """

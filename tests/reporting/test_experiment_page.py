@@ -1,6 +1,5 @@
 import math
 import os
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,10 +9,10 @@ from scipy.stats import binom
 
 from surepick.errors import InvalidInput, SurepickError
 from surepick.reporting.experiment_cells import LEVELS, Estimated, Summary, compare, read_section, summarize, z_score
-from surepick.reporting.experiment_page import Table, part_of, write_report
-from surepick.simulation.experiment import Published
-from surepick.simulation.experiment_file import parse_experiment
-from surepick.simulation.sweep import sweep
+from surepick.reporting.experiment_page import part_of, write_report
+from surepick.reporting.html import Table
+from surepick.simulation.experiment import Published, parse_experiment
+from surepick.simulation.store import sweep
 from tests.reporting.report_folders import PAPER, label_text, write_folder
 from tests.simulation.tiny import tiny
 
@@ -45,7 +44,7 @@ def summaries_of(folder: Path) -> dict[tuple[str, int], Summary]:
 
 def rows_of(table: Table) -> dict[str, list[str]]:
     """Texts of the cells by what stands in the first column."""
-    return {row[0].text: [" / ".join([cell.text, *cell.details]) for cell in row[1:]] for row in table.rows}
+    return {row[0].text: [" / ".join([cell.text, *cell.detail.splitlines()]) for cell in row[1:]] for row in table.rows}
 
 
 def cells_of(folder: Path) -> tuple[list[str], list[list[str]]]:
@@ -197,7 +196,7 @@ def test_bounds_that_are_missing_give_no_ratio(tmp_path: Path) -> None:
 def figure(**changes: object) -> Published:
     """The first published figure, 400 +- 30, changed."""
     (published,) = parse_experiment(PAPER, "test").published[:1]
-    return replace(published, **changes)  # type: ignore[arg-type]
+    return published.model_copy(update=changes)
 
 
 CELLS = {cell.algorithm.label: cell for cell in parse_experiment(PAPER, "test").cells()}

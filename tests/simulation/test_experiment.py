@@ -8,8 +8,7 @@ from surepick.arms.finite import FiniteArms
 from surepick.errors import InvalidInput
 from surepick.simulation import experiment as module
 from surepick.simulation import problems
-from surepick.simulation.experiment import Experiment
-from surepick.simulation.experiment_file import named_experiment, named_experiments, read_experiment
+from surepick.simulation.experiment import Experiment, named_experiment, named_experiments, read_experiment
 from surepick.simulation.problems import Problem
 from tests.simulation.tiny import tiny
 
@@ -93,12 +92,12 @@ def test_the_source_of_a_plug_in_enters_the_key(tmp_path: Path) -> None:
 def test_arguments_that_every_problem_takes() -> None:
     """noise_std is the problem's, epsilon the learner's."""
     cell = tiny(("[2.0, 1.0, 0.0]] }", "[2.0, 1.0, 0.0]], noise_std = 0.5, epsilon = 0.2 }")).cells()[0]
-    assert cell.problem.draw(cell.arguments, 0).noise_std == 0.5
-    assert cell.problem.slack(cell.arguments) == 0.2
+    assert cell.draw(0).noise_std == 0.5
+    assert cell.epsilon == 0.2
     own = tiny(
         ("unit_basis", "sphere_set"), ("means = [[3.0, 0.0, 0.0], [2.0, 1.0, 0.0]]", "dim = 3, epsilon = 0.2")
     ).cells()[0]
-    assert own.problem.slack(own.arguments) == 0.0  # it brings its own
+    assert own.epsilon == 0.0  # it brings its own
 
 
 def test_redrawn_problems_follow_the_seed() -> None:
@@ -108,7 +107,7 @@ def test_redrawn_problems_follow_the_seed() -> None:
     redrawn = tiny(*text, ('"many_arms"', '"many_arms"\nredraw = true')).cells()[0]
 
     def arms(cell: module.Cell, seed: int) -> list[list[float]]:
-        problem = cell.problem.draw(cell.arguments, seed)
+        problem = cell.draw(seed)
         assert isinstance(problem, Problem)
         return problem.X.tolist()
 

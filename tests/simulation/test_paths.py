@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from surepick.reporting.experiment_plots import evidence_path
-from surepick.simulation.experiment_file import read_experiment
+from surepick.reporting.experiment_page import evidence_path
+from surepick.simulation.experiment import job_of, read_experiment
 from surepick.simulation.run import run_once
-from surepick.simulation.sweep import job_of
 from tests.reporting.report_folders import PAPER
 
 

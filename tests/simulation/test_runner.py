@@ -9,7 +9,7 @@ from surepick.arms.finite import FiniteArms
 from surepick.core.design import lower_bound
 from surepick.errors import InvalidInput
 from surepick.simulation import Problem, Runs, problems, simulate
-from surepick.simulation.run import _noise, run_seeds
+from surepick.simulation.run import _normals, run_seeds
 
 EASY = problems.unit_basis([1.0, 0.2, 0.0])
 
@@ -51,12 +51,11 @@ def test_instance_noise_and_learner_have_seeds_of_their_own() -> None:
 
 
 def test_noise_is_one_stream_whatever_the_chunks() -> None:
-    """The noise of pull t is the t-th normal of the run's generator, times noise_std."""
-    seeds = run_seeds(5, 0).noise
-    stream = _noise(2.0, seeds)
+    """The noise of pull t is the t-th normal of the run's generator."""
+    stream = _normals(np.random.default_rng(run_seeds(5, 0).noise))
     drawn_noise = [next(stream) for _ in range(1000)]
     # Spawning a generator does not change the sequence it starts from.
-    expected = 2.0 * np.random.default_rng(run_seeds(5, 0).noise).standard_normal(1000)
+    expected = np.random.default_rng(run_seeds(5, 0).noise).standard_normal(1000)
     np.testing.assert_array_equal(drawn_noise, expected)
 
 

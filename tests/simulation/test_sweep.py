@@ -16,15 +16,15 @@ import pytest
 from examples.own_algorithm import HalfLeader
 from surepick import algorithms
 from surepick.errors import InvalidInput, SurepickError
+from surepick.simulation import experiment as cells_module
 from surepick.simulation import parallel as dispatch
 from surepick.simulation import simulate
-from surepick.simulation import sweep as module
-from surepick.simulation.experiment import Experiment
-from surepick.simulation.experiment_file import read_experiment
+from surepick.simulation import store as module
+from surepick.simulation.experiment import Experiment, loaded, read_experiment
 from surepick.simulation.parallel import State
 from surepick.simulation.problems import unit_basis
 from surepick.simulation.run import AnyProblem, Instance, prepared
-from surepick.simulation.sweep import loaded, sweep
+from surepick.simulation.store import sweep
 from tests.simulation.tiny import content, python, tiny, tiny_text
 from tests.waiting import LIMIT, until
 
@@ -101,8 +101,8 @@ SWEEP = """
 import sys, time
 from pathlib import Path
 from surepick.simulation import store
-from surepick.simulation.experiment_file import read_experiment
-from surepick.simulation.sweep import sweep
+from surepick.simulation.experiment import read_experiment
+from surepick.simulation.store import sweep
 store.GROUP = 16
 experiment = read_experiment(Path(sys.argv[1]))
 def say(state):
@@ -154,8 +154,8 @@ def test_memory_does_not_grow_with_the_runs(tmp_path: Path) -> None:
     script = """
 import json, resource, sys
 from pathlib import Path
-from surepick.simulation.experiment_file import read_experiment
-import surepick.simulation.sweep as module
+from surepick.simulation.experiment import read_experiment
+import surepick.simulation.store as module
 experiment = read_experiment(Path(sys.argv[1]))
 outcome = module.run_once(module.job_of(experiment.cells()[0]), 0)
 module.run_once = lambda job, run: outcome
@@ -210,7 +210,7 @@ def test_dask_survives_the_loss_of_a_worker(cluster: Any, tmp_path: Path) -> Non
 def test_a_dask_cluster_of_its_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """dask="local" starts one; a plug-in travels with its source, errors come back as one line."""
     experiment = tiny((OWN[0], OWN[1] + "options = { fails_at = 1 }\n\n"), folder=own)
-    monkeypatch.setattr(module, "check", lambda _: None)
+    monkeypatch.setattr(module, "check_cells", lambda _: None)
     summary = sweep(experiment, own / "dask", n_runs=8, dask="local", n_jobs=1)
     here = sweep(experiment, own / "here", n_runs=8)
     assert summary.n_failed == here.n_failed > 0
@@ -233,7 +233,7 @@ def test_an_address_that_is_none_does_not_keep_the_process(tmp_path: Path) -> No
         import sys, time
         from pathlib import Path
         from surepick.errors import SurepickError
-        from surepick.simulation.sweep import sweep
+        from surepick.simulation.store import sweep
         from tests.simulation.tiny import tiny
         for address in sys.argv[2:]:
             try:
@@ -382,8 +382,8 @@ def test_instances_are_shared_between_cells_of_one_problem(tmp_path: Path, monke
         calls.append(problem.name)
         return prepared(problem, **options)
 
-    monkeypatch.setattr(module, "prepared", counted)
-    module._instance.cache_clear()
-    monkeypatch.setattr(module, "check", lambda _: None)
+    monkeypatch.setattr(cells_module, "prepared", counted)
+    cells_module._instance.cache_clear()
+    monkeypatch.setattr(module, "check_cells", lambda _: None)
     sweep(tiny(), tmp_path, n_runs=4)
     assert len(calls) == 2

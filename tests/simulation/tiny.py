@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from surepick.simulation.experiment import Experiment
-from surepick.simulation.experiment_file import parse_experiment
+from surepick.simulation.experiment import Experiment, parse_experiment
 
 TINY = """
 name = "tiny"

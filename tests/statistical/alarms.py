@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from surepick.core.misfit.watch import MisfitWatch
-from surepick.core.variances import ArmMeans
+from surepick.core.noise import ArmMeans
 from surepick.types import Array, IntArray
 
 ALPHAS = (0.05, 0.3)

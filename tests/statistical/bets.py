@@ -7,6 +7,8 @@ can check them and count errors on thousands of paths.
 import numpy as np
 
 from surepick.core.betting.bets import GRID
+from surepick.core.betting.bounded import log_capital
+from surepick.errors import InvalidInput
 from surepick.types import Array, BoolArray
 
 
@@ -45,3 +47,23 @@ def block_statistics(Y: Array, A: Array, b: Array, *, noise_std: float) -> tuple
     v = noise_std**2 * (solved * Y).sum(axis=-1)
     outside = Y - solved @ A
     return z, v, ((outside**2).sum(axis=-1) <= 1e-18 * (Y * Y).sum(axis=-1)) & (v > 0)
+
+
+def log_click_capital(
+    c: Array, lam: Array, counts: Array, clicks: Array, centres: Array, *, epsilon: float = 0.0
+) -> Array:
+    """Return the log return of a unit (n,) if rewards are 0 or 1, from counts and clicks per arm of the block.
+
+    Args:
+        c: weight of a pull of each arm (n, S).
+        lam: stakes (n, k).
+        counts: pulls of each arm (S,); or (n, S), as may be clicks and centres.
+        clicks: how many of them paid 1 (S,).
+        centres: (S,).
+        epsilon: slack.
+    """
+    if not np.all((clicks >= 0.0) & (clicks <= counts)):
+        raise InvalidInput("log_click_capital needs between 0 and as many clicks as pulls of every arm.")
+    rewards = np.repeat([1.0, 0.0], c.shape[1])
+    times = np.concatenate([clicks, counts - clicks], axis=-1)
+    return log_capital(np.tile(c, 2), lam, rewards, np.tile(centres, 2), times, epsilon=epsilon)

@@ -164,12 +164,10 @@ def test_published_rules_keep_delta_in_every_lab() -> None:
 def dropping(self: Learner, arm: int) -> None:
     """Give up an ask for good, as `Learner.fail` once did: the block goes on without it."""
     self._log.append(("fail", arm))
-    number = self._known.ledger.find(self.measured_arms.number_of(arm), None)
+    number = self._state.ledger.find(self.measured_arms.number_of(arm), None)
     assert number is not None
-    self._known.ledger.tell(number, None, is_named=True)
-    for interval in self._known.ledger.settled():
-        if not self.stopped:
-            self._known._close(interval)
+    self._state.tell(self.measured_arms.number_of(arm), 0.0, number, is_named=True)
+    self._state.values[-1] = None
 
 
 @pytest.mark.statistical

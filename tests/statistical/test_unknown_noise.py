@@ -21,9 +21,10 @@ from surepick.core.betting.bets import (
     log_t_returns,
     points,
 )
-from surepick.core.betting.bounded import largest_loss, log_click_capital, nodes, rate_variances
+from surepick.core.betting.bounded import largest_loss, nodes, rate_variances
 from surepick.core.noise import MIXTURE, noise_limits
 from surepick.types import Array, BoolArray, IntArray
+from tests.statistical.bets import log_click_capital
 from tests.statistical.paths import DELTA, N_PATHS, error_limit
 
 pytestmark = pytest.mark.statistical

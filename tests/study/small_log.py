@@ -134,7 +134,7 @@ class Notebook:
     def answers(self, ask: int) -> int | None:
         """Return the number whose place a result of this ask fills; None if it is unsolicited."""
         era, number, _ = self.asks[ask]
-        return number if era == self.era and number in self.learner._known.ledger._asks else None
+        return number if era == self.era and number in self.learner._state.ledger._asks else None
 
     @property
     def pending(self) -> list[int]:
@@ -145,7 +145,7 @@ class Notebook:
 
     def is_free(self, arm: int) -> bool:
         """Return whether the learner takes a result of the arm that names no ask for unsolicited."""
-        return arm in self.gone or self.here.index(arm) not in self.learner._known.ledger._of_arm
+        return arm in self.gone or self.here.index(arm) not in self.learner._state.ledger._of_arm
 
     def tell(self, ask: int | None = None, arm: int | None = None, value: float | None = None) -> None:
         """Tell the result of an ask, or an unsolicited one."""
@@ -153,7 +153,7 @@ class Notebook:
         arm = self.asks[ask][2] if ask is not None else arm
         assert arm is not None
         assert number is not None or self.is_free(arm)
-        if number is not None and self.learner._known.ledger._asks[number].has_failed:
+        if number is not None and self.learner._state.ledger._asks[number].has_failed:
             self.n_failed -= 1
         value = self.measure(self.X[arm]) if value is None else value
         result = {"arm": arm, "value": value, "void": False, "corrected": False, "number": None}

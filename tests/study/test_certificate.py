@@ -1,5 +1,6 @@
 """Certificates: what is changed in one, or in the log it rests on, is found."""
 
+import base64
 import copy
 import csv
 import json
@@ -416,10 +417,16 @@ def test_signatures_are_checked(study: Study, tmp_path: Path) -> None:
     assert verify(signed, rows, public_key=own[1]).ok
     assert "another key" in verify(signed, rows, public_key=other[1]).problems[0]
     assert "not signed" in verify(certificate, rows, public_key=own[1]).problems[0]
-    assert "not of this certificate" in verify(changed(signed, ("signature", "value"), _flip), rows).problems[0]
-    assert is_found(changed(signed, ("signature", "public_key"), _flip), rows)
-    assert is_found({**signed, "signature": sign(certificate, other[0])["signature"] | {"value": "zz"}}, rows)
-    assert is_found({**signed, "signature": None}, rows)
+    for path in (("payload",), ("payloadType",), ("signatures", 0, "sig"), ("signatures", 0, "keyid")):
+        assert is_found(changed(signed, ("signature", *path), _flip), rows), path
+    no_base64 = changed(signed, ("signature", "signatures", 0, "sig"), lambda _: "zz!")
+    assert "must be a DSSE envelope" in verify(no_base64, rows).problems[0]
+    more: Any
+    for more in ({"value": "zz"}, {"signatures": []}, {"signatures": 2 * signed["signature"]["signatures"]}):
+        assert is_found({**signed, "signature": signed["signature"] | more}, rows), more
+    nothing: Any
+    for nothing in (None, {}, [], "x", 7):
+        assert is_found({**signed, "signature": nothing}, rows)
     # The whole forged by somebody else, who cannot sign for the owner.
     events = events_of(study)
     events[3]["by"] = "eve"
@@ -433,6 +440,34 @@ def test_signatures_are_checked(study: Study, tmp_path: Path) -> None:
         sign(certificate, tmp_path / "none.pem")
     with pytest.raises(InvalidInput, match="public key in PEM"):  # says nothing about the certificate
         verify(signed, rows, public_key=own[0])
+
+
+def test_a_signature_is_an_envelope_that_other_tools_read(study: Study, tmp_path: Path) -> None:
+    """By the specification of DSSE alone: type, payload, and the signature over their encoding."""
+    certificate, private = study.certificate(), Ed25519PrivateKey.generate()
+    pem = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (tmp_path / "key.pem").write_bytes(pem)
+    envelope = sign(certificate, tmp_path / "key.pem")["signature"]
+    payload, kind = base64.b64decode(envelope["payload"]), envelope["payloadType"]
+    assert payload.decode() == certificate["digest"]
+    encoded = f"DSSEv1 {len(kind)} {kind} {len(payload)} ".encode() + payload
+    ((keyid, sig),) = [(one["keyid"], one["sig"]) for one in envelope["signatures"]]
+    assert keyid == private.public_key().public_bytes_raw().hex()
+    private.public_key().verify(base64.b64decode(sig), encoded)
+
+
+def test_a_signature_of_the_first_version_is_checked(study: Study) -> None:
+    """It was over the bare digest, with key and value in hex."""
+    certificate, private = study.certificate(), Ed25519PrivateKey.generate()
+    value = private.sign(certificate["digest"].encode())
+    signature = {"public_key": private.public_key().public_bytes_raw().hex(), "value": value.hex()}
+    signed = {**certificate, "signature": signature}
+    assert verify(signed, study.rows()).ok
+    assert "not of this certificate" in verify(changed(signed, ("signature", "value"), _flip), study.rows()).problems[0]
+    for wrong in ({"public_key": _flip(signature["public_key"])}, {"value": "zz"}, {"signer": "eve"}):
+        assert is_found({**signed, "signature": signature | wrong}, study.rows()), wrong
 
 
 def _flip(text: str) -> str:

@@ -192,5 +192,5 @@ def test_a_certificate_is_signed_with_an_encrypted_key(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be opened with this password"):
         sign(certificate, path, password="wrong")
     signed = sign(certificate, path, password="secret")
-    assert signed["signature"]["public_key"] == private.public_key().public_bytes_raw().hex()
+    assert signed["signature"]["signatures"][0]["keyid"] == private.public_key().public_bytes_raw().hex()
     assert verify(json.loads(json.dumps(signed)), rows).ok

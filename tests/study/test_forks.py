@@ -184,7 +184,6 @@ def forks_while_a_turn_does_not_end(url: str) -> None:
 
     def turn() -> None:
         with study._writing("slow") as pen:
-            pen.is_ahead = True
             pen.state.n_events = 10**6  # half a change, as a child must not see it
             is_in.set()
             may_end.wait(LONGEST)

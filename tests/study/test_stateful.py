@@ -26,6 +26,7 @@ from hypothesis.stateful import (
 import surepick as sp
 from surepick.errors import Conflict, InvalidInput, NotEnoughData
 from surepick.study.admin import copy_study, create_study, load_study
+from surepick.study.events import Kind as EventKind
 from surepick.study.events import check_chain
 from surepick.study.storage import Storage
 from surepick.study.study import Study
@@ -402,11 +403,15 @@ def looks(study: Study) -> dict[str, Any]:
     ahead = copy.deepcopy(state)
     asks: list[tuple[int, Any]] = []
     while ahead.can_ask and len(asks) < 8:
-        if ahead.plan() is None:
-            new = ahead.next_asks(8 - len(asks))
-            asks += [(ask.number, ahead.roster.key_of_arm(ask.arm)) for ask in new]
-            if not new:
-                break
+        event = {"n": ahead.n_events + 1, "at": "", "by": "", "until": None}
+        if (plan := ahead.propose_plan()) is not None:
+            ahead.apply({**event, "kind": EventKind.PLANNED, **plan})
+            continue
+        fields = ahead.propose_asks(8 - len(asks))
+        if not fields["asks"]:
+            break
+        ahead.apply({**event, "kind": EventKind.ASKED, **fields})
+        asks += [(number, arm) for number, arm in fields["asks"]]
     seen["next"] = asks
     return seen
 

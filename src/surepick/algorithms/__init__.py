@@ -1,8 +1,12 @@
-"""Algorithms: the table of names, and the way from a name or an object to a learner.
+"""Algorithms: each is a class of options with a method `compose`, such as `surepick.algorithms.Rage()`.
 
-Each is a class of options with a method `compose`, in a file of its own:
-`surepick.algorithms.Rage(constants="printed")`. Plug-ins: a package that declares an entry point in the group
-`surepick.algorithms`, name = such a class, appears here under that name.
+`compose(task)` returns a sampler, which chooses arms, and a stopping rule, which decides. For example:
+
+    lazy-track-and-stop     tracks the design that separates the leader (`sampling.tracking`); betting decides
+    rage                    follows designs for the pairs left, phase by phase (`sampling.phases`); betting decides
+    lingape                 chooses arm by arm (`sampling.choosers`); evidence decides
+
+Plug-ins: a package that declares an entry point in the group `surepick.algorithms`, name = class, adds that name.
 """
 
 import reprlib
@@ -27,11 +31,11 @@ if TYPE_CHECKING:
     from surepick.algorithms.rounds import Rounds as Rounds
     from surepick.algorithms.static import GStatic as GStatic
     from surepick.algorithms.static import Uniform as Uniform
+    from surepick.algorithms.static import XYOracle as XYOracle
     from surepick.algorithms.static import XYStatic as XYStatic
     from surepick.algorithms.top_two import TopTwo as TopTwo
     from surepick.algorithms.track_and_stop import TrackAndStop as TrackAndStop
     from surepick.algorithms.xy_adaptive import XYAdaptive as XYAdaptive
-    from surepick.algorithms.xy_oracle import XYOracle as XYOracle
 
 _BUILT_IN = {
     "alba": "alba:Alba",
@@ -48,15 +52,19 @@ _BUILT_IN = {
     "track-and-stop": "track_and_stop:TrackAndStop",
     "uniform": "static:Uniform",
     "xy-adaptive": "xy_adaptive:XYAdaptive",
-    "xy-oracle": "xy_oracle:XYOracle",
+    "xy-oracle": "static:XYOracle",
     "xy-static": "static:XYStatic",
 }
-"""Name to "file:class"; a file is imported when its algorithm is asked for, which keeps `import surepick` light."""
+"""Name to "file:class"; a file is imported when its algorithm is used, which keeps `import surepick` light."""
 _VECTORS_ONLY = ("rounds",)
 
 
 def names(*, vectors: bool = False) -> list[str]:
-    """Return the names of all algorithms for lists of arms, plug-ins included; or of those for sets of vectors."""
+    """Return the names of the algorithms.
+
+    Args:
+        vectors: list the algorithms for sets of vectors instead of those for lists of arms, which include plug-ins.
+    """
     if vectors:
         return ["lazy-track-and-stop", *_VECTORS_ONLY]
     return sorted({*_BUILT_IN, *_plug_ins().names} - {*_VECTORS_ONLY})
@@ -81,7 +89,7 @@ def _plug_ins() -> "EntryPoints":
 
 
 def as_algorithm(algorithm: Any, options: dict[str, Any]) -> tuple[Any, str]:
-    """Return the algorithm that is meant, an object with a `compose` method, and its name."""
+    """Return the algorithm, an object with a `compose` method, and its name."""
     if not isinstance(algorithm, str):
         if not hasattr(algorithm, "compose"):
             raise InvalidInput(

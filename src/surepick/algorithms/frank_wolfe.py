@@ -21,9 +21,9 @@ K); stopping is the evidence rule. Optimality only needs the smallest eigenvalue
 exploring d arms does. `variant="paper"`: all K arms, and the threshold of the experiments, which is not proved: ask for
 stopping="evidence" to have the paper's sampling with a guarantee.
 
-Depart from the public code, not from the paper: V^-1 is the inverse of V (there it starts as V itself and is updated
-with wrong weights), theta is the least-squares estimate (there with a ridge of 1), and the answer is an arm (there a
-coordinate of theta). r_t is compared with f_j / noise_std^2.
+Departures from the public code, not from the paper: V^-1 is the inverse of V (there it starts as V itself and is
+updated with wrong weights), theta is the least-squares estimate (there with a ridge of 1), and the answer is an arm
+(there a coordinate of theta). r_t is compared with f_j / noise_std^2.
 """
 
 import math
@@ -43,21 +43,30 @@ from surepick.sampling.choosers import Chooser, StartThenChoose
 from surepick.stopping.base import Rule
 from surepick.types import Array, IntArray
 
-# The inverse is computed afresh after so many rank-one updates, or when one of them loses two digits.
+# The inverse is computed afresh after this number of rank-one updates, or when one of them loses two digits.
 REFRESH_EVERY, GAIN_LIMIT = 1000, 100.0
-# The game is solved when neither side can gain more than this, relative to its value.
+# The game is solved when neither side can gain more than this share of its value.
 GAME_TOL = 1e-6
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class FrankWolfe(Options):
-    """Options of the algorithm, beside those that all share; None stands for the variant's own choice."""
+    """Frank-Wolfe Sampling: one Frank-Wolfe step of the optimal design per pull.
+
+    Examples:
+        >>> import surepick as sp
+        >>> sp.simulate(sp.problems.soare(3, angle=0.5), "frank-wolfe", n_runs=5, seed=0).mean
+        77.2
+
+    References:
+        Wang, Tzeng and Proutiere (2021), "Fast pure exploration via Frank-Wolfe".
+    """
 
     plans_with_noise: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
-        """Return the sampling rule and the stopping rule."""
+        """Return the sampler and the stopping rule."""
         chooser = FrankWolfeChooser(task, self.first_arms(task))
         return self.one_by_one(task, chooser, self.rule("heuristic" if self.is_paper else "evidence"))
 
@@ -67,8 +76,8 @@ class FrankWolfeChooser(Chooser):
     """The target and its tracking; in a batch the estimate stays and the target moves on.
 
     Args:
-        task: what the algorithm is composed for.
-        explored: the arms that exploration goes through; their number stands in the schedules.
+        task: the task of the run.
+        explored: the arms that exploration goes through; their number replaces K in the schedules.
     """
 
     def __init__(self, task: Task, explored: IntArray) -> None:
@@ -85,7 +94,7 @@ class FrankWolfeChooser(Chooser):
         """Take in the results so far."""
         super().look(context)
         if self._mass is None:
-            # What was pulled first is on target: x(K) is uniform after every arm was pulled once.
+            # The starting set is on target: x(K) is uniform after every arm was pulled once.
             self._mass, self._t = self._asked.counts.copy(), round(self._asked.counts.sum())
             self._V = self._asked.A.copy()
             self._refresh()
@@ -181,7 +190,8 @@ class Game:
                 rivals.append(worst)
             z, share = play(payoffs[rivals])
             if turn < 30 and np.count_nonzero(z) > 1:
-                # What is not played leaves the small game; it may come back. Later all stay, so that an end is certain.
+                # Choices that are not played leave the small game and may come back. After 30 turns all stay, so the
+                # loop ends.
                 rivals = [j for j, q in zip(rivals, share, strict=True) if q > 0.0]
                 self._cols = [k for k, weight in zip(self._cols, z, strict=True) if weight > 0.0]
                 self._gains = [g for g, weight in zip(self._gains, z, strict=True) if weight > 0.0]
@@ -200,7 +210,7 @@ class Game:
 
 
 def play(payoffs: Array) -> tuple[Array, Array]:
-    """Return optimal mixtures of a matrix game: over columns for the one who wants much, over rows for the other."""
+    """Return optimal mixtures of a matrix game: over columns for the maximiser, over rows for the minimiser."""
     n, m = payoffs.shape
     low, high = payoffs.min(axis=0), payoffs.max(axis=1)
     if low.max() == high.min():  # a saddle point; a side without a choice has one
@@ -226,10 +236,10 @@ def play(payoffs: Array) -> tuple[Array, Array]:
 
 
 def _even_play(payoffs: Array) -> tuple[Array, Array] | None:
-    """Return optimal mixtures of a nearly square game without a linear program, None if that does not work.
+    """Return optimal mixtures of a nearly square game without a linear program, or None.
 
-    In a square part of the game, mixtures that leave the other side indifferent are optimal there if they exist, and
-    in the whole game if what was left out does not pay. One choice of the larger side is left out.
+    In a square part of the game, mixtures that leave the other side indifferent are optimal if they exist. They are
+    optimal in the whole game if the choices left out do not pay. One choice of the larger side is left out.
     """
     n, m = payoffs.shape
     # A constant added to all payoffs changes no mixture and keeps the value away from 0.
@@ -253,5 +263,5 @@ def _even_play(payoffs: Array) -> tuple[Array, Array] | None:
 
 
 def is_square(n: int) -> bool:
-    """Whether sqrt(n) is an integer."""
+    """Return whether sqrt(n) is an integer."""
     return math.isqrt(n) ** 2 == n

@@ -33,45 +33,41 @@ from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.sampling.base import Sampler, SamplerContext
 from surepick.sampling.schedules import Geometric, Schedule, schedule_for
-from surepick.sampling.tracking import (
-    EigenvalueFloor,
-    ExplorationSet,
-    Tracker,
-    Tracking,
-    check_share,
-    exploration_set,
-)
+from surepick.sampling.tracking import EigenvalueFloor, ExplorationSet, Tracker, Tracking, check_share, exploration_set
 from surepick.stopping import as_rule
 from surepick.stopping.base import Rule
 from surepick.types import Array, IntArray
 
-# Relative gaps of the designs on the way. A gap of one percent costs one percent of the pulls at most, and early
-# on the estimate is worth far less than that: its relative error falls like one over the root of the pulls.
+# Relative gaps of the designs. A gap of one percent costs at most one percent of the pulls. Early on the estimate is
+# less accurate than that: its relative error falls like one over the root of the pulls.
 LOOSEST_TOL, TIGHTEST_TOL = 0.05, 1e-2
 
-# Designs take most of the time. Unless a schedule is given, while leader and rivals stay one serves until the pulls
-# have grown by the factor LAZY, over more than one short interval of the betting rule.
+# Designs take most of the time. Unless a schedule is given, a design serves while leader and rivals stay, until the
+# pulls have grown by the factor LAZY, which spans more than one short block of the betting rule.
 LAZY = 1.15
-# In LARGE tables of arms the first one waits for FIRST_DESIGN pulls per feature, since what fewer results say about a
-# leader among so many arms is mostly noise (until then the G-optimal design measures all directions); while the leader
-# stays, it serves until the pulls have grown by the factor LAZIER; and its proved gap may be LARGE_TOL: most passes go
-# into the proof, while the weights themselves are within a few percent of optimal long before. Intervals grow by
-# LARGE_RATIO: each ends with a pass over all candidates not rejected.
+# In LARGE tables of arms the first design waits for FIRST_DESIGN pulls per feature, since a leader among many arms by
+# fewer results is mostly noise (until then the G-optimal design measures all directions). While the leader stays, a
+# design serves until the pulls have grown by the factor LAZIER. Its proved gap may be LARGE_TOL: most passes go into
+# the proof, while the weights are within a few percent of optimal long before. Blocks grow by LARGE_RATIO: each ends
+# with a pass over all candidates not rejected.
 FIRST_DESIGN, LAZIER, LARGE_TOL, LARGE_RATIO = 20, 1.3, 0.25, 1.15
 
-# A tenth of the G-optimal design for ever would cost a ninth of the pulls in the end; and rules with a determinant in
-# their threshold pay for every direction that is measured well: two thirds more pulls with ten features.
-# There the share decays as 1/sqrt(t) once t > FULL_SHARE d. Betting pays for neither dimensions nor directions.
+# A constant tenth of the G-optimal design would cost a ninth of the pulls in the end. Rules with a determinant in their
+# threshold pay for every direction that is measured well: two thirds more pulls with ten features. Under these rules
+# the share decays as 1/sqrt(t) once t > FULL_SHARE d. Betting pays for neither dimensions nor directions.
 FULL_SHARE = 200
 
-# Candidates still alive are copied out up to so many numbers: 80 MB, and as many while they are mapped.
+# Numbers up to which the candidates still alive are copied out: 80 MB, and as many while they are mapped.
 COPIED = 10_000_000
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class LazyTrackAndStop(Options):
-    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
+    """Lazy Track-and-Stop, the default: track the design that best separates the leader, recomputed now and then.
+
+    On a set of vectors the set fixes the design, so the algorithm is `rounds.Rounds` there (section 4 of the paper, for
+    the sphere), and only `variant`, `stopping` and `design` apply.
 
     Args:
         tracking: "averaged" follows the sum of all designs, "current" the design in force.
@@ -80,11 +76,16 @@ class LazyTrackAndStop(Options):
         exploration: factor of the floor f(t) on the smallest eigenvalue; 0 switches it off.
         g_mix: share of the G-optimal design mixed into every design; default a tenth, which decays as 1/sqrt(t) once
             t > 200 d, except under the betting rule.
-        elimination: default on, wherever the rule can say what is refuted, but for the paper variant.
+        elimination: default on if the rule keeps refuted candidates, except in the paper variant.
         design: on a set of vectors, see `rounds.Rounds`.
 
-    On a set of vectors the design is fixed by the set, so the algorithm is `rounds.Rounds` there (section 4 of the
-    paper, for the sphere), and only `variant`, `stopping` and `design` apply.
+    Examples:
+        >>> import surepick as sp
+        >>> sp.simulate(sp.problems.soare(3, angle=0.5), "lazy-track-and-stop", n_runs=5, seed=0).mean
+        95.2
+
+    References:
+        Jedra and Proutiere (2020), "Optimal best-arm identification in linear bandits".
     """
 
     tracking: Tracking = "averaged"
@@ -100,7 +101,7 @@ class LazyTrackAndStop(Options):
     takes_costs: ClassVar[bool] = True
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
-        """Return the sampling rule and the stopping rule."""
+        """Return the sampler and the stopping rule."""
         if not task.arms.is_enumerable:
             return self._rounds(task).compose(task)
         if self.design is not None:
@@ -125,7 +126,7 @@ class LazyTrackAndStop(Options):
         elif schedule is None and arms.n_arms * arms.dim > LARGE:
             schedule = Geometric(LARGE_RATIO)
         sampler = LazySampler(
-            # Other rules reckon with the noise that bounds allow, the same for all arms.
+            # Other rules assume the noise that the bounds allow, the same for all arms.
             task=task if rule.pays_real_variances else replace(task, reward_range=None),
             tracker=Tracker(self.tracking),
             schedule=schedule_for(rule, schedule),
@@ -142,7 +143,7 @@ class LazyTrackAndStop(Options):
         return sampler, rule
 
     def _rounds(self, task: Task) -> Rounds:
-        """Return the algorithm for a set of vectors, refusing options that have no meaning there."""
+        """Return the algorithm for a set of vectors; refuse options that have no meaning there."""
         apply = ("variant", "stopping", "design")
         values = {f.name: (getattr(self, f.name), f.default) for f in fields(self) if f.name not in apply}
         odd = [name for name, (value, usual) in values.items() if np.ndim(value) or value != usual]
@@ -154,7 +155,7 @@ class LazyTrackAndStop(Options):
 
 
 def _renumbered(numbers: IntArray, old: IntArray | None, new: IntArray | None, n_candidates: int) -> IntArray:
-    """Translate directions among the candidates `old` to those among `new` (None: all); -1 for what is gone."""
+    """Translate directions among the candidates `old` to those among `new` (None: all); -1 for directions gone."""
     place, positions = np.divmod(numbers, n_candidates if old is None else len(old))
     rows = positions if old is None else old[positions]
     if new is None:
@@ -186,12 +187,12 @@ class LazySampler:
         self._g_mix, self._is_mix_decaying = g_mix, is_mix_decaying
         self._least, self._lazy = least, lazy
         self._design: Design | None = None
-        self._solved_for: tuple[tuple[int, ...], int] | None = None  # leaders, and from how many they had to be told
+        self._solved_for: tuple[tuple[int, ...], int] | None = None  # leaders, and the number of rivals alive
         self._solved_at = 0
-        self._index: IntArray | None = None  # which candidates the design's directions are numbered by; None: all
+        self._index: IntArray | None = None  # candidates that number the design's directions; None: all
 
     def open(self, context: SamplerContext) -> int:
-        """Recompute the design from the results so far; the interval lasts until the next scheduled time."""
+        """Recompute the design from the results so far; the block lasts until the next scheduled time."""
         t = context.n_asked
         if context.theta is None or not context.leaders:
             self._follow([(self._g_optimal, 1.0)])
@@ -210,7 +211,7 @@ class LazySampler:
         try:
             directions = self._directions(context)
         except InvalidInput:
-            return  # estimates that tie (or nearly) say nothing about where to measure: the design in force stays
+            return  # estimates tie or nearly so: the design in force stays
         tol = LARGE_TOL if is_large else min(max(TIGHTEST_TOL, 0.3 * context.n_pulls**-0.5), LOOSEST_TOL)
         self._design = separating_design(
             self._ground(context), directions, tol=tol, warm_start=self._design, is_sparse=False
@@ -237,7 +238,7 @@ class LazySampler:
         )
 
     def _ground(self, context: SamplerContext) -> PreparedArms:
-        """Return the arms, divided by how noisy they seem: near a bound rewards scatter less than `noise_std` says."""
+        """Return the arms over their estimated noise: near a bound rewards scatter less than `noise_std` says."""
         bounds, estimate = self._task.reward_range, context.estimate
         if context.stds is not None:
             return PreparedArms(self._task.priced(divided(self._arms, context.stds)))
@@ -257,7 +258,7 @@ class LazySampler:
         return self._g_mix * (math.sqrt(full / max(self._solved_at, full)) if self._is_mix_decaying else 1.0)
 
     def _directions(self, context: SamplerContext) -> GapDirections:
-        """Return what separates the leaders from the candidates still alive; few of them are copied out first."""
+        """Return the directions from the leaders to the candidates still alive; if these are few, copy them out."""
         assert context.theta is not None
         alive, candidates, leaders = context.alive, self._candidates, np.array(context.leaders)
         rows: ArmSet = candidates
@@ -293,7 +294,7 @@ class LazySampler:
         return tracker.next()
 
     def follow(self, arms: Sequence[int]) -> None:
-        """Take note of the arms of an interval at once, unless exploration may have been forced in it."""
+        """Take note of the arms of a block at once, unless exploration may have been forced in it."""
         tracker, done, n = self._tracker, 0, len(arms)
         while done < n and not (self._has_started and self._floor.holds(tracker.n_asked + n - done - 1)):
             self.next()
@@ -321,5 +322,5 @@ class LazySampler:
         return per_cost * design.value / (1.0 - self._share_now())
 
     def planned(self) -> dict[int, float]:
-        """Return what the designs so far add up to."""
+        """Return the sum of the designs so far."""
         return self._tracker.wanted

@@ -1,4 +1,4 @@
-"""LinGame (Degenne, Menard, Shang and Valko 2020): the optimal design as a game, one round of it per pull.
+"""LinGame and LinGame-C (Degenne, Menard, Shang and Valko 2020): the optimal design as a game, one round per pull.
 
 Notation: i the leader; w (K,) proportions; A(w) = sum_k w_k a_k a_k'; V the information so far, eta a ridge,
 L >= norms of the arms, M >= norm of theta.
@@ -6,58 +6,55 @@ L >= norms of the arms, M >= norm of theta.
     leader          i = the best estimate
     proportions     w from the AdaHedge learner of answer i (one per answer that ever leads)
     nature          lambda = the closest parameter in the norm of A(w) under which i is not best
-    gains           U_k = optimistic value of ((theta - lambda)'a_k)^2, fed to learner i; see `sampling.games`
+    gains           U_k = optimistic value of ((theta - lambda)'a_k)^2, fed to learner i
     arm             the one furthest behind the sum of all proportions, argmin N_k - W_k (C-tracking)
     stopping        likelihood ratio against beta(t, delta) =
                     (noise_std sqrt(log(1/delta) + (d/2) log(1 + t L^2/(eta d))) + sqrt(eta/2) M)^2
 
-`variant="paper"`: every arm once, ridge estimate, optimistic gains with h(t) = beta(t, t^-3) limited to 4 L^2 M^2, and
-the threshold above on the ridge norm (valid, and never later than on the norm of V); needs `norm_bound`, the M. Proved
-delta-correct; asymptotically optimal for eta >= 2 (1 + log K) K L^2 + M^2, while eta = 1 is what experiments use. With
-optimism="log-t" and stopping="heuristic" it is the version of published comparisons.
+LinGame-C has one AdaHedge learner over all I K pairs of an answer and an arm: w (I, K), sum 1. Nature replies to the
+row of the leader; for any other answer lambda = theta, so that its pairs gain their bonus alone. The arm of the pair
+furthest behind is pulled. A learner over pairs is convex in the answer too, which the analysis uses; it costs O(I K)
+time and memory per round, so more than `MOST_PAIRS` pairs are refused. Pulls before the game count for no pair (public
+code starts from one made-up pull of every pair).
 
-Practical: optimism costs about half of all pulls at usual risks, so none; instead pulls are forced when the smallest
-eigenvalue of the information falls below a floor, as in Lazy Track-and-Stop, because without either an arm may be
-neglected for good (`g_mix` is another way). Least squares without ridge, a spanning set first, the evidence rule.
+Optimistic gains add what is not known yet to what a pull seems worth:
 
-LinGame-C: the game of LinGame with one learner over pairs (answer, arm).
+    U_k = min( (|(theta - lambda)'a_k| + sqrt(2 h(t)) |a_k|_{(V + eta I)^-1})^2, c )
 
-Notation: i an answer, k an arm; w (I, K) proportions over all pairs, sum 1; w^i its row of answer i; lambda^i nature's
-reply to that row; V the information so far, eta a ridge, L >= norms of the arms, M >= norm of theta.
+* "paper": h(t) = beta(t, t^-3), c = 4 L^2 M^2 (no gain can be larger); needs M.
+* "log-t": h(t) = c = noise_std^2 log t, as in published experiments.
+* "none": h = 0, no limit. Without optimism an arm can be neglected for good, so something else has to explore.
 
-    proportions     w from one AdaHedge learner over all I K pairs
-    nature          for the leader i: lambda^i = the closest parameter in the norm of A(w^i) under which i is not best;
-                    for any other answer lambda^i = theta, so that its pairs gain their bonus alone
-    gains           U_ik = optimistic value of ((theta - lambda^i)'a_k)^2; see `sampling.games`
-    pair            the one furthest behind the sum of all proportions, argmin N_ik - W_ik; its arm is pulled
-    stopping        likelihood ratio against beta(t, delta) =
-                    (noise_std sqrt(log(1/delta) + (d/2) log(1 + t L^2/(eta d))) + sqrt(eta/2) M)^2
+`variant="paper"`: every arm once, ridge estimate, optimism "paper", and the threshold above on the ridge norm (valid,
+and never later than on the norm of V); needs `norm_bound`, the M. Proved delta-correct; asymptotically optimal for
+eta >= 2 (1 + log K) K L^2 + M^2, while experiments use eta = 1. With optimism="log-t" and stopping="heuristic" it is
+the version of published comparisons.
 
-A learner over pairs is convex in the answer too, which the analysis uses; its price is O(I K) time and memory per
-round, so it is refused for more than `MOST_PAIRS` pairs.
-
-`variant="paper"` and the practical variant differ as for LinGame: every arm once, ridge, optimism and the threshold
-above with `norm_bound` for M; or a spanning set, no optimism, forced exploration, the evidence rule. Pulls before the
-game count for no pair (public code starts from one made-up pull of every pair).
+Practical: optimism costs about half of all pulls at usual risks, so there is none; instead pulls are forced when the
+smallest eigenvalue of the information falls below a floor, as in Lazy Track-and-Stop (`g_mix` is another way). Least
+squares without ridge, a spanning set first, the evidence rule.
 """
 
+import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
 from surepick.algorithms.options import Options
 from surepick.arms.views import Task
-from surepick.core.estimate import RidgeEstimate
 from surepick.core.linalg import cholesky, solve_cholesky
+from surepick.core.thresholds import RidgeThreshold
 from surepick.errors import InvalidInput
 from surepick.sampling.alternatives import Alternatives, Rows
 from surepick.sampling.base import SamplerContext
 from surepick.sampling.choosers import Chooser, StartThenChoose
-from surepick.sampling.games import AdaHedge, Optimism, OptimismKind, check_ridge, ridge_rule, ridge_threshold
 from surepick.sampling.tracking import check_share
 from surepick.stopping.base import Rule
+from surepick.stopping.glr import check_ridge, ridge_rule, ridge_threshold
 from surepick.types import Array
+
+OptimismKind = Literal["paper", "log-t", "none"]
 
 # Share of the G-optimal design in A(w): learned proportions saturate, and A(w) must stay invertible.
 JITTER = 1e-6
@@ -65,32 +62,55 @@ JITTER = 1e-6
 MOST_PAIRS = 90_000
 
 
-class GameSetting(NamedTuple):
-    """What a player needs to know."""
+@dataclass(frozen=True, kw_only=True)
+class _Game(Options):
+    """Options of both games, beside those that all algorithms share; None stands for the variant's own choice.
 
-    task: Task
-    optimism: Optimism
-    ridge: float
-    is_ridge: bool
-    """Whether to read the ridge estimate, as the paper's rule does."""
-    floor: float
-    g_mix: float
+    Args:
+        optimism: bonus in the gains: "paper", "log-t" or "none".
+        ridge: the paper's eta; used by optimism and by its own rule.
+        norm_bound: the paper's M, a bound on the norm of theta that you know; for its rule and its optimism.
+        exploration: factor of the floor on the smallest eigenvalue; 0 switches it off.
+        g_mix: share of the G-optimal design; default 0, in the practical variant a tenth under the betting rule.
+    """
+
+    plans_with_noise: ClassVar[bool] = True
+    optimism: OptimismKind | None = None
+    ridge: float = 1.0
+    norm_bound: float | None = None
+    exploration: float | None = None
+    g_mix: float | None = None
+
+    name: ClassVar[str]
+    player: ClassVar["type[LinGameChooser | LinGameCChooser]"]
+
+    def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
+        """Return the sampler and the stopping rule."""
+        ridge = check_ridge(self.ridge)
+        kind: OptimismKind = self.optimism or ("paper" if self.is_paper else "none")
+        optimism = Optimism(kind=kind, noise_std=task.noise_std)
+        rule = None if self.is_own_rule else self.rule("evidence")
+        if rule is None or kind == "paper":
+            threshold = ridge_threshold(self.name, task, ridge, self.norm_bound)
+            optimism = replace(optimism, threshold=threshold)
+            rule = ridge_rule(threshold, elimination=self.elimination) if rule is None else rule
+        usual_mix = rule.usual_g_mix if rule.needs_fixed_blocks else 0.0
+        floor = self.own(self.exploration, practical=0.3, paper=0.0)
+        g_mix = check_share(self.own(self.g_mix, practical=usual_mix, paper=0.0))
+        player = self.player(task, optimism, ridge, floor=floor, g_mix=g_mix, reads_ridge=self.is_own_rule)
+        return self.one_by_one(task, player, rule)
 
 
 class _Player(Chooser):
-    """What both players share: the estimate, nature's reply, and optimistic gains."""
+    """A chooser that plays the game: nature's reply, and optimistic gains."""
 
-    def __init__(self, setting: GameSetting, *, g_mix: float) -> None:
-        task, self._optimism, self._is_ridge = setting.task, setting.optimism, setting.is_ridge
-        ridge = None if self._optimism.kind == "none" else setting.ridge * task.rows.metric()
-        super().__init__(task, floor=setting.floor, g_mix=g_mix, ridge=ridge)
+    def __init__(
+        self, task: Task, optimism: "Optimism", ridge: float, *, floor: float, g_mix: float, reads_ridge: bool
+    ) -> None:
+        matrix = None if optimism.kind == "none" else ridge * task.rows.metric()
+        super().__init__(task, floor=floor, g_mix=g_mix, ridge=matrix, reads_ridge=reads_ridge)
+        self._optimism = optimism
         self._rows, self._alternatives = Rows(task.rows), Alternatives(task.rivals)
-
-    def look(self, context: SamplerContext) -> None:
-        """Take in the results so far."""
-        super().look(context)
-        if self._is_ridge:
-            self._theta = RidgeEstimate(context.estimate).theta
 
     def along(self, w: Array) -> Array:
         """Return (theta - lambda)'a_k (K,), lambda nature's reply to proportions w (sum 1, or all 0)."""
@@ -116,19 +136,19 @@ class _Player(Chooser):
 
 @final
 class LinGameChooser(_Player):
-    """Rounds of the game; in a batch the estimate stays and the learners move on."""
+    """Rounds of the game with one learner per answer; in a batch the estimate stays and the learners move on."""
 
-    def __init__(self, setting: GameSetting) -> None:
-        super().__init__(setting, g_mix=0.0)
-        self._g_mix = setting.g_mix
+    def __init__(self, task: Task, optimism: "Optimism", ridge: float, *, g_mix: float, **options: Any) -> None:
+        super().__init__(task, optimism, ridge, g_mix=0.0, **options)
+        self._g_mix = g_mix  # mixed into the proportions, instead of a share of the pulls
         self._learners: dict[int, AdaHedge] = {}
-        self._wanted: Array | None = None  # W: what all proportions so far add up to
+        self._wanted: Array | None = None  # W: the sum of all proportions so far
 
     def look(self, context: SamplerContext) -> None:
         """Take in the results so far."""
         super().look(context)
         if self._wanted is None:
-            self._wanted = self._asked.counts.copy()  # what was pulled first was wanted, or tracking would catch up
+            self._wanted = self._asked.counts.copy()  # the starting set was wanted, or tracking would catch up
 
     def choose(self) -> int:
         """Play a round and return the arm furthest behind, unless another must be explored."""
@@ -152,8 +172,8 @@ class LinGameChooser(_Player):
 class LinGameCChooser(_Player):
     """Rounds of the game over pairs; in a batch the estimate stays and the learner moves on."""
 
-    def __init__(self, setting: GameSetting) -> None:
-        super().__init__(setting, g_mix=setting.g_mix)
+    def __init__(self, task: Task, optimism: "Optimism", ridge: float, **options: Any) -> None:
+        super().__init__(task, optimism, ridge, **options)
         self._shape = self._task.rivals.n_arms, self._task.rows.n_arms
         n_pairs = self._shape[0] * self._shape[1]
         if n_pairs > MOST_PAIRS:
@@ -181,9 +201,10 @@ class LinGameCChooser(_Player):
         return gains
 
 
+@final
 @dataclass(frozen=True, kw_only=True)
-class _Game(Options):
-    """Options of both games, beside those that all algorithms share; None stands for the variant's own choice.
+class LinGame(_Game):
+    """LinGame: proportions by AdaHedge against the closest alternative, one learner per answer.
 
     Args:
         optimism: bonus in the gains: "paper", "log-t" or "none".
@@ -191,44 +212,15 @@ class _Game(Options):
         norm_bound: the paper's M, a bound on the norm of theta that you know; for its rule and its optimism.
         exploration: factor of the floor on the smallest eigenvalue; 0 switches it off.
         g_mix: share of the G-optimal design; default 0, in the practical variant a tenth under the betting rule.
+
+    Examples:
+        >>> import surepick as sp
+        >>> sp.simulate(sp.problems.soare(3, angle=0.5), "lingame", n_runs=5, seed=0).mean
+        137.4
+
+    References:
+        Degenne, Menard, Shang and Valko (2020), "Gamification of pure exploration for linear bandits".
     """
-
-    plans_with_noise: ClassVar[bool] = True
-    optimism: OptimismKind | None = None
-    ridge: float = 1.0
-    norm_bound: float | None = None
-    exploration: float | None = None
-    g_mix: float | None = None
-
-    name: ClassVar[str]
-    player: ClassVar[type[LinGameChooser | LinGameCChooser]]
-
-    def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
-        """Return the sampling rule and the stopping rule."""
-        ridge = check_ridge(self.ridge)
-        kind: OptimismKind = self.optimism or ("paper" if self.is_paper else "none")
-        optimism = Optimism(kind=kind, noise_std=task.noise_std)
-        rule = None if self.is_own_rule else self.rule("evidence")
-        if rule is None or kind == "paper":
-            threshold = ridge_threshold(self.name, task, ridge, self.norm_bound)
-            optimism = replace(optimism, threshold=threshold)
-            rule = ridge_rule(threshold, elimination=self.elimination) if rule is None else rule
-        usual_mix = rule.usual_g_mix if rule.needs_fixed_blocks else 0.0
-        setting = GameSetting(
-            task,
-            optimism,
-            ridge,
-            is_ridge=self.is_own_rule,
-            floor=self.own(self.exploration, practical=0.3, paper=0.0),
-            g_mix=check_share(self.own(self.g_mix, practical=usual_mix, paper=0.0)),
-        )
-        return self.one_by_one(task, self.player(setting), rule)
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class LinGame(_Game):
-    """One learner per answer."""
 
     name: ClassVar[str] = "lingame"
     player = LinGameChooser
@@ -237,7 +229,107 @@ class LinGame(_Game):
 @final
 @dataclass(frozen=True, kw_only=True)
 class LinGameC(_Game):
-    """One learner over pairs (answer, arm)."""
+    """LinGame-C: the game of LinGame with one learner over pairs (answer, arm); options as there.
+
+    Examples:
+        >>> import surepick as sp
+        >>> sp.simulate(sp.problems.soare(3, angle=0.5), "lingame-c", n_runs=5, seed=0).mean
+        106.8
+
+    References:
+        Degenne, Menard, Shang and Valko (2020), "Gamification of pure exploration for linear bandits".
+    """
 
     name: ClassVar[str] = "lingame-c"
     player = LinGameCChooser
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Optimism:
+    """Optimistic gains U_k: the bonus and the limit at a time.
+
+    Args:
+        kind: "paper", "log-t" or "none".
+        noise_std: sub-Gaussian scale of the noise.
+        threshold: the ridge threshold with its norms; for "paper" alone.
+    """
+
+    kind: OptimismKind
+    noise_std: float
+    threshold: RidgeThreshold | None = None
+
+    def gains(self, along: Array, width: Array, t: int, dim: int) -> Array:
+        """Return U (K,) from (theta - lambda)'a_k and |a_k| in the norm of (V + eta I)^-1."""
+        if self.kind == "none":
+            return along * along
+        reach = np.abs(along) + math.sqrt(2.0 * self.exploration_rate(t, dim)) * width
+        return np.minimum(reach * reach, self.limit(t))
+
+    def exploration_rate(self, t: int, dim: int) -> float:
+        """Return h(t), in squared reward units."""
+        t = max(t, 2)
+        if self.kind == "log-t":
+            return self.noise_std**2 * math.log(t)
+        assert self.threshold is not None
+        return float(self.threshold(n_pulls=t, dim=dim, logdet=0.0, delta=t**-3.0, noise_std=self.noise_std))
+
+    def limit(self, t: int) -> float:
+        """Return c, the largest gain that counts."""
+        if self.kind == "log-t":
+            return self.noise_std**2 * math.log(max(t, 2))
+        assert self.threshold is not None
+        assert self.threshold.largest_norm is not None
+        return 4.0 * self.threshold.largest_norm**2 * self.threshold.norm_bound**2
+
+
+@final
+class AdaHedge:
+    """AdaHedge: weights over n choices that do nearly as well as the best choice in hindsight, with no rate to tune.
+
+    L (n,) losses so far; D the mixability gap, i.e. the loss of the weights beyond that of an ideal mixture;
+    eta = log(n) / D the rate; w_k proportional to exp(-eta L_k). Call `feed` with the losses of all after every round.
+
+    Reference: de Rooij, van Erven, Grunwald and Koolen (2014).
+    """
+
+    def __init__(self, n: int) -> None:
+        self._losses = np.zeros(n)
+        self._gap = 0.0
+        self._weights: Array | None = None  # computed when asked for, kept until the next round
+
+    @property
+    def weights(self) -> Array:
+        """The weights in force: positive or zero, sum 1."""
+        if self._weights is None:
+            behind = self._losses - self._losses.min()
+            rate = self._rate()
+            # Before the first gap the rate is infinite: the leaders share everything.
+            raw = (behind == 0.0).astype(np.float64) if math.isinf(rate) else np.exp(-rate * behind)
+            self._weights = raw / raw.sum()
+        return self._weights
+
+    def feed(self, losses: Array) -> None:
+        """Take in the losses (n,) of a round played with `weights`."""
+        weights, rate = self.weights, self._rate()
+        least = float(losses[weights > 0.0].min()) if math.isinf(rate) else float(losses.min())
+        mix = least
+        if not math.isinf(rate):
+            total = float(weights @ np.exp(-rate * (losses - least)))
+            mix = least - math.log(total) / rate if total > 0.0 else self._mix_loss(losses, rate)
+        # The exact difference is never negative.
+        self._gap += max(float(weights @ losses) - mix, 0.0)
+        self._losses += losses
+        self._weights = None
+
+    def _mix_loss(self, losses: Array, rate: float) -> float:
+        """Return the mix loss from the losses so far, where the best choice has a weight that underflows."""
+        behind = self._losses - self._losses.min()
+        after = behind + losses
+        least = float(after.min())
+        logs = [math.log(float(np.exp(-rate * part).sum())) for part in (after - least, behind)]
+        return least - (logs[0] - logs[1]) / rate
+
+    def _rate(self) -> float:
+        # One choice has log(1) = 0: any rate gives weight 1.
+        return math.log(len(self._losses)) / self._gap if self._gap > 0.0 and len(self._losses) > 1 else math.inf

@@ -1,4 +1,4 @@
-"""LinGapE (Xu, Honda and Sugiyama 2018): measure what separates the leader from the arm it may be losing most to.
+"""LinGapE (Xu, Honda and Sugiyama 2018): separate the leader from the arm that may beat it by most.
 
     leader          i = the best estimate
     challenger      j = the largest upper confidence bound on theta'(x_j - x_i)
@@ -25,28 +25,34 @@ import numpy as np
 
 from surepick.algorithms.options import Options
 from surepick.arms.views import Task, largest_loss_bound
-from surepick.core.estimate import RidgeEstimate
 from surepick.core.linalg import inverse_factor
 from surepick.core.thresholds import RidgeThreshold
 from surepick.sampling.alternatives import GreedyChoice, L1Allocation
-from surepick.sampling.base import SamplerContext
 from surepick.sampling.choosers import Chooser, StartThenChoose
-from surepick.sampling.games import ridge_rule, ridge_threshold
 from surepick.stopping.base import Rule
+from surepick.stopping.glr import ridge_rule, ridge_threshold
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class LinGapE(Options):
-    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
+    """LinGapE: measure the difference between the leader and the arm that may beat it by most.
 
     Args:
-        selection: how to pick the arm: "greedy", or "ratio" by the L1 allocation.
+        selection: how to choose the arm: "greedy", or "ratio" by the L1 allocation.
         ridge: the paper's lambda.
         norm_bound: the paper's S, a bound on the norm of theta that you know; only for its own rule.
         width: the confidence width of the paper's own rule: "determinant" as published, or "largest-norm".
-        g_mix: share of the pulls that follow the G-optimal design; default 0, a tenth under the betting rule, which
-            reads blocks and not the index: where the index calls an arm resolved too early, nothing would measure it.
+        g_mix: share of the pulls that follow the G-optimal design; default 0, a tenth under the betting rule. That rule
+            reads blocks and not the index, and no pull would measure an arm that the index calls resolved too early.
+
+    Examples:
+        >>> import surepick as sp
+        >>> sp.simulate(sp.problems.soare(3, angle=0.5), "lingape", n_runs=5, seed=0).mean
+        99.8
+
+    References:
+        Xu, Honda and Sugiyama (2018), "A fully adaptive algorithm for pure exploration in linear bandits".
     """
 
     plans_with_noise: ClassVar[bool] = True
@@ -57,7 +63,7 @@ class LinGapE(Options):
     g_mix: float | None = None
 
     def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
-        """Return the sampling rule and the stopping rule."""
+        """Return the sampler and the stopping rule."""
         threshold: RidgeThreshold | None = None
         if self.is_own_rule:
             n_tests = task.rivals.n_arms**2 if self.width == "determinant" else None
@@ -76,15 +82,9 @@ class LinGapEChooser(Chooser):
         self, task: Task, separator: GreedyChoice | L1Allocation, threshold: RidgeThreshold | None, g_mix: float
     ) -> None:
         ridge = None if threshold is None else threshold.ridge * task.rows.metric()
-        super().__init__(task, g_mix=g_mix, ridge=ridge)
+        super().__init__(task, g_mix=g_mix, ridge=ridge, reads_ridge=ridge is not None)
         self._separator, self._threshold = separator, threshold
         self._ridge_logdet = 0.0 if ridge is None else float(np.linalg.slogdet(ridge)[1])
-
-    def look(self, context: SamplerContext) -> None:
-        """Take in the results so far; as published, by the ridge estimate."""
-        super().look(context)
-        if self._threshold is not None:
-            self._theta = RidgeEstimate(context.estimate).theta
 
     def pick(self) -> int:
         """Return the arm that best separates leader and challenger."""

@@ -1,4 +1,4 @@
-"""The options that all algorithms share, how options are checked, and the rules they lead to."""
+"""The options that all algorithms share, and the check of options by their annotations."""
 
 import reprlib
 from dataclasses import dataclass, fields
@@ -21,18 +21,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options of an algorithm; None stands for the variant's own choice. Names are checked by their annotation.
+    """Base class of algorithms: the options that all share. None stands for the variant's own choice.
+
+    A subclass adds its options as fields and a method `compose(task)`, which returns a sampler and a stopping rule.
 
     Args:
         variant: "practical", or "paper" for the algorithm as published.
-        stopping: the rule that decides, by name or as an object from `surepick.stopping`.
-        schedule: when to look at results, for rules that decide between intervals.
-        elimination: an alternative once refuted stays refuted, in the rule and, unless pulls are fixed in advance, in
-            the sampling; betting always does so.
+        stopping: the stopping rule, a name or an object from `surepick.stopping`.
+        schedule: when to look at results, for rules that decide between blocks.
+        elimination: whether an alternative once refuted stays refuted, in the rule and, unless pulls are fixed in
+            advance, in the sampling. Betting always eliminates.
     """
 
     plans_with_noise: ClassVar[bool] = False
-    """Whether the sampling itself needs `noise_std`, whatever rule decides."""
+    """Whether the sampler needs `noise_std`, under every stopping rule."""
 
     variant: Variant = "practical"
     stopping: Stopping | None = None
@@ -43,45 +45,45 @@ class Options:
         for field in fields(self):
             check_kind(field.name, getattr(self, field.name), field.type)
         if self.schedule is not None:
-            # Read once: an iterator of times could not be read again for a replay.
+            # Read now: an iterator of times could not be read again for a replay.
             object.__setattr__(self, "schedule", as_schedule(self.schedule))
 
     @property
     def is_paper(self) -> bool:
-        """Whether the algorithm is to be as published."""
+        """Whether the algorithm runs as published."""
         return self.variant == "paper"
 
     @property
     def is_own_rule(self) -> bool:
-        """Whether the rule is to be the published one."""
+        """Whether the published rule decides."""
         return self.is_paper and self.stopping is None
 
     def own(self, given: T | None, *, practical: T, paper: T) -> T:
-        """Return what was given, or the variant's own choice."""
+        """Return the value given, or the variant's own choice."""
         if given is not None:
             return given
         return paper if self.is_paper else practical
 
     def rule(self, usual: str) -> Rule:
-        """Return the rule asked for, or the usual one."""
+        """Return the rule of `stopping`, or the usual one."""
         return as_rule(self.stopping or usual, elimination=self.elimination)
 
     def times(self, rule: Rule) -> Schedule:
-        """Return the schedule asked for, or the one that suits the rule."""
+        """Return the schedule given, or the one that suits the rule."""
         return schedule_for(rule, self.schedule)
 
     def first_arms(self, task: Task) -> IntArray:
-        """Return the arms to begin with: a spanning set, as published every arm once."""
+        """Return the starting set: arms that span, or in the paper variant every arm once."""
         return np.arange(task.rows.n_arms) if self.is_paper else task.spanning
 
     def one_by_one(self, task: Task, chooser: Chooser, rule: Rule) -> tuple[StartThenChoose, Rule]:
-        """Return the sampling rule that leaves every arm after the first ones to the chooser, and the stopping rule."""
+        """Return the sampler that starts with a spanning set and leaves later arms to the chooser, and the rule."""
         first, least = self.first_arms(task), rule.min_block(task)
         return StartThenChoose(first, chooser, rule=rule, schedule=self.schedule, least=least), rule
 
 
 def check_kind(option: str, value: object, annotation: Any) -> None:
-    """Refuse what is none of the names needed, or would only be taken for true or false, such as "no"."""
+    """Refuse a value that is none of the names allowed, or no bool where one is needed, such as "no"."""
     kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     if value is None and NoneType in kinds:
         return

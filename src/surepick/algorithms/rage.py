@@ -19,9 +19,9 @@ with probability delta_t/|Z|^2 (half of that in the code), and (|Z| - 1)/|Z|^2 <
 size; |Z| counts the candidates (the code counts the arms); with "printed" a candidate must be behind by its width too,
 which the phase's length implies unless pulls failed.
 
-Practical: the same designs for the pairs left, on all data. Who is left is up to the stopping rule: betting by default,
-which settles in blocks by schedule, so that nobody waits for a phase's end. A design depends on who is left and on
-nothing else, so a new one is made as soon as somebody has gone. Candidates need not be arms.
+Practical: the same designs for the pairs left, on all data. The stopping rule says which candidates are left: betting
+by default, which settles in blocks by schedule, so that no rejection waits for the end of a phase. A design depends on
+the candidates left alone, so a new one is made as soon as one has gone. Candidates need not be arms.
 """
 
 import math
@@ -43,11 +43,19 @@ from surepick.types import IntArray
 @final
 @dataclass(frozen=True, kw_only=True)
 class Rage(Options):
-    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
+    """RAGE: phases of doubling accuracy, each with a design for all pairs left.
 
     Args:
         constants: of the paper variant, "public-code" or "printed".
         rounding_slack: the eps of the paper variant.
+
+    Examples:
+        >>> import surepick as sp
+        >>> sp.simulate(sp.problems.soare(3, angle=0.5), "rage", n_runs=5, seed=0).mean
+        91.2
+
+    References:
+        Fiez, Jain, Jamieson and Ratliff (2019), "Sequential experimental design for transductive linear bandits".
     """
 
     plans_with_noise: ClassVar[bool] = True
@@ -56,20 +64,20 @@ class Rage(Options):
     elimination: bool | None = None
 
     def compose(self, task: Task) -> tuple[PhasedSampler, Rule]:
-        """Return the sampling rule and the stopping rule."""
+        """Return the sampler and the stopping rule."""
         slack = check_fraction("rounding_slack", self.rounding_slack)
         is_printed = self.constants == "printed"
         phases = RagePhases(task, slack, is_printed=is_printed)
         accuracy = phases.accuracy if is_printed else None
         own = Phases(price=phases.price, accuracy=accuracy, name="rage")
         rule = own if self.is_own_rule else self.rule("betting")
-        planner = phases if self.is_paper else PracticalPhases(task, self.times(rule), WhenSomebodyHasGone())
+        planner = phases if self.is_paper else PracticalPhases(task, self.times(rule), WhenCandidatesGo())
         return PhasedSampler(planner), rule
 
 
 @final
 class RagePhases:
-    """The paper's phases t = 1, 2, ..., one interval each."""
+    """The paper's phases t = 1, 2, ..., one block each."""
 
     def __init__(self, task: Task, slack: float, *, is_printed: bool) -> None:
         self._task, self._slack, self._is_printed = task, slack, is_printed
@@ -88,7 +96,7 @@ class RagePhases:
         """Design the next phase for the pairs left: N_t pulls, at least r(eps)."""
         self._t += 1
         task, t, slack = self._task, self._t, self._slack
-        # Before there is an estimate the arms pulled must span, needed for the differences or not.
+        # Before there is an estimate the arms pulled must span, even where the differences do not need it.
         left = candidates_left(context, task.rivals.n_arms)
         chosen = self._designs.next(left, is_whole=context.theta is None)
         dim, factor = task.rows.dim, 2.0 ** (t + 1) if self._is_printed else 2.0 ** (t - 1)
@@ -98,13 +106,13 @@ class RagePhases:
 
 
 @final
-class WhenSomebodyHasGone:
-    """Ends a practical phase: same pairs, same design, and how long to follow it is up to the rule."""
+class WhenCandidatesGo:
+    """Ends a practical phase when a candidate has gone: the same pairs keep the same design."""
 
     def __init__(self) -> None:
         self._left: IntArray | None = None
 
     def __call__(self, n_pulls: int, left: IntArray, value: float, /) -> bool:
-        """Return whether those left are others than before."""
+        """Return whether the candidates left have changed."""
         before, self._left = self._left, left
         return before is None or not np.array_equal(left, before)

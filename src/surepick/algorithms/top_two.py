@@ -21,18 +21,15 @@ can get stuck on rivals that tie, hence `g_mix` and `exploration`.
 
 Evidence-greedy: with u = A^-1 y, v = A^-1 u and S_j = y'u + kappa_j u'u let l_j = log p_j - logdet_j / 2
 + gap^2 / (2 noise_std^2 S_j) be the terms of the evidence L = logsumexp_j l_j of a rival (`core.evidence`), and
-pi_j = exp(l_j - L). Rivals count with weights exp(-(L - min L) / T), T = .1 max(1, sqrt(min L)). One more pull of a
+pi_j = exp(l_j - L). Rivals count with weights exp(-(L - min L) / T), T = 0.1 max(1, sqrt(min L)). One more pull of a
 raises S_j^-1, relative to itself, by about a'G_j a, G_j = (u u' + kappa_j (u v' + v u')) / S_j; the arm maximises the
 sum of a'G_j a, weighted over rivals and by pi_j, over 1 + a'A^-1 a. The factor gap^2 of the true gradient is left out:
 with it the rule gets stuck on near ties.
 
 `variant="paper"`: L-T3C, i.e. every arm once, leader by Thompson sampling, transport, greedy, no exploration, and
 the threshold log((1 + log t) / delta) of its experiments, which is not proved. Public code draws a separate theta~ for
-every arm, which loses the correlation of the estimates; here one draw serves all. Whatever the options, the error
+every arm, which loses the correlation of the estimates; here one draw serves all. With all options the error
 probability rests on the stopping rule alone; no optimality is proved for linear arms.
-
-References: Shang, de Heide, Kaufmann, Menard and Valko (2020), "Fixed-confidence guarantees for Bayesian best-arm
-identification"; Qin and You (2023) for the information-directed choice of arms.
 """
 
 import math
@@ -61,14 +58,23 @@ SMALLEST_WEIGHT = 1e-3
 @final
 @dataclass(frozen=True, kw_only=True)
 class TopTwo(Options):
-    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
+    """Top-two sampling: a leader, a challenger, and the pull that tells them apart.
 
     Args:
         leader: "best" or "thompson".
         challenger: "transport", "transport-penalised" or "resample".
-        selection: how to pick the arm: "greedy", "ratio", "ids", "coin" or "evidence-greedy".
+        selection: how to choose the arm: "greedy", "ratio", "ids", "coin" or "evidence-greedy".
         exploration: factor of the floor on the smallest eigenvalue; 0 switches it off.
         g_mix: share of the pulls that follow the G-optimal design.
+
+    Examples:
+        >>> import surepick as sp
+        >>> sp.simulate(sp.problems.soare(3, angle=0.5), "top-two", n_runs=5, seed=0).mean
+        93.4
+
+    References:
+        Shang, de Heide, Kaufmann, Menard and Valko (2020), "Fixed-confidence guarantees for Bayesian best-arm
+        identification"; Qin and You (2023) for the information-directed choice of arms.
     """
 
     plans_with_noise: ClassVar[bool] = True
@@ -79,7 +85,7 @@ class TopTwo(Options):
     g_mix: float | None = None
 
     def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
-        """Return the sampling rule and the stopping rule."""
+        """Return the sampler and the stopping rule."""
         floor = self.own(self.exploration, practical=0.3, paper=0.0)
         rule = self.rule("heuristic" if self.is_paper else "evidence")
         g_mix = self.own(self.g_mix, practical=rule.usual_g_mix, paper=0.0)
@@ -129,7 +135,7 @@ class TopTwoChooser(Chooser):
     def _pair(self) -> tuple[int, int] | None:
         draws = map(self._best, self._parameters())
         leader = next(draws) if self._is_thompson else self._leader
-        # What was refuted was refuted for the leader by estimate.
+        # Rivals are refuted for the leader by estimate alone.
         alive = self._alive if leader == self._leader else None
         challenger: int | None = None
         if self._challenger == "resample":

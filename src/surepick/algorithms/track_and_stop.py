@@ -11,14 +11,14 @@ Notation: K arms, N_a pulls of arm a, i the leader, gaps Delta_a = mean_i - mean
 x_a(y) = y / (D_a - y), the optimal proportions are w ~ (1 for i, x_a(y) for the others) at the y in (0, min D) where
 sum x_a(y)^2 = 1, and T* = (1 + sum x_a(y)) / y; noise_std cancels in w.
 
-In linear terms these are K = d linearly independent arms, in any coordinates. More arms than dimensions share
-information, which this algorithm would waste and its proofs do not cover: they are refused.
+In linear terms these are K = d linearly independent arms, in any coordinates. The algorithm refuses more arms than
+dimensions: these share information, which it would waste and its proofs do not cover.
 
 Practical: C-tracking, which averages out plans made from poor estimates, and the pairwise rule (proved, checked after
 every pull). `variant="paper"`: D-tracking, the plainer of the paper's two rules (optimal proportions are unique here,
 so both are asymptotically optimal), and the rule `PairsThreshold`. The paper's own threshold log(2 t (K - 1)/delta) is
 proved there for Bernoulli rewards alone; for Gaussian ones this later rule by Kaufmann and Koolen takes its place. The
-paper's experiments stop with stopping="heuristic", which nobody proved, and have Bernoulli rewards: their numbers of
+paper's experiments stop with stopping="heuristic", which has no proof, and have Bernoulli rewards: their numbers of
 pulls cannot be compared with Gaussian runs. Ties, at random in the paper, go to the lowest row number.
 """
 
@@ -45,16 +45,24 @@ TIE = 1e-7
 @final
 @dataclass(frozen=True, kw_only=True)
 class TrackAndStop(Options):
-    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
+    """Track-and-Stop: the exact optimal proportions for d linearly independent arms.
 
     Args:
         tracking: "C" follows the sum of all plans, "D" the plan in force.
+
+    Examples:
+        >>> import surepick as sp
+        >>> sp.simulate(sp.problems.unit_basis([1.0, 0.5, 0.0]), "track-and-stop", n_runs=5, seed=0).mean
+        287.0
+
+    References:
+        Garivier and Kaufmann (2016), "Optimal best arm identification with fixed confidence".
     """
 
     tracking: Literal["C", "D"] | None = None
 
     def compose(self, task: Task) -> tuple[StartThenChoose, Rule]:
-        """Return the sampling rule and the stopping rule."""
+        """Return the sampler and the stopping rule."""
         arms = task.rows
         if arms.n_arms != arms.dim:
             raise InvalidInput(
@@ -91,7 +99,7 @@ class MeansChooser(Chooser):
             gaps[~self._alive] = math.inf
         self._w = optimal_proportions(gaps, self._leader)
         if self._W is None:
-            self._W = self._asked.counts.copy()  # what was pulled before the first plan is owed to nobody
+            self._W = self._asked.counts.copy()  # pulls before the first plan leave no debt
 
     def pick(self) -> int:
         """Return the arm furthest behind, or one that must be explored."""
@@ -142,7 +150,7 @@ def optimal_proportions(gaps: Array, leader: int) -> Array:
 def at_least(w: Array, floor: float) -> Array:
     """Return the proportions of at least `floor` nearest to w in the largest coordinate: max(w - s, floor), sum 1.
 
-    Whatever is raised must be taken from the others; taking the same s from each keeps the largest change smallest.
+    The others pay for each proportion that is raised; taking the same s from each keeps the largest change smallest.
     """
     above = np.sort(w - floor)[::-1]
     mass = 1.0 - floor * len(w)

@@ -18,8 +18,8 @@ the estimate; the greedy choice settles, so after `GREEDY_PULLS` pulls the rest 
 more than `LARGEST_TABLE` pairs of arm and difference the certified design for all pairs takes the place of the greedy
 choice, which approximates it.
 
-Practical: certified designs, data of all phases kept, betting in blocks by schedule. Who has gone leaves the design at
-the end of a phase. Candidates need not be arms.
+Practical: certified designs, data of all phases kept, betting in blocks by schedule. Rejected candidates leave the
+design at the end of a phase. Candidates need not be arms.
 """
 
 import math
@@ -33,14 +33,7 @@ from surepick.arms.views import Task
 from surepick.core.checks import check_fraction
 from surepick.sampling.base import SamplerContext
 from surepick.sampling.fixed import LARGEST_TABLE, GreedyAllocation
-from surepick.sampling.phases import (
-    MOST_PULLS,
-    Designs,
-    EvenlySpread,
-    PhasedSampler,
-    PracticalPhases,
-    candidates_left,
-)
+from surepick.sampling.phases import MOST_PULLS, Designs, EvenlySpread, PhasedSampler, PracticalPhases, candidates_left
 from surepick.stopping.base import Rule
 from surepick.stopping.phases import Phases
 from surepick.types import Array, IntArray
@@ -52,17 +45,25 @@ GREEDY_PULLS = 2000
 @final
 @dataclass(frozen=True, kw_only=True)
 class XYAdaptive(Options):
-    """Options of the algorithm, beside those that all share; None stands for the variant's own choice.
+    """XY-adaptive: phases of a static design for the pairs left.
 
     Args:
-        alpha: by which factor the uncertainty falls from phase to phase.
+        alpha: factor by which the uncertainty falls from phase to phase.
+
+    Examples:
+        >>> import surepick as sp
+        >>> sp.simulate(sp.problems.soare(3, angle=0.5), "xy-adaptive", n_runs=5, seed=0).mean
+        130.2
+
+    References:
+        Soare, Lazaric and Munos (2014), "Best-arm identification in linear bandits".
     """
 
     alpha: float = 0.1
     elimination: bool | None = None
 
     def compose(self, task: Task) -> tuple[PhasedSampler, Rule]:
-        """Return the sampling rule and the stopping rule."""
+        """Return the sampler and the stopping rule."""
         alpha = check_fraction("alpha", self.alpha)
         phases = XYPhases(task, alpha)
         rule = Phases(price=phases.price, name="xy-adaptive") if self.is_own_rule else self.rule("betting")
@@ -79,7 +80,7 @@ def first_uncertainty(dim: int) -> float:
 
 @final
 class XYPhases:
-    """The paper's phases j = 1, 2, ..., one interval each."""
+    """The paper's phases j = 1, 2, ..., one block each."""
 
     def __init__(self, task: Task, alpha: float) -> None:
         self._task, self._alpha = task, alpha
@@ -111,8 +112,8 @@ def greedy_counts(arms: Array, differences: Array, start: IntArray, target: floa
     """Return pulls per arm (K,) of the greedy XY allocation, and the largest y'A^-1 y they leave, at most `target`.
 
     Args:
-        arms: what may be pulled (K, d).
-        differences: what is to be resolved (m, d).
+        arms: the arms (K, d).
+        differences: the directions to resolve (m, d).
         start: row numbers that span, pulled first.
         target: largest y'A^-1 y to end with.
     """
@@ -140,7 +141,7 @@ def _largest_square(arms: Array, counts: IntArray, differences: Array) -> float:
 
 @final
 class WhenAsLongAsPublished:
-    """Ends a practical phase: it is as long as the paper's."""
+    """Ends a practical phase when it is as long as the paper's."""
 
     def __init__(self, task: Task, alpha: float) -> None:
         self._uncertainty, self._alpha, self._began = first_uncertainty(task.rows.dim), alpha, 0

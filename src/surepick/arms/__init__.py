@@ -1,5 +1,6 @@
-"""Every kind of arm set: rows in memory, in files, on a cluster; spheres, ellipsoids, hypercubes, choices of k.
+"""Sets of arms: rows in memory, in files or on a cluster; spheres, ellipsoids, hypercubes, choices of k.
 
-Reading order: `protocol` (what an algorithm may ask of rows) and `vectors` (of sets that cannot be listed); `finite`,
-`files`, `cluster`; `sphere`, `ellipsoid`, `hypercube`, `top_k`; `whitening` and `numbered`, the views of a learner.
+Reading order: `base` (what an algorithm may ask of rows, and of vectors that cannot be listed); `finite`, `mapped`,
+`dask`; `sphere`, `ellipsoid`, `hypercube`, `top_k`; `views` and `numbered` (how a learner sees its arms); `registry`
+(how logs and the command line spell a set); `tables` (from a spreadsheet to arms).
 """

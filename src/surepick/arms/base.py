@@ -1,33 +1,27 @@
-"""Arms as oracles: the questions every algorithm asks of a set of arms, answered for any set of rows.
+"""Sets of arms: the questions that algorithms ask, and their answers for any set of rows.
 
-Notation: X (K, d) the arms as rows; theta (d,); F (d, k) a factor, so that |F'x|^2 is a quadratic form.
-Everything whose cost grows with K is an oracle here, answered by passes over chunks of rows; no oracle builds
-a K x K or K x K x d array. Arms are named by their row number in the X that was given, also when X has
-duplicate rows.
+**Rows** (`ArmSet`). X (K, d) the arms as rows; theta (d,); F (d, k) a factor, so that |F'x|^2 is a quadratic form.
+Every question whose cost grows with K is an oracle here, answered by passes over chunks of rows; no oracle builds a
+K x K or K x K x d array. The name of an arm is its row number in the X that you pass, also when X has duplicate rows.
 
-Sets whose arms are vectors, infinitely many or too many to number: what an algorithm may ask of them.
-
-Notation: theta (d,) the estimate, A (d, d) its information; F (d, k) with F F' = A^-1, k >= d, so that
-|F'y|^2 = y'A^-1 y; a the best arm under theta, b another arm, epsilon >= 0 the slack. The statistic of such a set is
+**Vectors** (`VectorSet`): sets with infinitely many arms, or too many to number. theta (d,) the estimate, A (d, d) its
+information; F (d, k) with F F' = A^-1, k >= d, so that |F'y|^2 = y'A^-1 y; a the best arm under theta, b another arm,
+epsilon >= 0 the slack. The statistic of such a set is
 
     Z' = inf over arms b other than a of  (theta'(a - b) + epsilon)^2 / (2 |F'(a - b)|^2),
 
-half the squared distance, in the norm of A, from theta to the parameters under which a loses epsilon to some arm. It
-has no noise_std: the noise variance belongs into the threshold. Any lower bound on Z' may stand in for it: the answer
-then comes later, never wrong more often.
+half the squared distance, in the norm of A, from theta to the parameters under which a loses epsilon to some arm. Z'
+does not contain noise_std: the noise variance belongs into the threshold. Any lower bound on Z' may replace Z': the
+answer then comes later, never wrong more often.
 
-What no table of arms may be, whether it is in memory, in a file or on a cluster.
-
-Notation: R (d, d) upper triangular with R'R = X'X, of all rows X.
-
-Arms with the same features: one arm to a model that knows nothing else of them.
+**Checks** of rows, in memory, in a file or on a cluster alike. R (d, d) upper triangular with R'R = X'X.
 """
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, final, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypeVar, final, runtime_checkable
 
 import numpy as np
 
@@ -48,20 +42,20 @@ from surepick.core.linalg import (
 from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.types import Array, BoolArray, IntArray
 
-# A table of fewer numbers is passed over in pieces of so many rows. What is computed for a piece then fits the memory
-# that the C library keeps for reuse; more goes back to the system after each use, and being granted its pages again
-# takes longer than the arithmetic. It keeps more once larger arrays have come and gone, as in a pass over a larger
-# table: there whole chunks, and fewer calls, are faster.
+# A table of fewer than SMALL numbers is passed over in pieces of PIECE rows. The results of a piece then fit the memory
+# that the C library keeps for reuse; a larger array goes back to the system after each use, and getting its pages again
+# takes longer than the arithmetic. The library keeps more once larger arrays have come and gone, as in a pass over a
+# larger table: there whole chunks, and fewer calls, are faster.
 SMALL, PIECE = 500_000, 2048
 # Up to this many rows, fetching them by number beats a pass over all arms.
 GATHER_ROWS = PIECE
-# From so many numbers on, a pass is worth several threads.
+# Numbers in a table from which on a pass is worth several threads.
 THREADED = 4_000_000
 
 T = TypeVar("T")
 
 Arrays = Sequence[Array]
-"""Vectors u (d,), or factors F (d, k), for which a question wants the forms u'y or |F'y|^2."""
+"""Vectors u (d,) or factors F (d, k) of the forms u'y or |F'y|^2."""
 RowScore = Callable[[Array], Array]
 """Maps rows (n, d) to a score (n,); the smallest score wins."""
 PairScore = Callable[..., Array]
@@ -77,7 +71,7 @@ class Rivals:
     score: Array
     gap: Array
     smallest_gap: float
-    """Smallest gap over all rivals, whether returned or not: how far the leader is ahead."""
+    """Smallest gap over all rivals, returned or not: the lead."""
 
 
 @final
@@ -106,10 +100,10 @@ class PairForms:
 
 @runtime_checkable
 class ArmSet(Protocol):
-    """What an algorithm may ask of its arms.
+    """A list of arms as algorithms see it.
 
-    A set that inherits from it provides `n_arms`, `dim`, `gather`, `chunks` and `copies`: all else is answered by
-    passes over the chunks. Any other class with all of these members is a set of arms as well.
+    A subclass provides `n_arms`, `dim`, `gather`, `chunks` and `copies`; passes over the chunks answer the rest. Any
+    other class with all of these members is a set of arms as well.
     """
 
     n_arms: int
@@ -119,7 +113,7 @@ class ArmSet(Protocol):
     names: tuple[str, ...] | None = None
     """The arms' names, if they have any."""
     is_local: bool = True
-    """Whether a number for every arm can be kept where the algorithm runs."""
+    """Whether the algorithm's process can keep a number for every arm."""
 
     @abstractmethod
     def gather(self, index: Sequence[int] | IntArray) -> Array:
@@ -138,7 +132,7 @@ class ArmSet(Protocol):
         return tall_qr(self.chunks(), self.dim)
 
     def digest(self) -> bytes:
-        """Return a hash of all rows in order, whatever the chunks: two sets with the same one are the same arms."""
+        """Return a hash of all rows in order, whatever the chunks: sets with equal hashes have equal arms."""
         return row_digest(rows for _, rows in self.chunks())
 
     def best(self, theta: Array, among: BoolArray | None = None) -> int:
@@ -254,7 +248,7 @@ def _with_forms(
         parts = (mapped[end - F.shape[1] : end] for F, end in zip(factors, ends, strict=True))
         return PairForms(index, products, [np.einsum("ij,ij->j", part, part) for part in parts])
 
-    return lambda index, rows: work(forms_of(index, rows))  # the memory of the forms' making is free again by then
+    return lambda index, rows: work(forms_of(index, rows))  # by then the temporary arrays of `forms_of` are free again
 
 
 @one_blas_thread
@@ -277,7 +271,7 @@ def lowest_against(
 
 @final
 class RowSubset(ArmSet):
-    """Some rows of a set under new numbers 0, 1, ...: what is left to look at when most rows are out."""
+    """Some rows of a set under new numbers 0, 1, ..., when most rows are out."""
 
     def __init__(self, rows: Array) -> None:
         self._rows = rows
@@ -318,11 +312,11 @@ class VectorSet(Protocol):
 
     @property
     def description(self) -> str:
-        """What the set is called in sentences, such as "the unit sphere in R^3"."""
+        """The name of the set in sentences, such as "the unit sphere in R^3"."""
 
     @property
     def needs_slack(self) -> bool:
-        """Whether only epsilon > 0 can be answered, because there are arms as close to the best as one likes."""
+        """Whether the set needs epsilon > 0, because arms can be arbitrarily close to the best one."""
 
     def best(self, theta: Array) -> Array:
         """Return an arm (d,) with the largest theta'a; always the same one for the same theta."""
@@ -341,6 +335,46 @@ class VectorSet(Protocol):
         """
 
 
+class NamedSet:
+    """Base class of the vector sets that a log or the command line can name.
+
+    A subclass sets `kind` and `parameters`, and adds a line to `surepick.arms.registry`.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    """The name of the set in logs, and without the dashes of its option on the command line."""
+    parameters: ClassVar[tuple[str, ...]] = ("dim",)
+    """Arguments of the constructor, which are attributes too; numbers or arrays."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return kind and parameters as JSON has them."""
+        values = {name: np.asarray(getattr(self, name)).tolist() for name in self.parameters}
+        return {"kind": self.kind, **values}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        """Return the set that `to_json` has written."""
+        build: Callable[..., Self] = cls
+        return build(*(written[name] for name in cls.parameters))
+
+    @classmethod
+    def json_dim(cls, written: Mapping[str, Any]) -> Any:
+        """Return the number of features that a log claims, before anything is built: a stranger may have written it."""
+        first = written.get(cls.parameters[0])
+        return len(first) if isinstance(first, list) else first
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return the set that the command line spells as --kind TEXT.
+
+        Raises:
+            InvalidInput: the text spells no such set.
+        """
+        build: Callable[..., Self] = cls
+        return build(int(text))
+
+
 def least_statistic(y: Array, theta: Array, F: Array, epsilon: float) -> tuple[float, int]:
     """Return the smallest (theta'y + epsilon)^2 / (2 |F'y|^2) over the rows of y (n, d), and which row has it."""
     values = glr(y @ theta, square_norms(y @ F), epsilon)
@@ -349,7 +383,7 @@ def least_statistic(y: Array, theta: Array, F: Array, epsilon: float) -> tuple[f
 
 
 def check_entries(arm: Any, dim: int, allowed: tuple[float, float], needed: str, advice: str) -> Array:
-    """Return the arm as a float vector (d,) that has the two allowed entries only; `needed` is what texts call them."""
+    """Return the arm as a float vector (d,) that has the two allowed entries only; `needed` names them in errors."""
     vector = check_vector("arm", arm, dim)
     wrong = np.flatnonzero(~np.isin(vector, allowed))
     if wrong.size:
@@ -422,6 +456,6 @@ def duplicate_groups(arms: ArmSet) -> Groups:
 
 
 def same_features(labels: Sequence[str]) -> str:
-    """Say so of some arms."""
+    """Return a sentence on arms with equal features."""
     *others, last = labels
     return f"{', '.join(others)} and {last} have the same features and cannot be told apart by this model"

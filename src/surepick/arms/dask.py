@@ -36,7 +36,7 @@ from surepick.arms.base import (
     lowest,
     lowest_against,
 )
-from surepick.arms.readers import RowCache, doubles
+from surepick.arms.mapped import RowCache, doubles
 from surepick.core.linalg import row_chunks, row_digest, square_norms, tall_qr
 from surepick.errors import InvalidInput
 from surepick.types import Array, BoolArray, IntArray
@@ -61,7 +61,7 @@ class DaskArms(ArmSet):
     blocks lost with a worker are computed again by Dask, so what the array is made from must still be there. Without a
     client Dask's default scheduler computes here, from the start for every question unless the array was persisted.
 
-    Stop by `stopping="evidence"`: betting would have to send numbers for every arm after every interval. Algorithms
+    Stop by `stopping="evidence"`: betting would have to send numbers for every arm after every block. Algorithms
     that look at all rows refuse to run.
 
     Raises:
@@ -215,7 +215,7 @@ def _checked(array: Any) -> Any:
 
 
 def _has_client() -> bool:
-    if "distributed" in sys.modules:  # else nobody has made one
+    if "distributed" in sys.modules:  # else there is no client
         from distributed import default_client  # noqa: PLC0415 - optional
 
         with suppress(ValueError):
@@ -223,11 +223,11 @@ def _has_client() -> bool:
     return False
 
 
-# What follows runs on the workers, as do the closures above: questions to a block of rows, and what joins the answers.
+# The functions below run on the workers, as do the closures above: questions to a block of rows, and merges of answers.
 
 
 class _Examined(NamedTuple):
-    """What one look at some rows says about them."""
+    """Results of one pass over some rows."""
 
     bad: Place | None
     """The first number that is not finite."""
@@ -266,7 +266,7 @@ def _equal_to(x: Array, rows: Array, start: int, _among: None) -> IntArray:
 
 
 def _smallest(parts: list[tuple[Any, ...]], n: int) -> tuple[Any, ...]:
-    """Return what belongs to the n smallest scores; a part is row numbers, scores, and what else there is per row."""
+    """Return the entries of the n smallest scores; a part is row numbers, scores, and further arrays per row."""
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.lexsort(columns[:2])[:n]
     return tuple(column[order] for column in columns)

@@ -1,18 +1,21 @@
 """The solid ellipsoid as a set of arms, by way of the unit sphere.
 
-Notation: as in `vectors`; arms m + L u with |u| <= 1, m (d,) the centre, L (d, d) the axes. In the coordinates of u
-the parameter is L'theta and A^-1 is L'A^-1 L, that is L'F: the centre cancels in a - b. Both the best arm and the most
-confusing one are on the surface, so the sphere answers for the solid body.
+Notation: as in `surepick.arms.base`; arms m + L u with |u| <= 1, m (d,) the centre, L (d, d) the axes. In the
+coordinates of u the parameter is L'theta and A^-1 is L'A^-1 L, that is L'F: the centre cancels in a - b. Both the best
+arm and the most confusing one are on the surface, so the sphere answers for the solid body.
 """
 
 import math
-from typing import Any, final
+import warnings
+from pathlib import Path
+from typing import Any, Self, final
 
 import numpy as np
 
-from surepick.arms.base import HardestRival
+from surepick.arms.base import HardestRival, NamedSet
 from surepick.arms.sphere import check_slack, tangents
 from surepick.arms.sphere_oracle import most_confusing, unit_and_norm
+from surepick.arms.tables.sources import refusing
 from surepick.core.checks import check_features, check_matrix, check_vector
 from surepick.core.linalg import independent_columns, one_blas_thread
 from surepick.errors import ArmsDoNotSpan, InvalidInput
@@ -20,7 +23,7 @@ from surepick.types import Array
 
 
 @final
-class Ellipsoid:
+class Ellipsoid(NamedSet):
     """All vectors center + axes @ u with |u| <= 1, in R^d with d >= 2; axes = r I is the ball of radius r.
 
     Args:
@@ -36,8 +39,10 @@ class Ellipsoid:
     array([1., 2.])
     """
 
+    kind = "ellipsoid"
+    parameters = ("center", "axes")
     needs_slack = True
-    """There are arms as close to the best as one likes."""
+    """Arms can be arbitrarily close to the best one."""
 
     def __init__(self, center: Any, axes: Any) -> None:
         self.axes = check_matrix("axes", axes)
@@ -45,7 +50,7 @@ class Ellipsoid:
         if self.axes.shape != (self.dim, self.dim) or self.dim < 2:
             raise InvalidInput(
                 f"`axes` must be a square table with at least 2 rows, got shape {self.axes.shape}; its columns are the "
-                "axes of the ellipsoid. In one dimension only the two ends of the interval matter: list them as arms."
+                "axes of the ellipsoid. In one dimension only the two ends of the segment matter: list them as arms."
             )
         self.description = f"the ellipsoid in R^{self.dim}"
         check_features(self.axes.T)
@@ -62,6 +67,22 @@ class Ellipsoid:
                 "the arms of the ellipsoid do not span the feature space to rounding: its centre is too far from 0 "
                 "compared with its axes; check the units of `center` and `axes`, or use fewer features."
             )
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return the ellipsoid of a .csv or .npy file of numbers: the centre first, the axes below."""
+        path = Path(text)
+        with refusing("cannot read", path), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "loadtxt: input contained no data")  # its shape is refused below
+            rows: Any = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
+        if rows.dtype.kind not in "biuf":
+            raise InvalidInput(f"{path} must hold real numbers, got {rows.dtype}; convert them before saving.")
+        if rows.ndim != 2 or rows.shape[0] != rows.shape[1] + 1:
+            raise InvalidInput(
+                f"{path} must have the centre in its first line and the d x d axes below it, one more line than "
+                f"columns; got shape {rows.shape}."
+            )
+        return cls(rows[0], rows[1:])
 
     def __repr__(self) -> str:
         return f"Ellipsoid({self.center.tolist()}, {self.axes.tolist()})"

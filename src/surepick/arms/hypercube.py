@@ -4,13 +4,11 @@ Notation: see `surepick.arms.base`; f_i (k,) the rows of F, so that |f_i|^2 = (A
 best arm a by the set S of flipped signs: theta'(a - b) = 2 sum_S |theta_i| and F'(a - b) = 2 sum_S a_i f_i.
 
 Every arm adds 1 to every A_ii, and (A^-1)_ii >= 1/A_ii, so t pulls that leave A = t I resolve all coordinates as well
-as any t pulls can, whatever theta is: the rows of a Hadamard matrix do, and nothing needs to be tracked.
+as any t pulls can, whatever theta is: the rows of a Hadamard matrix do, and tracking gains nothing.
 
-Hadamard matrices: entries -1 and +1, columns orthogonal, so that H'H = (order) I exactly.
-
-Orders come from three constructions that need nothing but primes: doubling [[H, H], [H, -H]] (Sylvester), and the two
-of Paley from quadratic residues modulo a prime. Up to 200 they miss the orders 52, 92, 100, 116, 156, 172, 184 and 188
-of all multiples of 4.
+A Hadamard matrix has entries -1 and +1 and orthogonal columns, so that H'H = (order) I exactly. `hadamard` knows three
+constructions that need primes alone: doubling [[H, H], [H, -H]] (Sylvester), and the two of Paley from quadratic
+residues modulo a prime. Up to 200 they miss the orders 52, 92, 100, 116, 156, 172, 184 and 188 of all multiples of 4.
 """
 
 import math
@@ -21,7 +19,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from surepick.arms.base import HardestRival, check_entries, least_statistic
+from surepick.arms.base import HardestRival, NamedSet, check_entries, least_statistic
 from surepick.core.checks import check_count, check_delta, check_noise_std, check_rewards, check_vector
 from surepick.core.design.directions import SMALLEST_GAP
 from surepick.core.linalg import one_blas_thread
@@ -95,12 +93,12 @@ def _conference(prime: int, corner: int) -> Signs:
 
 
 ENUMERATED_DIM = 12
-"""Up to here all rivals are looked at when there is slack: at most 4095."""
+"""Up to this dimension all rivals are enumerated when there is slack: at most 4095."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Hypercube:
+class Hypercube(NamedSet):
     """All vectors of `dim` signs: each feature is set low (-1) or high (+1).
 
     Args:
@@ -117,6 +115,7 @@ class Hypercube:
     HardestRival(value=12.5, is_exact=True, rival=array([-1., -1.,  1.]))
     """
 
+    kind = "hypercube"
     needs_slack = False
     """The best arm is ahead of all others unless some theta_i is zero."""
     dim: int
@@ -126,7 +125,7 @@ class Hypercube:
 
     @property
     def description(self) -> str:
-        """What the set is called in sentences."""
+        """The name of the set in sentences."""
         return f"the hypercube of {self.dim} signs"
 
     def best(self, theta: Array) -> Array:
@@ -217,7 +216,7 @@ class Hypercube:
 
 
 def coordinate_threshold(n_pulls: int, dim: int, delta: float) -> float:
-    """Return what theta_i^2 n_pulls / (2 noise_std^2) of every coordinate must reach after whole Hadamard cycles.
+    """Return the threshold of theta_i^2 n_pulls / (2 noise_std^2), for every coordinate, after whole Hadamard cycles.
 
     After n cycles of order H the noise in theta_i is a sum of n H independent noises with signs fixed in advance: each
     coordinate is a random walk of its own, a one-dimensional problem with information t = n H. One mixture per

@@ -58,7 +58,7 @@ class NumberedVectors:
 
     @property
     def n_arms(self) -> int:
-        """How many vectors have a number so far."""
+        """Number of vectors that have a number so far."""
         return len(self._rows)
 
     def number(self, row: Array) -> int:
@@ -71,11 +71,11 @@ class NumberedVectors:
         return found
 
     def identity(self) -> str:
-        """Return what tells this set from others."""
+        """Return the identity of this set, in words."""
         return written(self.vectors)
 
     def number_of(self, arm: Any) -> int:
-        """Return the number of what the user calls an arm: a vector of the set."""
+        """Return the number of the user's arm, a vector of the set."""
         if isinstance(arm, np.ndarray | tuple):
             # A vector that was asked for comes back as it was, whatever `checked` would do to its last digit.
             found = self._numbers.get((np.asarray(arm, dtype=np.float64) + 0.0).tobytes())
@@ -108,10 +108,10 @@ class NumberedVectors:
         return self.number(self.vectors.best(self.map @ theta))
 
     def largest_loss(self, leader: int, estimate: LeastSquares, *, delta: float, noise_std: float) -> float:
-        """Return what the leader can be losing at most, with probability 1 - delta for all times together.
+        """Return an upper bound on the leader's loss, with probability 1 - delta for all times together.
 
-        What the arm with the largest estimate can be losing; and, if the leader is another arm, what that one can be
-        losing to it, by the same event.
+        The bound on the loss of the arm with the largest estimate; if the leader is another arm, plus the bound on its
+        loss to that arm, by the same event.
         """
         y = (self._rows[leader] - self.vectors.best(self.map @ estimate.theta)) @ self.map
         most = self._most_of_best(estimate, delta=delta, noise_std=noise_std)

@@ -1,6 +1,7 @@
-"""Arms in the log: the table itself, so that a study needs no other file; a file of arms that is too large by its hash.
+"""Arms in logs and on the command line: the JSON and the option of every set, in one table.
 
-Doubles are written with as many digits as read back the same, so the arms that are read are those that were written.
+The log holds a table of arms itself, so that a study needs no other file; of a file of arms that is too large for the
+log, it holds the path and the hash. JSON keeps as many digits of a double as read back the same number.
 """
 
 import reprlib
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from surepick._texts import check_line
-from surepick.arms.base import ArmSet, VectorSet
+from surepick.arms.base import ArmSet, NamedSet, VectorSet
 from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.finite import FiniteArms, as_arms
 from surepick.arms.hypercube import Hypercube
@@ -27,15 +28,15 @@ MOST_NUMBERS = 4_000_000
 Written = dict[str, Any]
 
 
+VECTOR_SETS: Mapping[str, type[Any]] = {each.kind: each for each in (Sphere, Ellipsoid, Hypercube, TopK)}
+"""The vector sets by kind. A new set is a file with a subclass of `NamedSet`, and its name here."""
+
+
 def write_arms(arms: Any, *, names: Sequence[str] | None = None) -> Written:
     """Return arms, or candidates, as JSON has them; arrays and data frames are taken as `FiniteArms` takes them."""
     match arms:
-        case Sphere() | Hypercube():
-            return {"kind": type(arms).__name__.lower(), "dim": arms.dim}
-        case TopK():
-            return {"kind": "top-k", "dim": arms.dim, "k": arms.k}
-        case Ellipsoid():
-            return {"kind": "ellipsoid", "center": arms.center.tolist(), "axes": arms.axes.tolist()}
+        case NamedSet():
+            return arms.to_json()
         case MappedArms():
             constant = bool(arms.has_added_constant)
             return {"kind": "file", "path": str(arms.path), "constant": constant, "digest": arms.digest().hex()}
@@ -62,7 +63,7 @@ def write_arms(arms: Any, *, names: Sequence[str] | None = None) -> Written:
 
 
 def read_arms(written: Mapping[str, Any]) -> ArmSet | VectorSet:
-    """Return the arms that were written.
+    """Return the arms that `write_arms` has written.
 
     Raises:
         CorruptLog: a file of arms that is no longer what it was.
@@ -74,19 +75,26 @@ def read_arms(written: Mapping[str, Any]) -> ArmSet | VectorSet:
             return arms
         case {"kind": "file", "path": path, "constant": constant, "digest": digest}:
             return _file(Path(path), digest, is_constant_added=constant)
-        case {"kind": "sphere", "dim": dim}:
-            return Sphere(dim)
-        case {"kind": "hypercube", "dim": dim}:
-            return Hypercube(dim)
-        case {"kind": "top-k", "dim": dim, "k": k}:
-            return TopK(dim, k)
-        case {"kind": "ellipsoid", "center": center, "axes": axes}:
-            return Ellipsoid(center, axes)
+        case {"kind": str(kind)} if kind in VECTOR_SETS and written.keys() >= {*VECTOR_SETS[kind].parameters}:
+            found: VectorSet = VECTOR_SETS[kind].from_json(written)
+            return found
     raise CorruptLog(f"arms of a study must be of a kind that this version knows, got {reprlib.repr(written)}.")
 
 
+def set_of_option(option: str, text: str) -> VectorSet:
+    """Return the vector set that the command line names, such as --sphere 5 or --top-k 10,3."""
+    found: VectorSet = VECTOR_SETS[option.removeprefix("--")].from_text(text)
+    return found
+
+
+def claimed_dim(written: Mapping[str, Any]) -> Any:
+    """Return the number of features that a log claims for a vector set; 0 for anything else."""
+    known = VECTOR_SETS.get(str(written.get("kind")))
+    return 0 if known is None else known.json_dim(written)
+
+
 def digest_of(written: Mapping[str, Any]) -> str:
-    """Return a hash of the rows of a table, or the words that say which set it is."""
+    """Return a hash of the rows of a table, or the kind and parameters of another set in words."""
     if written["kind"] == "finite":
         return row_digest([np.array(written["rows"], dtype="<f8")]).hex()
     return str(written.get("digest") or " ".join(f"{name}={value}" for name, value in sorted(written.items())))

@@ -1,6 +1,6 @@
 """The unit sphere as a set of arms: its optimal design, its lower bounds and the paper's rule.
 
-Notation: as in `vectors`; R = |theta|, a = theta/R. `mirror` has the exact statistic.
+Notation: as in `surepick.arms.base`; R = |theta|, a = theta/R. `sphere_oracle` has the exact statistic.
 
 Reference: Jedra and Proutiere (2020), "Optimal Best-arm Identification in Linear Bandits", section on continuous arms.
 """
@@ -12,7 +12,7 @@ from typing import Any, Literal, final
 import numpy as np
 import scipy
 
-from surepick.arms.base import HardestRival
+from surepick.arms.base import HardestRival, NamedSet
 from surepick.arms.sphere_oracle import most_confusing, restricted_statistic, unit_and_norm
 from surepick.core.checks import check_count, check_delta, check_noise_std, check_number, check_vector
 from surepick.core.linalg import one_blas_thread
@@ -34,15 +34,15 @@ def check_slack(epsilon: object, description: str) -> float:
     number = check_number("epsilon", epsilon, needed="a slack above 0")
     if not number > 0.0:
         raise InvalidInput(
-            f"`epsilon` must be above 0 on {description}, got {number:g}; some arms are as close to the best as one "
-            "likes, so no number of pulls can single it out: pass the loss you can accept."
+            f"`epsilon` must be above 0 on {description}, got {number:g}; some arms are arbitrarily close to "
+            "the best, so no number of pulls can single it out: pass the loss you can accept."
         )
     return number
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Sphere:
+class Sphere(NamedSet):
     """All vectors of length 1 in R^dim, dim >= 2.
 
     Args:
@@ -57,8 +57,9 @@ class Sphere:
     50.0
     """
 
+    kind = "sphere"
     needs_slack = True
-    """There are arms as close to the best as one likes."""
+    """Arms can be arbitrarily close to the best one."""
     dim: int
 
     def __post_init__(self) -> None:
@@ -70,7 +71,7 @@ class Sphere:
 
     @property
     def description(self) -> str:
-        """What the set is called in sentences."""
+        """The name of the set in sentences."""
         return f"the unit sphere in R^{self.dim}"
 
     def best(self, theta: Array) -> Array:
@@ -102,7 +103,7 @@ class Sphere:
             raise InvalidInput(
                 f"`arm` must have length 1 to be on {self.description}, got length {norm:g}; divide it by its length."
             )
-        # What has length 1 to rounding stays as it is, so that an arm handed back is still the same arm.
+        # A vector of length 1 to rounding stays as it is, so that an arm handed back is still the same arm.
         return vector if abs(norm - 1.0) < 1e-15 else unit
 
     def characteristic_time(self, theta: Any, epsilon: float) -> float:
@@ -175,7 +176,7 @@ class Sphere:
         return best, R, check_slack(epsilon, self.description)
 
     def _squarable(self, theta: Any, epsilon: float) -> tuple[float, float]:
-        """Return |theta| and the slack if 1/(|theta| epsilon), which is about what the answers are, is a double."""
+        """Return |theta| and the slack if 1/(|theta| epsilon), the size of the answers, is a double."""
         _, R, slack = self._checked(theta, epsilon)
         if not (1e-100 <= R <= 1e100 and 1e-200 <= slack <= 1e100):
             raise InvalidInput(

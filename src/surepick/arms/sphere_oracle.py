@@ -1,7 +1,7 @@
 """The exact statistic of the unit sphere: the mirror image of the best arm that is hardest to tell from it.
 
-Notation: as in `vectors`; R = |theta|, a = theta/R. Every other arm is a mirror image b = a - 2 (a'w) w of a, with
-|w| = 1. With p = (a'w)^2 in (0, 1] the statistic is a problem in one number:
+Notation: as in `surepick.arms.base`; R = |theta|, a = theta/R. Every other arm is a mirror image b = a - 2 (a'w) w of
+a, with |w| = 1. With p = (a'w)^2 in (0, 1] the statistic is a problem in one number:
 
     Z' = min over p of k(p)/phi(p),   k(p) = (2 R p + epsilon)^2 / (8 p),   phi(p) = max of w'A^-1 w over these w.
 

@@ -2,19 +2,20 @@
 
 Notation: see `surepick.arms.base`; f_i (k_F,) the rows of F. B holds the k elements of the best arm a. A rival b
 exchanges m of them, i in B, for m others, j: with gap_ij = theta_i - theta_j >= 0 and y_ij = e_i - e_j, over any way to
-match what leaves with what comes, a - b = sum y_ij, theta'(a - b) = sum gap_ij, and F'(a - b) = sum (f_i - f_j).
+match the leaving elements with the coming ones, a - b = sum y_ij, theta'(a - b) = sum gap_ij, and F'(a - b) = sum (f_i
+- f_j).
 """
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 import scipy
 
-from surepick.arms.base import HardestRival, check_entries, least_statistic
+from surepick.arms.base import HardestRival, NamedSet, check_entries, least_statistic
 from surepick.core import design
 from surepick.core.checks import check_count, check_tol
 from surepick.core.linalg import one_blas_thread
@@ -22,16 +23,16 @@ from surepick.errors import InvalidInput
 from surepick.types import Array, IntArray
 
 ENUMERATED_ARMS = 5000
-"""Up to so many choices all rivals are looked at when there is slack."""
+"""Largest number of choices whose rivals are all enumerated when there is slack."""
 DESIGN_NUMBERS = 1_000_000
-"""Up to so many choices times d, T* is computed from the list of all choices."""
+"""Largest number of choices times d for which T* is computed, from the list of all choices."""
 N_PATTERNS = 200
 """Patterns looked at for a round; one with a flat spectrum is far better than a window of neighbours."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class TopK:
+class TopK(NamedSet):
     """All choices of `k` elements out of `dim`; the reward is the sum over the chosen elements plus noise.
 
     Args:
@@ -50,6 +51,8 @@ class TopK:
     array([0., 1., 1., 0.])
     """
 
+    kind = "top-k"
+    parameters = ("dim", "k")
     needs_slack = False
     """The best arm is ahead of all others unless elements tie at the edge of the choice."""
     dim: int
@@ -64,9 +67,17 @@ class TopK:
                 "arm, which says nothing about single elements; choose fewer."
             )
 
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return the set that --top-k d,k spells."""
+        parts = text.split(",")
+        if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+            raise InvalidInput(f"--top-k must be two whole numbers such as 10,3: three out of ten, got {text!r}.")
+        return cls(int(parts[0]), int(parts[1]))
+
     @property
     def description(self) -> str:
-        """What the set is called in sentences."""
+        """The name of the set in sentences."""
         return f"the choices of {self.k} out of {self.dim}"
 
     def best(self, theta: Array) -> Array:
@@ -92,7 +103,7 @@ class TopK:
             i, j = np.unravel_index(int(np.argmin(ratios)), ratios.shape)
             rival = _exchanged(best, leaving[[i]], coming[[j]])
             return HardestRival(0.5 * float(ratios[i, j]) ** 2, is_exact=True, rival=rival)
-        # The entries of a - b sum to zero: what all theta_i or all f_i have in common only costs digits.
+        # The entries of a - b sum to zero: a common part of all theta_i or all f_i only costs digits.
         theta, F = theta - theta[leaving[-1]], F - F.mean(axis=0)
         if math.comb(self.dim, self.k) <= ENUMERATED_ARMS:
             arms = _all_choices(self.dim, self.k)
@@ -123,7 +134,7 @@ class TopK:
         """
         vector = check_entries(arm, self.dim, (0.0, 1.0), "0 and 1", "write 1 for a chosen element")
         if vector.sum() != self.k:
-            raise InvalidInput(f"`arm` must choose exactly {self.k} elements, got {vector.sum():g}; set so many to 1.")
+            raise InvalidInput(f"`arm` must choose exactly {self.k} elements, got {vector.sum():g}; set {self.k} to 1.")
         return vector + 0.0  # -0.0 becomes 0.0
 
     def characteristic_time(self, theta: Any, tol: float = 1e-4) -> float:

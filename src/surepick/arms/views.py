@@ -1,23 +1,19 @@
-"""What the leader can be losing at most to the rows of a set: the rival with the largest bound, in one pass.
+"""A learner's view of its arms: whitened coordinates, scaled rows, and the task they belong to.
 
-Notation: whitened coordinates, in which V = I; A (d, d) the information; y = leader - rival, gap = theta'y,
-q1 = y'A^-1 y, q2 = y'A^-2 y; the default mixture of `core.evidence`, which has the bound for one rival.
+Two kinds of set have one view: rows with numbers (`WhitenedArms`), and vectors that get a number when they are first
+named (`NumberedVectors`). Inside a learner an arm is its number; users see the arm that `arm_of` returns.
 
-Arms divided by how noisy they are: the rows a design is made for if a measurement of one says less than of another.
+**Whitening**: the coordinates in which the G-optimal design has identity information. T (d, d) the map, white rows =
+rows @ T, white theta = T^-1 theta. In these coordinates no result depends on how you scaled or mixed the features, and
+A = n I after n pulls of the G-optimal design. The arms are not copied: the view maps the arguments of every oracle
+instead of the rows.
 
-Measuring x with standard deviation s tells as much as measuring x/s with 1 (docs/guarantee.md, Theorem 27). Only what
-is measured is scaled, never what is compared.
+**Scaled rows.** Measuring x with standard deviation s is as informative as measuring x/s with standard deviation 1
+(docs/guarantee.md, Theorem 27). Only measured rows are scaled, never compared ones.
 
-Whitening: the coordinates in which the G-optimal design has identity information.
-
-Notation: T (d, d) the map, white rows = rows @ T, white theta = T^-1 theta. In these coordinates nothing depends on
-how the user scaled or mixed the features, and A = n I after n pulls of the G-optimal design. The arms are not copied:
-the view maps the arguments of every oracle instead of the rows.
-
-A learner's view of its arms, and its task: what may be measured, what is compared, and how sure to be.
-
-Two kinds of set, one view: rows that have numbers (`whitening`) and vectors that get one when they are first named
-(`numbered`). Inside a learner an arm is its number; users see what `arm_of` gives.
+**Loss bounds.** `largest_loss_bound` finds the rival to which the leader may lose most, in one pass. Whitened
+coordinates, in which V = I; A (d, d) the information; y = leader - rival, gap = theta'y, q1 = y'A^-1 y,
+q2 = y'A^-2 y; the default mixture of `core.evidence`, which has the bound for one rival.
 """
 
 import math
@@ -54,7 +50,7 @@ def largest_loss_bound(
     noise_std: float,
     among: BoolArray | None = None,
 ) -> tuple[int, float]:
-    """Return the rival with the largest upper confidence bound on what the leader loses to it, and the bound.
+    """Return the rival with the largest upper confidence bound on the leader's loss to it, and the bound.
 
     All bounds hold together, at all times, with probability 1 - delta, if theta and A are those of the results so far;
     they are below 0 for every rival exactly when the evidence rule stops. The leader may be any candidate, also one
@@ -187,7 +183,7 @@ class WhitenedArms(ArmSet):
         return WhitenedArms(candidates, self.back, self.design)
 
     def number_of(self, arm: object) -> int:
-        """Return the row number of what the user calls an arm: that very number, or its name."""
+        """Return the row number of the user's arm: a row number, or a name."""
         if type(arm) is int and 0 <= arm < self.n_arms:
             return arm
         if isinstance(arm, str) and self.names is not None:
@@ -210,7 +206,7 @@ class WhitenedArms(ArmSet):
         return {name: number for number, name in enumerate(self.names or ())}
 
     def arm_of(self, number: int) -> int:
-        """Return what the user calls this arm: its row number."""
+        """Return the user's name of this arm: its row number."""
         return number
 
     key_of = arm_of
@@ -225,11 +221,11 @@ class WhitenedArms(ArmSet):
 
     def from_user(self, A: Array) -> Array:
         """Return an information matrix of the user's coordinates in whitened ones."""
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by whoever factors it
+        with np.errstate(over="ignore", invalid="ignore"):  # the factorisation refuses an overflow
             return self.map.T @ A @ self.map
 
     def metric(self) -> Array:
-        """Return what the identity of the user's coordinates, as an information matrix, becomes here."""
+        """Return the identity information of the user's coordinates in whitened ones."""
         return self.map.T @ self.map
 
     def gather(self, index: Sequence[int] | IntArray) -> Array:
@@ -255,11 +251,11 @@ class WhitenedArms(ArmSet):
         support, weights = self.design.support, self.design.weights
         # Their information is the identity; a row that was divided has the level of one over the divisor.
         level: Array = (weights if self.stds is None else weights / self.stds[support]) @ self.gather(support)
-        # Arms around 0 have none, and what rounding leaves of it would make bets by chance. Arms are of size sqrt(d).
+        # Arms around 0 have no level, and bets on its rounding would be random. Arms are of size sqrt(d).
         return level if np.linalg.norm(level) > 1e-9 * self.dim**0.5 else np.zeros(self.dim)
 
     def identity(self) -> str:
-        """Return what tells these rows from others."""
+        """Return the identity of these rows: a hash."""
         return self.digest().hex()
 
     def copies(self, arm: int) -> IntArray:
@@ -283,9 +279,9 @@ class WhitenedArms(ArmSet):
     def largest_loss(
         self, leader: int, estimate: LeastSquares, *, delta: float, noise_std: float, among: BoolArray | None = None
     ) -> float:
-        """Return what the leader can be losing at most, with probability 1 - delta for all times together; one scan.
+        """Return an upper bound on the leader's loss, with probability 1 - delta for all times together; one scan.
 
-        `among`: to these alone.
+        `among`: the rivals that count.
         """
         _, bound = largest_loss_bound(
             self, leader, estimate.theta, estimate.A, delta=delta, noise_std=noise_std, among=among
@@ -322,18 +318,18 @@ def whiten(arms: ArmSet, stds: Array | None = None) -> WhitenedArms:
 
 
 ArmView = WhitenedArms | NumberedVectors
-"""Arms in whitened coordinates; what the two share is all that a learner asks without looking which it has."""
+"""Arms in whitened coordinates; a learner uses the members that both share unless it asks for rows or vectors."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What an algorithm is composed for, and a stopping rule started on."""
+    """The task of an algorithm and its stopping rule."""
 
     arms: ArmView
-    """What may be measured."""
+    """The arms that may be measured."""
     candidates: ArmView
-    """What is compared: the same object, unless something else is."""
+    """The arms that are compared: the same object as `arms`, unless candidates were given."""
     delta: float
     given_noise_std: float | None
     """Sub-Gaussian scale of the noise; None: Gaussian noise of one unknown level."""
@@ -342,17 +338,17 @@ class Task:
     reward_range: tuple[float, float] | None = None
     """Smallest and largest possible reward, if rewards have bounds; then `noise_std` is half their distance."""
     misfit: float = 0.0
-    """How far the mean of an arm may be off its linear fit."""
+    """Largest distance of an arm's mean from its linear fit."""
     m: int = 1
-    """How many of the best are sought."""
+    """Number of best arms sought."""
     costs: Array | None = None
-    """What a pull of each arm (K,) costs; None: all the same."""
+    """Cost of a pull of each arm (K,); None: equal costs."""
 
     @property
     def noise_std(self) -> float:
-        """The scale of the noise, for those who cannot do without it."""
+        """The scale of the noise, for rules that need one."""
         if self.given_noise_std is None:
-            raise InvalidInput("`noise_std` must be given here; nothing else than its level makes sense of this rule.")
+            raise InvalidInput("`noise_std` must be given here, got None; this rule needs the level of the noise.")
         return self.given_noise_std
 
     @property
@@ -373,12 +369,12 @@ class Task:
         return self.candidates
 
     def priced(self, arms: ArmSet) -> ArmSet:
-        """Return the arms as designs see them: what a unit of cost buys of each (docs/guarantee.md, Theorem 29)."""
+        """Return the arms as designs see them: rows per unit of cost (docs/guarantee.md, Theorem 29)."""
         return arms if self.costs is None else divided(arms, np.sqrt(self.costs))
 
     @cached_property
     def spanning(self) -> IntArray:
-        """D arms of large volume for their cost, in increasing order: what a practical variant pulls first."""
+        """Numbers of d arms of large volume for their cost, increasing; practical variants pull these first."""
         priced = self.priced(self.rows)
         return spanning_arms(priced, frame_of(priced))
 

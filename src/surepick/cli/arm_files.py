@@ -3,8 +3,7 @@
 Arms and earlier measurements from files, as the command line knows them.
 """
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -13,16 +12,12 @@ import numpy as np
 
 from surepick._texts import told_cell
 from surepick.arms.base import VectorSet
-from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.finite import FiniteArms
-from surepick.arms.hypercube import Hypercube
 from surepick.arms.mapped import MappedArms
-from surepick.arms.sphere import Sphere
+from surepick.arms.registry import MOST_NUMBERS, set_of_option
 from surepick.arms.tables.columns import Roles
 from surepick.arms.tables.read import NAME_HEADERS, TableArms, read_arms
-from surepick.arms.tables.sources import COLUMN_FILES, Table, open_table, parse_number, read_csv, refusing
-from surepick.arms.top_k import TopK
-from surepick.cli.measure import Correction
+from surepick.arms.tables.sources import COLUMN_FILES, Table, open_table, parse_number, read_csv
 from surepick.cli.options import LearnerOptions, TableOptions
 from surepick.errors import InvalidInput
 from surepick.study.state import State
@@ -88,11 +83,11 @@ def _number(table: Table, row: int, title: str, cell: Any) -> float:
 @final
 @dataclass(frozen=True, slots=True)
 class ChosenSet:
-    """A set the user asked for by an option."""
+    """A set of vectors that an option names."""
 
     arms: VectorSet
-    text: str
-    """The option as it was given."""
+    name: str
+    """The option with its value, such as "sphere 3"."""
 
     @property
     def title(self) -> str:
@@ -103,7 +98,7 @@ class ChosenSet:
         """The entries with commas between them; reading them gives the same numbers back."""
         return ",".join(str(int(entry)) if entry == int(entry) else repr(float(entry)) for entry in arm)
 
-    def index(self, label: str) -> Array:
+    def arm(self, label: str) -> Array:
         """The arm of a label."""
         try:
             return self.arms.checked([float(entry) for entry in label.split(",")])
@@ -114,39 +109,10 @@ class ChosenSet:
         """Say what was understood, whatever the model."""
         return f"{self.arms.description}; an arm is its {self.arms.dim} entries with commas between them"
 
-    def fingerprint(self) -> bytes:
-        """What tells this set from others."""
-        return self.text.encode()
-
 
 def chosen_set(option: str, value: Any) -> ChosenSet:
     """The set that an option names: --sphere, --hypercube, --top-k or --ellipsoid."""
-    if option == "--ellipsoid":
-        value = _read_rows(value).tolist()
-        arms: VectorSet = Ellipsoid(value[0], value[1:])
-    elif option == "--top-k":
-        parts = value.split(",")
-        if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
-            raise InvalidInput(f"--top-k must be two whole numbers such as 10,3: three out of ten, got {value!r}.")
-        arms = TopK(int(parts[0]), int(parts[1]))
-    else:
-        arms = Sphere(value) if option == "--sphere" else Hypercube(value)
-    return ChosenSet(arms, f"{option} {value}")
-
-
-def _read_rows(path: Path) -> Array:
-    """The centre and the axes below it, from a file of plain numbers."""
-    with refusing("cannot read", path), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "loadtxt: input contained no data")  # its shape is refused below
-        rows: Any = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
-    if rows.dtype.kind not in "biuf":
-        raise InvalidInput(f"{path} must hold real numbers, got {rows.dtype}; convert them before saving.")
-    if rows.ndim != 2 or rows.shape[0] != rows.shape[1] + 1:
-        raise InvalidInput(
-            f"{path} must have the centre in its first line and the d x d axes below it, one more line than columns; "
-            f"got shape {rows.shape}."
-        )
-    return np.asarray(rows, dtype=np.float64)
+    return ChosenSet(set_of_option(option, str(value)), f"{option[2:]} {value}")
 
 
 LARGE_FILE = 200_000_000
@@ -171,15 +137,20 @@ class ArmFile:
         """The name of an arm, or its row number."""
         return str(arm) if self.arms.names is None else self.arms.names[arm]
 
-    def fingerprint(self) -> bytes:
-        """What tells these arms from others."""
-        return self.arms.digest() + repr(self.arms.names).encode()
+    @property
+    def name(self) -> str:
+        """The name of the file without its ending."""
+        return Path(self.title).stem
 
-    def index(self, label: str) -> int:
-        """Row number of an arm given by its name, or by its row number where there are no names."""
+    def arm(self, label: str) -> int:
+        """Row number of an arm by its name, or by its row number where there are no names.
+
+        A name may have an apostrophe in front that keeps a spreadsheet from computing it.
+        """
         names = self.arms.names
-        if names is not None and label in names:
-            return names.index(label)
+        for name in (label, told_cell(label)):
+            if names is not None and name in names:
+                return names.index(name)
         if names is None and label.isdecimal() and int(label) < self.arms.n_arms:
             return int(label)
         known = "a name" if names is not None else f"a row number from 0 to {self.arms.n_arms - 1}"
@@ -211,12 +182,13 @@ def arms_and_settings(
 
 
 def arm_file(path: Path, **reading: Any) -> ArmFile:
-    """Read arms as `read_arms` is told; a large file stays where it is, and takes no option but `intercept`."""
+    """Read arms as `read_arms` is told; a large file is read in pieces, and takes no option but `intercept`."""
     is_binary = path.suffix.lower() in (".npy", *COLUMN_FILES)
-    if is_binary and path.exists() and path.stat().st_size > LARGE_FILE:
-        given = [
-            name for name, value in reading.items() if name != "intercept" and value is not None and value is not False
-        ]
+    given = [
+        name for name, value in reading.items() if name != "intercept" and value is not None and value is not False
+    ]
+    largest = LARGE_FILE if given else min(LARGE_FILE, 8 * MOST_NUMBERS)
+    if is_binary and path.exists() and path.stat().st_size > largest:
         if given:
             option = "noise-std NAME" if given[0] == "noise_column" else given[0].replace("_", "-")
             raise InvalidInput(f"--{option} needs a smaller file; {path} is read in pieces, as it is.")
@@ -234,17 +206,14 @@ def arm_file(path: Path, **reading: Any) -> ArmFile:
     return ArmFile(arms, arms.roles, str(path), arms.noise_std, arms.costs)
 
 
-def _arm(arms: ArmFile | ChosenSet, cell: str) -> Any:
-    """Return the arm of a cell, which may have an apostrophe that keeps a spreadsheet from computing it."""
-    told = told_cell(cell)
-    is_known = told != cell and told in (getattr(arms.arms, "names", None) or ())
-    return arms.index(told if is_known else cell)
+def read_history(path: Path, arm_of: Callable[[str], Any]) -> list[tuple[Any, float]]:
+    """Read earlier measurements: columns `arm` and `reward`, one line each. A line without a reward is left out.
 
+    A log of an earlier version has a column `corrects`: "value 3" replaces the third value above.
 
-def read_history(path: Path, arms: ArmFile | ChosenSet) -> list[tuple[Any, float]]:
-    """Read earlier measurements: columns `arm` and `reward`, one line each. No reward: the measurement failed.
-
-    In a log the column `corrects` says which values were entered wrong.
+    Args:
+        path: a .csv file.
+        arm_of: returns the arm of a name, and refuses other names.
     """
     table = read_csv(path)
     cells = {title.lower(): cells for title, cells in table.cells.items()}
@@ -259,14 +228,14 @@ def read_history(path: Path, arms: ArmFile | ChosenSet) -> list[tuple[Any, float
         if value is None:
             raise table.refusal(row, f"the reward must be a number, got {reward!r}.")
         try:
-            arm = _arm(arms, label)
+            arm = arm_of(label)
         except InvalidInput as error:
             raise table.refusal(row, str(error)) from error
-        correction = Correction.read(mark, value, len(history))
-        if correction is not None:
-            history[correction.n] = arm, value
-        elif mark:
-            raise table.refusal(row, f"'value 3' would correct the third value above, got {mark!r}; write it so.")
-        else:
+        if not mark:
             history.append((arm, value))
+            continue
+        number = mark.removeprefix("value ").removesuffix(" at the verdict")
+        if not (number.isdecimal() and 1 <= int(number) <= len(history)):
+            raise table.refusal(row, f"'value 3' would correct the third value above, got {mark!r}; write it so.")
+        history[int(number) - 1] = arm, value
     return history

@@ -15,8 +15,7 @@ from surepick.cli.output import Code, Format, results, stages, to_csv, to_json
 from surepick.cli.reproduce import How, run_experiments, write
 from surepick.errors import InvalidInput
 from surepick.simulation.compare import CellChange, Comparison, compare
-from surepick.simulation.experiment import call_of
-from surepick.simulation.experiment_file import read_experiment
+from surepick.simulation.experiment import call_of, read_experiment
 from surepick.simulation.store import EXPERIMENT, settle
 
 

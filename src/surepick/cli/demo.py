@@ -24,14 +24,11 @@ from surepick.learning.explain import confidence
 from surepick.learning.learner import Learner
 from surepick.reporting.experiment_cells import COLUMNS as OF_RUNS
 from surepick.reporting.experiment_cells import Summary, summarize
-from surepick.reporting.experiment_plots import saved
-from surepick.reporting.figures import COLORS, INK, frame
-from surepick.simulation.experiment import Cell, Experiment
-from surepick.simulation.experiment_file import named_experiment
+from surepick.reporting.figures import COLORS, INK, draw_line, frame, save
+from surepick.simulation.experiment import Cell, Experiment, job_of, named_experiment
 from surepick.simulation.problems import Problem
 from surepick.simulation.run import run_once, run_seeds
 from surepick.simulation.store import TABLE, read_cells
-from surepick.simulation.sweep import job_of
 
 BLUE, ORANGE, GREEN, PURPLE = COLORS[:4]
 
@@ -53,20 +50,9 @@ def plot_lines(lines: Sequence[Line], title: str, note: str, folder: Path, name:
     """Mean pulls by number of arms on a log scale; the legend has the order of the lines."""
     canvas, (axes,) = frame([5.2], width=7.6)
     for line in lines:
-        places, means, ses = zip(*line.points, strict=True)
-        axes.errorbar(
-            places,
-            means,
-            yerr=[2 * se if se == se else 0.0 for se in ses],  # noqa: PLR0124 (NaN: a single run)
-            label=line.label,
-            color=line.color,
-            marker=line.marker,
-            markersize=5,
-            markerfacecolor="white" if line.is_hollow else line.color,
-            linewidth=line.width,
-            linestyle=line.dashes,
-            capsize=2,
-        )
+        style: dict[str, Any] = {"color": line.color, "linewidth": line.width, "linestyle": line.dashes}
+        style |= {"marker": line.marker, "markerfacecolor": "white" if line.is_hollow else line.color}
+        draw_line(axes, line.points, line.label, **style)
     axes.set_yscale("log")
     # Not down to the ends of the bars: with few runs they would stretch the axis to nothing.
     lowest = min(mean for line in lines for _, mean, _ in line.points if mean > 0.0)
@@ -74,7 +60,7 @@ def plot_lines(lines: Sequence[Line], title: str, note: str, folder: Path, name:
     axes.set_xticks(sorted({place for line in lines for place, _, _ in line.points}))
     axes.set(xlabel=f"number of arms K\n{note}", ylabel="mean number of pulls (log scale)")
     axes.set_title(title, loc="left", color=INK)
-    return saved(canvas, folder / name, title).paths
+    return save(canvas, folder / name)
 
 
 Record = dict[str, Any]
@@ -212,7 +198,7 @@ def _plots(records: list[Record], out: Path, delta: float) -> tuple[Path, ...]:
 
 def _run_live(console: Console, cell: Cell, live: dict[str, Any]) -> None:
     """Run 0 of the first cell in front of the user's eyes."""
-    problem = cell.problem.draw(cell.arguments, run_seeds(cell.seed, 0).instance)
+    problem = cell.draw(run_seeds(cell.seed, 0).instance)
     assert isinstance(problem, Problem)
     console.print(
         f"problem: many arms (variant {cell.arguments['variant']}), {problem.n_arms} arms with {problem.dim} features, "

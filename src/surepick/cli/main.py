@@ -22,10 +22,9 @@ from surepick.cli.options import (
     refuse,
     says,
 )
-from surepick.cli.output import Code, Format, one_line_warnings, print_error
-from surepick.cli.studies.commands import COMMANDS as OF_STUDIES
-from surepick.cli.studies.commands import TITLE, add_to
-from surepick.cli.studies.where import Where
+from surepick.cli.output import Code, Format, check_targets, one_line_warnings, print_error
+from surepick.cli.studies import COMMANDS as OF_STUDIES
+from surepick.cli.studies import TITLE, Where, add_to
 from surepick.errors import InvalidInput, SurepickError
 
 INTERRUPTED = 130
@@ -125,9 +124,10 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     ] = None,
     max_pulls: Annotated[int | None, says("Stop measuring after this many pulls (default: never).")] = None,
     table: TableOptions,
-    history: Annotated[Path | None, says("Earlier measurements: a .csv with columns arm, reward, or a log.")] = None,
+    history: Annotated[Path | None, says("Earlier measurements: a .csv with the columns arm and reward.")] = None,
     log: Annotated[
-        Path | None, says("Write each measurement there; the same command then goes on where it was.")
+        Path | None,
+        says("Keep the run as a study in this file, such as log.db; the same command then goes on where it was."),
     ] = None,
     save: Annotated[Path | None, says("Write the result to this .json file.")] = None,
     report: Annotated[Path | None, says("Write a page about the result to this .html file.")] = None,
@@ -146,7 +146,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
         return demonstrate(**kept, runs=runs, jobs=jobs, out=out or Path("out"), output=output)
     refuse(context, OF_DEMONSTRATION, "belongs to the demonstration; leave out --arms to see it")
     from surepick.cli.arm_files import arms_and_settings  # noqa: PLC0415 (`--help` stays quick)
-    from surepick.cli.run import Request, check_targets, run_session  # noqa: PLC0415
+    from surepick.cli.run import Request, run_session  # noqa: PLC0415
 
     written = {"--save": save, "--report": report, "--log": log}
     check_targets(written, {"--history": history, "--arms": arms, "--ellipsoid": sets.ellipsoid})
@@ -157,9 +157,9 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     if arms is None:
         refuse(context, OF_FILES, f"belongs to a file of arms, got {chosen[0]}")
     own, settings = arms_and_settings(*chosen, table, learner)
-    settings |= {"audit": 0 if audit is None else pulls_or_auto(audit), "max_pulls": max_pulls}
+    checks = 0 if audit is None else pulls_or_auto(audit)
     files = {"history": history, "log": log, "save": save, "report": report}
-    return run_session(Request(own, settings, pull=pull, output=output, **files))
+    return run_session(Request(own, settings, pull=pull, audit=checks, max_pulls=max_pulls, output=output, **files))
 
 
 @app.command("plan")

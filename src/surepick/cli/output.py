@@ -1,6 +1,6 @@
-"""Where the command line writes: results on standard output, errors in one line, control codes on terminals only.
+"""What the command line writes: tables and sentences for people, JSON and CSV for programs, errors in one line.
 
-Results for programs: JSON and CSV.
+Control codes go to terminals only. rich is loaded when the first line for people is printed.
 """
 
 import csv
@@ -14,21 +14,25 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum, StrEnum
+from functools import cache
 from pathlib import Path
-from typing import Any, TextIO
-
-from rich.console import Console
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, TextIO
 
 from surepick._texts import safe_cell, shown
 from surepick.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
 PIPE_WIDTH = 120
 """Columns of a table that goes to a file or a pipe."""
 
+Record = Mapping[str, Any]
+
 
 class Code(IntEnum):
-    """What the command line returns to the shell."""
+    """Exit codes of the command line."""
 
     OK = 0
     FAILURE = 1
@@ -39,7 +43,7 @@ class Code(IntEnum):
 
 
 class Format(StrEnum):
-    """How a result is written."""
+    """Form of a result."""
 
     TABLE = "table"
     JSON = "json"
@@ -54,7 +58,7 @@ class Model(StrEnum):
 
 
 class Noise(StrEnum):
-    """What is assumed of noise whose level is not given."""
+    """Assumption on noise whose level is not given."""
 
     SAME = "same"
     PER_ARM = "per-arm"
@@ -62,10 +66,13 @@ class Noise(StrEnum):
 
 
 class Earlier(StrEnum):
-    """What results are that are known before the first ask."""
+    """Role of results from before the first ask."""
 
     GUIDANCE = "guidance"
     EVIDENCE = "evidence"
+
+
+# ---- files
 
 
 def check_out(folder: Path) -> None:
@@ -75,13 +82,41 @@ def check_out(folder: Path) -> None:
         raise InvalidInput(f"--out must be a folder, and {there} is a file.")
 
 
-def results() -> Console:
-    """The console of results."""
+def check_targets(written: Mapping[str, Path | None], read: Mapping[str, Path | None], *, suffix: str = "") -> None:
+    """Refuse to write where nothing can be written, or over a file that is read; files by the options that name them.
+
+    With `suffix`, the names of the files to write must end so.
+    """
+    for option, path in written.items():
+        if path is None:
+            continue
+        if suffix and path.suffix.lower() != suffix:
+            raise InvalidInput(f"{option} must be a {suffix} file, got {path}; give it that ending.")
+        if not path.absolute().parent.is_dir():
+            raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}.")
+        if path.exists() and not path.is_file():
+            raise InvalidInput(
+                f"{option} must name a regular file or a new one, and {path} is a folder, device or the like."
+            )
+        for other, taken in {**written, **read}.items():
+            if other != option and taken is not None and _is_same_file(path, taken):
+                raise InvalidInput(f"{option} and {other} name the same file, {path}; give {option} another name.")
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+
+
+# ---- for people
+
+
+def results() -> "Console":
+    """Return the console of results."""
     return _console(sys.stdout)
 
 
-def stages(output: Format) -> Console:
-    """The console of what happens meanwhile: beside the result if a program may read that."""
+def stages(output: Format) -> "Console":
+    """Return the console of progress: standard error if a program may read the result."""
     return _console(sys.stdout if output is Format.TABLE else sys.stderr)
 
 
@@ -102,18 +137,25 @@ def one_line_warnings() -> Iterator[None]:
         yield
 
 
-class _SafeConsole(Console):
-    """A console on which no text of others steers the terminal: every text becomes visible characters."""
+@cache
+def _safe_console() -> "type[Console]":
+    from rich.console import Console  # noqa: PLC0415 (loaded once a line is printed)
+    from rich.text import Text  # noqa: PLC0415
 
-    def render_str(self, text: str, **options: Any) -> Text:
-        """Return a text as the console shows it."""
-        return super().render_str(shown(text, keeps_lines=True), **options)
+    class SafeConsole(Console):
+        """A console on which no text of others steers the terminal: every text becomes visible characters."""
+
+        def render_str(self, text: str, **options: Any) -> Text:
+            """Return a text as the console shows it."""
+            return super().render_str(shown(text, keeps_lines=True), **options)
+
+    return SafeConsole
 
 
-def _console(stream: TextIO) -> Console:
+def _console(stream: TextIO) -> "Console":
     # Not rich's own guess: variables of a surrounding tool could make it write control codes into a pipe.
     is_terminal = stream.isatty() and os.environ.get("TERM", "") != "dumb"
-    return _SafeConsole(
+    return _safe_console()(
         file=stream,
         force_terminal=is_terminal,
         force_interactive=is_terminal,
@@ -125,22 +167,54 @@ def _console(stream: TextIO) -> Console:
     )
 
 
+def say(text: str) -> None:
+    """Print sentences; a terminal breaks the lines between words, a pipe gets them whole."""
+    if not sys.stdout.isatty():
+        sys.stdout.write(f"{shown(text)}\n")
+        return
+    results().print(shown(text))
+
+
+def new_table(titles: Sequence[str], *, left: Sequence[str], **options: Any) -> "Table":
+    """Return an empty table; columns other than those of `left` hold numbers, and long cells go on in the next line."""
+    from rich import box  # noqa: PLC0415 (loaded once a table is printed)
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, **options)
+    for title in titles:
+        table.add_column(title, justify="left" if title in left else "right", overflow="fold")
+    return table
+
+
+# ---- for programs
+
 _CONTROL = re.compile("[\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
-"""Of the first 65,536 characters those that `shown` shows as codes, beyond what JSON has codes for."""
+"""Of the first 65,536 characters those that `shown` shows as codes, beyond those that JSON has codes for."""
+
+
+def write(output: Format, document: Any, rows: Sequence[Record] | None = None, *, titles: Sequence[str] = ()) -> None:
+    """Write a result for a program: a document as JSON, or its rows as CSV; `titles` are the header without rows."""
+    if output is Format.JSON:
+        sys.stdout.write(f"{to_json(document)}\n")
+    else:
+        sys.stdout.write(to_csv(document if rows is None else rows, titles))
 
 
 def to_json(value: Any) -> str:
-    """Indented JSON; numbers that JSON cannot hold become null, and letters that the output cannot hold codes."""
+    """Return indented JSON; infinite numbers become null, and letters that the output cannot hold become codes."""
     is_utf = (sys.stdout.encoding or "").lower().startswith("utf")
     text = json.dumps(_plain(value), indent=2, ensure_ascii=not is_utf, allow_nan=False)
+    if text.isascii() and "\x7f" not in text:
+        return text
     # JSON has codes for the control characters that it may hold as they are.
-    return (
-        text if text.isascii() and "\x7f" not in text else _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    )
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def to_csv(records: Sequence[Mapping[str, Any]], titles: Sequence[str] = ()) -> str:
-    """CSV with a header line: the keys of the records; `titles` if there are none. No cell is a formula."""
+def to_csv(records: Sequence[Record], titles: Sequence[str] = ()) -> str:
+    """Return CSV with a header line, the keys of the records or else `titles`. No cell is a formula.
+
+    Lists become text with blanks between the entries, and infinite numbers stay empty.
+    """
     text = io.StringIO()
     header = [records[0]] if records else [titles] if titles else []
     rows = [*header, *(record.values() for record in records)]
@@ -149,9 +223,11 @@ def to_csv(records: Sequence[Mapping[str, Any]], titles: Sequence[str] = ()) -> 
 
 
 def _cell(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    return safe_cell(shown(value) if sys.stdout.isatty() else value)
+    if isinstance(value, list | tuple):
+        value = " ".join(map(str, value))
+    if isinstance(value, str):
+        return safe_cell(shown(value) if sys.stdout.isatty() else value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:
@@ -161,6 +237,4 @@ def _plain(value: Any) -> Any:
         return [_plain(entry) for entry in value]
     if hasattr(value, "tolist"):
         return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -14,8 +14,8 @@ from surepick.cli.arm_files import arm_file, read_history
 from surepick.cli.output import Code, Format, results, to_csv, to_json
 from surepick.errors import InvalidInput, NoiseWarning
 from surepick.planning.plan import Plan, plan
-from surepick.planning.rehearsal import SimulatedRuns
 from surepick.planning.replicates import ReplicateNoise, noise_from_replicates
+from surepick.simulation.runs import Runs
 
 
 class Request(NamedTuple):
@@ -54,7 +54,7 @@ def plan_experiment(request: Request) -> int:
     planned = plan(
         own.arms,
         theta=None if request.theta is None else [_number(part) for part in request.theta.split(",")],
-        pilot=None if request.pilot is None else read_history(request.pilot, own),
+        pilot=None if request.pilot is None else read_history(request.pilot, own.arm),
         noise_std=level if of_noise is None else own.stds,
         costs=own.costs,
         **request.settings,
@@ -75,7 +75,7 @@ def _number(text: str) -> float:
     return value
 
 
-def _print_plan(planned: Plan, rehearsed: SimulatedRuns | None, arms: str, output: Format) -> None:
+def _print_plan(planned: Plan, rehearsed: Runs | None, arms: str, output: Format) -> None:
     console = results()
     others = {(each.delta, each.epsilon): each for each in (*planned.by_risk, *planned.by_slack)}
     rows = [_row(each) for each in others.values()]
@@ -103,15 +103,16 @@ def _print_plan(planned: Plan, rehearsed: SimulatedRuns | None, arms: str, outpu
     console.print(table)
 
 
-def _summary(rehearsed: SimulatedRuns) -> dict[str, float]:
+def _summary(rehearsed: Runs) -> dict[str, float]:
+    low, high = rehearsed.quantiles((0.1, 0.9)).tolist()
     return {
-        "runs": len(rehearsed.pulls),
+        "runs": rehearsed.n_runs,
         "pulls": rehearsed.mean,
-        "standard_error": rehearsed.standard_error,
-        "low": rehearsed.low,
-        "high": rehearsed.high,
-        "not_stopped": int((~rehearsed.stopped).sum()),
-        "wrong": int((rehearsed.stopped & ~rehearsed.correct).sum()),
+        "standard_error": rehearsed.se,
+        "low": low,
+        "high": high,
+        "not_stopped": rehearsed.n_unfinished,
+        "wrong": rehearsed.n_errors,
     }
 
 

@@ -12,10 +12,9 @@ from rich.table import Table
 
 from surepick.cli.output import Code, Format, check_out, print_error, results, stages
 from surepick.errors import InvalidInput
-from surepick.simulation.experiment import Experiment
-from surepick.simulation.experiment_file import named_experiment, named_experiments
+from surepick.simulation.experiment import Experiment, named_experiment, named_experiments
 from surepick.simulation.parallel import shown
-from surepick.simulation.sweep import sweep
+from surepick.simulation.store import sweep
 
 INTERRUPTED = "interrupted; finished runs are in {}, the same command goes on from there"
 

@@ -1,57 +1,221 @@
-"""Identification on the user's own arms: reads them, measures by command or by prompt, and shows what was learnt."""
+"""`surepick run`: measures your arms by a command or a prompt until the best is known, in a loop over a study.
 
-import hashlib
+The study lives in the file of `--log`, or in memory without one. To go on after an interruption is to load the study.
+"""
+
 import math
 import shlex
+import subprocess
 import sys
 import warnings
-from collections.abc import Container, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
-from surepick.arms.tables.sources import reason
+from surepick._files import lock
+from surepick.arms.tables.sources import is_grouped, parse_number, reason
 from surepick.cli.arm_files import ArmFile, ChosenSet, read_history
 from surepick.cli.live import NearTies, live_view
-from surepick.cli.measure import Correction, Logged, Source, Values, by_command, by_prompt
-from surepick.cli.output import Code, Format, one_line_warnings, print_error, results, stages, to_csv, to_json
-from surepick.core.betting.block import LARGEST_REWARD
-from surepick.core.checks import LARGEST
-from surepick.errors import InvalidInput, PullFailed, Skipped, SurepickError
+from surepick.cli.output import (
+    Code,
+    Format,
+    new_table,
+    one_line_warnings,
+    print_error,
+    results,
+    stages,
+    write,
+)
+from surepick.cli.studies import who_am_i
+from surepick.core.checks import check_count
+from surepick.errors import InvalidInput, StorageError, SurepickError
 from surepick.learning.explain import state_line
-from surepick.learning.identify import Progress, identify
+from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, Progress, contradiction
 from surepick.learning.result import Result
-from surepick.learning.validation import Rewards
+from surepick.study.admin import create_study, load_study
+from surepick.study.state import Measurement
+from surepick.study.study import Study, StudyAsk
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 N_SHOWN = 10
 """Arms in the table of a result."""
-UNSAID: Mapping[str, Any] = {
-    "noise": "same",
-    "misfit": 0.0,
-    "m": 1,
-    "algorithm": "lazy-track-and-stop",
-    "earlier": "evidence",  # as it was in logs of before
-    **dict.fromkeys(("reward_range", "rewards", "costs", "budget")),
-}
-"""Settings that the first line of a log leaves out."""
+TRY_LATER = 75
+"""Exit code of a command that has no value this time: EX_TEMPFAIL of sysexits.h."""
+
+Label = Callable[[Any], str]
+"""The name of an arm, for people and for commands."""
+
+
+class MeasurementFailed(Exception):
+    """The measurement failed; the text says why."""
+
+
+class Correction(NamedTuple):
+    """A measurement that was entered wrong, and its right value."""
+
+    of: Measurement
+    value: float
+
+
+Answer = float | Correction | None
+"""The reward, the correction of an earlier one, or None to skip this measurement."""
+Source = Callable[[Any], Answer]
+"""Measures an arm; called with None after the value that decides, which it may correct."""
+
+
+# ---- ways to measure
+
+
+def by_command(template: str, label: Label, say: Callable[[str], object] = lambda _text: None) -> Source:
+    """Run a command for each measurement, without a shell; the command prints one number.
+
+    `{arm}` stands for the name and `{index}` for the row number, anywhere in an argument. Both stand for the entries of
+    a vector, which has no row number. Exit code 75, or no output, skips the measurement.
+    """
+    try:
+        template_parts = shlex.split(template)
+    except ValueError as error:
+        raise InvalidInput(f"--pull cannot be read: {error} in {template!r}.") from error
+    if not any("{arm}" in part or "{index}" in part for part in template_parts):
+        raise InvalidInput(f"--pull must say where the arm goes, as {{arm}} or {{index}}, got {template!r}.")
+
+    def measure(arm: Any) -> float | None:
+        index = str(arm) if isinstance(arm, int) else label(arm)
+        command = [_filled(part, label(arm), index) for part in template_parts]
+        printed, why = _run(command)
+        if not printed:
+            say(f"{_skipped(label(arm))} ({why})")
+            return None
+        # People may write 74,5 and are asked again for 1,500; a program would fail at some of its values only.
+        value = None if "," in printed else parse_number(printed)
+        if value is None:
+            pointed = "; write it with a decimal point" if "," in printed else ""
+            raise MeasurementFailed(
+                f"{shlex.join(command)!r} must print one number for {label(arm)}, got {printed[:60]!r}{pointed}"
+            )
+        return value
+
+    return measure
+
+
+def _run(command: list[str]) -> tuple[str, str]:
+    """Return what a command prints, or nothing and why."""
+    try:
+        done = subprocess.run(  # noqa: S603 (the user's own command, and no shell reads it)
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as error:
+        raise MeasurementFailed(f"cannot run {shlex.join(command)!r}: {error.strerror}") from error
+    last = (done.stderr.strip().splitlines() or ["it printed no reason"])[-1]
+    if done.returncode == TRY_LATER:
+        return "", f"exit code {TRY_LATER}: {last}"
+    if done.returncode:
+        raise MeasurementFailed(f"{shlex.join(command)!r} ended with exit code {done.returncode}: {last}")
+    return done.stdout.strip(), "the command printed nothing"
+
+
+def _filled(part: str, name: str, index: str) -> str:
+    """Fill one argument in a single pass: a name that contains "{index}" stays as it is."""
+    return name.join(piece.replace("{index}", index) for piece in part.split("{arm}"))
+
+
+def by_prompt(console: "Console", label: Label, told: Callable[[], list[Measurement]]) -> Source:
+    """Ask the user. Nothing entered skips the measurement, q or the end of input ends the session.
+
+    Args:
+        console: where to ask.
+        label: the name of an arm.
+        told: returns the measurements so far. `undo` asks for the last one again, and `undo` once more for the one
+            before it.
+    """
+    explained = set[str]()
+
+    def measure(arm: Any) -> Answer:
+        before = told()
+        place = len(before)  # of the value that is asked for
+        while True:
+            again = before[place] if place < len(before) else None
+            answer = _answer(console, _question(label, arm, again))
+            if answer == "q" and arm is not None:
+                raise KeyboardInterrupt
+            if answer in ("q", ""):
+                if again is None:
+                    return None
+                place = len(before)
+            elif answer == "undo":
+                if place == 0:
+                    console.print("There is no value to take back.")
+                place = max(place - 1, 0)
+            elif arm is None and again is None:
+                console.print(f"{answer!r} is not asked for; enter nothing to accept the last value, or undo.")
+            elif (value := _entered(console, answer, explained, is_new=again is None)) is not None:
+                return value if again is None else Correction(again, value)
+
+    return measure
+
+
+def _entered(console: "Console", answer: str, explained: set[str], *, is_new: bool) -> float | None:
+    """Return the number that was entered; say what is wrong if there is none, and once how a comma is read."""
+    value = parse_number(answer)
+    if value is None:
+        otherwise = "nothing to skip it, undo to correct the last one" if is_new else "nothing to keep it"
+        console.print(f"{answer!r} {_wrong(answer)}; enter one, {otherwise}, or q to stop.")
+    elif "," in answer and not explained:
+        console.print(f"{answer} is read as {value:.12g}.")
+        explained.add(",")
+    return value
+
+
+def _skipped(name: str) -> str:
+    return f"skipped: {name}, asked for again later"
+
+
+def _answer(console: "Console", question: str) -> str:
+    """Return what the user enters, "q" also for quit and for the end of input."""
+    try:
+        answer = console.input(question).strip()
+    except EOFError:
+        console.print()
+        return "q"
+    word = answer.lower()
+    return "q" if word in ("q", "quit") else word if word == "undo" else answer
+
+
+def _question(label: Label, arm: Any, again: Measurement | None) -> str:
+    if again is not None:
+        return f"{label(again.arm)} again, instead of {again.last:.12g} -> "
+    return (
+        "The last value decides. Enter accepts it, undo corrects it -> " if arm is None else f"measure {label(arm)} -> "
+    )
+
+
+def _wrong(answer: str) -> str:
+    if is_grouped(answer) and answer.count(",") == 1:
+        return f"could be {answer.replace(',', '.')} or {answer.replace(',', '')}"
+    return "is no number"
+
+
+# ---- the session
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for."""
+    """The options of a run."""
 
     arms: ArmFile | ChosenSet
     settings: Mapping[str, Any]
-    """What `identify` is told besides."""
+    """Options of the study."""
     pull: str | None
+    audit: int | str
+    max_pulls: int | None
     history: Path | None
     log: Path | None
     save: Path | None
@@ -59,179 +223,243 @@ class Request:
     output: Format
 
 
-def check_targets(written: Mapping[str, Path | None], read: Mapping[str, Path | None], *, suffix: str = "") -> None:
-    """Refuse to write where nothing can be written, or over what is read; files by the options that name them.
-
-    With `suffix`, the names of what is written must end so.
-    """
-    for option, path in written.items():
-        if path is None:
-            continue
-        if suffix and path.suffix.lower() != suffix:
-            raise InvalidInput(f"{option} must be a {suffix} file, got {path}; give it that ending.")
-        if not path.absolute().parent.is_dir():
-            raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}.")
-        if path.exists() and not path.is_file():
-            raise InvalidInput(
-                f"{option} must name a regular file or a new one, and {path} is a folder, device or the like."
-            )
-        for other, taken in {**written, **read}.items():
-            if other != option and taken is not None and _is_same_file(path, taken):
-                raise InvalidInput(f"{option} and {other} name the same file, {path}; give {option} another name.")
-
-
-def _is_same_file(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
-
-
 def run_session(request: Request) -> Code:
     """Measure until the best arm is known, and print the result."""
-    own = request.arms
-    earlier = [] if request.history is None else read_history(request.history, own)
-    console = stages(request.output)
-    values = _values(request.settings)
-    told: list[tuple[Any, float]] = []
-    if request.pull is None:
-        source = by_prompt(console, own.label, told, values)
-    else:
-        source = by_command(request.pull, own.label, values, say=partial(console.print, soft_wrap=True))
-    log = None if request.log is None else Logged(source, request.log, own.label, _belongs_to(request, earlier))
-    with nullcontext() if log is None else closing(log):
+    own, console = request.arms, stages(request.output)
+    _check(request)
+    earlier = [] if request.history is None else read_history(request.history, own.arm)
+    with ExitStack() as stack:
+        study = stack.enter_context(_opened(request))
+        session = _Session(request, study, console)
+        if earlier:  # before a line is printed: it may be refused
+            study.tell_earlier(earlier, key="history")
         console.print(f"arms: {own.describe(request.settings['model'])}", soft_wrap=True)
         if earlier:
             is_evidence = request.settings["earlier"] == "evidence"
             kind = "evidence" if is_evidence else "guidance for plans and bets, no evidence"
             console.print(f"history: {len(earlier)} earlier measurements, {kind}", soft_wrap=True)
-        for line in [] if log is None else log.notes():
-            console.print(f"log: {line}", soft_wrap=True)
+        if told := session.told():
+            console.print(f"log: {len(told)} measurements of {request.log} are taken over", soft_wrap=True)
         if request.pull is None:
-            console.print(
-                "Enter each measured value; nothing to leave one out, undo to correct the last one, q to stop."
-            )
-        result, failure = _identified(request, _Talk(request, log or source, told, len(earlier), console), earlier)
+            console.print("Enter each measured value; nothing to skip one, undo to correct the last one, q to stop.")
+        result, failure = session.run()
     return _finish(request, result, failure)
 
 
-def _values(settings: Mapping[str, Any]) -> Values:
-    """Return which numbers may be measured."""
-    rewards = Rewards.of(*(settings[name] for name in ("noise_std", "reward_range", "rewards", "noise")))
-
-    def allowed(arm: Any, value: float) -> bool:
-        try:
-            rewards.checked("value", value, arm)
-        except InvalidInput:
-            return False
-        return True
-
-    if rewards.is_binary:
-        return Values("0 or 1", allowed=allowed)
-    if rewards.reward_range is not None:
-        lo, hi = rewards.reward_range
-        return Values(f"number between {lo:g} and {hi:g}", allowed=allowed)
-    most = f"{LARGEST:g}" if rewards.noise_std is None else f"{LARGEST_REWARD:g} times --noise-std"
-    return Values("number", f"of at most {most} in size", allowed)
+def _check(request: Request) -> None:
+    """Refuse before anything is measured what would be refused in the middle of it."""
+    if request.max_pulls is not None:
+        check_count("max_pulls", request.max_pulls, least=0)
+    noise = request.settings["noise"]
+    if request.audit and noise != "same":
+        raise InvalidInput(f'`audit` has no proof yet beside noise="{noise}"; leave it out, or give noise_std.')
+    if request.audit and isinstance(request.arms, ChosenSet):
+        raise InvalidInput(f"`audit` needs a list of arms, got {request.arms.title}; leave it out.")
+    if request.log is not None and request.log.suffix.lower() == ".csv":
+        raise InvalidInput(
+            f"--log must be a study file such as log.db, got {request.log}; pass a .csv log of an earlier version as "
+            "--history, or to a study by surepick import."
+        )
 
 
-def _identified(request: Request, talk: "_Talk", history: list[tuple[Any, float]]) -> tuple[Result, str | None]:
-    """The result, and why it is not complete if a measurement failed."""
-    own = request.arms
-    with _every_warning(), live_view(talk.console, own.title, own.label) as show:
+@contextmanager
+def _opened(request: Request) -> Iterator[Study]:
+    """The study of the log, begun or loaded; in memory without a log."""
+    own, log = request.arms, request.log
+    begin = partial(create_study, own.name, arms=own.arms, **request.settings, author=who_am_i())
+    if log is None:
+        yield begin(storage="memory:")
+        return
+    is_new = not log.exists() or not log.stat().st_size
+    study = begin(storage=log) if is_new else load_study(storage=log, author=who_am_i())
+    with closing(study.storage), log.open("rb") as file:
+        if not lock(file.fileno()):
+            raise InvalidInput(f"another session writes to {log}; wait for its end, or choose another --log.")
+        if not is_new:
+            _check_same(study, begin(storage="memory:"), log)
+        yield study
 
-        def on_pull(progress: Progress) -> None:
-            talk.hear(progress)
-            if request.pull is not None:
-                show(lambda: progress.snapshot, arm=progress.arm)
 
-        try:
-            return identify(own.arms, talk.ask, history=history, on_pull=on_pull, **request.settings), None
-        except PullFailed as error:
-            return error.result, str(error.__cause__ or error).rstrip(".")
+def _check_same(study: Study, wanted: Study, log: Path) -> None:
+    """Refuse to go on with a study of other arms or options."""
+    there, here = (_described(one) for one in (study, wanted))
+    differing = [name for name in here if there.get(name) != here[name]]
+    if differing:
+        other, own = (
+            " ".join(f"{name}={shown[name]!r}" for name in differing if not isinstance(shown[name], list | dict))
+            for shown in ({**dict.fromkeys(here), **there}, here)
+        )
+        differ = f" ({other} instead of {own})" if own else ""
+        raise InvalidInput(
+            f"{log} was written for other arms or options{differ}; use another --log, or surepick reopen to change "
+            "the study."
+        )
+
+
+def _described(study: Study) -> dict[str, Any]:
+    options, written = dict(study.state.options), dict(study.state.roster.written)
+    written.pop("path", None)  # a file may move
+    return {**options, **options.pop("own"), "arms": written}
 
 
 @final
-class _Talk:
-    """What is said between the source of values and `identify`."""
+class _Session:
+    """Asks a study what to measure, and tells it what came, until it has an answer."""
 
-    def __init__(
-        self, request: Request, source: Source, told: list[tuple[Any, float]], n_earlier: int, console: Console
-    ) -> None:
-        self._is_asked, self._label = request.pull is None, request.arms.label
-        self._source, self._told, self._n_earlier, self.console = source, told, n_earlier, console
-        self._progress: Progress | None = None
-        self._is_decided = False
-        self._near_ties = NearTies(self._label)
+    def __init__(self, request: Request, study: Study, console: "Console") -> None:
+        self._request, self._study, self._console = request, study, console
+        self._label, self._is_asked = request.arms.label, request.pull is None
+        if request.pull is None:
+            self._source = by_prompt(console, self._label, self.told)
+        else:
+            self._source = by_command(request.pull, self._label, partial(console.print, soft_wrap=True))
+        self._near_ties, self._warned = NearTies(self._label), set[type[Warning]]()
+        self._untold: tuple[StudyAsk, float] | None = None
+        """A value on its way to the study."""
 
-    def ask(self, arm: Any) -> float:
-        """Return the reward of an arm; before it, corrections of earlier ones."""
-        while isinstance(answer := self._source(arm), Correction):
-            was_decided = self._is_decided
-            self._correct(answer)
-            if self._is_decided and not was_decided:
-                raise Skipped  # there is nothing more to be measured
-        if answer is None:
-            raise Skipped
-        self._told.append((arm, answer))
-        return answer
+    def told(self) -> list[Measurement]:
+        """Measurements that were asked for and count."""
+        return [one for one in self._study.measurements if one.ask is not None and not one.is_void]
 
-    def hear(self, progress: Progress) -> None:
-        """Say where things stand after a pull, unless that was said before; let the value that decides be corrected."""
-        self._progress = progress
-        was_decided, self._is_decided = self._is_decided, progress.decision.stopped
-        if self._is_decided and not was_decided and (self._is_repeating or self._can_confirm):
-            answer = self._source(None)
+    def run(self) -> tuple[Result, str | None]:
+        """Return the result, and why it is not complete if a measurement failed."""
+        failure, interrupted = None, False
+        with one_line_warnings():
+            warnings.simplefilter("always")
+            try:
+                self._warn()
+                with live_view(self._console, self._request.arms.title, self._label) as show:
+                    self._measure(show)
+            except MeasurementFailed as error:
+                failure = str(error)
+            except KeyboardInterrupt:
+                interrupted = True
+                if self._untold is not None:
+                    self._study.tell(*self._untold)  # told twice it counts once
+            self._warn()
+        return self._study.learner.result(interrupted=interrupted), failure
+
+    def _measure(self, show: Callable[..., None]) -> None:
+        """Measure what the study asks for, until it asks for nothing more."""
+        n_skipped = 0
+        for ask in self._asks():
+            answer = self._source(ask.arm)
             if isinstance(answer, Correction):
                 self._correct(answer)
-            return
-        self._say_standing()
+            elif answer is None:
+                self._study.fail(ask, reason="skipped")
+                n_skipped += 1
+                if self._is_asked:
+                    self._console.print(_skipped(ask.name))
+                if n_skipped == SKIPPED_IN_A_ROW:
+                    raise MeasurementFailed(
+                        f"{n_skipped:,} measurements in a row were skipped, the last of {ask.name}; leave out an arm "
+                        "that cannot be measured"
+                    )
+            elif self._tell(ask, answer, show):
+                n_skipped = 0
+                if self._is_hopeless():
+                    return
 
-    @property
-    def _is_repeating(self) -> bool:
-        return isinstance(self._source, Logged) and self._source.is_repeating
+    def _asks(self) -> Iterator[StudyAsk]:
+        """What to measure, one by one: until the verdict and its check pulls, `max_pulls`, or the end of the budget."""
+        study, limit = self._study, math.inf if self._request.max_pulls is None else self._request.max_pulls
+        while True:
+            state, was_stopped = study.state, study.stopped
+            mine = [one for one in state.open.values() if one.by == study.author]
+            if not was_stopped and len(state.attempts) - len(mine) >= limit:
+                return
+            if was_stopped and not state.learner.is_checking:
+                for one in mine:
+                    study.fail(one.id, reason="decided")
+                if not self._request.audit or state.learner.reader.n_checks:
+                    return
+                study.audit(self._request.audit)  # type: ignore[arg-type]  # a number or "auto"
+            asks = study.ask(1, worker=study.author)
+            if not asks and study.stopped is was_stopped:
+                return
+            yield from asks
 
-    @property
-    def _can_confirm(self) -> bool:
-        """A script that runs out of values is not asked whether it means the last."""
-        return self._is_asked and self.console.is_terminal
+    def _tell(self, ask: StudyAsk, value: float, show: Callable[..., None]) -> bool:
+        """Tell a value and say where the run stands; return whether the study took the value."""
+        was_stopped, self._untold = self._study.stopped, (ask, value)
+        try:
+            self._study.tell(ask, value)
+        except InvalidInput as error:
+            self._untold = None
+            why = str(error).partition(". ")[0].rstrip(".").replace("`reward`", "the value")
+            if not self._is_asked:
+                raise MeasurementFailed(f"the command printed {value:.12g} for {ask.name}: {why}") from error
+            self._console.print(f"not recorded: {why}", soft_wrap=True)
+            return False
+        except StorageError as error:
+            text = str(error).rstrip(".")
+            raise MeasurementFailed(f"{text}; the last value, {value!r} for {ask.name}, is not in the log") from error
+        self._untold = None
+        learner = self._study.learner
+        progress = Progress(ask.arm, value, learner.estimate.n_pulls, learner.decision, learner)
+        if not self._is_asked:
+            show(lambda: progress.snapshot, arm=ask.arm)
+        # A script that runs out of values is not asked whether it means the last.
+        decides = self._study.stopped and not was_stopped
+        answer = self._source(None) if decides and self._is_asked and self._console.is_terminal else None
+        if isinstance(answer, Correction):
+            self._correct(answer)
+        else:
+            self._say_standing(progress)
+        return True
 
     def _correct(self, correction: Correction) -> None:
         """Correct a value, and say what follows."""
-        assert self._progress is not None  # there is no value before the first
-        arm, before = self._told[correction.n]
+        of, before = correction.of, correction.of.last
         try:
-            decision = self._progress.correct(self._n_earlier + correction.n, correction.value, reason="undo")
+            self._study.correct(of.id, correction.value, reason="undo")
         except InvalidInput as error:
-            self.console.print(f"not corrected: {error}", soft_wrap=True)
+            self._console.print(f"not corrected: {error}", soft_wrap=True)
             return
-        self._is_decided = decision.stopped
-        self._told[correction.n] = arm, correction.value
-        if not self._is_repeating:
-            self.console.print(f"corrected: {self._label(arm)} is {correction.value:.12g}, not {before:.12g}")
-        self._say_standing()
+        self._console.print(f"corrected: {self._label(of.arm)} is {correction.value:.12g}, not {before:.12g}")
+        learner = self._study.learner
+        progress = Progress(of.arm, correction.value, learner.estimate.n_pulls, learner.decision, learner)
+        self._say_standing(progress)
 
-    def _say_standing(self) -> None:
-        progress = self._progress
-        assert progress is not None
-        if self._is_repeating:
-            return
+    def _say_standing(self, progress: Progress) -> None:
         if self._is_asked:
-            self.console.print(state_line(progress.snapshot, self._label), style="dim", soft_wrap=True)
-        if (self._is_asked or not self.console.is_terminal) and (near := self._near_ties.news(progress)):
-            self.console.print(near, soft_wrap=True)
+            self._console.print(state_line(progress.snapshot, self._label), style="dim", soft_wrap=True)
+        if (self._is_asked or not self._console.is_terminal) and (near := self._near_ties.news(progress)):
+            self._console.print(near, soft_wrap=True)
+
+    def _is_hopeless(self) -> bool:
+        """Look at powers of two for what the rewards contradict; return whether no number of pulls will decide."""
+        n = self._study.learner.estimate.n_pulls
+        if n & (n - 1):
+            return False
+        self._warn(is_end=False)
+        return n >= ENOUGH_REPEATS and self._study.learner.reader.repeats
+
+    def _warn(self, *, is_end: bool = True) -> None:
+        """Warn, once each, of what the rewards contradict."""
+        found = contradiction(self._study.learner, is_end=is_end)
+        if found is not None and found[0] not in self._warned:
+            self._warned.add(found[0])
+            warnings.warn(found[1], found[0], stacklevel=1)
+
+
+# ---- the result
 
 
 def _finish(request: Request, result: Result, failure: str | None) -> Code:
     # Written before it is printed, since a closed pipe ends the printing; a full disk is reported after it.
     trouble = dict(_not_written(request, result))
-    if request.output is Format.JSON:
-        sys.stdout.write(to_json({**result.to_dict(), "explanation": result.explain()}) + "\n")
-    elif request.output is Format.CSV:
-        columns = result.to_columns()
-        sys.stdout.write(to_csv([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]))
-    else:
+    if request.output is Format.TABLE:
         _print_table(results(), request, result)
         written, is_cut_off = {request.save, request.report} - trouble.keys(), result.interrupted or failure is not None
         for line in _next_steps(request, result, written, is_cut_off=is_cut_off):
             results().print(line, soft_wrap=True)
+    else:
+        columns = result.to_columns()
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        rows = [{**row, "arm": str(row["arm"])} for row in rows]
+        write(request.output, {**result.to_dict(), "explanation": result.explain()}, rows)
     sys.stdout.flush()
     for path, why in trouble.items():
         print_error(f"the result above could not be saved to {path}: {why}")
@@ -245,45 +473,39 @@ def _finish(request: Request, result: Result, failure: str | None) -> Code:
 
 
 def _not_written(request: Request, result: Result) -> Iterator[tuple[Path, str]]:
-    """Write the files that were asked for; which could not be written, and why."""
+    """Write the files that were asked for; return those that could not be written, and why."""
     command = shlex.join(["surepick", *sys.argv[1:]])
-    for path, write in ((request.save, result.save), (request.report, partial(result.report, command=command))):
+    for path, write_to in ((request.save, result.save), (request.report, partial(result.report, command=command))):
         try:
             if path is not None:
-                write(path)
+                write_to(path)
         except (OSError, SurepickError) as error:
             assert path is not None
             yield path, reason(error)
 
 
-def _print_table(console: Console, request: Request, result: Result) -> None:
+def _print_table(console: "Console", request: Request, result: Result) -> None:
     console.print()
     console.print(result.explain(), soft_wrap=not console.is_terminal, style="bold")
-    if result.theta is not None:
-        rows = result.arms
-        # Arms with the same features are one line.
-        hidden = {row for group in rows.alike for row in group[1:]}
-        order = [row for row in np.argsort(-rows.estimate, kind="stable").tolist() if row not in hidden]
-        title = f"{N_SHOWN} of {len(rows)} arms" if len(order) > N_SHOWN else None
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-        has_intervals = bool(np.isfinite(rows.high).any())  # not while a noise that is learnt may be of any size
-        interval = [f"{100 * (1 - result.delta):g} % interval"] if has_intervals else []
-        for header in ("rank", "arm", "estimate", *interval, "pulls"):
-            table.add_column(header, justify="left" if header == "arm" else "right", overflow="fold")
-        for rank, row in enumerate(order[:N_SHOWN], start=1):
-            mean, low, high = rows.estimate[row], rows.low[row], rows.high[row]
-            arms = [rows.keys[one] for one in rows.group_of(row)]
-            pulls = sum(result.counts.get(arm, 0) for arm in arms)
-            bounds = f"{low:.4g} to {high:.4g}" if math.isfinite(high) else "-"
-            named = _together([request.arms.label(arm) for arm in arms[:N_SHOWN]], len(arms))
-            table.add_row(str(rank), named, f"{mean:.4g}", *([bounds] if has_intervals else []), str(pulls))
-        console.print(table)
-
-
-def _together(labels: list[str], n_arms: int) -> str:
-    """Arms with the same features, as one."""
-    more = [f"{n_arms - len(labels)} more"] if n_arms > len(labels) else []
-    return " = ".join([*labels, *more])
+    if result.theta is None:
+        return
+    rows = result.arms
+    # Arms with the same features are one line.
+    hidden = {row for group in rows.alike for row in group[1:]}
+    order = [row for row in np.argsort(-rows.estimate, kind="stable").tolist() if row not in hidden]
+    has_intervals = bool(np.isfinite(rows.high).any())  # not while a noise that is learnt may be of any size
+    interval = [f"{100 * (1 - result.delta):g} % interval"] if has_intervals else []
+    table = new_table(["rank", "arm", "estimate", *interval, "pulls"], left=["arm"])
+    table.title, table.title_justify = f"{N_SHOWN} of {len(rows)} arms" if len(order) > N_SHOWN else None, "left"
+    for rank, row in enumerate(order[:N_SHOWN], start=1):
+        mean, low, high = rows.estimate[row], rows.low[row], rows.high[row]
+        arms = [rows.keys[one] for one in rows.group_of(row)]
+        pulls = sum(result.counts.get(arm, 0) for arm in arms)
+        bounds = f"{low:.4g} to {high:.4g}" if math.isfinite(high) else "-"
+        more = [f"{len(arms) - N_SHOWN} more"] if len(arms) > N_SHOWN else []
+        named = " = ".join([*map(request.arms.label, arms[:N_SHOWN]), *more])
+        table.add_row(str(rank), named, f"{mean:.4g}", *([bounds] if has_intervals else []), str(pulls))
+    console.print(table)
 
 
 def _next_steps(
@@ -297,47 +519,24 @@ def _next_steps(
         yield "Next: look at what does not fit; the answer above must not be used."
     elif result.guarantee == "doubtful" and result.stopped:
         yield "Next: do what the sentence above says of the noise before you rely on the answer."
-    elif result.stopped:
+    elif not result.stopped:
+        yield f"Next: {_how_to_go_on(request, is_cut_off=is_cut_off)}"
+    else:
         if result.model == "linear" and not result.n_checks and isinstance(request.arms, ArmFile):
             yield "Next: --audit auto tests the model by check pulls before you rely on the answer."
         keeps = ["--save result.json keeps this result"] if request.save is None else []
         keeps += ["--report result.html makes a page of it"] if request.report is None else []
         if keeps:
             yield f"Next: {', '.join(keeps)}."
-    else:
-        yield f"Next: {_how_to_go_on(request, result.stopping, is_cut_off=is_cut_off)}"
 
 
-def _how_to_go_on(request: Request, stopping: str, *, is_cut_off: bool) -> str:
+def _how_to_go_on(request: Request, *, is_cut_off: bool) -> str:
     """Say what leads from an experiment without a verdict to one with."""
-    log, max_pulls = request.log, request.settings["max_pulls"]
-    if not is_cut_off and max_pulls is None:  # then it was the budget that ended it
-        kept = "what --log FILE kept" if log is None else str(log)
-        said = f"the budget is spent. To go on, pass {kept} as --history, with a new --budget and a new --log"
-        if stopping.startswith("betting"):
-            return f"{said}: what was measured guides the new run, which has a risk of its own."
-        return f"{said}, and with --earlier evidence if all else stays as it was: what was measured counts."
+    log = request.log
     if log is None:
-        return "with --log pulls.csv every measurement is kept, and the same command goes on where it was."
+        return "with --log log.db every measurement is kept, and the same command goes on where it was."
+    if not is_cut_off and request.max_pulls is None:  # then it was the budget that ended it
+        reopen = shlex.join(["surepick", "reopen", "--storage", str(log), "--budget", "MORE", "--reason", "WHY"])
+        return f"the budget is spent. To go on: {reopen}, then the same command with that --budget."
     limit = "" if is_cut_off else " and a larger --max-pulls, or none,"
     return f"the same command with --log {log}{limit} goes on exactly here."
-
-
-def _belongs_to(request: Request, history: list[tuple[Any, float]]) -> str:
-    """Everything that the order of the asks and the validity of the answer depend on."""
-    content = hashlib.sha256(request.arms.fingerprint() + repr(history).encode())
-    unused = ("audit", "max_pulls") if history else ("audit", "max_pulls", "earlier")
-    told = {name: value for name, value in request.settings.items() if name not in unused}
-    for name in ("noise_std", "costs"):
-        if isinstance(told[name], np.ndarray):
-            content.update(told[name].tobytes())
-            told[name] = "of each arm"
-    settings = " ".join(f"{name}={value!r}" for name, value in told.items() if value != UNSAID.get(name, math.nan))
-    return f"surepick run arms={content.hexdigest()[:12]} {settings}"
-
-
-@contextmanager
-def _every_warning() -> Iterator[None]:
-    with one_line_warnings():
-        warnings.simplefilter("always")
-        yield

@@ -1,22 +1,16 @@
 """Checks of user input, shared by every public function.
 
-Nothing is repaired here: a value is either usable as it is or refused with a sentence that says what was
-needed, what came and what to do.
+A check repairs nothing: a value is usable as it is, or an error says what is needed, what came and what to do.
 
-Sizes: what is too large, too small or too close together to be squared is refused before anything is measured.
+**Sizes.** Numbers that are too large, too small or too close together to be squared are refused before the first
+measurement. Notation: X (K, d) the arms; R (d, d) upper triangular with R'R = X'X/K, so that |R|.max(axis=0) is the
+size of each feature; T (d, d) its inverse, which maps rows to coordinates in which the arms are of size 1.
 
-Notation: X (K, d) the arms; R (d, d) upper triangular with R'R = X'X/K, so that |R|.max(axis=0) is the size of each
-feature; T (d, d) its inverse, which maps rows to coordinates in which the arms are of size 1.
-
-A double holds 1e-308 to 1e308 and its square has to be one as well, so whatever is squared must be between 1e-154 and
-1e154. Features and rewards are squared by themselves (1e120; what is left is for how ill-conditioned they are). All
-else that rules square is of the form (gap + epsilon) / (noise_std |y|), y the difference of two candidates in
-coordinates T: epsilon and noise_std have a range of 1e40 each (`core.checks`), |y| has 1e50, and 1e16 more because two
-doubles can be that much closer to each other than to 0. Together 1e146; the rest is for the number of pulls.
-
-
-
-Values in words that are the same in every process: what tells one learner, or one set of arms, from another.
+A double holds 1e-308 to 1e308 and its square has to be a double too, so whatever is squared must be between 1e-154 and
+1e154. Features and rewards are squared by themselves (1e120; the rest is for how ill-conditioned they are). All other
+squares in the rules have the form (gap + epsilon) / (noise_std |y|), y the difference of two candidates in coordinates
+T: epsilon and noise_std have a range of 1e40 each, |y| has 1e50, and 1e16 more because two doubles can be that much
+closer to each other than to 0. Together 1e146; the rest is for the number of pulls.
 """
 
 import math
@@ -50,10 +44,10 @@ def check_number(
 
     Args:
         name: of the argument.
-        value: what came.
+        value: the value of the argument.
         needed: finishes the sentence "must be ...".
-        allowed: which finite numbers will do.
-        advice: what to do if it will not.
+        allowed: whether a finite number is allowed.
+        advice: how to correct a value that is not allowed.
         takes_booleans: whether True stands for 1 and False for 0.
     """
     if type(value) is float and allowed is math.isfinite and math.isfinite(value):
@@ -225,7 +219,7 @@ def _as_float_array(name: str, value: Any, *, needed: str) -> Array:
         if strange:
             raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(strange[0])} among them; replace it.")
     try:
-        with np.errstate(over="ignore"):  # what a double cannot hold becomes inf, which is refused with its place
+        with np.errstate(over="ignore"):  # a number beyond doubles becomes inf, which is refused with its place
             return raw.astype(np.float64, copy=False)
     except (OverflowError, ValueError) as error:
         raise InvalidInput(f"`{name}` must be {needed}, got one that no double can hold; rescale it.") from error
@@ -297,7 +291,7 @@ def check_rewards(rows: Array, theta: Array) -> None:
 
 
 def written(value: Any) -> str:
-    """Return a value in words, with all digits."""
+    """Return a value in words that are the same in every process, with all digits; identities consist of them."""
     if is_dataclass(value) and not isinstance(value, type):
         options = ", ".join(f"{field.name}={written(getattr(value, field.name))}" for field in fields(value))
         return f"{type(value).__name__}({options})"

@@ -5,9 +5,9 @@ square; A (d, d) = sum n_a x_a x_a'; theta (d,) = A^-1 b, no ridge, with b = sum
 V (J, d, d) regularisers of stopping rules, never used by theta; logdets (J,) = log det(I + V_j^-1 A).
 
 A pull adds to the sums of its arm, O(1) and not before they are read, so the state depends on the pulls alone, never on
-who read it and when. Beside regularisers, whose rules read after every pull, A^-1 and every (A + V_j)^-1 live in one
-stacked array and are updated together by the Sherman-Morrison formula, O((J + 1) d^2); rounding drift is measured at
-intervals and repaired by a fresh Cholesky factorisation. All factorisations and measurements are made on D^-1 A D^-1
+its readers. Beside regularisers, whose rules read after every pull, A^-1 and every (A + V_j)^-1 live in one
+stacked array and are updated together by the Sherman-Morrison formula, O((J + 1) d^2); rounding drift is measured now
+and then and repaired by a fresh Cholesky factorisation. All factorisations and measurements are made on D^-1 A D^-1
 with D^2 = diag(A), so they do not notice the units of the features. Rewards are measured from the first one of their
 arm: a sum of rewards a billion times the noise would lose the noise in rounding, a sum of differences does not.
 """
@@ -40,9 +40,9 @@ DRIFT_LIMIT = 1e-9
 # there; beyond this gain we refactor at once. The determinant bounds how often: d log(t) / log(100) times.
 GAIN_LIMIT = 100.0
 LARGEST = 1e150
-# So many products of linear algebra are left to one thread by BLAS itself; to limit it takes longer than they do.
+# Up to this many products BLAS uses one thread by itself; limiting BLAS would take longer than the products.
 FEW_PRODUCTS = 200_000
-# So many pulls are added up faster one by one than as arrays.
+# Up to this many pulls are added up faster one by one than as arrays.
 FEW_PULLS = 16
 # Multiples of a step this small beside the largest reward cannot be told from floating point.
 FINEST = 1e-9
@@ -50,7 +50,7 @@ FINEST = 1e-9
 
 @final
 class _Fit:
-    """What the sums of some arms say, computed on demand, then kept: X (m, d), sums n, f, s, q (4, m)."""
+    """Least squares from the sums of some arms, computed on demand, then kept: X (m, d), sums n, f, s, q (4, m)."""
 
     def __init__(self, X: Array, sums: Array) -> None:
         self._X, (self._n, self._f, self._s, self._q) = X, sums
@@ -213,7 +213,7 @@ class LeastSquares:
 
     @property
     def notes(self) -> dict[Any, Any]:
-        """What others have worked out from the results so far, to be found again; empty after the next pull."""
+        """A cache for values that callers derive from the results so far; empty after the next pull."""
         return self._fit.notes
 
     @property
@@ -417,7 +417,7 @@ class RidgeEstimate(LeastSquares):
 def common_step(values: Array) -> float:
     """Return the largest number that divides the distances of the values (n,), as far as doubles can say; inf if none.
 
-    Euclid's algorithm on all distances at once. What is left over below `FINEST` of the largest value is rounding.
+    Euclid's algorithm on all distances at once. A remainder below `FINEST` of the largest value is rounding.
     """
     values = np.sort(values)
     rounding = FINEST * float(np.abs(values[[0, -1]]).max())

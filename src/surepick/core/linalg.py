@@ -1,10 +1,6 @@
-"""Small numerical helpers: one BLAS thread, tall QR by chunks, spanning rows, non-collinear rows.
+"""Numerical helpers: one BLAS thread, triangular factors, spanning rows, passes over rows, and one quadrature.
 
 Notation: rows (n, d) some arms; R (d, d) upper triangular with R'R = rows'rows.
-
-Small operations on rows: pieces that fit the cache, norms, hashes, copies, and the smallest scores over pieces.
-
-Lengths of normal vectors: the mean of exp of a quadratic in such a length, by quadrature.
 """
 
 import hashlib
@@ -214,7 +210,7 @@ def largest(values: Array, n: int) -> IntArray:
 def row_chunks(rows: Array) -> Iterator[tuple[int, Array]]:
     """Yield (start, rows[start : ...]) in pieces of about 2 MB: less and threads wait, more falls out of the cache.
 
-    Of narrow rows it is less: what is computed for each row takes dozens of numbers, however short the row is.
+    Pieces of narrow rows are smaller: each row needs dozens of numbers, however short it is.
     """
     step = min(2**14, max(256, 2**18 // rows.shape[1]))
     for start in range(0, len(rows), step):

@@ -1,4 +1,4 @@
-"""Thresholds: what a GLR statistic must exceed, one object per published formula.
+"""Thresholds that a GLR statistic must exceed, one object per published formula.
 
 Notation: t pulls; d features; A (d, d) information; c > 0 and u > 0 constants fixed before the first reward;
 M (d, d) the metric, i.e. what the identity of the original features is in the coordinates of A: T T' for
@@ -56,12 +56,12 @@ def mix_grid_threshold(
 
 @dataclass(frozen=True, kw_only=True)
 class Threshold(ABC):
-    """What a GLR rule needs of a threshold.
+    """A threshold of a GLR rule.
 
     Args:
         name: of the rule.
         u: the u of log det(I + A/(u c)), or None if no log-determinant is used.
-        guarantee: what is proved about a rule that uses it.
+        guarantee: the guarantee of a rule that uses the threshold.
         needs_floor: whether the proof also asks for A >= c I before stopping.
     """
 

@@ -14,8 +14,9 @@ followed: the sampler then takes note of it.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal, NamedTuple, final
 
 from surepick.arms.views import Task
@@ -35,8 +36,8 @@ class PlannedBlock:
     """1, 2, ... in the order of opening."""
     length: int
     arms: list[int] = field(default_factory=list)
-    rewards: dict[int, float | None] = field(default_factory=dict)
-    """None: void."""
+    results: dict[int, int] = field(default_factory=dict)
+    """Number of the result at every place that has one."""
     is_check: bool = False
     """Whether it tests the model after the verdict."""
     is_cut: bool = False
@@ -50,18 +51,16 @@ class PlannedBlock:
         """Planned asks not yet made."""
         return self.length - len(self.arms)
 
-    @property
-    def pulls(self) -> tuple[list[int], list[float]]:
-        """Arms and results of a complete interval in the order of its asks, without those that are void."""
-        told = ((arm, self.rewards[place]) for place, arm in enumerate(self.arms))
+    def pulls(self, values: Sequence[float | None]) -> tuple[list[int], list[float]]:
+        """Return arms and rewards of a complete block in the order of its asks, without those that are void."""
+        told = ((arm, values[self.results[place]]) for place, arm in enumerate(self.arms))
         kept = [(arm, reward) for arm, reward in told if reward is not None]
         return [arm for arm, _ in kept], [reward for _, reward in kept]
 
-    @property
-    def repetitions(self) -> tuple[list[int], list[list[float]]]:
-        """Arms of the plan of a complete interval, and the results of every repetition of which none is void."""
+    def repetitions(self, values: Sequence[float | None]) -> tuple[list[int], list[list[float]]]:
+        """Return the arms of a complete block's plan, and the rewards of every repetition of which none is void."""
         n = self.length // self.n_parts
-        told = ([self.rewards[start + place] for place in range(n)] for start in range(0, self.length, n))
+        told = ([values[self.results[start + place]] for place in range(n)] for start in range(0, self.length, n))
         whole = [[reward for reward in part if reward is not None] for part in told]
         return self.arms[:n], [part for part in whole if len(part) == n]
 
@@ -71,7 +70,7 @@ class PlannedBlock:
 class _Ask:
     number: int
     arm: int
-    interval: PlannedBlock | None
+    block: PlannedBlock | None
     place: int = 0
     has_failed: bool = False
 
@@ -80,7 +79,7 @@ def _first(asks: Iterable[_Ask]) -> _Ask | None:
     """Return the oldest ask of an interval, else the oldest, None if there is none; asks come in order."""
     left = None
     for ask in asks:
-        if ask.interval is not None:
+        if ask.block is not None:
             return ask
         left = left or ask
     return left
@@ -140,6 +139,15 @@ class Ledger:
         """Asks left in the newest interval, failed ones included."""
         newest = self._newest
         return len(self._failed) + (0 if newest is None else newest.length - len(newest.arms))
+
+    @property
+    def n_left(self) -> int:
+        """Asks left in the newest block, without failed ones."""
+        return 0 if self._newest is None else self._newest.left
+
+    def failed(self, n: int) -> list[tuple[int, int]]:
+        """Return number and arm of the first n asks that are to be made again."""
+        return [(ask.number, ask.arm) for ask in islice(self._failed, n)]
 
     @property
     def needs_block(self) -> bool:
@@ -203,12 +211,12 @@ class Ledger:
             raise InvalidInput(f"ask {number} was of another arm; name the ask that this result belongs to.")
         return number
 
-    def tell(self, number: int, reward: float | None, *, is_named: bool) -> bool:
-        """Take in the result of an ask; whether it belongs to an interval.
+    def tell(self, number: int, result: int, *, is_named: bool) -> bool:
+        """Take in the result of an ask; return whether the ask belongs to a block.
 
         Args:
             number: of the ask.
-            reward: the result; None if it is void.
+            result: its number.
             is_named: whether the caller named the ask. If not, and the ask had failed, the result came of an attempt
                 that was still going on; the ask of that attempt is the one to be made again.
         """
@@ -224,9 +232,9 @@ class Ledger:
             if going_on is not None:
                 going_on.has_failed = True
                 self._failed.insert(place, going_on)
-        if ask.interval is None:
+        if ask.block is None:
             return False
-        ask.interval.rewards[ask.place] = reward
+        ask.block.results[ask.place] = result
         return True
 
     @property
@@ -235,7 +243,7 @@ class Ledger:
         if not self._unsettled:
             return False
         oldest = self._unsettled[0]
-        return len(oldest.rewards) == oldest.length
+        return len(oldest.results) == oldest.length
 
     def settled(self) -> Iterator[PlannedBlock]:
         """Yield intervals that are complete and were opened before all that are not, oldest first; each once."""
@@ -276,39 +284,58 @@ class Plan(NamedTuple):
 
 
 @final
+@dataclass(slots=True, eq=False)
+class Followed:
+    """A plan that was made elsewhere: by another process, or before the log was loaded."""
+
+    plan: Plan
+    n_told: int
+    """Results told before it was made."""
+    pending: Counter[int]
+    """Asks per arm that had no result."""
+    values: list[float | None]
+    """What the results counted with at the time."""
+    context: SamplerContext | None = None
+    """What its sampler knew; None: not worked out yet."""
+
+
+@final
 class Plans:
-    """Every interval so far, and what is left of the newest.
+    """The sampler, the plans that it does not know yet, and what is left of the newest block.
 
     Args:
         sampler: chooses arms.
         task: what the algorithm is composed for.
-        rule: says how short an interval may be.
+        rule: says how short a block may be.
         costs: what a pull of each arm costs (K,); None: 1.
         budget: what may be spent on asks in all; None: anything.
     """
 
     def __init__(self, sampler: Sampler, task: Task, rule: Rule, costs: Array | None, budget: float | None) -> None:
         self._sampler = sampler
-        self._behind: list[
-            tuple[SamplerContext, Plan]
-        ] = []  # plans that were followed and the sampler does not know yet
+        self.work_out: Callable[[Iterable[Followed]], None]
+        """Gives plans that were followed their contexts."""
+        self._behind: list[Followed | None] = []  # what the sampler does not know yet; None: an arm beyond a block
+        self.proposed: Plan | None = None
+        """A plan that the sampler has made and that is not adopted yet."""
+        self.is_proposing = False
+        """Whether the sampler is ahead of the books by a proposal."""
         self.has_ended = False
-        """Whether the last interval that the budget allows is planned."""
+        """Whether the last block that the budget allows is planned."""
         self.differs = False
         """Whether the last plan that was checked is another than the own one."""
-        # Rules that judge results by the plan share their object with the sampler: it must not fall behind.
-        self._is_read = not rule.takes_corrections
         self._costs, self._budget, self._least = costs, budget, rule.min_block(task)
         self._spent = 0.0  # what all asks so far cost
         self._left: deque[int] = deque()
-        # Pulls when the last two intervals opened, and how the designs before wanted them apportioned.
+        # Pulls when the last two blocks opened, and how the designs before wanted them apportioned.
         self._wanted: deque[tuple[int, Mapping[int, float]]] = deque(maxlen=2)
 
-    def open(self, context: SamplerContext, first: int, *, draws: bool) -> Plan:
-        """Plan the next interval, and draw all its arms if that is wanted or there is a budget."""
-        length, arms = self._look(context), list[int]()
+    def propose(self, context: SamplerContext, first: int, *, draws: bool) -> Plan:
+        """Plan the next block, and draw all its arms if that is wanted or there is a budget."""
+        self.is_proposing = True
+        length, arms, is_last = self._look(context), list[int](), False
         if self._budget is not None:
-            arms = self._within_budget(length)
+            arms, is_last = self._within_budget(length, self._budget - self._spent)
             length = len(arms)
         elif draws:
             if length > LONGEST:
@@ -318,22 +345,34 @@ class Plans:
                 )
             arms = [self.sampler.next() for _ in range(length)]
         n_parts = self.sampler.n_parts if isinstance(self.sampler, SubBlocks) else 1
-        return self._noted(Plan(first, length, tuple(arms), n_parts, self.has_ended))
+        self.proposed = Plan(first, length, tuple(arms), n_parts, is_last)
+        return self.proposed
 
-    def follow(self, context: SamplerContext, plan: Plan, *, checks: bool = False) -> None:
-        """Take over a plan for the next interval, and see if it is the own one, if that is wanted."""
+    def follow(self, followed: Followed, *, checks: bool, catches_up: bool) -> None:
+        """Take note of a plan that was made elsewhere.
+
+        Args:
+            followed: the plan. A sampler solves a design at every opening: it is told of the plan when the next plan
+                must be made, and not before.
+            checks: whether to find out if the sampler would have made the same plan.
+            catches_up: whether the sampler is told of it at once.
+        """
+        plan = followed.plan
         if checks:
-            length, own = self._look(context), tuple([self.sampler.next() for _ in plan.arms])
-            # A budget cuts intervals short, or lengthens the last.
+            assert followed.context is not None
+            length, own = self._look(followed.context), tuple([self.sampler.next() for _ in plan.arms])
+            # A budget cuts blocks short, or lengthens the last.
             self.differs = own != plan.arms or (self._budget is None and length != plan.length)
-        else:
-            # A sampler solves a design at every opening. Who follows plans, from a log that is read or of others who
-            # make them, need not wait for that until there is a plan to be made.
-            self._behind.append((replace(context, estimate=context.estimate.snapshot()), plan))
-            if self._is_read:
-                self.catch_up()
-        self.has_ended = plan.is_last
-        self._noted(plan)
+            return
+        self._behind.append(followed)
+        if catches_up:
+            self.catch_up()
+
+    def adopt(self, plan: Plan) -> None:
+        """Begin a block by a plan."""
+        self.proposed, self.is_proposing, self.has_ended = None, False, plan.is_last
+        if plan.length:
+            self._left = deque(plan.arms)
 
     @property
     def sampler(self) -> Sampler:
@@ -345,35 +384,58 @@ class Plans:
     @one_blas_thread
     def catch_up(self) -> None:
         """Let the sampler know the plans that were followed."""
+        if not self._behind:
+            return
+        self.work_out([one for one in self._behind if one is not None])
         behind, self._behind = self._behind, []
-        for context, plan in behind:
-            self._look(context)
+        for one in behind:
+            if one is None:
+                self._sampler.next()
+                continue
+            assert one.context is not None
+            self._look(one.context)
             if isinstance(self._sampler, Follows):
-                self._sampler.follow(plan.arms)
+                self._sampler.follow(one.plan.arms)
             else:
-                for _ in plan.arms:
+                for _ in one.plan.arms:
                     self._sampler.next()
 
     def next(self) -> int:
-        """Return the next arm; beyond the end of an interval, what the sampler says."""
+        """Return the next arm; beyond the end of a block, what the sampler says."""
         return self._left.popleft() if self._left else self.sampler.next()
 
+    def skip(self) -> None:
+        """Pass over the next arm, which is known."""
+        if self._left:
+            self._left.popleft()
+        elif self._behind:
+            self._behind.append(None)
+        else:
+            self._sampler.next()
+
+    def peek(self, n: int) -> list[int]:
+        """Return the next n arms, which stay the next."""
+        while len(self._left) < n:
+            self._left.append(self.sampler.next())
+        return list(islice(self._left, n))
+
     def drop_rest(self) -> None:
-        """Forget what is left of the newest interval."""
+        """Forget what is left of the newest block."""
         self._left.clear()
 
     def spend(self, arm: int) -> None:
         """Take note of an ask of this arm."""
-        self._spent += self.cost_of(arm)
+        if self._budget is not None:
+            self._spent += self.cost_of(arm)
 
     def cost_of(self, arm: int) -> float:
         """Return what a pull of the arm costs."""
         return 1.0 if self._costs is None else float(self._costs[arm])
 
     def wanted_before(self, n_pulls: int) -> Mapping[int, float]:
-        """Return how designs wanted pulls apportioned when the newest interval opened of which anything is told."""
+        """Return how designs wanted pulls apportioned when the newest block opened of which anything is told."""
         self.catch_up()
-        # An interval of which nothing is told has not begun: a log ends with what was told.
+        # A block of which nothing is told has not begun: a log ends with what was told.
         begun = [wanted for n, wanted in self._wanted if n < n_pulls]
         return begun[-1] if begun else {}
 
@@ -382,21 +444,16 @@ class Plans:
             self._wanted.append((context.n_pulls, self.sampler.planned()))
         return self.sampler.open(context)
 
-    def _noted(self, plan: Plan) -> Plan:
-        if plan.length:
-            self._left = deque(plan.arms)
-        return plan
+    def _within_budget(self, length: int, whole: float) -> tuple[list[int], bool]:
+        """Draw the arms of a block, as many as the budget allows; return them and whether the budget ends with them.
 
-    def _within_budget(self, length: int) -> list[int]:
-        """Draw the arms of an interval, as many as the budget allows; to its end if little would be left after them."""
-        assert self._budget is not None
-        whole = left = self._budget - self._spent
-        drawn: list[int] = []
+        It ends if little would be left after them.
+        """
+        left, drawn = whole, list[int]()
         while (price := self.cost_of(arm := self.sampler.next())) <= left:
             drawn.append(arm)
             left -= price
-            # What would be too little for an interval of its own is spent in this one: bets are on whole intervals.
+            # What would be too little for a block of its own is spent in this one: bets are on whole blocks.
             if len(drawn) >= length and left >= self._least * (whole - left) / len(drawn):
-                return drawn
-        self.has_ended = True
-        return drawn
+                return drawn, False
+        return drawn, True

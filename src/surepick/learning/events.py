@@ -1,12 +1,13 @@
 """What has happened to a learner: its events, and the rewards among them as (arm, reward) pairs."""
 
 from collections.abc import Iterable
-from typing import Any, Self, final
+from typing import Any, Literal, Self, final
 
 Event = tuple[Any, ...]
 """("start", identity), ("ask", arms), ("tell", arm, reward) or ("fail", arm), the last two with the number of the ask
 behind if it was named ("none": it answered none); ("void", n), ("correct", n, value) or ("restore", n) with the number
 of the measurement, and the reason behind if one was given. A vector is written as a tuple."""
+Correction = Literal["void", "correct", "restore"]
 
 
 def n_earlier(log: Iterable[Event]) -> int:

@@ -391,34 +391,9 @@ class _Session:
                 self._learner.tell(*self._untold)
 
     def _watch(self, arm: Arm | None = None) -> None:
-        """Warn, once each, if the rewards contradict the noise that was given, or the model, or normal noise."""
-        learner, seen = self._learner, self._learner.reader
-        void = f"The risk delta = {learner.delta:g} is not guaranteed then."
-        if seen.noise_contradicted:
-            cause, cure = "either the noise is larger, or the", "without noise_std, or "
-            given, unit = f" but noise_std = {learner.noise_std:g} was given", ""
-            if learner.reward_range is not None:
-                cause, cure, given = "the", "", f" but their range allows {learner.noise_std:g} around their means"
-            elif learner.measured_arms.stds is not None:
-                cure, given, unit = "with larger noise_std, or ", "", " times the noise_std given"
-            known = seen.estimate
-            text = (
-                f"the rewards scatter around the fit by {noise_estimate(known):.3g}{unit} (from "
-                f"{known.n_pulls} pulls){given}: {cause} mean reward is not linear in the features. "
-                f"{void} Start again {cure}with features that describe the rewards better."
-            )
-            self._warn(NoiseWarning, text, arm)
-        elif seen.repeats:
-            text = f"the rewards are no evidence. {seen.misfit} {void} {REPEATS_ADVICE}"
-            self._warn(NoiseWarning, text, arm)
-        elif seen.model_check == "contradicted" and learner.misfit == 0.0:
-            text = f"the rewards contradict a mean that is linear in the features. {seen.misfit} {void}"
-            self._warn(ModelWarning, text, arm)
-        elif seen.coarseness and learner.estimate.n_pulls >= FEWEST_READINGS:
-            self._warn(NoiseWarning, coarse(seen.coarseness, noise_estimate(learner.estimate)), arm)
-        # Few residuals say little before the end, and looking at them takes longer than most pulls.
-        elif (arm is None or learner.estimate.n_pulls >= ENOUGH_TO_DOUBT) and (doubt := seen.noise_doubt):
-            self._warn(NoiseWarning, f"{doubt} {void}", arm)
+        """Warn, once each, of what the rewards contradict."""
+        if (found := contradiction(self._learner, is_end=arm is None)) is not None:
+            self._warn(*found, arm)
 
     def _warn(self, kind: type[Warning], text: str, arm: Arm | None) -> None:
         """Warn once, in the line of the user's call."""
@@ -432,6 +407,43 @@ class _Session:
             warnings.warn(text, kind, stacklevel=level)
         except kind as warning:  # the user has made warnings errors
             raise self._failed(str(warning).rstrip("."), arm) from warning
+
+
+def contradiction(learner: Learner, *, is_end: bool) -> tuple[type[Warning], str] | None:
+    """Return the warning that the rewards give rise to: they contradict the noise given, the model, or normal noise.
+
+    Args:
+        learner: with all rewards so far.
+        is_end: whether no pull follows. Few residuals say little before the end, and looking at them takes longer than
+            most pulls.
+    """
+    seen = learner.reader
+    void = f"The risk delta = {learner.delta:g} is not guaranteed then."
+    if seen.noise_contradicted:
+        cause, cure = "either the noise is larger, or the", "without noise_std, or "
+        given, unit = f" but noise_std = {learner.noise_std:g} was given", ""
+        if learner.reward_range is not None:
+            cause, cure, given = "the", "", f" but their range allows {learner.noise_std:g} around their means"
+        elif learner.measured_arms.stds is not None:
+            cure, given, unit = "with larger noise_std, or ", "", " times the noise_std given"
+        known = seen.estimate
+        return NoiseWarning, (
+            f"the rewards scatter around the fit by {noise_estimate(known):.3g}{unit} (from "
+            f"{known.n_pulls} pulls){given}: {cause} mean reward is not linear in the features. "
+            f"{void} Start again {cure}with features that describe the rewards better."
+        )
+    if seen.repeats:
+        return NoiseWarning, f"the rewards are no evidence. {seen.misfit} {void} {REPEATS_ADVICE}"
+    if seen.model_check == "contradicted" and learner.misfit == 0.0:
+        return (
+            ModelWarning,
+            f"the rewards contradict a mean that is linear in the features. {seen.misfit} {void}",
+        )
+    if seen.coarseness and learner.estimate.n_pulls >= FEWEST_READINGS:
+        return NoiseWarning, coarse(seen.coarseness, noise_estimate(learner.estimate))
+    if (is_end or learner.estimate.n_pulls >= ENOUGH_TO_DOUBT) and (doubt := seen.noise_doubt):
+        return NoiseWarning, f"{doubt} {void}"
+    return None
 
 
 def _key(arm: Arm) -> Any:

@@ -13,8 +13,7 @@ values, where arms and intervals stay as they happened (docs/guarantee.md, "Corr
 import math
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal, final
 
 import numpy as np
@@ -37,14 +36,14 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread, row_digest
 from surepick.errors import InvalidInput
 from surepick.learning.blocks import Plan, Plans
-from surepick.learning.events import Event, History, n_earlier
-from surepick.learning.model import check_allowed, enough_checks
+from surepick.learning.events import Correction, Event, History, n_earlier
+from surepick.learning.model import check_allowed, check_arms, enough_checks
 from surepick.learning.result import Recorder, Result, result_of
 from surepick.learning.snapshot import Algorithm, Arm, Ask, Decision, Reader, Snapshot
-from surepick.learning.state import LearnerState
+from surepick.learning.state import LearnerState, Setting, Settlement
 from surepick.learning.validation import Rewards, arms_given, check_several, check_suited, costs_given, views
-from surepick.sampling.base import SamplerContext, SubBlocks
-from surepick.stopping.base import Rule, RuleState
+from surepick.sampling.base import SubBlocks
+from surepick.stopping.base import Rule
 from surepick.types import Array
 
 MOST_ASKS = 10_000_000
@@ -166,19 +165,23 @@ class Learner:
                     "noise_std for each arm."
                 )
             sampler = SubBlocks(sampler, self.measured_arms.dim)
-        self._log: list[Event] = []
-        # What a replay with corrected values needs beside the log: the intervals as they were planned; and by the
-        # number of a measurement its corrected value, None if it is void.
-        self._plans = Plans(sampler, self.task, self._rule, self.costs, self.budget)
-        self._corrected: dict[int, float | None] = {}
-        self._opened: list[tuple[int, Plan]] = []  # intervals, each with the number of events before it opened
+        setting = Setting(self.task, self._rule, self._rewards, self.noise, self.earlier)
+        self._state = LearnerState(setting, Plans(sampler, self.task, self._rule, self.costs, self.budget))
         self._read_at: tuple[LearnerState, int, int] | None = None
         """State, events and plans that `_reader` is of."""
-        self._known = self._nothing_known()
 
-    def _nothing_known(self, state: RuleState | None = None) -> LearnerState:
-        """Return what is known before the first event."""
-        return LearnerState(self.task, self._rule, self._rewards, noise=self.noise, earlier=self.earlier, state=state)
+    @property
+    def _log(self) -> list[Event]:
+        return self._state.log
+
+    @property
+    def _plans(self) -> Plans:
+        return self._state.plans
+
+    @property
+    def _known(self) -> Settlement:
+        """What follows from the values of all results so far."""
+        return self._state.settled
 
     @property
     def estimate(self) -> LeastSquares:
@@ -222,7 +225,7 @@ class Learner:
     @property
     def is_guided(self) -> bool:
         """Whether there are results that guide plans and bets and are no evidence: arms may be chosen after them."""
-        return self.earlier == "guidance" and self._known.n_earlier > 0
+        return self.earlier == "guidance" and self._state.n_earlier > 0
 
     @property
     def log(self) -> Sequence[Event]:
@@ -237,45 +240,45 @@ class Learner:
     @property
     def pending(self) -> Mapping[Any, int]:
         """Asks that are neither told nor failed, per arm (by the numbers of the vector where arms are vectors)."""
-        return self._by_arm(self._known.ledger.pending)
+        return self._by_arm(self._state.ledger.pending)
 
     @property
     def n_pending(self) -> int:
         """Their number."""
-        return self._known.ledger.pending.total()
+        return self._state.ledger.pending.total()
 
     @property
     def n_asked(self) -> int:
         """Asks so far, those made again counted once: the number of the next one."""
-        return self._known.ledger.n_asked
+        return self._state.ledger.n_asked
 
     @property
     def n_told(self) -> int:
         """Results so far, those void included: the number of the next one."""
-        return self._known.n_told
+        return len(self._state.results)
 
     def arm_asked(self, ask: int) -> int | None:
         """Return the number of the arm that the ask with this number is of; None if it has its result."""
-        return self._known.ledger.arm_of(ask)
+        return self._state.ledger.arm_of(ask)
 
     def awaits(self, ask: int) -> bool:
         """Whether the ask with this number has no result yet, be it pending or failed."""
-        return self._known.ledger.awaits(ask)
+        return self._state.ledger.awaits(ask)
 
     @property
     def checks(self) -> tuple[int, ...]:
         """Arms of check pulls that are planned and not asked for, by number."""
-        return tuple(self._known.checks)
+        return tuple(self._state.checks)
 
     @property
     def is_checking(self) -> bool:
         """Whether the newest interval is one of check pulls."""
-        return self._known.ledger.is_checking
+        return self._state.ledger.is_checking
 
     @property
     def n_planned(self) -> int:
         """Asks left in the newest interval, failed ones included: so large a batch loses nothing. 0: the next plans."""
-        return self._known.ledger.n_planned
+        return self._state.ledger.n_planned
 
     @property
     def counts(self) -> Mapping[Any, int]:
@@ -305,9 +308,13 @@ class Learner:
     def next_numbers(self, n: int = 1, arms: Sequence[int] = ()) -> list[int]:
         """Return their numbers alone: for who knows the arms, from a log.
 
-        Those of an interval are in its plan. `arms` are followed where asks belong to none, as after the last plan.
+        Those of a block are in its plan. `arms` are followed where asks belong to none, as after the last plan.
         """
         return [number for number, _ in self._ask(n, arms)]
+
+    def peek(self, n: int) -> list[Ask]:
+        """Return the next asks, n or as many as the newest block has, without making them."""
+        return [Ask(number, self.measured_arms.arm_of(arm)) for number, arm in self._state.next_asks(n)]
 
     def _ask(self, n: int, arms: Sequence[int] = ()) -> list[tuple[int, int]]:
         """Return the numbers of the next n asks and of their arms, which may be known."""
@@ -316,26 +323,17 @@ class Learner:
         if n > MOST_ASKS:
             raise InvalidInput(f"`n` must be at most {MOST_ASKS:,}, got {n:,}; ask for further arms when needed.")
         asks: list[tuple[int, int]] = []
-        ledger = self._known.ledger
+        state = self._state
         while len(asks) < n:
-            if not ledger.n_planned:
+            if not state.ledger.n_planned:
                 if self.needs_plan:
                     self.plan()
-                if self.is_spent and not self._known.checks:
+                if self.is_spent and not state.checks:
                     break
-            n_before = ledger.n_asked
-            asks.append(ledger.ask(partial(self._draw, arms[len(asks)]) if arms else self._draw))
-            if self.budget is not None and ledger.n_asked > n_before:
-                self._plans.spend(asks[-1][1])
-        if not asks:
-            return []
-        self._log.append(("ask", tuple([self.measured_arms.key_of(arm) for _, arm in asks])))
+            asks.append(state.ask(arms[len(asks)] if arms else None))
+        if asks:
+            state.log.append(("ask", tuple([self.measured_arms.key_of(arm) for _, arm in asks])))
         return asks
-
-    def _draw(self, known: int | None = None) -> int:
-        """Return the next arm: of a check pull, or as planned; the one that is known, if one is."""
-        drawn = self._known.checks.popleft() if self._known.checks else self._plans.next()
-        return drawn if known is None else known
 
     def cost_of(self, number: int) -> float:
         """Return what a pull of the arm with this number costs."""
@@ -349,7 +347,7 @@ class Learner:
     @property
     def is_spent(self) -> bool:
         """Whether the budget allows no further ask; those planned and those that failed are still made."""
-        return self._plans.has_ended and not self._known.ledger.n_planned
+        return self._plans.has_ended and not self._state.ledger.n_planned
 
     @property
     def needs_plan(self) -> bool:
@@ -359,7 +357,7 @@ class Learner:
     @property
     def can_plan(self) -> bool:
         """Whether an interval can open now, be there a verdict or not."""
-        return self._known.ledger.needs_block and not self._plans.has_ended
+        return self._state.ledger.needs_block and not self._plans.has_ended
 
     @one_blas_thread
     def plan(self, made: Plan | None = None, *, draws: bool = False, checks: bool = False) -> Plan:
@@ -371,20 +369,25 @@ class Learner:
             draws: whether to draw all arms of the interval now, to have them in the plan.
             checks: whether to find out if this learner would have planned the same (`plan_differs`).
         """
-        self._known.look_back()
-        context, first = self._situation(), self._known.ledger.n_asked
+        state = self._state
         if made is None:
-            made = self._plans.open(context, first, draws=draws)
-        else:
-            if made.first != first:
-                raise InvalidInput(
-                    f"the next interval begins with ask {first}, got a plan that begins with {made.first}."
-                )
-            self._plans.follow(context, made, checks=checks)
-        if made.length:
-            self._known.ledger.open(made.length, n_parts=made.n_parts)
-        self._opened.append((len(self._log), made))
+            made = state.propose_plan(draws=draws)
+        elif made.first != state.ledger.n_asked:
+            raise InvalidInput(
+                f"the next interval begins with ask {state.ledger.n_asked}, got a plan that begins with {made.first}."
+            )
+        state.open(made, checks=checks)
         return made
+
+    @one_blas_thread
+    def propose_plan(self) -> Plan:
+        """Return the plan of the next block with all its arms, which `plan` then adopts."""
+        return self._state.propose_plan(draws=True)
+
+    @property
+    def is_proposing(self) -> bool:
+        """Whether a plan was proposed and not adopted; the sampler is ahead of the log."""
+        return self._plans.is_proposing
 
     def catch_up(self) -> None:
         """Let the sampler know plans that were followed, so that the next one is made without delay."""
@@ -394,26 +397,6 @@ class Learner:
     def plan_differs(self) -> bool:
         """Whether the last plan that was followed and checked is another than this learner would have made."""
         return self._plans.differs
-
-    def _situation(self) -> SamplerContext:
-        estimate = self.estimate
-        theta = estimate.theta if estimate.has_theta else None
-        leaders: tuple[int, ...] = ()
-        alive = None
-        if theta is not None and self.candidates.is_enumerable:  # a fixed design asks nobody who leads
-            leaders = self._known.state.leaders(estimate)
-            alive = None if self.stopped else self._known.state.alive(leaders[0])
-        outstanding = self._known.ledger.outstanding
-        return SamplerContext(
-            n_pulls=estimate.n_pulls,
-            n_asked=estimate.n_pulls + outstanding.total(),
-            theta=theta,
-            leaders=leaders,
-            alive=None if alive is None else alive.copy(),  # a plan must not see what is refuted later
-            estimate=estimate,
-            pending=outstanding,
-            stds=self._known.relative_stds(),
-        )
 
     def tell(self, arm: Arm, reward: float, *, ask: int | Literal["none"] | None = None) -> None:
         """Take in a result, asked for or not.
@@ -427,7 +410,7 @@ class Learner:
         """
         number = self.measured_arms.number_of(arm)
         reward = self._rewards.checked("reward", reward, number)
-        answered = self._known.ledger.find(number, ask)
+        answered = self._state.ledger.find(number, ask)
         if answered is None and self._rule.is_fixed_design and not self.measured_arms.is_enumerable:
             raise InvalidInput(
                 f"stopping={self._rule.name!r} rests on its own fixed design and cannot use an unsolicited result, "
@@ -436,17 +419,17 @@ class Learner:
         if answered is None:
             self.check_earlier()
         key = self.measured_arms.key_of(number)
-        self._log.append(("tell", key, reward) if ask is None else ("tell", key, reward, ask))
-        self._known.take_in(number, reward, answered, is_named=ask is not None)
+        self._state.log.append(("tell", key, reward) if ask is None else ("tell", key, reward, ask))
+        self._state.tell(number, reward, answered, is_named=ask is not None)
 
     def check_earlier(self) -> None:
         """Refuse a result before the first ask where it may not count, if the rule could only count it."""
-        if self.earlier == "guidance" and not (self.n_asked or self._known.ledger.n_opened):
+        if self.earlier == "guidance" and not (self.n_asked or self._state.ledger.n_opened):
             self.refuse_guidance()
 
     def refuse_guidance(self) -> None:
         """Refuse results that arms or options may have been chosen after, if the rule could only count them."""
-        if self._known.counts_every_result:
+        if self._state.counts_every_result:
             other = '; else with stopping="betting", which they guide' if self.candidates.is_enumerable else ""
             raise InvalidInput(
                 f"stopping={self._rule.name!r} counts every result, and has no proof if arms or options were chosen "
@@ -463,7 +446,7 @@ class Learner:
         """
         number = self.measured_arms.number_of(arm)
         name = self.measured_arms.key_of(number)
-        if not self._known.ledger.fail(number, ask):
+        if not self._state.ledger.fail(number, ask):
             named = "" if ask is None else f" with the number {ask}"
             raise InvalidInput(
                 f"arm {name} has no pending ask{named} that could fail; pending are {sorted(self.pending)}."
@@ -489,7 +472,7 @@ class Learner:
             InvalidInput: there is no such measurement, it is void already, or the rule cannot do without it. Nothing
                 has changed then.
         """
-        self._correct("void", n, None, reason)
+        self.change("void", n, reason=reason)
 
     def correct(self, n: int, value: float, *, reason: str = "") -> None:
         """Replace the value of a result that was told wrong, as `void` does and on the same condition.
@@ -501,7 +484,7 @@ class Learner:
             value: what was measured in truth. A result may be corrected again; then the last value counts.
             reason: for the log.
         """
-        self._correct("correct", n, value, reason)
+        self.change("correct", n, value, reason=reason)
 
     def restore(self, n: int, *, reason: str = "") -> None:
         """Let a result count again that was declared void, as `void` does and on the same condition.
@@ -510,26 +493,35 @@ class Learner:
             n: number of the measurement, as for `void`. It has the value that it had before it was void.
             reason: for the log.
         """
-        self._correct("restore", n, None, reason)
+        self.change("restore", n, reason=reason)
 
-    def _correct(self, kind: Literal["void", "correct", "restore"], n: int, value: float | None, reason: str) -> None:
-        n, told = check_count("n", n, least=0), [event[1] for event in self._log if event[0] == "tell"]
-        if n >= len(told):
+    def change(self, kind: Correction, n: int, value: float | None = None, *, reason: str = "") -> None:
+        """Void, correct or restore a result."""
+        event, counts = self._correction(kind, n, value, reason)
+        self._state.change(event[1], counts)
+        self._log.append(event)
+
+    def prepare(self, kind: Correction, n: int, value: float | None = None) -> None:
+        """Work out what a correction would lead to, so that making it takes no time."""
+        self._state.prepare(n, self._correction(kind, n, value, "")[1])
+
+    def _correction(self, kind: Correction, n: int, value: float | None, reason: str) -> tuple[Event, float | None]:
+        """Return a correction as the log has it, and what the result counts with then; None if it is void."""
+        n, state = check_count("n", n, least=0), self._state
+        if n >= len(state.results):
             raise InvalidInput(
-                f"`n` must be the number of a measurement that was told, below {len(told)}, got {n}; they are numbered "
-                "from 0 in the order of `history`."
+                f"`n` must be the number of a measurement that was told, below {len(state.results)}, got {n}; they are "
+                "numbered from 0 in the order of `history`."
             )
-        said: tuple[float, ...] = ()
-        corrected = {**self._corrected, n: value}
+        is_void, arm, said, counts = state.values[n] is None, state.results[n].arm, tuple[float, ...](), None
         if kind == "restore":
-            if self._corrected.get(n, math.nan) is not None:
+            if not is_void:
                 raise InvalidInput(f"measurement {n} is not void, so there is nothing to restore.")
-            del corrected[n]
-            corrected.update({event[1]: event[2] for event in self._log if event[:2] == ("correct", n)})
+            counts = state.value_before(n)
         elif kind == "correct":
-            value = self._rewards.checked("value", value, self.measured_arms.number_of(told[n]))
-            said, corrected[n] = (value,), value
-        if kind != "restore" and self._corrected.get(n, math.nan) is None:
+            value = self._rewards.checked("value", value, arm)
+            said, counts = (value,), self._rewards.scaled(arm, value)
+        if kind != "restore" and is_void:
             raise InvalidInput(f"measurement {n} is void already; `restore` it, or tell a new result.")
         if not isinstance(reason, str):
             raise InvalidInput(f"`reason` must be a text, got {reprlib.repr(reason)}.")
@@ -538,10 +530,7 @@ class Learner:
                 f"stopping={self._rule.name!r} judges every result by the plan it was asked for, all of them together, "
                 'and has no proof after a correction; use stopping="betting" with list(history), which guides it.'
             )
-        log = [*self._log, (kind, n, *said, *([reason] if reason else ()))]
-        known = self._nothing_known()
-        known.relive(log, self._opened, corrected)
-        self._known, self._log, self._corrected = known, log, corrected  # all of it or nothing
+        return (kind, n, *said, *([reason] if reason else ())), counts
 
     @property
     def planned(self) -> dict[Any, float]:
@@ -563,7 +552,7 @@ class Learner:
     @property
     def reader(self) -> Reader:
         """Everything that can be read off this learner now; kept until the next event."""
-        at = self._known, len(self._log), len(self._opened)
+        at = self._state, len(self._log), self._state.ledger.n_opened
         if self._read_at != at:
             self._reader, self._read_at = Reader(self, self._known, self._plans), at
         return self._reader
@@ -617,36 +606,40 @@ class Learner:
         Returns:
             How many are planned.
         """
-        if not (self.stopped or follows):
+        n = len(self.propose_audit(n, follows=follows))
+        self._state.plan_checks(n)
+        self._log.append(("audit", n))
+        return n
+
+    def propose_audit(self, n: int | Literal["auto"], *, follows: bool = False) -> list[int]:
+        """Return the arms of the check pulls that `audit` would plan, by number."""
+        if not (follows or self.stopped):
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
         if self.noise != "same":
             raise InvalidInput(f'an audit has no proof yet beside noise="{self.noise}"; give noise_std for each arm.')
         if not isinstance(self.measured_arms, WhitenedArms):
             raise InvalidInput(f"an audit needs a list of arms, got {self.measured_arms.description}; leave it out.")
-        if self._known.checks:
-            raise InvalidInput(f"{len(self._known.checks)} check pulls are planned already; measure them first.")
+        if self._state.checks:
+            raise InvalidInput(f"{len(self._state.checks)} check pulls are planned already; measure them first.")
         if n == "auto":
             stds = self._rewards.stds
             noise_std = self._known.noise * (1.0 if stds is None else math.sqrt(float(np.mean(stds**2))))
             n = enough_checks(self.measured_arms, noise_std, self.reader.lead, 2 * self.estimate.n_pulls)
-        n = check_count("n", n, least=1)
-        self._plans.drop_rest()
-        self._known.plan_checks(n)
-        self._log.append(("audit", n))
-        return n
+        return check_arms(self.measured_arms, check_count("n", n, least=1), self.seed)
 
-    def frozen(self) -> "Learner":
-        """Return a copy whose log does not grow when this one learns on."""
-        twin = copy(self)
-        own = {"_log": list(self._log), "_opened": list(self._opened), "_corrected": dict(self._corrected)}
-        twin.__dict__.update(own)
-        return twin
+    def later_blocks(self) -> Callable[[], list[Block]]:
+        """Return a function that works out all blocks so far, check pulls after the verdict included, in order.
 
-    def settled_blocks(self) -> list[Block]:
-        """Return all blocks so far, check pulls after the verdict included, in order; goes through the log again."""
+        The function goes through the results as they are now: later results and corrections do not change its answer.
+        """
         recorder = Recorder(self.task)
-        self._nothing_known(recorder).relive(self._log, self._opened, self._corrected)
-        return recorder.blocks
+        settle = self._state.settled_by(recorder)
+
+        def blocks() -> list[Block]:
+            settle()
+            return recorder.blocks
+
+        return blocks
 
     def replay(self, log: Sequence[Event]) -> None:
         """Start afresh and go through a log; ends in the state the log was written in, bit for bit.
@@ -673,13 +666,13 @@ class Learner:
                 f"`log` must begin with ('start', identity) of this learner, {expected!r}, got "
                 f"{log[0] if log else 'nothing'!r}; replay it on a learner with the same arms and options.{hint}"
             )
-        before = dict(self.__dict__)
+        before = self._rule, self._state
         try:
             self._begin()
             for place, event in enumerate(log[1:], start=1):
                 self._go_through(event, place)
         except BaseException:
-            self.__dict__.update(before)
+            self._rule, self._state = before
             raise
 
     def _go_through(self, event: Event, place: int) -> None:

@@ -22,7 +22,7 @@ from surepick.learning.events import History
 from surepick.learning.snapshot import Reader, Snapshot, beside_rival, given_of
 from surepick.stopping.base import RuleState, Verdict
 from surepick.stopping.betting import Betting
-from surepick.types import Array
+from surepick.types import Array, data_frame
 
 if TYPE_CHECKING:
     from surepick.learning.learner import Learner
@@ -234,12 +234,7 @@ class Result(Snapshot):
 
     def to_frame(self, of: Literal["arms", "candidates"] = "arms") -> Any:
         """Return the table of `to_columns` as a pandas `DataFrame`, or as it is where pandas is not installed."""
-        columns = self.to_columns(of)
-        try:
-            import pandas as pd  # noqa: PLC0415 - optional, and slow to import
-        except ImportError:
-            return columns
-        return pd.DataFrame(columns)
+        return data_frame(self.to_columns(of))
 
     def report(
         self,
@@ -354,7 +349,11 @@ def result_of(learner: "Learner", reader: Reader, *, interrupted: bool = False) 
 def bare_result_of(learner: "Learner") -> Result:
     """Return the rewards without estimates: for arms that can no longer be read."""
     nothing = Estimates(None, np.empty(0), np.empty(0), np.empty(0), listed=())
-    return Result(**given_of(learner), **_measured(learner), threshold=math.log(1.0 / learner.delta), arms=nothing)
+    measured, costs = _measured(learner), learner.costs
+    cost = sum(n if costs is None else n * float(costs[arm]) for arm, n in measured["counts"].items())
+    return Result(
+        **given_of(learner), **measured, cost=float(cost), threshold=math.log(1.0 / learner.delta), arms=nothing
+    )
 
 
 def _measured(learner: "Learner") -> dict[str, Any]:
@@ -404,12 +403,12 @@ def _margin_of(learner: "Learner", reader: Reader) -> Callable[[], float | None]
     is_sought = learner.stopped and learner.model == "linear" and is_plain
     if not (is_sought and isinstance(rule, Betting)):
         return None
-    return partial(_find_margin, learner.frozen(), rule, reader.lead)
+    return partial(_find_margin, learner.later_blocks(), task, rule, reader.lead)
 
 
-def _find_margin(learner: "Learner", rule: Betting, lead: float) -> float | None:
-    blocks = learner.settled_blocks()
+def _find_margin(find: Callable[[], list[Block]], task: Task, rule: Betting, lead: float) -> float | None:
+    blocks = find()
     n_each = sum(8 + len(np.unique(block.arms)) for block in blocks if block.arms is not None)
-    if n_each * learner.task.rivals.n_arms > MOST_NUMBERS:
+    if n_each * task.rivals.n_arms > MOST_NUMBERS:
         return None
-    return rule.start(learner.task).replay(blocks).margin(lead)
+    return rule.start(task).replay(blocks).margin(lead)

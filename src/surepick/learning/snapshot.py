@@ -25,7 +25,7 @@ from surepick.types import Array, BoolArray, Guarantee, IntArray
 
 if TYPE_CHECKING:
     from surepick.learning.learner import Learner
-    from surepick.learning.state import LearnerState
+    from surepick.learning.state import Settlement
 
 
 Arm = Any
@@ -195,11 +195,11 @@ class Reader:
 
     Args:
         learner: whose options and arms these are.
-        known: its state.
+        known: what follows from its results.
         plans: its plans.
     """
 
-    def __init__(self, learner: "Learner", known: "LearnerState", plans: Plans) -> None:
+    def __init__(self, learner: "Learner", known: "Settlement", plans: Plans) -> None:
         self._learner, self._known, self._plans = learner, known, plans
 
     # ---- the rule
@@ -439,6 +439,7 @@ class Reader:
         made = Snapshot(
             **given_of(learner),
             n_pulls=decision.n_pulls,
+            cost=learner.cost,
             best=decision.best,
             best_name=None if names is None or decision.best is None else _named(names, decision.best),
             stopped=decision.stopped,
@@ -471,11 +472,10 @@ SYMMETRIC_LAW = "is symmetric around 0, whatever its law, and independent of tha
 
 
 def given_of(learner: "Learner") -> dict[str, Any]:
-    """Return the fields of a snapshot that depend on options and counts alone."""
+    """Return the fields of a snapshot that depend on options alone."""
     is_known = learner.noise_std is not None
     return {
         "m": learner.m,
-        "cost": learner.cost,
         "rule": learner.rule.name,
         "noise_law": SYMMETRIC_LAW if learner.noise == "symmetric" else learner.rule.noise_law(is_known=is_known),
         "delta": learner.delta,

@@ -4,7 +4,7 @@ The figure of a plan: pulls against risk and against slack, with their range.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
@@ -17,12 +17,22 @@ from surepick.arms.finite import as_arms
 from surepick.arms.views import divided
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import Design, optimal_design
-from surepick.errors import InvalidInput, SurepickError, TiedArms
+from surepick.errors import InvalidInput, TiedArms
 from surepick.learning.validation import Rewards, costs_given
-from surepick.planning.difficulty import TIED, Difficulty, difficulty, smallest_gap
-from surepick.planning.forecast import LEARNING, Law, expected_pulls, quantile
-from surepick.planning.rehearsal import RunSettings, SimulatedRuns, rehearse
-from surepick.planning.scenarios import Scenario, from_gap, from_pilot, from_thetas
+from surepick.planning.forecast import (
+    LEARNING,
+    TIED,
+    Difficulty,
+    Law,
+    difficulty,
+    expected_pulls,
+    quantile,
+    smallest_gap,
+)
+from surepick.planning.scenarios import Scenario, as_options, from_gap, from_pilot, from_thetas
+from surepick.simulation.parallel import collect
+from surepick.simulation.run import Instance, Job, Seeds, run_with
+from surepick.simulation.runs import Runs
 from surepick.types import Array
 
 if TYPE_CHECKING:
@@ -67,6 +77,27 @@ class _Setting(NamedTuple):
             if len(self.scenarios) == 1:
                 raise
             return TIED  # one of many draws
+
+    def instance(self, scenario: Scenario, epsilon: float) -> Instance:
+        """Return a scenario made ready for runs of the default algorithm."""
+        truth = Truth(self.arms, scenario.theta, self.m)
+        known = {**as_options(self.rewards), "m": self.m, "costs": self.costs}
+        return Instance(truth, self.arms, truth.means.tolist().__getitem__, scenario.stds, known, epsilon, math.nan)
+
+
+@final
+class Truth:
+    """The answer of a scenario, which the runs do not know."""
+
+    name = "a scenario of the plan"
+
+    def __init__(self, arms: ArmSet, theta: Array, m: int) -> None:
+        self.means: Array = np.concatenate([rows @ theta for _, rows in arms.chunks()])
+        self._worst = float(np.sort(self.means)[-m])
+
+    def loss(self, answer: int | list[int]) -> float:
+        """Return how far the worst of the arms in the answer is behind the m-th best."""
+        return self._worst - float(self.means[answer].min())
 
 
 @final
@@ -128,16 +159,21 @@ class Plan:
         slacks = {self.epsilon, *(share * self.gap for share in SLACKS)} if self.m == 1 else {self.epsilon}
         return tuple(self.at(epsilon=epsilon) for epsilon in sorted(slacks))
 
-    def simulate(self, n_runs: int = 100, *, seed: int = 0, max_pulls: int = MOST_PULLS) -> SimulatedRuns:
-        """Simulate runs of `identify`, over the scenarios in turn; each takes as long as a run takes to compute.
+    def simulate(self, n_runs: int = 100, *, seed: int = 0, max_pulls: int = MOST_PULLS) -> Runs:
+        """Simulate runs of `identify`, over the scenarios in turn.
 
-        Noise is normal and its level learnt, unless it was given arm by arm; rewards with bounds are lo or hi.
+        Noise is normal and its level is learnt, unless it was given arm by arm; rewards with bounds are lo or hi. Run i
+        depends on the seed and i only.
         """
-        setting = self._setting
-        n_runs, seed = check_count("n_runs", n_runs, least=1), check_seed(seed)
-        most = check_count("max_pulls", max_pulls, least=1)
-        lab = RunSettings(setting.arms, setting.rewards, self.delta, self.epsilon, most, setting.m, setting.costs)
-        return rehearse(lab, setting.scenarios, n_runs, seed)
+        setting, seed = self._setting, check_seed(seed)
+        instances = [setting.instance(scenario, self.epsilon) for scenario in setting.scenarios]
+        job = Job(instances[0], delta=self.delta, seed=seed, max_pulls=check_count("max_pulls", max_pulls, least=1))
+        outcomes = {}
+        for run in range(check_count("n_runs", n_runs, least=1)):
+            noise, learner = np.random.SeedSequence(seed, spawn_key=(run,)).spawn(2)
+            seeds = Seeds(0, noise, int(learner.generate_state(1)[0]))
+            outcomes[run] = run_with(job, instances[run % len(instances)], seeds)
+        return collect(job, str(job.algorithm), outcomes)
 
     def explain(self) -> str:
         """Say it in plain words."""
@@ -183,7 +219,15 @@ class Plan:
 
     def plot(self) -> "Figure":
         """Draw the pulls against risk and slack, with their range; a matplotlib figure, to be shown or saved."""
-        return draw(self)
+        from surepick.reporting import figures  # noqa: PLC0415 (matplotlib is optional, and slow to import)
+
+        by_risk = [(each.delta, each) for each in self.by_risk]
+        by_slack = [(each.epsilon, each) for each in self.by_slack]
+        panels = [("risk of a wrong answer, delta", self.delta, by_risk)]
+        if self.m == 1:
+            panels.append(("loss that the answer may have, epsilon", self.epsilon, by_slack))
+        figure: Figure = figures.plan(panels)
+        return figure
 
 
 def plan(  # noqa: PLR0913 (every argument is an option of its own)
@@ -326,40 +370,3 @@ def _checked_m(m: object, arms: ArmSet) -> int:
     if count >= arms.n_arms:
         raise InvalidInput(f"`m` must be below the number of arms, {arms.n_arms}, got {count}; all are no choice.")
     return count
-
-
-INK, BLUE, LINE = "#1d2127", "#0b5fa5", "#d9dde3"
-
-
-def draw(plan: "Plan") -> "Figure":
-    """Return the figure: a panel for the risk, and one for the slack unless several arms are sought."""
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 (a second to import, and optional)
-    except ImportError as error:
-        raise SurepickError("a plot needs matplotlib; install surepick[report].") from error
-    n_panels = 2 if plan.m == 1 else 1
-    figure = Figure(figsize=(4.2 * n_panels, 3.9), layout="constrained")
-    by_risk, *by_slack = figure.subplots(1, n_panels, sharey=True, squeeze=False)[0]
-    _curve(by_risk, [(each.delta, each) for each in plan.by_risk], (plan.delta, plan.pulls))
-    by_risk.set(xscale="log", yscale="log", xlabel="risk of a wrong answer, delta", ylabel="pulls")
-    by_risk.legend(frameon=False, fontsize=8.5)
-    for axes in by_slack:
-        _curve(axes, [(each.epsilon, each) for each in plan.by_slack], (plan.epsilon, plan.pulls))
-        axes.set(xlabel="what the answer may lose, epsilon")
-        axes.locator_params(axis="x", nbins=4)  # rates of clicks differ by numbers with many digits
-    return figure
-
-
-def _curve(axes: Any, plans: Sequence[tuple[float, "Plan"]], now: tuple[float, float]) -> None:
-    """Pulls with their range, and the lower bound where there is one."""
-    drawn = [(place, plan) for place, plan in plans if math.isfinite(plan.high)]
-    places = [place for place, _ in drawn]
-    axes.plot(places, [plan.pulls for _, plan in drawn], color=BLUE, label="to expect")
-    low, high = [plan.low for _, plan in drawn], [plan.high for _, plan in drawn]
-    axes.fill_between(places, low, high, color=BLUE, alpha=0.18, linewidth=0.0, label="8 of 10 runs")
-    bounds = [(place, plan.lower_bound) for place, plan in drawn if plan.lower_bound > 0.0]
-    if len(bounds) > 1:
-        axes.plot(*zip(*bounds, strict=True), color=INK, linestyle="--", linewidth=1.0, label="lower bound")
-    axes.plot(*([value] for value in now), "o", color=BLUE, label="this plan")
-    axes.grid(color=LINE, linewidth=0.7)
-    axes.spines[["top", "right"]].set_visible(False)

@@ -14,7 +14,7 @@ from surepick.core.linalg import triangular, upper_inverse
 from surepick.errors import InvalidInput, NotEnoughData
 from surepick.learning.identify import identify
 from surepick.learning.validation import Rewards
-from surepick.planning.difficulty import smallest_gap
+from surepick.planning.forecast import smallest_gap
 from surepick.types import Array
 
 N_DRAWS = 25

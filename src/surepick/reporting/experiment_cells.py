@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from surepick.simulation.experiment import Cell, Experiment, Published
-from surepick.simulation.experiment_file import read_experiment
-from surepick.simulation.runs import Array, error_interval
+from surepick.simulation.experiment import Cell, Experiment, Published, read_experiment
+from surepick.simulation.runs import error_interval
 from surepick.simulation.store import EXPERIMENT, TABLE, read_cells
+from surepick.types import Array
 
 MEASURED = ("n_pulls", "seconds", "support", "evidence", "target")
 COLUMNS = ("run", "stopped", "correct", "lower_bound", "version", *MEASURED)

@@ -1,22 +1,31 @@
-"""Reports of experiments: Markdown and one HTML file that needs nothing else, with figures as PNG and SVG.
+"""Reports of experiments: Markdown, one HTML page that needs no other file, and figures as PNG and SVG.
 
-Every number comes from the runs in the folders; `report_cells` computes, `report_plots` draws, this module words, and
-the two templates lay out. What others have published comes first, with a tally of how ours stand to it.
+Every number comes from the runs in the folders: `experiment_cells` computes, this module words and chooses the figures,
+and the two templates lay out. Published figures come first, with a tally of how ours compare.
+
+Which figures an experiment gets follows from its grid: means against an argument that is a number, against the risk
+and against the schedule, the distribution of the pulls unless there are too many cells, and how evidence grew in one
+run.
 """
 
 import html
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from surepick.errors import InvalidInput
+from surepick.learning.learner import Learner
 from surepick.reporting.experiment_cells import Compared, Section, Summary, grouped, read_section
-from surepick.reporting.experiment_plots import Figure, draw, sentence
-from surepick.reporting.html import data_uri, template
+from surepick.reporting.figures import COLORS, GREY, INK, draw_line, frame, plain, save
+from surepick.reporting.html import Cell, Table, data_uri, template
+from surepick.simulation import experiment as experiments
+from surepick.simulation.experiment import job_of
+from surepick.simulation.run import run_once
 
 NOTHING = "-"
 WORDS = {"agrees": "agree", "better": "better", "differs": "differ", "open": "cannot be told"}
@@ -24,27 +33,12 @@ LONG = 12
 """Rows from which on a table that lists everything is folded."""
 
 
-class Entry(NamedTuple):
-    """A cell of a table."""
+class Figure(NamedTuple):
+    """A figure in its files."""
 
-    text: str
-    details: tuple[str, ...] = ()
-    tone: str = ""
-    """How it looks: a verdict, or best."""
-    shade: float = 0.0
-    """How dark, up to 1."""
-
-
-class Table(NamedTuple):
-    """A table; all but its first columns, which are words, are numbers."""
-
-    title: str
-    headers: list[str]
-    n_words: int
-    rows: list[list[Entry]]
-    note: str = ""
-    is_folded: bool = False
-    """Whether the reader has to ask for it."""
+    caption: str
+    paths: tuple[Path, Path]
+    """PNG and SVG."""
 
 
 class Part(NamedTuple):
@@ -58,6 +52,11 @@ class Part(NamedTuple):
     whys: list[str]
     tables: list[Table]
     figures: list[Figure]
+
+    @property
+    def pictures(self) -> list[tuple[str, str]]:
+        """The figures as parts of a page, with their captions."""
+        return [(data_uri(figure.paths[1].read_bytes()), figure.caption) for figure in self.figures]
 
 
 def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
@@ -78,8 +77,8 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
         raise InvalidInput("a report needs at least one folder of results, got none.")
     # Texts come from files of the user's, so both escape all of them.
     templates = {
-        "report.md": template("report.md", "surepick.reporting", finalize=_md),
-        "report.html": template("report.html", "surepick.reporting"),
+        "report.md": template("report.md", finalize=_md),
+        "report.html": template("report.html"),
     }
     sections = sorted((read_section(Path(folder)) for folder in folders), key=lambda s: not s.experiment.published)
     out.mkdir(parents=True, exist_ok=True)
@@ -88,7 +87,6 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
         "title": parts[0].title if len(parts) == 1 else f"Report on {len(parts)} experiments",
         "finding": tally([compared for section in sections for _, compared in section.compared]),
         "parts": parts,
-        "data_uri": lambda path: data_uri(path.read_bytes()),
     }
     for name, layout in templates.items():
         (out / name).write_text(layout.render(context).rstrip() + "\n", "utf-8", newline="\n")
@@ -139,13 +137,13 @@ def _facts(section: Section) -> str:
 def _beside_published(section: Section) -> list[Table]:
     """For each quantity that others have published: ours, theirs and how they stand to each other."""
 
-    def entry(summary: Summary, quantity: str) -> Entry:
+    def entry(summary: Summary, quantity: str) -> Cell:
         compared = [one for one in summary.compared if one.published.quantity == quantity]
         details: list[str] = []
         for one in compared:
             theirs = _with_se(one.published.mean, math.nan if one.published.se is None else one.published.se)
             details += [f"theirs {theirs}", one.verdict + ("" if math.isnan(one.z) else f", z {one.z:+.1f}")]
-        return Entry(_quantity(summary, quantity), tuple(details), compared[0].verdict if compared else "")
+        return Cell(_quantity(summary, quantity), "\n".join(details), compared[0].verdict if compared else "")
 
     published = section.experiment.published
     note = f"Published: {'; '.join(dict.fromkeys(figure.source for figure in published))}."
@@ -166,13 +164,13 @@ def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
         fair = [id(summary) for summary in members if summary.is_fair]
         best |= {one for one in fair if size[one] == min(size[other] for other in fair)}
 
-    def entry(summary: Summary) -> Entry:
+    def entry(summary: Summary) -> Cell:
         mean, *details = _quantity(summary, quantity).split(" ±")
         is_best, low = id(summary) in best, least.get(section.place(summary), 0.0)
         # Some cells have runs and no bound: an experiment may ask for one per instance alone.
         shade = min(1.0, math.log10(size[id(summary)] / low)) if low and id(summary) in size else 0.0
         lines = [f"±{se}" for se in details] + ["wrong too often"] * summary.errs_too_often
-        return Entry("★\u00a0" * is_best + mean, tuple(lines), "best" * is_best, round(shade, 2))
+        return Cell("★\u00a0" * is_best + mean, "\n".join(lines), "best" * is_best, round(shade, 2))
 
     counts = Counter(summary.label for summary in known if id(summary) in best).most_common()
     wins = [f"{label} ({n} of {len(least)})" for label, n in counts[:4]] + ["others"] * (len(counts) > 4)
@@ -184,15 +182,15 @@ def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
     return finding, _matrix(section, sentence(quantity), note, entry)
 
 
-def _matrix(section: Section, title: str, note: str, entry: Callable[[Summary], Entry]) -> Table:
+def _matrix(section: Section, title: str, note: str, entry: Callable[[Summary], Cell]) -> Table:
     """Algorithms and problems, the longer side downwards; empty where the experiment has no cell."""
     entries = {(summary.label, section.place(summary)): entry(summary) for summary in section.summaries}
     labels, places = (list(dict.fromkeys(pair[side] for pair in entries)) for side in (0, 1))
-    rows = [[entries.get((label, place), Entry("")) for place in places] for label in labels]
+    rows = [[entries.get((label, place), Cell("")) for place in places] for label in labels]
     head, down, across = "Algorithm", labels, places
     if len(places) > len(labels):
         head, down, across, rows = "Problem", places, labels, [list(row) for row in zip(*rows, strict=True)]
-    rows = [[Entry(name), *row] for name, row in zip(down, rows, strict=True)]
+    rows = [[Cell(name), *row] for name, row in zip(down, rows, strict=True)]
     return Table(title=title, note=note, headers=[head, *across], n_words=1, rows=rows)
 
 
@@ -204,7 +202,7 @@ def _side_by_side(section: Section) -> list[Table]:
         other = known.get((summary.cell.algorithm.baseline, place))
         if other is not None:
             times = (summary.quantities[name].mean / other.quantities[name].mean for name in ("n_pulls", "seconds"))
-            rows.append([*map(Entry, (label, other.label, place, *map(_number, times)))])
+            rows.append([*map(Cell, (label, other.label, place, *map(_number, times)))])
     headers = ["Algorithm", "Beside", "Problem", "Pulls, times", "CPU time, times"]
     return [Table(title="Side by side", headers=headers, n_words=3, rows=rows)] if rows else []
 
@@ -226,7 +224,7 @@ def _every_cell(section: Section, has_bounds: bool) -> Table:  # noqa: FBT001 (o
     }
     if not has_bounds:
         del columns["Lower bound"], columns["Ratio"]
-    rows = [[Entry(text(summary)) for text in columns.values()] for summary in section.summaries]
+    rows = [[Cell(text(summary)) for text in columns.values()] for summary in section.summaries]
     return Table(title="All cells", headers=list(columns), n_words=2, rows=rows, is_folded=len(rows) > LONG)
 
 
@@ -265,3 +263,207 @@ def _md(value: object) -> str:
     """Text that Markdown shows as it is: no markup, no HTML, no end of a line or of a table's cell."""
     text = html.escape(str(value), quote=False).replace("\n", " ")
     return re.sub(r"([\\`*_\[\]|#])", r"\\\1", text)
+
+
+GROWTH = 1.05
+"""A look whenever the pulls have grown by this factor: looks cost a pass over the arms."""
+
+
+class Look(NamedTuple):
+    """Where a run stood."""
+
+    n_pulls: int
+    share: float
+    """Evidence divided by what the rule asks for; 1 or more at the stop."""
+
+
+def evidence_path(cell: experiments.Cell, run: int = 0) -> list[Look]:
+    """Return the evidence of this run from its first estimate to its end; the run is the one in the table."""
+    looks: list[Look] = []
+    due = 1.0
+
+    def watch(learner: Learner, _arm: object) -> None:
+        nonlocal due
+        n_pulls = learner.estimate.n_pulls
+        if n_pulls < due and not learner.stopped:
+            return
+        due = GROWTH * n_pulls
+        decision = learner.decision
+        share = decision.evidence / decision.target
+        if math.isfinite(share):
+            looks.append(Look(n_pulls, share))
+
+    run_once(job_of(cell), run, watch)
+    return looks
+
+
+MARKERS = "os^Dv<>P"
+DASHES = ("--", "-.", (0, (1, 1.5)), (0, (6, 2)))
+QUANTITIES = {"n_pulls": "pulls", "seconds": "CPU seconds", "support": "arms pulled", "ratio": "pulls / lower bound"}
+BESIDE = {"n_pulls": "lower_bound", "evidence": "target"}
+"""What a quantity is held against."""
+MOST_BOXES = 80
+"""Cells whose distributions fit into one figure."""
+PATH_SECONDS = 3.0
+"""A path is drawn by doing a run again; of slower algorithms none is."""
+
+Point = tuple[float, float, float]
+"""Where, mean and standard error."""
+
+
+class Chart(NamedTuple):
+    """Means against something that varies, a panel for each quantity."""
+
+    name: str
+    cells: Sequence[Summary]
+    quantities: Sequence[str]
+    x_label: str
+    x: Callable[[Summary], float]
+    rest: Callable[[Summary], str]
+    """The rest of what varies; cells of the same label and rest are joined."""
+    label: Callable[[Summary], str] = attrgetter("label")
+    ticks: Sequence[str] = ()
+    """Names of x = 0, 1, ... where they are no numbers."""
+
+
+def sentence(*quantities: str) -> str:
+    """What is shown, for titles and axes."""
+    return f"Mean {' and '.join(QUANTITIES.get(quantity, quantity) for quantity in quantities)}"
+
+
+def draw(section: Section, folder: Path) -> list[Figure]:
+    """Draw what the experiment's grid suggests; nothing if there are no runs."""
+    summaries = [summary for summary in section.summaries if summary.n_runs]
+    if not summaries:
+        return []
+    drawn = [(chart.name, *_means(chart)) for chart in _charts(section, summaries)]
+    if len(summaries) <= MOST_BOXES:
+        drawn.append(("distributions", *_distributions(section, summaries)))
+    if paths := list(_paths(summaries)):
+        drawn.append(("paths", *_evidence_paths(section.place(summaries[0]), paths)))
+    return [
+        Figure(caption, save(canvas, folder / f"{section.experiment.name}-{name}")) for name, canvas, caption in drawn
+    ]
+
+
+def _charts(section: Section, summaries: Sequence[Summary]) -> Iterator[Chart]:
+    varying = section.varying(section.experiment.problems[0].name)
+    numbers = [n for n in varying if all(type(s.cell.arguments.get(n)) in {int, float} for s in section.summaries)]
+    if numbers:
+        name = numbers[0]
+        quantity = next((published.quantity for published in section.experiment.published), "n_pulls")
+        x_label = {"n_arms": "number of arms K", "dim": "dimension d"}.get(name, name)
+        x, rest = (lambda s: float(s.cell.arguments[name])), (lambda s: section.rest(s, name))
+        yield Chart(f"{quantity.removeprefix('n_')}-by-{name}", summaries, [quantity], x_label, x, rest)
+    if "delta" in varying and any("ratio" in summary.quantities for summary in summaries):
+        x, rest = (lambda s: -math.log(s.cell.delta)), (lambda s: section.rest(s, "delta"))
+        yield Chart("risk", summaries, ["ratio", "evidence"], "log(1/delta)", x, rest)
+    scheduled = [summary for summary in summaries if "schedule" in summary.cell.algorithm.options]
+    ticks = list(dict.fromkeys(str(s.cell.algorithm.options["schedule"]) for s in scheduled))
+    if len(ticks) > 1:
+        yield Chart(
+            name="schedule",
+            cells=scheduled,
+            quantities=["n_pulls", "seconds"],
+            x_label="schedule",
+            x=lambda s: ticks.index(str(s.cell.algorithm.options["schedule"])),
+            rest=lambda s: section.rest(s, ""),
+            label=lambda s: ", ".join(str(v) for k, v in s.cell.algorithm.options.items() if k != "schedule"),
+            ticks=ticks,
+        )
+
+
+def _means(chart: Chart) -> tuple[Any, str]:
+    """Means with two standard errors; published ones hollow, once if several algorithms are held against them."""
+    canvas, panels = frame([4.4 if len(chart.quantities) == 1 else 3.6] * len(chart.quantities))
+    lines = grouped(chart.cells, lambda s: _words(chart.label(s), chart.rest(s)))
+    for axes, quantity in zip(panels, chart.quantities, strict=True):
+        seen: set[tuple[float, float]] = set()
+        beside = BESIDE.get(quantity, "")
+        for number, (label, members) in enumerate(lines.items()):
+            style = {"color": COLORS[number % len(COLORS)], "marker": MARKERS[number % len(MARKERS)]}
+            hollow = {**style, "linestyle": ":", "linewidth": 1.0, "markerfacecolor": "white"}
+            dashed = {"color": INK, "linestyle": DASHES[number % len(DASHES)], "linewidth": 1.0}
+            theirs = [(s, compared.published) for s in members for compared in s.compared]
+            points = [(chart.x(s), p.mean, p.se or 0.0) for s, p in theirs if p.quantity == quantity]
+            bounds = [(x, mean, 0.0) for x, mean, _ in _points(chart, members, beside)]
+            draw_line(axes, _points(chart, members, quantity), label, **style)
+            draw_line(axes, _new(points, seen), f"{label}, published", **hollow)
+            draw_line(axes, _new(bounds, seen), _words(beside.replace("_", " "), chart.rest(members[0])), **dashed)
+        means = [y for name in (quantity, beside) for _, y, _ in _points(chart, chart.cells, name)]
+        if quantity in {"n_pulls", "seconds"}:
+            # Down to the means, not to the ends of the bars: few runs would stretch it.
+            axes.set_yscale("log")
+            axes.set_ylim(bottom=0.6 * min(means))
+        elif quantity == "ratio":
+            axes.axhline(1.0, color=INK, linestyle="--", linewidth=1.0)
+            axes.set_ylim(bottom=0.0)
+        if chart.ticks:
+            axes.set_xticks(range(len(chart.ticks)), chart.ticks, rotation=35, ha="right", rotation_mode="anchor")
+        elif (low := min(map(chart.x, chart.cells))) > 0.0 and max(map(chart.x, chart.cells)) >= 50.0 * low:
+            axes.set_xscale("log")
+        axes.set_ylabel(sentence(quantity))
+    panels[-1].set_xlabel(chart.x_label)
+    what = sentence(*chart.quantities)
+    hollow_ones = "; hollow: published" if any(s.compared for s in chart.cells) else ""
+    return canvas, f"{what} by {chart.x_label}; bars: two standard errors either way{hollow_ones}."
+
+
+def _points(chart: Chart, summaries: Iterable[Summary], quantity: str) -> list[Point]:
+    points = [(chart.x(s), *s.quantities[quantity]) for s in summaries if quantity in s.quantities]
+    return [point for point in points if math.isfinite(point[1])]  # evidence may be infinite
+
+
+def _new(points: Iterable[Point], seen: set[tuple[float, float]]) -> list[Point]:
+    """Points that no line before has shown."""
+    new = [point for point in points if point[:2] not in seen]
+    seen.update(point[:2] for point in new)
+    return new
+
+
+def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any, str]:
+    """A box for each cell: half of the runs inside, nine in ten between the whiskers."""
+    groups = grouped(summaries, section.place)
+    canvas, panels = frame([0.5 + 0.24 * len(members) for members in groups.values()], grid="x")
+    for axes, (title, members) in zip(panels, groups.items(), strict=True):
+        levels = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
+        boxes = [
+            {"label": _words(s.label), **{name: s.quantiles[level] for name, level in levels.items()}}
+            for s in reversed(members)
+        ]
+        thin, thick = {"color": GREY}, {"color": COLORS[1], "linewidth": 2.0}
+        looks = {"boxprops": {"color": COLORS[0]}, "whiskerprops": thin, "capprops": thin, "medianprops": thick}
+        axes.bxp(boxes, orientation="horizontal", showfliers=False, widths=0.55, **looks)
+        axes.set_xscale("log")
+        axes.set_title(_words(title), loc="left", fontsize=9, color=INK)
+        axes.tick_params(axis="y", labelsize=8.5)
+    panels[-1].set_xlabel("number of pulls")
+    return canvas, "Pulls of the runs: half of them inside the box, 90 % between the whiskers; the bar is the median."
+
+
+def _paths(summaries: Sequence[Summary]) -> Iterator[tuple[str, list[Look]]]:
+    """Run 0 on the first problem, once more, of the first algorithms that are quick enough for that."""
+    place = attrgetter("cell.problem", "cell.arguments", "cell.delta")
+    same = [summary for summary in summaries if place(summary) == place(summaries[0])]
+    for summary in [s for s in same if s.quantities["seconds"].mean <= PATH_SECONDS][: len(COLORS)]:
+        try:
+            yield _words(summary.label), evidence_path(summary.cell)
+        except InvalidInput:
+            continue  # the runs may be from a version with other options; their table is shown all the same
+
+
+def _evidence_paths(place: str, paths: Sequence[tuple[str, list[Look]]]) -> tuple[Any, str]:
+    """How evidence grows in one run of each."""
+    canvas, (axes,) = frame([4.2])
+    for (label, looks), color in zip(paths, COLORS, strict=False):
+        shares = [min(max(look.share, -0.5), 1.5) for look in looks]
+        axes.plot([look.n_pulls for look in looks], shares, label=label, color=color, linewidth=1.3)
+    axes.axhline(1.0, color=INK, linestyle="--", linewidth=1.0)
+    axes.set_xscale("log")
+    axes.set_xlabel("pulls")
+    axes.set_ylabel("evidence / what the rule asks for")
+    return canvas, f"Evidence in run 0 on {place}; a rule stops at the dashed line."
+
+
+def _words(*texts: str) -> str:
+    return plain(", ".join(text for text in texts if text))

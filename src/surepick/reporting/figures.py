@@ -1,14 +1,13 @@
-"""The look of all figures: axes, colours, numbers, and SVG that is the same for the same numbers.
+"""Figures from plain numbers, all in one look: of a result, of a plan, and of an experiment.
 
-No date and no random identifiers go into the files.
-
-Figures of a result, from plain numbers: estimates, evidence, fit and pulls.
+Same numbers, same bytes of SVG: no date and no random identifiers go into the files.
 """
 
 import io
 import math
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from surepick.errors import SurepickError
@@ -20,14 +19,23 @@ WIDTH = 5.8
 PNG_DPI = 150
 
 
-def frame(heights: Sequence[float], *, grid: str = "y", width: float = WIDTH) -> tuple[Any, list[Any]]:
-    """A figure with axes below each other, of these heights in inches and with one x-axis for all."""
+def frame(
+    heights: Sequence[float], *, grid: str = "y", width: float = WIDTH, is_row: bool = False
+) -> tuple[Any, list[Any]]:
+    """Return a figure and its axes of these heights in inches, below each other with one x-axis for all.
+
+    With `is_row` they are beside each other, of that width each, with one y-axis for all.
+    """
     try:
         from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (a second to import, and optional)
     except ImportError as error:
         raise SurepickError("a figure needs matplotlib; install surepick[report].") from error
-    canvas = Canvas(figsize=(width, sum(heights)), layout="constrained")
-    panels = list(canvas.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0])
+    if is_row:
+        canvas = Canvas(figsize=(width * len(heights), max(heights)), layout="constrained")
+        panels = list(canvas.subplots(1, len(heights), sharey=True, squeeze=False)[0])
+    else:
+        canvas = Canvas(figsize=(width, sum(heights)), layout="constrained")
+        panels = list(canvas.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0])
     for axes in panels:
         axes.grid(axis=grid, color=LINE, linewidth=0.7)
         axes.set_axisbelow(True)
@@ -66,6 +74,28 @@ def image(canvas: Any, kind: str) -> bytes:
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # names of arms may be in any script
         canvas.savefig(buffer, format=kind, **options)
     return buffer.getvalue()
+
+
+def save(canvas: Any, path: Path) -> tuple[Path, Path]:
+    """Finish a figure and write it beside `path`, as PNG and as SVG."""
+    finish(canvas)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    png, svg = (path.with_name(f"{path.name}.{kind}") for kind in ("png", "svg"))
+    for file in (png, svg):
+        file.write_bytes(image(canvas, file.suffix[1:]))
+    return png, svg
+
+
+def draw_line(axes: Any, points: Sequence[tuple[float, float, float]], label: str, **style: Any) -> None:
+    """Join points (place, mean, standard error), with bars of two standard errors where there is one."""
+    if not points:
+        return
+    x, y, errors = zip(*points, strict=True)
+    bars = [2.0 * error if math.isfinite(error) else 0.0 for error in errors]
+    # On a logarithmic axis a bar may not reach 0.
+    down = [min(bar, 0.95 * abs(value)) for bar, value in zip(bars, y, strict=True)]
+    usual = {"linewidth": 1.4, "markersize": 5, "capsize": 2}
+    axes.errorbar(x, y, yerr=[down, bars] if any(bars) else None, label=label, **{**usual, **style})
 
 
 def _plain_numbers(axes: Any) -> None:
@@ -193,3 +223,27 @@ def _rows(names: Sequence[str]) -> tuple[Any, Any]:
 def _finished(canvas: Any) -> Any:
     finish(canvas)
     return canvas
+
+
+def plan(panels: Sequence[tuple[str, float, Sequence[tuple[float, Any]]]]) -> Any:
+    """Draw expected pulls with their range: against the risk on a logarithmic axis and, beside it, against the slack.
+
+    Args:
+        panels: for each its label, the place of the plan itself, and the plans at other places.
+    """
+    canvas, drawn = frame([3.9] * len(panels), grid="both", width=4.2, is_row=True)
+    for axes, (label, now, plans) in zip(drawn, panels, strict=True):
+        shown = [(place, plan) for place, plan in plans if math.isfinite(plan.high)]
+        places = [place for place, _ in shown]
+        axes.plot(places, [plan.pulls for _, plan in shown], color=BLUE, label="to expect")
+        ends = [plan.low for _, plan in shown], [plan.high for _, plan in shown]
+        axes.fill_between(places, *ends, color=BLUE, alpha=0.18, linewidth=0.0, label="8 of 10 runs")
+        bounds = [(place, plan.lower_bound) for place, plan in shown if plan.lower_bound > 0.0]
+        if len(bounds) > 1:
+            axes.plot(*zip(*bounds, strict=True), color=INK, linestyle="--", linewidth=1.0, label="lower bound")
+        here = [(place, plan.pulls) for place, plan in plans if place == now]
+        axes.plot(*zip(*here, strict=True), "o", color=BLUE, label="this plan")
+        axes.locator_params(axis="x", nbins=4)  # rates of clicks differ by numbers with many digits
+        axes.set_xlabel(label)
+    drawn[0].set(xscale="log", yscale="log", ylabel="pulls")
+    return _finished(canvas)

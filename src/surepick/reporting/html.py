@@ -1,31 +1,62 @@
-"""Pages that need nothing else: templates in which every text is escaped, and figures as part of the page."""
+"""Pages that need no other file: tables, templates that escape every text, and figures inside the page."""
 
 import base64
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 from surepick.errors import SurepickError
 
 
-def template(name: str, package: str = "surepick.reporting", **options: Any) -> Any:
-    """Return a template of a package, which may include those of this one, such as `look.css`.
+class Cell(NamedTuple):
+    """A cell of a table."""
 
-    Texts come from users, so they are escaped: for HTML, unless options say how.
+    text: str
+    detail: str = ""
+    """Lines in small print below the text."""
+    tone: str = ""
+    """Class of its look: a verdict, or "best"."""
+    shade: float = 0.0
+    """Darkness, up to 1."""
+
+
+class Table(NamedTuple):
+    """A table; its first columns are words, the others numbers."""
+
+    title: str
+    headers: list[str]
+    n_words: int
+    rows: list[list[Cell]]
+    note: str = ""
+    first: int | None = None
+    """The row that stands out."""
+    key: int = 0
+    """The column that names the row."""
+    is_folded: bool = False
+    """Whether the reader has to unfold it."""
+
+
+def template(name: str, **options: Any) -> Any:
+    """Return a template, with options of Jinja2.
+
+    Texts come from users, so they are escaped: for HTML, unless the option `finalize` escapes them otherwise.
     """
     try:
-        from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (optional)
+        from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (optional)
     except ImportError as error:
         raise SurepickError("a report needs Jinja2; install surepick[report].") from error
-    loader = ChoiceLoader([PackageLoader(one) for one in dict.fromkeys((package, "surepick.reporting"))])
-    options = {"autoescape": "finalize" not in options, **options}
-    environment = Environment(  # noqa: S701 (see above)
-        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options
+    environment = Environment(
+        loader=PackageLoader("surepick.reporting"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape="finalize" not in options,  # noqa: S701 (see above)
+        **options,
     )
     return environment.get_template(name)
 
 
 def data_uri(svg: bytes) -> str:
-    """A figure as part of the page; inside an image its identifiers cannot meet those of another figure."""
+    """Return a figure as part of a page; inside an image its identifiers cannot meet those of another figure."""
     return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
 
 

@@ -25,33 +25,12 @@ from surepick.learning.explain import (
 )
 from surepick.reporting import figures
 from surepick.reporting.figures import image
-from surepick.reporting.html import data_uri, template
+from surepick.reporting.html import Cell, Table, data_uri, template
 from surepick.types import Array
 
 if TYPE_CHECKING:
     from surepick.learning.estimates import Estimates
     from surepick.learning.result import Result
-
-
-class Cell(NamedTuple):
-    """A cell of a table: a text, and a detail in small letters below."""
-
-    text: str
-    detail: str = ""
-
-
-class Table(NamedTuple):
-    """A table: columns of words first, then columns of numbers."""
-
-    title: str
-    headers: list[str]
-    n_words: int
-    rows: list[list[Cell]]
-    note: str = ""
-    first: int | None = None
-    """The row that stands out."""
-    key: int = 0
-    """The column that names the row."""
 
 
 class Figure(NamedTuple):

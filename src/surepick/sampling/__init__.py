@@ -1,6 +1,6 @@
 """Sampling: designs into pulls.
 
-Reading order: `protocol` (what a sampler is), `schedules` (when it looks), `tracking` (a design into pulls),
-`choosers` (arm by arm), `alternatives` (what separates two), `phases`, `fixed` (no reward decides), `games`, `tangent`
-(the sphere). `checks` is for the numbers among options.
+Reading order: `base` (what a sampler is), `schedules` (when it looks at results), `tracking` (a design into pulls),
+`choosers` (arm by arm), `alternatives` (leader against rivals), `phases` (a design for the candidates left), `fixed`
+(pulls that depend on no reward).
 """

@@ -1,4 +1,4 @@
-"""What separates a leader from its rivals: the closest alternative, and the pulls that tell two apart.
+"""Leader against rivals: the closest alternative, and the pulls that tell two candidates apart.
 
 Notation: theta (d,) the estimate, A (d, d) information or that of a design, y = z_i - z (d,) the difference of the
 leader i and a rival z, gap = theta'y, q = y'A^-1 y. The parameters under which the rival is at least as good form a
@@ -8,8 +8,8 @@ half-space; the nearest of them in the norm of A is
 
 the transport cost of the rival. The rival of least cost is the hardest to tell from the leader.
 
-Two ways to pick arms for a difference y. Greedy: one more pull of x turns y'A^-1 y into y'A^-1 y - (x'A^-1 y)^2 / (1 +
-x'A^-1 x) (Sherman-Morrison), so the best arm maximises the last term. L1: the proportions that measure y with the
+Two ways to choose arms for a difference y. Greedy: one more pull of x turns y'A^-1 y into y'A^-1 y - (x'A^-1 y)^2 /
+(1 + x'A^-1 x) (Sherman-Morrison), so the best arm maximises the last term. L1: the proportions that measure y with the
 fewest pulls, min over w of y'A(w)^-1 y = (min |c|_1 with X'c = y)^2, reached at w = |c| / |c|_1: a linear program with
 d equations and 2K variables c = c+ - c-.
 
@@ -71,7 +71,7 @@ class Rows:
 
 
 class Closest(NamedTuple):
-    """A rival and what it would take for it to be best."""
+    """A rival and its transport cost."""
 
     rival: int
     y: Array
@@ -142,7 +142,7 @@ def _forms(y: Array, theta: Array, A_inv: Array) -> tuple[Array, Array]:
 
 @final
 class GreedyChoice:
-    """Finds the arm that helps most; O(K d^2) per choice."""
+    """Finds the arm that shrinks y'A^-1 y most; O(K d^2) per choice."""
 
     def __init__(self, arms: ArmSet) -> None:
         self._rows = Rows(arms)
@@ -155,7 +155,7 @@ class GreedyChoice:
         return along
 
     def best(self, A_inv: Array, y: Array) -> int:
-        """Return the arm that helps most; of equals, the lowest row number."""
+        """Return the arm that shrinks y'A^-1 y most; of equals, the lowest row number."""
         return first_of_largest(self.gains(A_inv, y))
 
     def arm(self, asked: Asked, y: Array, pair: tuple[int, int]) -> int:
@@ -164,13 +164,13 @@ class GreedyChoice:
 
 
 def first_of_largest(gains: Array) -> int:
-    """Return the lowest number of those that are largest but for rounding."""
+    """Return the lowest number whose gain is the largest up to rounding."""
     return int(np.argmax(gains >= (1.0 - TIE) * gains.max()))
 
 
 @final
 class L1Allocation:
-    """Solves the program and remembers its answers."""
+    """Solves the linear program of the L1 allocation and keeps its answers."""
 
     def __init__(self, arms: ArmSet) -> None:
         self._X = np.vstack([rows for _, rows in arms.chunks()])

@@ -1,10 +1,10 @@
-"""Choosers pick arms one by one: a starting set first, what was asked for so far, exploration, and intervals.
+"""Choosers: samplers that choose arms one by one after a starting set.
 
-Between results a chooser may be asked any number of times, so the same one serves one pull per interval (for rules that
-decide after every pull) and long intervals (for the betting rule, whose bets need several pulls between looks).
+A chooser may be asked any number of times between results, so one chooser serves blocks of one pull (for rules that
+decide after every pull) and long blocks (for the betting rule, whose bets need several pulls between looks).
 
 Notation: A (d, d) = sum x x' over results, pending asks and arms chosen since the last look, in whitened coordinates.
-Choosers need it, or a batch would consist of one arm n times.
+Without the arms chosen since, a batch would consist of one arm n times.
 """
 
 from abc import ABC, abstractmethod
@@ -15,6 +15,7 @@ import numpy as np
 
 from surepick.arms.base import ArmSet
 from surepick.arms.views import Task
+from surepick.core.estimate import RidgeEstimate
 from surepick.core.linalg import cholesky, solve_cholesky
 from surepick.errors import NotEnoughData
 from surepick.sampling.base import Sampler, SamplerContext
@@ -26,13 +27,13 @@ from surepick.types import Array, BoolArray
 
 @final
 class Asked:
-    """Information and counts of everything asked for; `renew` when an interval opens, `add` after each choice.
+    """Information and counts of all asks; `renew` when a block opens, `add` after each choice.
 
-    In between it looks at nothing: results told while the interval lasts must not change its remaining arms, or the
-    rules that need arms fixed in advance would lose their proof.
+    Results told inside a block must not change its remaining arms, or rules that need arms fixed in advance would lose
+    their proof. So nothing is read between `renew` and the next `renew`.
 
     Args:
-        arms: what may be pulled, in whitened coordinates.
+        arms: the arms, in whitened coordinates.
         ridge: a matrix added to A, for algorithms that regularise; None for none.
     """
 
@@ -54,12 +55,12 @@ class Asked:
         for arm, n in context.pending.items():
             self._note(arm, n)
         if self._ridge is None and not context.pending:
-            self.A_inv = estimate.A_inv.copy()  # kept accurate there already
+            self.A_inv = estimate.A_inv.copy()  # the estimate keeps it accurate
         else:
             self.A_inv = solve_cholesky(cholesky(self.A), np.eye(len(self.A)))
 
     def add(self, arm: int) -> None:
-        """Take note that this arm was chosen."""
+        """Record that this arm was chosen."""
         x = self._note(arm, 1)
         u = self.A_inv @ x
         self.A_inv -= u[:, None] * (u / (1.0 + float(u @ x)))
@@ -77,15 +78,15 @@ class Asked:
 
 @final
 class Exploration:
-    """Says which pulls are exploration, and of which arm.
+    """Decides which pulls explore, and which arm they pull.
 
-    A rule that reacts to the closest alternative alone can get stuck: a few unlucky rewards make an arm look hopeless,
-    no later pull concerns it, and its estimate never recovers. A fixed share of the G-optimal design lets information
-    grow linearly in all directions, at a price of about that share; the floor lets it grow like sqrt(t), which costs
-    nothing asymptotically.
+    A chooser that reacts to the closest alternative alone can get stuck: a few unlucky rewards make an arm look
+    hopeless, no later pull concerns it, and its estimate never recovers. A fixed share of the G-optimal design lets
+    information grow linearly in all directions and costs about that share of the pulls; the floor lets it grow like
+    sqrt(t), which costs nothing asymptotically.
 
     Args:
-        task: what may be pulled, and a spanning set of it.
+        task: the task of the run.
         floor: factor of the floor on the smallest eigenvalue; 0 switches it off.
         g_mix: share of the pulls that follow the G-optimal design.
     """
@@ -96,7 +97,7 @@ class Exploration:
         self._design = Tracker.of(task.rows.design)
 
     def due(self, asked: Asked) -> int | None:
-        """Return the arm that exploration wants now, None if this pull is free; to be asked once per pull."""
+        """Return the arm to explore now, None if this pull is free; call it once per pull."""
         arm = self._floor.due(asked.A, asked.n)
         if arm is not None:
             return arm
@@ -108,37 +109,47 @@ class Exploration:
         return None
 
     def design_arm(self) -> int:
-        """Return the next arm of the G-optimal design, for when there is nothing better to do."""
+        """Return the next arm of the G-optimal design."""
         return self._design.next()
 
 
 class Chooser(ABC):
-    """Picks arms once there is an estimate; in a batch the estimate stays and the information grows.
+    """Base class: chooses arms once there is an estimate; in a batch the estimate stays and the information grows.
 
     Args:
-        task: what the algorithm is composed for.
+        task: the task of the run.
         floor: factor of the floor on the smallest eigenvalue; 0 switches it off.
         g_mix: share of the pulls that follow the G-optimal design.
         ridge: a matrix added to the information; None for none.
+        reads_ridge: whether to read the ridge estimate of the rule's regulariser instead of least squares.
     """
 
     _theta: Array
     _leader: int
     _alive: BoolArray | None
 
-    def __init__(self, task: Task, *, floor: float = 0.0, g_mix: float = 0.0, ridge: Array | None = None) -> None:
-        self._task, self._asked = task, Asked(task.rows, ridge)
+    def __init__(
+        self,
+        task: Task,
+        *,
+        floor: float = 0.0,
+        g_mix: float = 0.0,
+        ridge: Array | None = None,
+        reads_ridge: bool = False,
+    ) -> None:
+        self._task, self._asked, self._reads_ridge = task, Asked(task.rows, ridge), reads_ridge
         self._exploration = Exploration(task, floor=floor, g_mix=g_mix)
 
     def look(self, context: SamplerContext) -> None:
         """Take in the results so far; there is an estimate."""
         assert context.theta is not None
         assert context.leader is not None
-        self._theta, self._leader, self._alive = context.theta, context.leader, context.alive
+        self._theta = RidgeEstimate(context.estimate).theta if self._reads_ridge else context.theta
+        self._leader, self._alive = context.leader, context.alive
         self._asked.renew(context)
 
     def choose(self) -> int:
-        """Return the next arm, whatever rewards were told since `look`."""
+        """Return the next arm, which depends on no reward told since `look`."""
         arm = self._exploration.due(self._asked)
         if arm is None:
             arm = self.pick()
@@ -156,10 +167,10 @@ class StartThenChoose(Sampler):
 
     Args:
         start: arms pulled first, in order; they must span. Pulled again if the results still do not span.
-        chooser: picks every later arm.
-        rule: the stopping rule; one that needs fixed intervals gets them, by the usual schedule if none is given.
+        chooser: chooses every later arm.
+        rule: the stopping rule; a rule that needs fixed blocks gets them, by the usual schedule if none is given.
         schedule: when to look at results; None looks as often as the rule can use.
-        least: pulls an interval must have.
+        least: pulls that a block must have.
     """
 
     def __init__(
@@ -172,7 +183,7 @@ class StartThenChoose(Sampler):
         self._turn: int | None = 0  # position in the starting set; None once the chooser has taken over
 
     def open(self, context: SamplerContext) -> int:
-        """Look at the results and return the length of the interval."""
+        """Look at the results and return the length of the block."""
         if context.theta is None:
             if self._turn is None or not context.pending:
                 self._turn = 0

@@ -1,4 +1,4 @@
-"""Phases as whole pulls: who is left, a design for them, which arms it really needs, and pulls in its proportions.
+"""Phases: the candidates left, a design for them without idle arms, and whole pulls in its proportions.
 
 Notation: w weights on the support of a design, A(w) = sum w_i x_i x_i'; rows (m, d) the candidates left, or directions.
 """
@@ -23,18 +23,18 @@ from surepick.types import Array, IntArray
 
 # Relative gap of the designs of phases.
 TOL = 1e-2
-# Weights below these shares of the mean weight are tried without, largest cut first.
+# Arms below these shares of the mean weight are idle if the design does without them; the largest cut is tried first.
 CUTS = (0.2, 0.01)
-# Going without idle arms may cost this much of the value.
+# Largest factor on the value that dropping idle arms may cost.
 COST = 1.01
-# A direction counts as measured by a design if no more than this share of it sticks out; rules have their own test.
+# A design measures a direction if at most this share of it is outside its range; rules have their own test.
 RANGE_TOL = 1e-9
-# Nobody pulls so often; beyond, whole numbers and floating-point ones differ.
+# No phase is longer; beyond, whole numbers and floating-point numbers differ.
 MOST_PULLS = 2**53
 
 
 def candidates_left(context: SamplerContext, n_candidates: int) -> IntArray:
-    """Return the leader and everyone it has yet to be separated from, in increasing order; all before an estimate."""
+    """Return the leader and the candidates it is not separated from yet, in order; before an estimate all."""
     if context.alive is None or context.leader is None:
         return np.arange(n_candidates)
     left = context.alive.copy()
@@ -45,7 +45,7 @@ def candidates_left(context: SamplerContext, n_candidates: int) -> IntArray:
 @final
 @dataclass(frozen=True, slots=True)
 class Proportions:
-    """Arms, their weights (sum 1), and the largest y'A(w)^-1 y over what the design is for."""
+    """Arms, their weights (sum 1), and the largest y'A(w)^-1 y over the design's directions."""
 
     arms: IntArray
     weights: Array
@@ -63,16 +63,16 @@ def proportions_of(design: Design) -> Proportions:
 
 
 def without_idle_arms(design: Design, arms: ArmSet, rows: Array, *, is_pairs: bool) -> Proportions:
-    """Return the design without the arms that hardly matter to it, if that costs no more than a percent.
+    """Return the design without its idle arms, if that costs at most one percent of the value.
 
     A solver keeps tiny weights so that A(w) is regular. As whole pulls each would be one pull per block, which short
-    blocks cannot afford; what is needed is that every direction is in the range of A(w).
+    blocks cannot afford. It suffices that every direction is in the range of A(w).
 
     Args:
-        design: what to thin out.
-        arms: what its support refers to.
-        rows: candidates whose differences the design is for, or with `is_pairs` False the directions themselves.
-        is_pairs: which of the two.
+        design: the design.
+        arms: the arms that its support numbers.
+        rows: the candidates, or the directions.
+        is_pairs: whether the design is for the differences of the rows, or for the rows themselves.
     """
     for cut in CUTS:
         kept = design.weights >= cut / len(design.weights)
@@ -98,14 +98,14 @@ def _worst(scaled: Array, rows: Array, *, is_pairs: bool) -> float:
 
 @final
 class EvenlySpread:
-    """Each arm as often as counted, in an order in which every stretch has about the same proportions.
+    """A sequence with given counts of each arm, every part of which has about the same proportions.
 
-    Asked for more than was counted, it goes on in the same proportions. Nothing of the phase's length is stored.
+    Beyond its end it goes on in the same proportions. Its memory does not grow with its length.
 
     Args:
-        arms: what to pull.
-        counts: how often each.
-        pulls_per_nat: what a unit of evidence costs by this plan, if known.
+        arms: the arms.
+        counts: pulls of each arm.
+        pulls_per_nat: pulls that a unit of evidence costs by this plan, if known.
     """
 
     def __init__(self, arms: IntArray, counts: IntArray, *, pulls_per_nat: float = math.inf) -> None:
@@ -126,11 +126,11 @@ class EvenlySpread:
 
 @final
 class Designs:
-    """Designs for those left, phase after phase; each solution starts from the one before.
+    """Designs for the candidates left, phase after phase; each solution starts from the one before.
 
     Args:
-        task: its arms are what may be pulled, its candidates what may be left.
-        is_pairs: whether a design is for the differences of those left, or for their values.
+        task: the task of the run.
+        is_pairs: whether a design is for the differences of the candidates, or for their values.
     """
 
     def __init__(self, task: Task, *, is_pairs: bool = True) -> None:
@@ -153,55 +153,61 @@ class Designs:
 
 
 class Planner(Protocol):
-    """Says what to pull in an interval."""
+    """Plans the pulls of a block."""
 
     def plan(self, context: SamplerContext) -> EvenlySpread:
-        """Return the pulls of the interval that opens."""
+        """Return the pulls of the block that opens."""
         ...
 
 
 @final
 class PhasedSampler:
-    """The sampler of a phased algorithm: every interval as its planner says."""
+    """The sampler of a phased algorithm: its planner plans every block."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
         self._pulls: EvenlySpread | None = None
 
     def open(self, context: SamplerContext) -> int:
-        """Plan an interval."""
+        """Plan a block."""
         self._pulls = self._planner.plan(context)
         return self._pulls.n
 
     def next(self) -> int:
-        """Return the next arm of the interval; beyond its end, in the same proportions."""
+        """Return the next arm of the block; beyond its end, in the same proportions."""
         assert self._pulls is not None
         return self._pulls.next()
 
     def pulls_per_nat(self) -> float:
-        """Return what the plan says: inf for a design for all pairs, which does not tell what the last one costs."""
+        """Return the value of the plan; inf for a design for all pairs, where the cost of the last pair is unknown."""
         return math.inf if self._pulls is None else self._pulls.pulls_per_nat
 
 
 class PhaseEnd(Protocol):
-    """Says when a phase is over; to be asked once per block."""
+    """Decides when a phase is over; called once per block."""
 
     def __call__(self, n_pulls: int, left: IntArray, value: float, /) -> bool:
-        """Return whether a phase begins, with so many results, these left, and this value of the design in force."""
+        """Return whether the next phase begins.
+
+        Args:
+            n_pulls: pulls asked for so far.
+            left: the candidates left.
+            value: the value of the design in force.
+        """
         ...
 
 
 @final
 class PracticalPhases:
-    """A phased algorithm whose rule looks inside phases: a spanning set, then blocks by schedule.
+    """The planner of a phased algorithm whose rule decides inside phases: a spanning set, then blocks by schedule.
 
-    Each block holds every arm of the design in force, so that it alone measures what the rule bets on; the design is
-    for those left when its phase began.
+    Each block holds every arm of the design in force, so that it measures by itself all that the rule bets on. The
+    design is for the candidates left when its phase began.
 
     Args:
-        task: what the algorithm is composed for.
+        task: the task of the run.
         schedule: when blocks end.
-        is_over: says when a phase ends and the next design is due.
+        is_over: decides when a phase ends and the next design is due.
         is_pairs: as for `Designs`.
     """
 

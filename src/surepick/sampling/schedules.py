@@ -1,4 +1,4 @@
-"""Schedules: the numbers of pulls at which a lazy algorithm looks at its results and plans anew.
+"""Schedules: the numbers of pulls at which a sampler looks at its results and plans anew.
 
 Notation: t pulls so far. Between two scheduled times the sequence of arms does not depend on rewards, so a batch is
 exact; the betting rule settles its bets at these times. Any unbounded schedule keeps Lazy Track-and-Stop asymptotically
@@ -21,7 +21,7 @@ from surepick.stopping.base import Rule
 
 @runtime_checkable
 class Schedule(Protocol):
-    """When to plan anew."""
+    """The times at which a block ends and the next is planned."""
 
     def next_after(self, t: int) -> int:
         """Return the first scheduled time after t."""
@@ -41,7 +41,7 @@ class Doubling:
 @final
 @dataclass(frozen=True, slots=True)
 class Geometric:
-    """Each time `ratio` times the one before: 1.1 costs little more than planning after every pull."""
+    """Each time is `ratio` times the one before: 1.1 costs few more pulls than planning after every pull."""
 
     ratio: float
 
@@ -94,7 +94,7 @@ ScheduleOption = str | Iterable[int] | Schedule | None
 
 
 def schedule_for(rule: Rule, schedule: ScheduleOption) -> Schedule:
-    """Return the schedule asked for, or the one that suits the rule."""
+    """Return the schedule given, or the one that suits the rule."""
     return Geometric(rule.default_ratio) if schedule is None else as_schedule(schedule)
 
 
@@ -125,7 +125,7 @@ def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:
     if isinstance(schedule, Schedule):
         return schedule
     try:
-        # Bytes and mappings can be looped over as well, but what comes out was not meant as times.
+        # Bytes and mappings are iterable too, but their items are not meant as times.
         listed = None if isinstance(schedule, bytes | bytearray | Mapping) else list(schedule)
     except TypeError:
         listed = None

@@ -1,10 +1,10 @@
-"""From designs to pulls: tracking, with a floor on the smallest eigenvalue as a safety net.
+"""Tracking: designs into pulls, with a floor on the smallest eigenvalue of the information.
 
-Notation: N (n,) pulls asked for, W (n,) what the designs so far add up to, both over the few arms that ever
+Notation: N (n,) pulls asked for, W (n,) the sum of the designs so far, both over the few arms that ever
 mattered; w the design in force; t the number and A (d, d) the information of the pulls asked for; A0 the d arms of
 forced exploration, f(t) = c sqrt(t) the floor on the smallest eigenvalue of A.
 
-Nothing here looks at rewards: given the designs, the sequence of arms is fixed.
+No reward enters: given the designs, the sequence of arms is fixed.
 Reference: Jedra and Proutiere (2020), section 3.3 and Lemmas 5 and 6; errata noted where the code departs.
 """
 
@@ -29,7 +29,7 @@ TIE = 1e-7
 
 @final
 class Tracker:
-    """Turns designs into pulls: the arm furthest behind what the designs have asked for.
+    """Turns designs into pulls: the next arm is the one furthest behind the designs.
 
     "averaged" compares N with the sum of all designs so far and is restricted to arms that some design used: with p
     of them no arm is more than p - 1 pulls behind, so proportions approach the set the designs end in (Lemma 6).
@@ -44,16 +44,16 @@ class Tracker:
         self.arms = np.empty(0, dtype=np.int64)
         """In increasing order, those of the design in force included."""
         self.N = np.empty(0)
-        # What the designs before the one in force add up to (0 if that alone counts), -inf for arms that none wants;
-        # the design in force; and the pulls for which it is. So what is due depends on the number of pulls alone, to
-        # the last bit, and many can be noted at once.
+        # The sum of the designs before the one in force (0 if that alone counts), -inf for arms that no design uses;
+        # the design in force; and the pulls since it came into force. So the pulls due depend on the number of pulls
+        # alone, to the last bit, and many can be noted at once.
         self._W = np.empty(0)
         self._w = np.empty(0)
         self._n_followed = 0
 
     @classmethod
     def of(cls, design: Design) -> "Tracker":
-        """Return one that keeps pulls in the proportions of a design."""
+        """Return a tracker that keeps pulls in the proportions of a design."""
         tracker = cls("averaged")
         tracker.retarget(design.support, design.weights)
         return tracker
@@ -71,29 +71,29 @@ class Tracker:
 
     @property
     def _due(self) -> Array:
-        """Pulls per arm that are due; -inf for arms that no design wants."""
+        """Pulls per arm that are due; -inf for arms that no design uses."""
         return self._W + self._n_followed * self._w
 
     @property
     def wanted(self) -> dict[int, float]:
-        """Pulls per arm that the designs so far add up to; by the design in force if that alone is followed."""
+        """Pulls per arm that the designs so far add up to, or that the design in force asks for if it alone counts."""
         return dict(zip(self.arms.tolist(), np.maximum(self._due, 0.0).tolist(), strict=True))
 
     def note(self, arm: int) -> None:
-        """Note a pull in the place of one that the design in force asked for, which stays due."""
+        """Count a pull in the place of one that the design in force asked for, which stays due."""
         self.follow([arm])
 
     def follow(self, arms: Sequence[int]) -> None:
-        """Note pulls that the design in force asked for, or took the place of such."""
+        """Count pulls that the design in force asked for, or that replaced such."""
         places = self._places(np.asarray(arms, dtype=np.int64))
         np.add.at(self.N, places, 1.0)
         self._n_followed += len(arms)
         self.n_asked += len(arms)
 
     def excuse(self, arm: int) -> None:
-        """Note a pull beside the designs: averaged, nothing is owed for it.
+        """Count a pull beside the designs: with averaged tracking the design owes nothing for it.
 
-        So a starting set is excused, or tracking would spend its first pulls catching up with the designs.
+        A starting set is excused, or tracking would spend its first pulls catching up with the designs.
         """
         if not self.is_averaged:
             self.note(arm)
@@ -113,7 +113,7 @@ class Tracker:
         return int(self.arms[place])
 
     def _places(self, arms: IntArray | int) -> Any:
-        """Return where these arms are, with room made for new ones."""
+        """Return the places of these arms; new arms get one."""
         known = self.arms
         if not np.isin(arms, known).all():
             self.arms = np.union1d(known, arms)
@@ -130,8 +130,8 @@ class EigenvalueFloor:
     """Keeps the smallest eigenvalue of the information above f(t) = scale * c_A0 * sqrt(t).
 
     c_A0 = lambda_min(sum over A0 of x x') / sqrt(d). Then lambda_min >= f(t - d - 1) from some time on, whatever
-    the designs are (Lemma 5). Errata: the index into A0 moves only when a pull is forced, and A0 is pulled once
-    before anything else (at t = 0 the floor is 0 and forces nothing although A = 0).
+    the designs are (Lemma 5). Errata of the paper: the index into A0 moves only when a pull is forced, and A0 is pulled
+    once before anything else (at t = 0 the floor is 0 and forces nothing although A = 0).
 
     Args:
         arms: the arms, in the coordinates in which the eigenvalue is taken.
@@ -152,9 +152,9 @@ class EigenvalueFloor:
         return self._c * math.sqrt(t)
 
     def holds(self, t: int) -> bool:
-        """Whether the information of t pulls suffices for sure, without a look at it."""
-        # The smallest eigenvalue only grows: a value computed earlier is a lower bound. It can be the very floor, first
-        # right after A0, and rounding must not decide.
+        """Return whether the information of t pulls suffices for sure, without computing an eigenvalue."""
+        # The smallest eigenvalue only grows: a value computed earlier is a lower bound. Right after A0 it can equal the
+        # floor, and rounding must not decide.
         return self._smallest >= (1.0 - 1e-9) * self.value(t)
 
     def due(self, A: Array, t: int) -> int | None:
@@ -180,7 +180,7 @@ def exploration_set(arms: ArmSet, kind: ExplorationSet, pivoted: IntArray, seed:
     chosen = np.empty(0, dtype=np.int64)
     rows = np.empty((0, arms.dim))
     # Random arms one by one, each kept if it adds a dimension; after many failures (one arm in thousands spans) the
-    # pivoted set completes what is missing.
+    # pivoted set completes the rest.
     for arm in (*rng.integers(arms.n_arms, size=100 * arms.dim).tolist(), *pivoted.tolist()):
         trial = np.vstack([rows, arms.gather([arm])])
         if _adds_dimension(trial):
@@ -196,5 +196,5 @@ def _adds_dimension(rows: Array) -> bool:
 
 
 def check_share(g_mix: float) -> float:
-    """Return the share of the G-optimal design, if it is one."""
+    """Return the share of the G-optimal design; refuse one outside [0, 1]."""
     return check_number("g_mix", g_mix, needed="a share between 0 and 1", allowed=lambda share: 0.0 <= share <= 1.0)

@@ -1,30 +1,93 @@
-"""Experiments: which problems, which algorithms, how many runs, and what others have published.
+"""Experiments: which problems, algorithms and risks to run, how often, and which published figures to compare with.
 
-An experiment is a grid of *cells*: a problem with its arguments, a risk and an algorithm. Run i of a cell is a
-function of the cell's key and i alone, see `one_run`. The key covers all that determines a run and no text: whoever
-changes a label keeps the runs, whoever changes an option gets new ones. `experiment_file` reads them from TOML.
+An experiment is a TOML file. A list as an argument spans the grid, so an argument that is itself a list stands in
+another list: `means = [[1.0, 0.5, 0.0]]`.
+
+    name = "my-experiment"                  the folder of the results
+    title, about                            texts
+    delta = [0.05]                          risks
+    n_runs = 200, quick_runs = 20           runs of each cell: in full, and by default
+    seed = 100, max_pulls = 1000000
+    own_seeds = false                       optional: every problem of the grid has its own: seed, seed + 1, ...
+    bounds = false                          optional: also the lower bound of each run's instance
+    [[problems]]
+    name = "many_arms"                      a function of `surepick.problems`
+    redraw = true                           optional: a new instance in every run, from the run's own seed
+    arguments = { n_arms = [1000, 2500] }   besides the function's own, every problem takes noise_std and epsilon
+    [[algorithms]]
+    label = "ours"                          unique
+    name = "lazy-track-and-stop"            see `surepick.algorithms`; "*" stands, in the label too, for each that has
+                                            no entry of its own with the same options
+    options = { stopping = "betting" }      optional
+    knows = ["theta"]                       optional: options with the problem's own value, see `KNOWLEDGE`
+    only = { n_arms = 1000 }                optional: problems with such arguments; `name` is the problem's own, `delta`
+                                            the risk
+    plugin = "own.py:Class"                 optional: an algorithm in a file, seen from this one; needs no `name`
+    baseline = "other label"                optional: the report compares pulls and CPU time with this algorithm
+    bounds = false                          optional: no lower bounds for this one, to save their time
+    [[published]]
+    algorithm = "ours"                      a label
+    note = "..."                            optional: why ours may differ
+    figures = "table_2"                     of experiments/published.csv, as far as they fit; or a figure of your own:
+    problem = { n_arms = 1000 }             as in `only`
+    mean = 1206.0, se = 30.0                `se` is optional
+    quantity = "n_pulls"                    optional: or "seconds", "support"
+    delta = 0.05                            optional: for all risks if left out
+    source = "..."
+
+A *cell* is one point of the grid: a problem with its arguments, a risk and an algorithm. Run i of a cell depends on the
+cell's key and i alone. The key covers everything that determines a run and no text: a new label keeps the runs, a new
+option asks for new ones.
+
+published.csv has the tables of Jedra and Proutiere (2020); Tables 1 and 2 differ in the constants of the stopping rule
+only. Three things are inferred, because the paper does not say them. Its columns "Std" are standard errors: runs
+repeated with its constants have standard errors of that size. It made 20 runs: its means are multiples of 1/20. Its
+arms are those of `problems.many_arms(variant="as-run")`, the one variant that reproduces its figures.
 """
 
+import csv
 import hashlib
 import inspect
 import itertools
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+import sys
+import tomllib
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
+from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, final
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, final
 
 import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from surepick.algorithms import names as algorithms
+from surepick.core.checks import check_delta, check_epsilon, check_noise_std
 from surepick.errors import InvalidInput
+from surepick.learning.snapshot import Algorithm
 from surepick.simulation import problems
-from surepick.simulation import toml_table as toml
-from surepick.simulation.run import AnyProblem
+from surepick.simulation.parallel import text_of
+from surepick.simulation.run import AnyProblem, Instance, Job, instance_of, new_learner, prepared, run_seeds
 
 FORMAT = 1
 """Enters every key: raised when runs of the same description come out differently on purpose."""
+N_INSTANCES = 8
+"""Problems that a process keeps ready."""
+EXPERIMENTS: Any = resources.files("surepick.simulation") / "experiments"
+"""Folder of the experiments that come with the package, and of published.csv."""
 
-GENERATORS = {
+GENERATORS: dict[str, Callable[..., AnyProblem]] = {
     name: function
     for name, function in vars(problems).items()
     if inspect.isfunction(function) and function.__module__ == problems.__name__ and not name.startswith("_")
@@ -38,46 +101,76 @@ KNOWLEDGE = {
 }
 """What an algorithm may be told about the problem: theta itself, its norm, or the largest size of a mean reward."""
 
-QUANTITIES = ("n_pulls", "seconds", "support")
-"""Columns of the runs that published figures can be about."""
+Text = Annotated[str, Field(pattern=r"\S", description="a text")]
+Flag = Annotated[bool, Field(description="true or false")]
+Count = Annotated[int, Field(ge=1, description="a whole number of at least 1")]
+Values = Annotated[dict[str, Any], Field(description="a table such as { n_arms = 1000 }")]
 
-_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
-_FOLDER = toml.matching(_NAME, "letters, digits, dots and dashes: it becomes the name of a folder")
-_PLUGIN = toml.matching(r".+\.py:[^\W\d]\w*", 'a file and a class such as "own.py:Class"')
-_KNOWS = toml.Kind(f"some of {', '.join(KNOWLEDGE)}", lambda value: toml.is_list(value, [*KNOWLEDGE].__contains__))
-_RISKS = toml.Kind(
-    "a list of one or more different numbers such as [0.05]",
-    lambda value: toml.is_list(value, toml.is_number) and len(set(value)) == len(value) > 0,
-)
+
+def _list_of_tables(key: str, default: Any = ...) -> Any:
+    return Field(default, strict=False, min_length=1, description=f"a list of tables, each headed [[{key}]]")
+
+
+class Table(BaseModel):
+    """A table of the file. The description of a field says what its key must be."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemSpec:
+class ProblemSpec(Table):
     """One entry of [[problems]]."""
 
-    name: Annotated[str, toml.one_of(GENERATORS)]
-    redraw: toml.Flag = False
-    arguments: Annotated[Mapping[str, Sequence[Any]], toml.TABLE] = field(default_factory=dict)
-    """Every argument with its values."""
+    name: str = Field(description=f"one of {', '.join(GENERATORS)}")
+    redraw: Flag = False
+    arguments: Values = {}
+    """Every argument with the list of its values."""
+
+    @field_validator("name")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in GENERATORS:
+            raise ValueError
+        return name
+
+    @field_validator("arguments")
+    @classmethod
+    def _as_lists(cls, arguments: dict[str, Any]) -> dict[str, list[Any]]:
+        return {key: _values_of(value) for key, value in arguments.items()}
+
+    @model_validator(mode="after")
+    def _fits_the_generator(self) -> Self:
+        name, own = self.name, inspect.signature(GENERATORS[self.name]).parameters
+        if self.redraw and ("seed" not in own or "seed" in self.arguments):
+            why = "has no seed to redraw it from" if "seed" not in own else "has a fixed seed in its arguments"
+            raise InvalidInput(f"`redraw` must be false, since {name} {why}.")
+        required = [key for key, parameter in own.items() if parameter.default is parameter.empty]
+        needed = [key for key in required if key not in self.arguments]
+        unknown = sorted(set(self.arguments) - {*own, "noise_std", "epsilon"})
+        if needed or unknown:
+            wrong = f"no {unknown[0]!r}" if unknown else f"{needed[0]!r}"
+            raise InvalidInput(f"{name} takes {wrong}; its arguments are {', '.join(own)}.")
+        checks: dict[str, Callable[[Any], object]] = {"noise_std": check_noise_std, "epsilon": check_epsilon}
+        for key, values in self.arguments.items():
+            if not values:
+                raise InvalidInput(f"`arguments` must be at least one value for {key}, got {values!r}.")
+            for value in values if key in checks else ():
+                checks[key](value)
+        return self
 
     def grid(self) -> list[dict[str, Any]]:
         """All combinations, the last argument running fastest."""
         points = itertools.product(*self.arguments.values())
         return [dict(zip(self.arguments, point, strict=True)) for point in points]
 
-    def draw(self, arguments: Mapping[str, Any], seed: int) -> AnyProblem:
-        """Make the problem at one point of the grid; `seed` counts only if it is redrawn."""
-        generator = GENERATORS[self.name]
-        own = {name: value for name, value in arguments.items() if name in inspect.signature(generator).parameters}
-        problem: AnyProblem = generator(**own, **({"seed": seed} if self.redraw else {}))
-        noise_std = arguments.get("noise_std")
-        return problem if noise_std is None else replace(problem, noise_std=noise_std)
 
-    def slack(self, arguments: Mapping[str, Any]) -> float:
-        """Epsilon of a problem that does not bring its own."""
-        is_own = "epsilon" in inspect.signature(GENERATORS[self.name]).parameters
-        return 0.0 if is_own else float(arguments.get("epsilon", 0.0))
+def draw_problem(name: str, arguments: Mapping[str, Any], seed: int | None = None) -> AnyProblem:
+    """Make the problem at one point of the grid; `seed` is that of a problem that is redrawn."""
+    parameters = inspect.signature(GENERATORS[name]).parameters
+    own = {key: value for key, value in arguments.items() if key in parameters}
+    problem = GENERATORS[name](**own, **({} if seed is None else {"seed": seed}))
+    noise_std = arguments.get("noise_std")
+    return problem if noise_std is None else replace(problem, noise_std=noise_std)
 
 
 class Plugin(NamedTuple):
@@ -89,40 +182,85 @@ class Plugin(NamedTuple):
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlgorithmSpec:
+class AlgorithmSpec(Table):
     """One entry of [[algorithms]]."""
 
-    label: toml.Text
-    name: toml.Text = ""
-    options: toml.Table = field(default_factory=dict)
-    knows: Annotated[tuple[str, ...], _KNOWS] = ()
-    only: toml.Table = field(default_factory=dict)
-    plugin: Annotated[Plugin | None, _PLUGIN] = None
-    baseline: toml.Text = ""
-    bounds: toml.Flag = True
+    label: Text
+    name: Text = ""
+    options: Values = {}
+    knows: tuple[Literal["theta", "norm_bound", "reward_bound"], ...] = Field(
+        (), strict=False, description=f"some of {', '.join(KNOWLEDGE)}, none of them among the options"
+    )
+    only: Values = {}
+    plugin: Plugin | None = Field(None, description='a file and a class such as "own.py:Class"')
+    baseline: Text = ""
+    bounds: Flag = True
+
+    @field_validator("plugin", mode="plain")
+    @classmethod
+    def _read_plugin(cls, place: Any, info: ValidationInfo) -> Plugin:
+        if not isinstance(place, str) or not re.fullmatch(r".+\.py:[^\W\d]\w*", place):
+            raise ValueError
+        file_name, _, class_name = place.rpartition(":")
+        assert info.context is not None
+        # In a folder of results the file lies beside the experiment, wherever it was before.
+        places = [folder / file for folder in info.context["folders"] for file in (file_name, Path(file_name).name)]
+        file = next((file for file in places if file.exists()), places[0])
+        return Plugin(file, class_name, _read_text(file, f"cannot read the plug-in {file}"))
+
+    @model_validator(mode="after")
+    def _is_an_algorithm(self) -> Self:
+        known = algorithms()
+        if self.plugin is None and self.name not in (*known, "*"):
+            raise InvalidInput(f"`name` must be one of {', '.join(known)}, got {self.name!r}.")
+        if set(self.knows) & set(self.options):
+            needed = AlgorithmSpec.model_fields["knows"].description
+            raise InvalidInput(f"`knows` must be {needed}, got {list(self.knows)!r}.")
+        return self
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """One entry of [[published]]: somebody else's mean, to compare ours with."""
+class Published(Table):
+    """One entry of [[published]]: a mean that others have published, to compare ours with."""
 
-    algorithm: toml.Text
-    problem: toml.Table = field(default_factory=dict)
-    mean: Annotated[float, toml.NUMBER]
-    se: Annotated[float | None, toml.NUMBER] = None
-    quantity: Annotated[str, toml.one_of(QUANTITIES)] = QUANTITIES[0]
-    delta: Annotated[float | None, toml.NUMBER] = None
-    source: toml.Text
-    note: toml.Text = ""
+    algorithm: Text
+    problem: Values = {}
+    mean: float = Field(description="a number")
+    se: float | None = Field(None, description="a number")
+    quantity: Literal["n_pulls", "seconds", "support"] = Field(
+        "n_pulls", description="one of n_pulls, seconds, support"
+    )
+    delta: float | None = Field(None, description="a number")
+    source: Text
+    note: Text = ""
     figures: str = ""
     """Name of the published table it is from, if from one."""
+
+    @field_validator("delta")
+    @classmethod
+    def _is_risk(cls, delta: float) -> float:
+        return check_delta(delta)
 
     def is_about(self, cell: "Cell") -> bool:
         """Whether the figure belongs to this cell."""
         wanted = self.problem if self.delta is None else {**self.problem, "delta": self.delta}
         return self.algorithm == cell.algorithm.label and matches(wanted, cell.problem, cell.arguments, cell.delta)
+
+
+@final
+class PublishedTable(Table):
+    """One entry of [[published]] that stands for a whole table of published.csv."""
+
+    algorithm: Text
+    figures: Text
+    note: Text = ""
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
+        tables = published_tables()
+        if self.figures not in tables:
+            raise InvalidInput(f"`figures` must be one of {', '.join(tables)}, got {self.figures!r}.")
+        return self
 
 
 @final
@@ -159,30 +297,59 @@ class Cell:
         }
         return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
+    @property
+    def epsilon(self) -> float:
+        """Slack of the runs; 0 where the problem brings its own."""
+        is_own = "epsilon" in inspect.signature(GENERATORS[self.problem.name]).parameters
+        return 0.0 if is_own else float(self.arguments.get("epsilon", 0.0))
+
+    def draw(self, seed: int) -> AnyProblem:
+        """Make the problem; `seed` counts only if the problem is redrawn in every run."""
+        return draw_problem(self.problem.name, self.arguments, seed if self.problem.redraw else None)
+
     def __str__(self) -> str:
         return f"{self.algorithm.label} on {call_of(self.problem.name, self.arguments)} at delta {self.delta:g}"
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
+class Experiment(Table):
     """An experiment as written in its file."""
 
-    name: Annotated[str, _FOLDER]
-    title: toml.Text
-    about: toml.Text = ""
-    delta: Annotated[tuple[float, ...], _RISKS]
-    n_runs: toml.Count
-    quick_runs: toml.Count
-    seed: Annotated[int, toml.count(0)]
-    own_seeds: toml.Flag = False
-    max_pulls: toml.Count
-    bounds: toml.Flag = False
-    problems: Annotated[tuple[ProblemSpec, ...], toml.tables("problems")]
-    algorithms: Annotated[tuple[AlgorithmSpec, ...], toml.tables("algorithms")]
-    published: Annotated[tuple[Published, ...], toml.tables("published")] = ()
-    text: str
-    """The file itself."""
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="letters, digits, dots and dashes: it becomes the name of a folder",
+    )
+    title: Text
+    about: Text = ""
+    delta: tuple[float, ...] = Field(
+        strict=False, min_length=1, description="a list of one or more different numbers such as [0.05]"
+    )
+    n_runs: Count
+    quick_runs: Count
+    seed: int = Field(ge=0, description="a whole number of at least 0")
+    own_seeds: Flag = False
+    max_pulls: Count
+    bounds: Flag = False
+    problems: tuple[ProblemSpec, ...] = _list_of_tables("problems")
+    algorithms: tuple[AlgorithmSpec, ...] = _list_of_tables("algorithms")
+    published: tuple[Published, ...] = _list_of_tables("published", ())
+    _text: str = ""
+
+    @field_validator("delta")
+    @classmethod
+    def _are_risks(cls, delta: tuple[float, ...]) -> tuple[float, ...]:
+        if len(set(delta)) < len(delta):
+            raise ValueError
+        return tuple(map(check_delta, delta))
+
+    def model_post_init(self, context: Any) -> None:
+        """Keep the text of the file."""
+        self._text = context["text"]
+
+    @property
+    def text(self) -> str:
+        """The file itself."""
+        return self._text
 
     def cells(self) -> list[Cell]:
         """The grid: by problem, its arguments, delta and algorithm, each in the order of the file."""
@@ -208,7 +375,11 @@ class Experiment:
 def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[str, Any], delta: float) -> bool:
     """Whether a problem has the wanted arguments, each a value or a list; `name` and `delta` count as such."""
     own = {**arguments, "name": problem.name, "delta": delta}
-    return all(name in own and own[name] in toml.values_of(value) for name, value in wanted.items())
+    return all(name in own and own[name] in _values_of(value) for name, value in wanted.items())
+
+
+def _values_of(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) else [value]
 
 
 def call_of(problem: str, arguments: Mapping[str, Any]) -> str:
@@ -222,3 +393,218 @@ def canonical_json(value: Any) -> str:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     except TypeError as error:  # TOML has dates
         raise InvalidInput(f"arguments and options must be numbers, texts, lists or tables: {error}.") from error
+
+
+@cache
+def published_tables() -> dict[str, list[Published]]:
+    """Return the figures of published.csv by the name of their table, which also stands for the algorithm."""
+    tables: dict[str, list[Published]] = {}
+    for row in csv.DictReader((EXPERIMENTS / "published.csv").read_text("utf-8").splitlines()):
+        values: dict[str, Any] = {key: value for key, value in row.items() if value} | {"algorithm": row["figures"]}
+        if "n_arms" in values:
+            values["problem"] = {"n_arms": int(values.pop("n_arms"))}
+        tables.setdefault(row["figures"], []).append(Published.model_validate(values, strict=False))
+    return tables
+
+
+def named_experiments() -> list[str]:
+    """Names of the experiments that come with the package."""
+    return sorted(file.name.removesuffix(".toml") for file in EXPERIMENTS.iterdir() if file.name.endswith(".toml"))
+
+
+def named_experiment(name: str, **changes: object) -> Experiment:
+    """Read an experiment that comes with the package, with other values for some of its numbers."""
+    known = named_experiments()
+    if name not in known:
+        raise InvalidInput(f"an experiment must be one of {', '.join(known)}, got {name!r}.")
+    text = (EXPERIMENTS / f"{name}.toml").read_text("utf-8")
+    for key, value in changes.items():
+        text = re.sub(rf"^{key} = .*$", f"{key} = {value}", text, count=1, flags=re.MULTILINE)
+    # A plug-in lies beside the file in an installed package, or where its path says in a copy of the repository.
+    return parse_experiment(text, name, Path(str(EXPERIMENTS)), Path(__file__).parents[3])
+
+
+def read_experiment(path: Path) -> Experiment:
+    """Read and check a file.
+
+    Raises:
+        InvalidInput: a key is missing or has a value that cannot be used. A plug-in is read, not run.
+    """
+    return parse_experiment(_read_text(path, f"cannot read {path}"), str(path), path.parent)
+
+
+def parse_experiment(text: str, origin: str, *folders: Path) -> Experiment:
+    """Check the text of a file; `origin` names it in errors, plug-ins are looked for in the folders."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{origin} must be TOML: {error}.") from error
+    readers = {"problems": _problems, "algorithms": _algorithms, "published": _published}
+    for key, read in readers.items():
+        entries = content.get(key)
+        if isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries):
+            numbered = [(entry, f"{origin}, [[{key}]] {i}") for i, entry in enumerate(entries, start=1)]
+            content[key] = read(numbered, folders)
+    experiment = _checked(Experiment, content, origin, text=text)
+    cells = experiment.cells()
+    try:
+        _check_together(experiment, cells)
+    except InvalidInput as error:
+        raise InvalidInput(f"{origin}: {error}") from error
+    fitting = tuple(figure for figure in experiment.published if any(map(figure.is_about, cells)))
+    return experiment.model_copy(update={"published": fitting})
+
+
+Entries = Sequence[tuple[dict[str, Any], str]]
+"""Tables of one heading, each with its place for error messages."""
+T = TypeVar("T", bound=Table)
+
+
+def _problems(entries: Entries, _folders: Sequence[Path]) -> list[ProblemSpec]:
+    return [_checked(ProblemSpec, entry, where) for entry, where in entries]
+
+
+def _algorithms(entries: Entries, folders: Sequence[Path]) -> list[AlgorithmSpec]:
+    """Every "*" is replaced by the algorithms it stands for."""
+    specs = [_checked(AlgorithmSpec, entry, where, folders=folders) for entry, where in entries]
+    expanded: list[AlgorithmSpec] = []
+    for spec in specs:
+        own = {other.name for other in specs if other.options == spec.options}
+        names = [name for name in algorithms() if name not in own] if spec.name == "*" else [spec.name]
+        expanded += [
+            spec.model_copy(update={"name": name, "label": spec.label.replace("*", name)} if spec.name == "*" else {})
+            for name in names
+        ]
+    return expanded
+
+
+def _published(entries: Entries, _folders: Sequence[Path]) -> list[Published]:
+    figures: list[Published] = []
+    for entry, where in entries:
+        if "figures" in entry:
+            table = _checked(PublishedTable, entry, where)
+            figures += [one.model_copy(update=table.model_dump()) for one in published_tables()[table.figures]]
+        else:
+            figures.append(_checked(Published, entry, where))
+    return figures
+
+
+def _checked(model: type[T], content: Mapping[str, Any], where: str, **context: Any) -> T:
+    """Return a table of this model, or say in one sentence what is wrong with its first wrong key."""
+    try:
+        return model.model_validate(content, context=context)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        own = first.get("ctx", {}).get("error")
+        key = str(first["loc"][0]) if first["loc"] else ""
+        if isinstance(own, InvalidInput):
+            said = str(own)
+        elif first["type"] == "extra_forbidden":
+            said = f"no key `{key}` is known; the keys are {', '.join(sorted(model.model_fields))}."
+        elif first["type"] == "missing":
+            said = f"`{key}` is missing; it must be {model.model_fields[key].description}."
+        else:
+            said = f"`{key}` must be {model.model_fields[key].description}, got {content[key]!r}."
+        raise InvalidInput(f"{where}: {said}") from error
+
+
+def _read_text(path: Path, complaint: str) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{complaint}: {getattr(error, 'strerror', None) or error}.") from error
+
+
+def _check_together(experiment: Experiment, cells: Sequence[Cell]) -> None:
+    """Check what no entry can know alone."""
+    specs = experiment.algorithms
+    labels = [spec.label for spec in specs]
+    files = {spec.plugin.file.name: spec.plugin.file for spec in specs if spec.plugin is not None}
+    for spec in specs:
+        if labels.count(spec.label) > 1:
+            raise InvalidInput(f"every algorithm needs a label of its own, got {spec.label!r} twice.")
+        if not any(cell.algorithm is spec for cell in cells):
+            raise InvalidInput(f"`only` of {spec.label!r} must fit a problem, got {spec.only}.")
+        if spec.baseline not in ("", *labels):
+            known = ", ".join(labels)
+            raise InvalidInput(f"`baseline` of {spec.label!r} must be one of {known}, got {spec.baseline!r}.")
+        if spec.plugin is not None and files[spec.plugin.file.name] != spec.plugin.file:
+            raise InvalidInput(f"files of plug-ins need different names, got {spec.plugin.file.name} twice.")
+    seen: dict[str, Cell] = {}
+    for cell in cells:
+        other = seen.setdefault(cell.key, cell)
+        if other is not cell:
+            raise InvalidInput(f"the cells of an experiment must differ, got the same runs twice: {other}; {cell}.")
+    for figure in experiment.published:
+        # Of a whole table it is enough that its algorithm is there.
+        if not (any(map(figure.is_about, cells)) or (figure.figures and figure.algorithm in labels)):
+            raise InvalidInput(
+                f"a published figure needs a cell to stand beside, got {figure.algorithm!r} with {figure.problem}; "
+                "look at the labels and arguments."
+            )
+
+
+def check_cells(cells: Sequence[Cell]) -> None:
+    """Draw every problem and compose every algorithm on the first of its cells.
+
+    Raises:
+        InvalidInput: a problem or an algorithm cannot be made as described.
+    """
+    seen: set[str] = set()
+    for cell in cells:
+        label, place = cell.algorithm.label, canonical_json([cell.problem.name, cell.arguments])
+        if {label, place} <= seen:
+            continue
+        seeds = run_seeds(cell.seed, 0)
+        try:
+            job = job_of(replace(cell, bounds=False))
+            instance = instance_of(job, seeds)
+            if label not in seen:
+                new_learner(job, instance, seeds.learner)
+        except Exception as error:
+            raise InvalidInput(f"{cell} cannot be run: {text_of(error)}") from error
+        seen |= {label, place}
+
+
+def job_of(cell: Cell) -> Job:
+    """Return what the runs of a cell share; the last few problems that are not redrawn are kept ready."""
+    algorithm = cell.algorithm
+    shared = cell.problem.name, canonical_json(cell.arguments), cell.delta, cell.epsilon, cell.bounds
+    return Job(
+        problem=partial(draw_problem, cell.problem.name, cell.arguments) if cell.problem.redraw else _instance(*shared),
+        algorithm=algorithm.name if algorithm.plugin is None else loaded(algorithm.plugin),
+        delta=cell.delta,
+        epsilon=cell.epsilon,
+        seed=cell.seed,
+        max_pulls=cell.max_pulls,
+        bounds=cell.bounds,
+        options={**algorithm.options, **{name: KNOWLEDGE[name] for name in algorithm.knows}},
+    )
+
+
+@lru_cache(N_INSTANCES)
+def _instance(name: str, arguments: str, delta: float, epsilon: float, bounds: bool) -> Instance:  # noqa: FBT001
+    return prepared(draw_problem(name, json.loads(arguments)), delta=delta, epsilon=epsilon, bounds=bounds)
+
+
+@lru_cache
+def loaded(plugin: Plugin) -> Callable[..., Algorithm]:
+    """Return the class of a plug-in.
+
+    Raises:
+        InvalidInput: the file cannot be run, or has no such class.
+    """
+    name = f"surepick_plugin_{hashlib.sha256(plugin.source.encode()).hexdigest()[:16]}"
+    module = types.ModuleType(name)
+    module.__file__ = str(plugin.file)
+    sys.modules[name] = module  # where dataclasses look their module up
+    try:
+        exec(compile(plugin.source, str(plugin.file), "exec"), module.__dict__)  # noqa: S102 (the user's own file)
+    except Exception as error:
+        del sys.modules[name]
+        raise InvalidInput(f"the plug-in {plugin.file} cannot be run: {text_of(error)}") from error
+    found: Any = getattr(module, plugin.class_name, None)
+    if not callable(getattr(found, "compose", None)):
+        raise InvalidInput(f"the plug-in {plugin.file} must have a class {plugin.class_name} with a method `compose`.")
+    factory: Callable[..., Algorithm] = found
+    return factory

@@ -383,18 +383,25 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     with display as show, closing(dispatch(_batch, [job], [index], show, n_jobs=n_jobs)) as results:
         for done in results:
             outcomes |= done.result
-    rows = [outcomes[i] for i in index]
-    kinds = {**MEASURED, "lower_bound": np.float64} if bounds else MEASURED
+    return collect(
+        job, algorithm, {run: outcomes[run] for run in index}, is_redrawn=not isinstance(problem, AnyProblem)
+    )
+
+
+def collect(job: Job, algorithm: str, outcomes: Mapping[int, Outcome], *, is_redrawn: bool = False) -> Runs:
+    """Return finished runs, by their numbers, as arrays."""
+    rows = list(outcomes.values())
+    kinds = {**MEASURED, "cost": np.float64} | ({"lower_bound": np.float64} if job.bounds else {})
     return Runs(
         problem=rows[0].problem,
-        is_redrawn=not isinstance(problem, AnyProblem),
+        is_redrawn=is_redrawn,
         algorithm=algorithm,
-        options=options,
+        options=job.options,
         delta=job.delta,
         epsilon=rows[0].epsilon,
         seed=job.seed,
         max_pulls=job.max_pulls,
-        index=np.array(index, dtype=np.int64),
+        index=np.array(list(outcomes), dtype=np.int64),
         **{name: np.array([getattr(row, name) for row in rows], dtype=kind) for name, kind in kinds.items()},
     )
 

@@ -4,13 +4,14 @@ Run i depends on (seed, i) only: `SeedSequence(seed, spawn_key=(i,))` is split i
 noise and the seed of the learner.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from surepick.arms.base import VectorSet
+from surepick.arms.base import ArmSet, VectorSet
 from surepick.arms.finite import FiniteArms
 from surepick.core.design import lower_bound
 from surepick.core.linalg import one_blas_thread
@@ -18,9 +19,13 @@ from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
 from surepick.learning.snapshot import Algorithm
 from surepick.simulation.problems import Problem, VectorProblem
-from surepick.simulation.runs import Array
+from surepick.types import Array
 
 AnyProblem = Problem | VectorProblem
+OF_REWARDS = ("noise", "reward_range", "rewards")
+"""Options of a learner that take the place of `noise_std`."""
+CHUNK = 256
+"""Normal numbers that are drawn at once."""
 
 
 class Seeds(NamedTuple):
@@ -37,19 +42,46 @@ def run_seeds(seed: int, run: int) -> Seeds:
     return Seeds(int(instance.generate_state(1)[0]), noise, int(learner.generate_state(1)[0]))
 
 
+class KnownAnswer(Protocol):
+    """A problem as a run sees it: a name, and what an answer loses."""
+
+    @property
+    def name(self) -> str:
+        """Says which problem."""
+
+    def loss(self, answer: Any, /) -> float:
+        """Return what an answer loses against the best."""
+
+
+class Instance(NamedTuple):
+    """A problem made ready for runs."""
+
+    problem: KnownAnswer
+    arms: ArmSet | VectorSet
+    mean: Callable[[Any], float]
+    """Mean reward of an arm."""
+    noise_std: float | Array
+    """Standard deviation of one pull; (K,) where arms differ."""
+    known: Mapping[str, Any]
+    """Options of the learner that describe the problem."""
+    epsilon: float
+    bound: float
+    """Lower bound of the expected pulls; NaN if it is not known, or not asked for."""
+
+
 class Job(NamedTuple):
     """Everything the runs share; sent to the processes once per batch."""
 
-    problem: "Instance | AnyProblem | Callable[[int], AnyProblem]"
+    problem: Instance | AnyProblem | Callable[[int], AnyProblem]
     """Best made ready, or a function that draws one from a seed."""
-    algorithm: str | Callable[..., Algorithm]
+    algorithm: str | Callable[..., Algorithm] = "lazy-track-and-stop"
     """A name, or a class with the algorithm's options as arguments."""
-    delta: float
-    epsilon: float
-    seed: int
-    max_pulls: int
-    bounds: bool
-    options: Mapping[str, Any]
+    delta: float = 0.05
+    epsilon: float = 0.0
+    seed: int = 0
+    max_pulls: int = 10**6
+    bounds: bool = False
+    options: Mapping[str, Any] = {}
 
 
 class Outcome(NamedTuple):
@@ -65,38 +97,34 @@ class Outcome(NamedTuple):
     evidence: float
     target: float
     lower_bound: float
+    cost: float
 
 
-class Instance(NamedTuple):
-    """A problem made ready for runs."""
-
-    problem: AnyProblem
-    arms: FiniteArms | VectorSet
-    mean: Callable[[Any], float]
-    """Mean reward of an arm."""
-    epsilon: float
-    bound: float
-
-
-# One BLAS thread here too: sums are then added in the same order in every process.
-@one_blas_thread
 def run_once(job: Job, run: int, watch: Callable[[Learner, Any], object] | None = None) -> Outcome:
     """Do one run, a function of the job and the run's number.
 
     Args:
-        job: what all runs share.
+        job: the options that all runs share.
         run: its number.
-        watch: called with the learner and the arm after every pull; neither what it does nor its time counts.
+        watch: called with the learner and the arm after every pull; neither its effects nor its time count.
     """
     seeds = run_seeds(job.seed, run)
-    instance = instance_of(job, seeds)
+    return run_with(job, instance_of(job, seeds), seeds, watch)
+
+
+# One BLAS thread here too: sums are then added in the same order in every process.
+@one_blas_thread
+def run_with(
+    job: Job, instance: Instance, seeds: Seeds, watch: Callable[[Learner, Any], object] | None = None
+) -> Outcome:
+    """Do the run with these seeds on an instance."""
     start = time.thread_time()
     learner = new_learner(job, instance, seeds.learner)
-    noise = _noise(instance.problem.noise_std, seeds.noise)
+    measure = _measurement(job, instance, np.random.default_rng(seeds.noise))
     n_pulls = 0
     while not learner.stopped and n_pulls < job.max_pulls:
         for arm in learner.next_arms():
-            learner.tell(arm, instance.mean(arm) + next(noise))
+            learner.tell(arm, measure(arm))
             n_pulls += 1
             if watch is not None:
                 paused = time.thread_time()
@@ -116,6 +144,7 @@ def run_once(job: Job, run: int, watch: Callable[[Learner, Any], object] | None 
         evidence=float(decision.evidence),
         target=float(decision.target),
         lower_bound=float(instance.bound),
+        cost=float(learner.cost),
     )
 
 
@@ -134,40 +163,50 @@ def instance_of(job: Job, seeds: Seeds) -> Instance:
 
 def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
     """Return a learner at its start."""
-    problem = instance.problem
-    options = {name: value(problem) if callable(value) else value for name, value in job.options.items()}
-    arguments: dict[str, Any] = {
-        "delta": job.delta,
-        "noise_std": problem.noise_std,
-        "epsilon": instance.epsilon,
-        "candidates": problem.candidates if isinstance(problem, Problem) else None,
-        "seed": seed,
-    }
+    options = {name: value(instance.problem) if callable(value) else value for name, value in job.options.items()}
+    known = {**instance.known, "delta": job.delta, "epsilon": instance.epsilon, "seed": seed}
+    if not options.keys().isdisjoint(OF_REWARDS):
+        known.pop("noise_std", None)
     if isinstance(job.algorithm, str):
-        return Learner(job.algorithm, instance.arms, **arguments, **options)
-    return Learner(job.algorithm(**options), instance.arms, **arguments)
+        return Learner(job.algorithm, instance.arms, **known, **options)
+    return Learner(job.algorithm(**options), instance.arms, **known)
 
 
 @one_blas_thread
 def prepared(problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool) -> Instance:
     """Make a problem ready, its lower bound included if asked for."""
+    known: dict[str, Any] = {"noise_std": problem.noise_std}
     if isinstance(problem, VectorProblem):
         if epsilon:
             raise InvalidInput(f"`epsilon` belongs to {problem.name}, which has {problem.epsilon:g}; leave it out.")
-        bound = problem.lower_bound(delta) if bounds else np.nan
-        return Instance(problem, problem.vectors, problem.mean, problem.epsilon, bound)
-    arms = FiniteArms(problem.X)
-    bound = np.nan
+        bound = problem.lower_bound(delta) if bounds else math.nan
+        return Instance(problem, problem.vectors, problem.mean, problem.noise_std, known, problem.epsilon, bound)
+    arms, bound = FiniteArms(problem.X), math.nan
     if bounds and not epsilon:  # with slack fewer pulls suffice, and no bound is known here
         bound = lower_bound(arms, problem.theta, delta, problem.noise_std, problem.candidates)
-    return Instance(problem, arms, (problem.X @ problem.theta).tolist().__getitem__, epsilon, bound)
+    known["candidates"] = problem.candidates
+    mean = (problem.X @ problem.theta).tolist().__getitem__
+    return Instance(problem, arms, mean, problem.noise_std, known, epsilon, bound)
 
 
-def _noise(noise_std: float, seeds: np.random.SeedSequence) -> Iterator[float]:
-    """The noise of pull 1, 2, ...; drawn in growing chunks, which does not change the numbers."""
-    rng = np.random.default_rng(seeds)
-    size = 256
+def _measurement(job: Job, instance: Instance, rng: np.random.Generator) -> Callable[[Any], float]:
+    """Return a function from an arm to its reward: the mean and normal noise.
+
+    Between bounds a reward is lo or hi: no others with this mean are noisier.
+    """
+    known, mean, noise_std = {**instance.known, **job.options}, instance.mean, instance.noise_std
+    bounds = (0.0, 1.0) if known.get("rewards") == "binary" else known.get("reward_range")
+    if bounds is not None:
+        lo, hi = map(float, bounds)
+        return lambda arm: hi if lo + (hi - lo) * rng.random() < mean(arm) else lo
+    normal = _normals(rng)
+    if isinstance(noise_std, float):
+        return lambda arm: mean(arm) + noise_std * next(normal)
+    stds = noise_std.tolist()
+    return lambda arm: mean(arm) + stds[arm] * next(normal)
+
+
+def _normals(rng: np.random.Generator) -> Iterator[float]:
+    """Standard normal numbers, drawn in chunks, which does not change them."""
     while True:
-        chunk: Array = noise_std * rng.standard_normal(size)
-        yield from chunk.tolist()
-        size = min(2 * size, 2**16)
+        yield from rng.standard_normal(CHUNK).tolist()

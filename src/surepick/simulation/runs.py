@@ -7,13 +7,10 @@ from typing import Any, final
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from surepick.errors import InvalidInput
+from surepick.types import Array, BoolArray, IntArray, data_frame
 
-Array = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 MEASURED = {"n_pulls": np.int64, "stopped": np.bool_, "correct": np.bool_, "support": np.int64, "seconds": np.float64}
 """What is known of every run."""
 
@@ -49,6 +46,8 @@ class Runs:
     """How many different arms were pulled."""
     lower_bound: Array | None = None
     """Expected pulls no method can be below, for each run's own instance; None unless asked for."""
+    cost: Array | None = None
+    """Cost of each run; the number of pulls where all arms cost the same. None if it was not recorded."""
 
     @property
     def n_runs(self) -> int:
@@ -109,12 +108,7 @@ class Runs:
 
     def to_frame(self) -> Any:
         """Return the columns as a pandas `DataFrame`, one row per run; as they are where pandas is not installed."""
-        columns = self.to_columns()
-        try:
-            import pandas as pd  # noqa: PLC0415 (optional, and slow to import)
-        except ImportError:
-            return columns
-        return pd.DataFrame(columns)
+        return data_frame(self.to_columns())
 
     def summary(self) -> str:
         """A few lines to read."""

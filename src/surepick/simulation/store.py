@@ -1,14 +1,14 @@
-"""Where the runs of an experiment are kept: a SQLite file while they come in, and a Parquet table to read.
+"""The folder of an experiment: `sweep` does the runs that it lacks and keeps each as soon as it is finished.
 
     experiment.toml     the experiment, and beside it the files of its plug-ins
     runs.sqlite         every finished run, once
-    runs.parquet        the same for others to read: sorted by cell in the order of the experiment, then by run
+    runs.parquet        the table of runs: sorted by cell in the order of the experiment, then by run
 
 Each batch of runs is one transaction, so a process killed at any moment loses the runs it was doing and nothing else;
-after a power cut the last of them may be missing too. The table is written anew from the SQLite file when a sweep ends,
-in one step, and then also if a killed process could not. Without a SQLite file the runs of the table are taken over.
-Every run carries a checksum, and rows go in and out in pieces: memory does not grow with the number of runs. Rows of
-cells that the experiment does not have any more are kept, behind the others.
+after a power cut the last finished runs may be missing too. When a sweep ends, the table is written anew from the
+SQLite file in one step; the next sweep does this for a killed process. Without a SQLite file the runs of the table are
+taken over. Every run carries a checksum. Rows go in and out in pieces, so memory does not grow with the number of runs.
+Rows of cells that the experiment does not have any more are kept, behind the others.
 """
 
 import math
@@ -16,17 +16,21 @@ import sqlite3
 import tomllib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
 from surepick._files import replacing
+from surepick._version import __version__
+from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, SurepickError
-from surepick.simulation.experiment import Cell, Experiment, canonical_json
+from surepick.simulation.experiment import Cell, Experiment, canonical_json, check_cells, job_of
+from surepick.simulation.parallel import Show, dispatch, text_of
+from surepick.simulation.run import run_once
 
 GROUP = 8192
 """Rows that are read or written at once."""
@@ -309,3 +313,84 @@ def _arrow() -> Any:
     except ImportError as error:
         raise SurepickError("keeping runs needs pyarrow; install surepick[bench].") from error
     return pyarrow
+
+
+class Failure(NamedTuple):
+    """A run that ended in an error."""
+
+    cell: str
+    run: int
+    error: str
+
+
+class SweepResult(NamedTuple):
+    """What a sweep did."""
+
+    n_before: int
+    """Runs that were there already."""
+    n_done: int
+    failures: list[Failure]
+    """The failure of the lowest run of each cell, in the order of their texts; `n_failed` counts all."""
+    n_failed: int
+
+
+def sweep(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    n_runs: int,
+    n_jobs: int = 1,
+    dask: str | None = None,
+    progress: Show = lambda _: None,
+) -> SweepResult:
+    """Do the runs 0..n_runs-1 of every cell that the folder lacks, and keep each as soon as it is finished.
+
+    Args:
+        experiment: what to run.
+        folder: where the runs are kept; see `store`.
+        n_runs: runs of each cell.
+        n_jobs: processes, also of a local Dask cluster; 1 is this one, -1 one per core.
+        dask: address of a Dask scheduler such as "tcp://host:8786", or "local" for a cluster on this machine.
+        progress: called at the start and after each batch.
+
+    A run that ends in an error is reported and not kept, the others go on. After Ctrl-C, as after any other end, the
+    next call goes on where this one was.
+
+    Raises:
+        InvalidInput: an algorithm cannot be composed as described, or `dask` is no address; nothing was run then.
+        SurepickError: processes or machines were lost, or a file of the folder is damaged.
+    """
+    check_count("n_runs", n_runs, least=1)
+    cells = experiment.cells()
+    with Store(folder, experiment) as store:
+        missing = [store.missing(cell.key, n_runs) for cell in cells]
+        n_missing = sum(map(len, missing))
+        lowest: dict[str, Failure] = {}
+        n_failed = 0
+        if n_missing:
+            check_cells(cells)
+        with closing(dispatch(_rows, cells, missing, progress, n_jobs=n_jobs, dask=dask)) as results:
+            for done in results:
+                is_lost = isinstance(done.result, BaseException)
+                cell = str(cells[done.number])
+                lost = [Failure(cell, run, text_of(done.result)) for run in done.runs] if is_lost else []
+                rows, failures = ([], lost) if is_lost else done.result
+                store.append(rows)
+                n_failed += len(failures)
+                for failure in failures:
+                    lowest[cell] = min(failure, lowest.get(cell, failure))
+    return SweepResult(len(cells) * n_runs - n_missing, n_missing - n_failed, sorted(lowest.values()), n_failed)
+
+
+def _rows(cell: Cell, runs: list[int]) -> tuple[list[Row], list[Failure]]:
+    """Do some runs of a cell; those that end in an error apart."""
+    rows: list[Row] = []
+    failures: list[Failure] = []
+    for run in runs:
+        try:
+            found = run_once(job_of(cell), run)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the other runs go on)
+            failures.append(Failure(str(cell), run, text_of(error)))
+        else:
+            rows.append({**found._asdict(), "key": cell.key, "run": run, "version": __version__})
+    return rows, failures

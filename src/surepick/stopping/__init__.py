@@ -1,9 +1,10 @@
-"""Stopping rules, one file each, and the table of their names.
+"""Stopping rules and the table of their names.
 
-Reading order: `protocol` (what a rule is); `betting` (the default); `scan` and `evidence`, `glr`, `pairwise` (checked
-after every pull); `phases` and `verification` (judged by the results of one interval); `vector_sets`.
+Reading order: `base` (what a rule is); `betting` (the default); `scan`, then `evidence` and `glr` (checked after every
+pull); `phases` (elimination by the results of one block); `vector_sets`.
 
-To add a rule: a file with a `Rule`, and a line below.
+To add a rule to the package, write a file with a `Rule` and add a line to the table. A rule of your own is passed as an
+object; see docs/extending.md.
 """
 
 from collections.abc import Mapping
@@ -14,9 +15,8 @@ from surepick.core.thresholds import THRESHOLDS
 from surepick.errors import InvalidInput
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.stopping.betting import Betting
-from surepick.stopping.evidence import Evidence
+from surepick.stopping.evidence import Evidence, Pairwise
 from surepick.stopping.glr import GLR
-from surepick.stopping.pairwise import Pairwise
 from surepick.stopping.vector_sets import MixGrid, PerCoordinate, PrintedSphere
 
 __all__ = [
@@ -38,21 +38,25 @@ _NAMED: Mapping[str, tuple[Any, Mapping[str, str]]] = {
     "paper": (PrintedSphere, {}),
     "per-coordinate": (PerCoordinate, {}),
 }
-"""By name: the rule, and the options that the name stands for."""
+"""Name to the rule and the options that the name implies."""
 
 
 def names(*, vectors: bool = False) -> list[str]:
-    """Return the names of all rules; or of those that can do without a list of candidates."""
+    """Return the names of the rules.
+
+    Args:
+        vectors: list only the rules for sets of vectors.
+    """
     return [name for name, (kind, _) in _NAMED.items() if not vectors or kind.takes_vectors]
 
 
 def as_rule(stopping: Stopping, **options: Any) -> Rule:
-    """Return the rule that is meant.
+    """Return the rule.
 
     Args:
         stopping: a rule, or its name.
-        options: what the algorithm was told about the rule, such as `elimination` or `regularizer`; those that are not
-            None must be options of the rule named. `start_arms` is taken by rules that have a use for it.
+        options: options of the rule that the algorithm was given, such as `elimination` or `regularizer`; None means
+            not given. The rule named must have them, except `start_arms`, which other rules ignore.
     """
     given = {name: value for name, value in options.items() if value is not None}
     asked = [name for name, value in given.items() if value is not False and name != "start_arms"]

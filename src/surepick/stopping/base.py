@@ -1,12 +1,11 @@
-"""What a stopping rule is: frozen options, a state on one task, and verdicts.
+"""The protocol of stopping rules: frozen options, a state on one task, and verdicts.
 
 `rule.start(task)` returns a `RuleState`, which the learner drives:
 
-    begin            the first interval is about to open, and results were told before it
-    after_pull       a result is in: decide, or leave it to `after_block`
-    after_block   all results of the interval are in, and added up by themselves in a `Block`, measured from what
-                     was known before it
-    exact            where do things stand? decides nothing
+    begin           the first block is about to open, and results were told before it
+    after_pull      a result is in: decide, or leave the decision to `after_block`
+    after_block     all results of the block are in, summed in a `Block` beside the estimate before it: decide
+    exact           return the verdict as of now; changes nothing
 
 What every proved rule needs: each arm was chosen from the past, before its reward was seen, and every reward is
 reported; the noise is sub-Gaussian with scale `noise_std` given the past; results arrive at moments that do not depend
@@ -25,15 +24,15 @@ from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.types import Array, BoolArray, Guarantee
 
-# Pulls beyond the dimensions in a block whose noise is to be learnt from it. Without them blocks of few dimensions are
-# so short that not knowing the noise costs 20 % of the pulls in the plane; with them 4 %, and 10 would do as well.
+# Pulls beyond the dimensions in a block whose results estimate the noise. Without them, blocks of few dimensions are so
+# short that unknown noise costs 20 % of the pulls in the plane; with them 4 %, and 10 would do as well.
 SPARE = 4
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a stopping rule says. One that stops is always exact."""
+    """The verdict of a stopping rule at one time. A verdict that stops is always exact."""
 
     stopped: bool = False
     leader: int | None = None
@@ -41,26 +40,26 @@ class Verdict:
     others: tuple[int, ...] = ()
     """The next best, if more than one is sought, in the order of their estimates."""
     rival: int | None = None
-    """The candidate that is hardest to tell from the leader, where the rule knows it."""
+    """The candidate hardest to tell from the leader, if the rule knows it."""
     statistic: float = 0.0
-    """What the leader has against the others, to be compared with `threshold`."""
+    """The evidence of the leader against the others, to be compared with `threshold`."""
     threshold: float
     unit: Literal["nats", "widths"] = "nats"
     """Nats of evidence, or multiples of a confidence width."""
     is_exact: bool = True
-    """Whether `RuleState.exact` would say the same now. False: less was looked at, enough to prove "not yet"; leader
+    """Whether `RuleState.exact` would return the same now. False: the rule looked at enough to prove "not yet"; leader
     and rival are earlier ones, or None, and the statistic is an upper bound on that of `exact`."""
     is_bound: bool = False
-    """Whether the set of arms can only bound the statistic from below, also in `exact`: sound, later at worst."""
+    """Whether the statistic is a lower bound, also in `exact`: the rule is valid and may stop later."""
 
 
 class RuleState(ABC):
-    """A stopping rule at work on one task. Most rules leave most of it as it is here."""
+    """A stopping rule on one task. A rule overrides `exact` and one of `after_pull` and `after_block`."""
 
     decides_after_pulls: bool = False
-    """Whether `after_pull` says anything; else the rule decides between intervals."""
+    """Whether `after_pull` returns verdicts; else the rule decides between blocks."""
     counts_every_result: bool = True
-    """Whether it decides by the estimate of all results; else by those of its intervals, and others guide it."""
+    """Whether the rule decides by the estimate of all results; else by those of its blocks, and others guide it."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -68,7 +67,7 @@ class RuleState(ABC):
         """Matrices (J, d, d) whose log-determinants the estimate must follow."""
 
     def leader(self, estimate: LeastSquares) -> int:
-        """Return the candidate that leads; there is an estimate."""
+        """Return the candidate that leads; called once there is an estimate."""
         return self.task.candidates.best(estimate.theta)
 
     def leaders(self, estimate: LeastSquares) -> tuple[int, ...]:
@@ -76,7 +75,7 @@ class RuleState(ABC):
         return (self.leader(estimate),)
 
     def alive(self, leader: int) -> BoolArray | None:
-        """Return which candidates (K,) the leader has yet to be separated from, not to be kept; None means all."""
+        """Return a mask (K,) of the candidates not separated from the leader yet; None means all. Copy to keep."""
         return None
 
     def survivors(self, leader: int) -> BoolArray | None:
@@ -84,37 +83,37 @@ class RuleState(ABC):
         return None
 
     def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict | None:
-        """Take in what was told before the first interval, which opens now; None if this rule makes nothing of it.
+        """Take in the results told before the first block, which opens now; None if the rule ignores them.
 
-        The estimate has it as well; X (n, d) and rewards (n,) are the results one by one, in the order of telling.
+        The estimate includes them. X (n, d) and rewards (n,) are the results one by one, in the order of telling.
         """
         return None
 
     def after_pull(self, estimate: LeastSquares) -> Verdict | None:
-        """Decide after a result, if the rule does so."""
+        """Decide after a result; None if this rule decides after blocks."""
         return None
 
     def after_block(self, estimate: LeastSquares, block: Block) -> Verdict | None:
-        """Decide after an interval, from its own pulls; None if this rule decides after pulls."""
+        """Decide after a block, from its own pulls; None if this rule decides after pulls."""
         return None
 
     def n_undecidable(self, estimate: LeastSquares) -> int:
-        """Return how many candidates the leader is not far enough ahead of for the misfit that is allowed for."""
+        """Return the number of candidates too close to the leader to be decided under the misfit allowed."""
         return 0
 
     @abstractmethod
     def exact(self, estimate: LeastSquares) -> Verdict:
-        """Say where things stand now, looking at all candidates if need be; `is_exact`, and decides nothing."""
+        """Return the exact verdict as of now, from all candidates if need be; changes nothing."""
 
 
 class Rule(ABC):
-    """Options of a stopping rule, and what others need to know of it."""
+    """Options of a stopping rule, and its capabilities."""
 
     name: str
     guarantee: Guarantee
 
     needs_fixed_blocks: ClassVar[bool] = False
-    """Whether it decides between intervals of several pulls, whose arms are fixed in advance."""
+    """Whether it decides between blocks of several pulls, whose arms are fixed in advance."""
     has_determinant_price: ClassVar[bool] = True
     """Whether its price grows with the log-determinant of the information, hence with every direction measured."""
 
@@ -127,7 +126,7 @@ class Rule(ABC):
     takes_misfit: ClassVar[bool] = False
     """Whether it can allow for means that are off their linear fit by a known distance."""
     takes_unequal_noise: ClassVar[bool] = False
-    """Whether it can do without it where arms differ in noise, or its law is only known to be symmetric, if intervals
+    """Whether it can do without it where arms differ in noise, or its law is only known to be symmetric, if blocks
     are repetitions of one plan."""
     supports_top_m: ClassVar[bool] = False
     """Whether it can tell the m best from the rest."""
@@ -136,7 +135,7 @@ class Rule(ABC):
     takes_corrections: ClassVar[bool] = True
     """Whether its state can be worked out again without results that are void; not if it reads its sampler's plans."""
     opens_ahead: ClassVar[bool] = True
-    """Whether the next interval may be planned before the results of this one are in."""
+    """Whether the next block may be planned before the results of this one are in."""
 
     def noise_law(self, *, is_known: bool) -> str:
         """What it assumes of the noise beside its scale, as the end of a sentence "the noise ..."."""
@@ -148,12 +147,12 @@ class Rule(ABC):
 
     @property
     def default_ratio(self) -> float:
-        """By how much the pulls grow from one interval to the next, unless a schedule is given."""
+        """Factor by which the pulls grow from one block to the next, unless a schedule is given."""
         return 1.15
 
     @property
     def usual_g_mix(self) -> float:
-        """Share of the G-optimal design that sampling for this rule should have, unless told otherwise."""
+        """Share of the G-optimal design that samplers use under this rule, unless `g_mix` is given."""
         return 0.1
 
     @property
@@ -162,10 +161,10 @@ class Rule(ABC):
         return False
 
     def min_block(self, task: Task) -> int:
-        """Return how many pulls an interval must have at least to be of use."""
+        """Return the fewest pulls that a block must have to be of use."""
         if not self.needs_fixed_blocks:
             return 1
-        # Where the noise is unknown, what the block has beyond the dimensions is all that says how noisy it is.
+        # If the noise is unknown, only the pulls beyond the dimensions estimate it.
         return task.arms.dim + (SPARE if task.given_noise_std is None else 0)
 
     @abstractmethod

@@ -1,15 +1,6 @@
-"""The betting rule: the bets of an interval are paid out when it closes.
+"""The betting rule, which pays out the bets of a block when the block closes, and the replay of its bets.
 
 Reference: `core.betting.wealth` has the wealth, its proof and its assumptions, `core.betting.bets` the bets.
-
-A verdict replayed: whether it would have been reached if every mean might be off its linear fit by eta.
-
-Notation: that of `margin`; L_b(eta) the log wealth against arm b that the same leaders, blocks and laws of D lead to
-with z - eta bias in the place of z; price = log(1/delta).
-
-Bets are placed as the betting rule placed them, whatever eta is, so that L_b(eta) falls as eta grows; against arms that
-the rule rejected they go on, as if their wealth were 1 again, because at a larger eta these need more. The verdict
-stands at eta if L_b(eta) has ever reached the price, for every rival b of the answer: docs/guarantee.md, Theorem 22.
 """
 
 from collections.abc import Iterable
@@ -21,8 +12,7 @@ import numpy as np
 from surepick.arms.views import Task
 from surepick.core.betting.bets import Sizes
 from surepick.core.betting.block import Block
-from surepick.core.betting.top_m import TopMWealth
-from surepick.core.betting.wealth import EpsilonWealth, Placed, Wealth
+from surepick.core.betting.wealth import EpsilonWealth, Placed, TopMWealth, Wealth
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.core.misfit.tolerance import largest_margin
@@ -33,11 +23,18 @@ from surepick.types import Array, BoolArray, Guarantee
 
 @final
 class Replay:
-    """The bets on some blocks, to be paid for any misfit.
+    """The bets on some blocks, to be paid for any misfit: would the verdict stand if means were off by eta?
+
+    Notation: that of `core.misfit.tolerance`; L_b(eta) the log wealth against arm b that the same leaders, blocks and
+    laws of D lead to with z - eta bias in the place of z; price = log(1/delta).
+
+    Bets are placed as the betting rule placed them, for every eta, so L_b(eta) falls as eta grows. Bets against
+    rejected arms go on as if their wealth were 1 again, because a larger eta needs more. The verdict stands at eta if
+    L_b(eta) has ever reached the price, for every rival b of the answer: docs/guarantee.md, Theorem 22.
 
     Args:
-        wealth: fresh accounts that weigh arms; they go through the blocks.
-        blocks: in the order in which they were settled, those after the verdict included.
+        wealth: fresh accounts that weigh arms; they settle the blocks.
+        blocks: all blocks in the order of settling, those after the verdict included.
     """
 
     def __init__(self, wealth: Wealth, blocks: Iterable[Block]) -> None:
@@ -57,7 +54,7 @@ class Replay:
 
     @one_blas_thread
     def stands(self, misfit: float) -> bool:
-        """Return whether the answer has rejected all rivals although means may be off by so much."""
+        """Return whether the answer has rejected all rivals although means may be off by `misfit`."""
         log_wealth, peak = np.zeros((2, len(self._is_rival)))
         for placed in self._placed:
             log_wealth[placed.index] += placed.log_returns(misfit)
@@ -67,10 +64,10 @@ class Replay:
         return bool((peak[is_rival] >= self._wealth.log_price).all())
 
     def margin(self, lead: float) -> float | None:
-        """Return how far means may be off for the answer to stand; None if there is no answer, or by other results.
+        """Return how far means may be off for the answer to stand; None if there is no answer or no lead.
 
         Args:
-            lead: of the answer over the closest rival, as estimated.
+            lead: estimated lead of the answer over the closest rival.
         """
         return None if self.answer is None or not lead > 0.0 else largest_margin(self.stands, lead, self._wealth.misfit)
 
@@ -80,12 +77,12 @@ class Replay:
 class Betting(Rule):
     """Reject a candidate for good when the wealth bet against it reaches 1/delta; stop when one is left.
 
-    Guarantee: proved, for pulls that come in intervals fixed in advance. Its price has neither the dimension nor the
+    Guarantee: proved, for pulls that come in blocks fixed in advance. Its price has neither the dimension nor the
     number of candidates in it. A block of fewer pulls than dimensions tells it little.
 
     Args:
         sizes: how large bets are. "shrunk" learns a prior for the gaps and splits its stakes; "plain" stakes all on the
-            estimate (with the longer intervals and the larger share of the G-optimal design that suit it); "capped"
+            estimate (with the longer blocks and the larger share of the G-optimal design that suit it); "capped"
             wins no more than is needed, which is proved for exactly Gaussian noise whose standard deviation is
             exactly `noise_std`, and for nothing else.
     """
@@ -110,11 +107,11 @@ class Betting(Rule):
             object.__setattr__(self, "name", f"betting-{self.sizes}")
 
     def noise_law(self, *, is_known: bool) -> str:
-        """The cap is paid for by the exact law."""
+        """Return the law; capped bets need the exact one."""
         return "follows exactly a normal law" if self.sizes == "capped" else super().noise_law(is_known=is_known)
 
     def has_p_value(self, *, is_noise_known: bool) -> bool:
-        """The smallest wealth is an e-value, see `core.wealth.BaseWealth.log_wealth`."""
+        """Return True: the smallest wealth is an e-value, see `core.betting.wealth`."""
         return True
 
     @property
@@ -138,7 +135,7 @@ class Betting(Rule):
 
 @final
 class BettingState(RuleState):
-    """The betting rule at work on one set of candidates."""
+    """The betting rule on one task."""
 
     counts_every_result = False
 
@@ -169,40 +166,40 @@ class BettingState(RuleState):
         return tuple(wealth.members(estimate.theta)) if isinstance(wealth, TopMWealth) else (self.leader(estimate),)
 
     def alive(self, leader: int) -> BoolArray:
-        """Return which candidates (K,) the leader has yet to be separated from."""
+        """Return a mask (K,) of the candidates that the leader is not separated from yet."""
         return self._wealth.alternatives(leader)
 
     def survivors(self, leader: int) -> BoolArray:
-        """Return the candidates (K,) that are not rejected."""
+        """Return a mask (K,) of the candidates that are not rejected."""
         return self._wealth.survivors(leader)
 
     def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict:
-        """Start the bets from what was told before."""
+        """Start the bets from the results told before."""
         self._wealth.begin(X, rewards)
         return self.exact(estimate)
 
     def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
-        """Pay out the bets from the interval's own pulls, and say where things stand."""
+        """Pay out the bets by the block's own pulls and return the verdict."""
         self._wealth.settle(block)
         return self.exact(estimate)
 
     def n_undecidable(self, estimate: LeastSquares) -> int:
-        """Return how many candidates blocks like the last one cannot reject."""
+        """Return the number of candidates that blocks like the last one cannot reject."""
         return self._wealth.n_undecidable(estimate.theta) if estimate.has_theta else 0
 
     def replay(self, blocks: Iterable[Block]) -> Replay:
-        """Return the bets of a learner with these blocks, to be paid for any misfit; without slack alone."""
+        """Return the bets of a learner with these blocks, to be paid for any misfit; for epsilon = 0 alone."""
         if self.task.epsilon > 0.0 or self.task.m > 1:
             raise InvalidInput("a replay needs epsilon = 0 and m = 1; no proof says what other accounts bear together.")
         return Replay(Wealth(self.task.rivals, weighs_arms=True, **self._options), blocks)
 
     def exact(self, estimate: LeastSquares) -> Verdict:
-        """Say where things stand after the last interval."""
+        """Return the verdict after the last block."""
         wealth = self._wealth
         if not estimate.has_theta:
             return Verdict(threshold=wealth.log_price)
         leader, *next_best = leaders = self.leaders(estimate)
-        # The answer has rejected everyone else; a wealth that was never touched is 0.
+        # The answer has rejected all others; a log wealth that was never touched is 0.
         others = wealth.log_wealth_of(leaders)
         rival = int(np.argmin(others))
         return Verdict(

@@ -1,4 +1,4 @@
-"""Likelihood-ratio rules: the paper's presets, the heuristics, and any other threshold on the same statistic.
+"""Likelihood-ratio rules: the paper's presets, heuristics, and thresholds of your own on one statistic.
 
 The statistic min over rivals of gap^2 / (2 noise_std^2 y'A^-1 y) and its thresholds are in nats.
 
@@ -17,7 +17,7 @@ from surepick.arms.views import Task
 from surepick.core.checks import check_number
 from surepick.core.estimate import LeastSquares, RidgeEstimate
 from surepick.core.evidence import glr
-from surepick.core.thresholds import THRESHOLDS, Threshold
+from surepick.core.thresholds import THRESHOLDS, RidgeThreshold, Threshold
 from surepick.errors import InvalidInput
 from surepick.stopping.scan import PairTest, ScanRule, ScanState
 from surepick.types import Array, Guarantee, IntArray
@@ -34,7 +34,8 @@ class GLR(ScanRule):
     Guarantee: that of the threshold.
 
     Args:
-        threshold: a preset's name ("paper-main", "paper-appendix", "paper-remark", "heuristic", "log-t") or an object.
+        threshold: an object, or the name of a preset: "paper-main", "paper-appendix", "paper-remark", "heuristic" or
+            "log-t".
         c: the paper's constant in the user's features; default: the smallest eigenvalue of the information of
             `start_arms` for "paper-main" and "paper-appendix", the largest squared norm of an arm for "paper-remark".
         start_arms: the arms pulled first; default: those of `Task.spanning`.
@@ -145,6 +146,41 @@ class _GLRTest(PairTest):
             smallest = float(np.linalg.eigvalsh(0.5 * (whitened + whitened.T))[0])
             self._is_floor_reached = smallest >= self._c * (1.0 - FLOOR_ROUNDING)
         return self._is_floor_reached
+
+
+def ridge_threshold(
+    name: str, task: Task, ridge: float, norm_bound: float | None, *, n_tests: int | None = None
+) -> RidgeThreshold:
+    """Return the threshold of the ridge estimate that LinGame and LinGapE publish.
+
+    beta(t, delta) = (noise_std sqrt(log(1/delta) + (d/2) log(1 + t L^2/(eta d))) + sqrt(eta/2) M)^2, eta = `ridge`,
+    M = `norm_bound` at least the norm of theta, L the largest norm of an arm.
+
+    With `n_tests`, delta is divided by it and the determinant itself stands in place of its bound through L.
+    """
+    if norm_bound is None:
+        raise InvalidInput(
+            f"{name} needs `norm_bound`, at least the norm of theta, for its own rule and optimism, got None; if none "
+            'is known, use variant="practical" without optimism="paper", or name another `stopping` rule.'
+        )
+    bound = check_number(
+        "norm_bound", norm_bound, needed="a bound on the norm of theta, at least 0", allowed=lambda bound: bound >= 0.0
+    )
+    if n_tests is not None:
+        return RidgeThreshold(name=name, ridge=check_ridge(ridge), norm_bound=bound, n_tests=n_tests)
+    # The norm that the ridge is spherical in: that of the user's features.
+    largest = math.sqrt(float(task.rows.arms.top_quadratic(np.eye(task.rows.dim), 1)[1][0]))
+    return RidgeThreshold(name=name, ridge=check_ridge(ridge), norm_bound=bound, largest_norm=largest)
+
+
+def ridge_rule(threshold: RidgeThreshold, *, elimination: bool | None) -> GLR:
+    """Return the likelihood-ratio rule of the ridge estimate under this threshold."""
+    return GLR(threshold=threshold, c=threshold.ridge, elimination=bool(elimination), is_ridge=True)
+
+
+def check_ridge(ridge: float) -> float:
+    """Return the ridge; refuse one that is not above 0."""
+    return check_number("ridge", ridge, needed="a number above 0", allowed=lambda ridge: ridge > 0.0)
 
 
 def _root(metric: Array) -> Array:

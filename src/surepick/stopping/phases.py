@@ -1,4 +1,4 @@
-"""Elimination by phases: a candidate goes when some other beats it on the results of the phase alone.
+"""Elimination by phases: a candidate goes when another beats it on the results of the phase alone.
 
 Notation: theta, A (d, d) least squares and information of the phase's own pulls; y = z - z' a difference of two
 candidates left; price(j) the log of tests over risk in phase j = 1, 2, ... At the end of phase j candidate z' goes if
@@ -26,8 +26,8 @@ from surepick.core.estimate import LeastSquares
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.types import Array, BoolArray, Guarantee, IntArray
 
-# Pairs are compared in blocks of so many numbers.
-BLOCK = 2_000_000
+# Numbers per chunk in which pairs are compared.
+CHUNK = 2_000_000
 
 
 @final
@@ -38,8 +38,8 @@ class Phases(Rule):
     Args:
         price: log(tests / risk) of a phase, by its number 1, 2, ...
         accuracy: a gap below which a phase rejects nothing, by its number; None rejects by the widths alone.
-        name: what the rule is called.
-        guarantee: what is proved about these prices.
+        name: name of the rule.
+        guarantee: guarantee of these prices.
     """
 
     price: Callable[[int], float]
@@ -55,7 +55,7 @@ class Phases(Rule):
 
 
 class EliminationState(RuleState):
-    """What all rules share that reject candidates at the end of intervals and stop when one is left."""
+    """Base class of rules that reject candidates at the end of blocks and stop when one is left."""
 
     counts_every_result = False
 
@@ -74,13 +74,13 @@ class EliminationState(RuleState):
         return self.task.rivals.best(estimate.theta, self._alive) if self._answer is None else self._answer
 
     def alive(self, leader: int) -> BoolArray:
-        """Return which candidates are left besides the leader."""
+        """Return a mask (K,) of the candidates left besides the leader."""
         alive = self._alive.copy()
         alive[leader] = False
         return alive
 
     def verdict(self, estimate: LeastSquares, statistic: float, threshold: float) -> Verdict:
-        """Word where things stand."""
+        """Return the verdict with this statistic."""
         is_answered = self._answer is not None
         leader = self.leader(estimate) if is_answered or estimate.has_theta else None
         return Verdict(stopped=is_answered, leader=leader, statistic=statistic, threshold=threshold)
@@ -88,7 +88,7 @@ class EliminationState(RuleState):
 
 @final
 class PhaseState(EliminationState):
-    """Elimination by phases at work."""
+    """Elimination by phases on one task."""
 
     def __init__(self, task: Task, rule: Phases) -> None:
         super().__init__(task)
@@ -97,7 +97,7 @@ class PhaseState(EliminationState):
         self._evidence, self._price = 0.0, rule.price(1)
 
     def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
-        """Reject what the phase's own results reject."""
+        """Reject candidates by the phase's own results."""
         rule, task = self.rule, self.task
         self.n_phases += 1
         self._price = rule.price(self.n_phases)
@@ -117,13 +117,13 @@ class PhaseState(EliminationState):
         return self.exact(estimate)
 
     def exact(self, estimate: LeastSquares) -> Verdict:
-        """Say where things stand after the last phase."""
+        """Return the verdict after the last phase."""
         return self.verdict(estimate, self._evidence, self._price)
 
 
 @final
 class Phase:
-    """Candidates left and what one phase's results say about their differences."""
+    """The candidates left, and one phase's estimates of their differences."""
 
     def __init__(self, rows: Array, block: Block) -> None:
         said = fit(block)
@@ -132,14 +132,14 @@ class Phase:
         self.scaled: Array = rows @ said.root
         """Rows whose distances are the |y| in the norm of A^-1."""
         self.missed: Array | None = None if said.missed is None else rows @ said.missed
-        """Rows whose distances are the standard errors of what the phase did not measure; None: it measured all."""
+        """Rows whose distances are the standard errors of the part not measured; None: the phase measured all."""
 
     def beaten(self, width: float, *, at_least: float = 0.0) -> BoolArray:
         """Return which candidates lose to some other by at least width |y|_{A^-1} and by `at_least`."""
         gone = np.zeros(len(self.value), dtype=bool)
-        order = np.argsort(-self.value, kind="stable")  # the best reject most, so few blocks see everyone
+        order = np.argsort(-self.value, kind="stable")  # the best reject most, so later chunks are short
         left = order
-        step = max(1, BLOCK // max(1, len(order)))
+        step = max(1, CHUNK // max(1, len(order)))
         for start in range(0, len(order), step):
             winners = order[start : start + step]
             left = left[~gone[left]]

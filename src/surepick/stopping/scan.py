@@ -60,11 +60,11 @@ MARGIN = 1e-6
 SMALLEST_REGULARIZER = 1e-15
 # Arms kept at hand when epsilon > 0.
 POOL_SIZE = 64
-# With elimination, alternatives are refuted by passes over those left. One is made when the hardest known rival falls,
-# and after the pulls have grown by this share, but not by fewer than there are features; who leads is looked up then.
-# Refuting later costs pulls only, never validity.
+# With elimination, passes over the alternatives left refute them. A pass is made when the hardest known rival falls,
+# and after the pulls have grown by this share, at least by the number of features; it looks up the leader too. A later
+# refutation costs pulls, never validity.
 SPACING = 0.05
-# Leaders whose sets are kept, a byte per arm each. Many arms lead for a moment; a set forgotten is refuted anew.
+# Leaders whose sets are kept, one byte per arm each. Many arms lead for a moment; a forgotten set is refuted anew.
 KEPT_LEADERS = 64
 
 
@@ -72,13 +72,13 @@ class PairTest(ABC):
     """A statistic of (leader, rival) pairs in nats, and the threshold its minimum over rivals is compared with.
 
     Args:
-        task: what the rule was started on.
+        task: the task of the run.
         regularizers: matrices (J, d, d) whose log-determinants the threshold or the statistic uses.
         is_strict: whether the threshold must be exceeded (or only reached).
     """
 
     first_threshold = math.inf
-    """What is said of the threshold before there is an estimate."""
+    """The threshold reported before there is an estimate."""
 
     def __init__(self, task: Task, regularizers: Array, *, is_strict: bool) -> None:
         self.epsilon = task.epsilon
@@ -87,18 +87,18 @@ class PairTest(ABC):
         self._slots = slice(0, 0)
 
     def slots(self, estimate: LeastSquares) -> slice:
-        """Return where the regularisers stand in this estimate."""
+        """Return the places of the regularisers in this estimate."""
         if estimate is not self._seen:
             self._slots, self._seen = estimate.slots(self.regularizers), estimate
         return self._slots
 
     def read(self, estimate: LeastSquares) -> LeastSquares:
-        """Return the estimate that all else here is asked about."""
+        """Return the estimate that the test reads."""
         return estimate
 
     @abstractmethod
     def threshold(self, estimate: LeastSquares) -> float:
-        """Return what the statistic is compared with now; above 0."""
+        """Return the threshold now; above 0."""
 
     @abstractmethod
     def pair(self, estimate: LeastSquares, difference: Array) -> float:
@@ -117,7 +117,7 @@ class PairTest(ABC):
         """Return the statistic as a function of arrays gap, quad_1, quad_2, ..."""
 
     def floor_reached(self, estimate: LeastSquares) -> bool:
-        """Whether the pulls satisfy whatever else the rule asks before it may stop."""
+        """Return whether the pulls satisfy the rule's further conditions for a stop."""
         return True
 
     def refuted(self, estimate: LeastSquares, statistics: Array, threshold: float) -> BoolArray:
@@ -153,7 +153,7 @@ class ScanState(RuleState):
         return self._check(self._test.read(estimate))
 
     def exact(self, estimate: LeastSquares) -> Verdict:
-        """Say exactly where things stand, by a scan of all candidates that are not refuted."""
+        """Return the exact verdict, by a scan of all candidates that are not refuted."""
         if not estimate.has_theta:
             return Verdict(threshold=self._test.first_threshold)
         return self._look(self._test.read(estimate))
@@ -164,7 +164,7 @@ class ScanState(RuleState):
 
     @abstractmethod
     def _look(self, estimate: LeastSquares) -> Verdict:
-        """Say where the current leader stands, without changing this state."""
+        """Return the verdict on the current leader, without changing this state."""
 
     def _not_yet(self, leader: int, value: float, threshold: float) -> Verdict:
         return Verdict(leader=leader, rival=self._rival, statistic=value, threshold=threshold, is_exact=False)
@@ -179,7 +179,7 @@ class ScanState(RuleState):
 @final
 @dataclass(slots=True)
 class _Reference:
-    """What the last pass over the arms left behind."""
+    """What the last pass over the arms found."""
 
     leader: int
     row: Array
@@ -271,7 +271,7 @@ class LazyScan(ScanState):
 @final
 @dataclass(slots=True)
 class _Alternatives:
-    """What is known of the alternatives to one leader."""
+    """The alternatives to one leader."""
 
     alive: BoolArray
     """Which (K,) are not refuted; the leader and its copies are no alternatives."""
@@ -289,7 +289,7 @@ class EliminatingScan(ScanState):
         self._leader, self._leader_row = -1, np.empty(0)
 
     def alive(self, leader: int) -> BoolArray | None:
-        """Return which candidates (K,) are not refuted as alternatives to this leader, not to be kept; None: all."""
+        """Return a mask (K,) of the candidates not refuted as alternatives to this leader; None: all. Copy to keep."""
         known = self._refuted.get(leader)
         return None if known is None else known.alive
 
@@ -319,7 +319,7 @@ class EliminatingScan(ScanState):
         return alive is not None and not alive.any()
 
     def _refute(self, estimate: LeastSquares, leader: int, threshold: float) -> Verdict:
-        """Refute what can be refuted now; the rival is the hardest of those left, or of all if none is."""
+        """Refute alternatives; the rival is the hardest of those left, or of all if none is left."""
         index, scores = self._scores(estimate, leader, self.alive(leader))
         falls = self._test.refuted(estimate, scores, threshold)
         is_reached = bool(falls.all())
@@ -335,7 +335,7 @@ class EliminatingScan(ScanState):
         return self._verdict(leader, index, scores, threshold, is_reached=is_reached)
 
     def _verdict(self, leader: int, index: IntArray, scores: Array, threshold: float, *, is_reached: bool) -> Verdict:
-        """Word where the leader stands against these alternatives and those refuted before."""
+        """Return the verdict on the leader against these alternatives and those refuted before."""
         first = int(np.argmin(scores))
         rival, value = int(index[first]), float(scores[first])
         if (known := self._refuted.get(leader)) is not None:
@@ -405,14 +405,14 @@ class TeamScan(ScanState):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScanRule(Rule):
-    """Options of every rule that is checked by scans.
+    """Base class of rules that are checked by scans: their options.
 
     Args:
         elimination: an alternative once refuted stays refuted; None: wherever a number per candidate can be kept.
         full_scan: look at all candidates at every check; for tests and comparisons.
         spacing: after a pass over the arms make the next one only once the number of pulls has grown by this
-            fraction. 0 decides exactly as a full scan; above 0 a stop may come late by that fraction, never
-            early, which bounds the number of passes when very many arms are within epsilon of the leader.
+            fraction. 0 decides exactly as a full scan. Above 0 a stop may come late by that fraction, never early,
+            which bounds the number of passes when very many arms are within epsilon of the leader.
     """
 
     elimination: bool | None = None

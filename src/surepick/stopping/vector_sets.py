@@ -1,4 +1,4 @@
-"""Rules on sets of vectors: evidence, mix-grid, the printed rule of the sphere, and coordinate by coordinate.
+"""Rules on sets of vectors: evidence, mix-grid, the printed rule of the sphere, and one test per coordinate.
 
 Notation: whitened coordinates; Z'(F) the statistic of `arms.base` for F F' = A^-1; m the length of a round. All
 decide after whole rounds, which costs next to no pulls.
@@ -9,7 +9,7 @@ decide after whole rounds, which costs next to no pulls.
     paper            the rule printed for the sphere, `arms.sphere.printed_rule`
     per-coordinate   the hypercube under its own fixed design, one test per coordinate at risk delta/d
 
-A rule is a function from task and estimate to where things stand, without the leader, which is the same for all.
+A rule is a function from task and estimate to a verdict without the leader, which is the same for all rules.
 """
 
 import math
@@ -37,11 +37,11 @@ from surepick.types import Array, Guarantee
 MARGIN = 1e-6
 
 Look = Callable[[Task, LeastSquares], Verdict]
-"""Where things stand, without the leader; there is an estimate."""
+"""The verdict without the leader; called once there is an estimate."""
 
 
 class VectorState(RuleState):
-    """A rule on a set of vectors at work: checked after whole rounds."""
+    """A rule on a set of vectors: checked after whole rounds."""
 
     def __init__(self, task: Task, look: Look) -> None:
         super().__init__(task)
@@ -57,7 +57,7 @@ class VectorState(RuleState):
         return self.exact(estimate)
 
     def exact(self, estimate: LeastSquares) -> Verdict:
-        """Say where things stand."""
+        """Return the verdict."""
         if not estimate.has_theta:
             return Verdict(threshold=math.log(1.0 / self.task.delta))
         return replace(self._look(self.task, estimate), leader=self.leader(estimate))
@@ -76,7 +76,7 @@ class VectorEvidenceState(VectorState):
         """Check the rule."""
         if self._rival is not None and estimate.has_theta:
             task = self.task
-            # What the leader has against one arm is an upper bound on what it has against all of them.
+            # The evidence against one arm is an upper bound on the evidence against all of them.
             most = pair_evidence(task.vectors, estimate, self._rival, task.epsilon, self._noise(estimate))
             if most < (1.0 - MARGIN) * self._limit:
                 return Verdict(statistic=most, threshold=self._limit, is_exact=False)
@@ -113,7 +113,7 @@ class MixGrid(Rule):
 
 
 def mix_grid(task: Task, estimate: LeastSquares) -> Verdict:
-    """Say where the mix-grid rule stands."""
+    """Return the verdict of the mix-grid rule."""
     grid = Mixture.uniform(task.vectors.round_length * MIX_GRID.scales)
     smallest, logdets = np.linalg.eigvalsh(estimate.A)[0], grid.logdets(estimate.A)
     threshold = mix_grid_threshold(logdets, smallest, delta=task.delta, noise_std=1.0, mixture=grid)
@@ -123,7 +123,7 @@ def mix_grid(task: Task, estimate: LeastSquares) -> Verdict:
 @final
 @dataclass(frozen=True, kw_only=True)
 class PerCoordinate(Rule):
-    """The hypercube, sign by sign, under its own fixed design (Theorem 15). Guarantee: proved."""
+    """One test per coordinate of the hypercube, under its own fixed design (Theorem 15). Guarantee: proved."""
 
     takes_vectors: ClassVar[bool] = True
     takes_corrections: ClassVar[bool] = False  # only whole rounds count
@@ -132,7 +132,7 @@ class PerCoordinate(Rule):
 
     @property
     def is_fixed_design(self) -> bool:
-        """Return True: each coordinate is a random walk only if no reward decides what is pulled."""
+        """Return True: each coordinate is a random walk only if no reward influences the arms."""
         return True
 
     def start(self, task: Task) -> VectorState:
@@ -146,7 +146,7 @@ class PerCoordinate(Rule):
 
 
 def per_coordinate(task: Task, estimate: LeastSquares) -> Verdict:
-    """Say where the rule for the hypercube stands."""
+    """Return the verdict of the rule for the hypercube."""
     n, dim = estimate.n_pulls, estimate.dim
     # Entries of A are sums of +-1, but for the rounding of whitening: other than t I, a round is not whole.
     is_whole = n % task.vectors.round_length == 0 and np.abs(estimate.A - n * np.eye(dim)).max() <= 1e-9 * n
@@ -183,7 +183,7 @@ class PrintedSphere(Rule):
 
 
 def printed(task: Task, estimate: LeastSquares) -> Verdict:
-    """Say where the printed rule stands."""
+    """Return the verdict of the printed rule."""
     onto, variance = task.vectors.map, task.noise_std**2
     theta, F = onto @ estimate.theta, onto @ estimate.factor()
     reading = printed_rule(estimate.n_pulls, theta, F, epsilon=task.epsilon, delta=task.delta, noise_std=task.noise_std)

@@ -16,10 +16,10 @@ from surepick.arms.finite import as_arms
 from surepick.arms.registry import read_arms, write_arms
 from surepick.errors import InvalidInput
 from surepick.study import clock
-from surepick.study.eras import changed_options
+from surepick.study.eras import changed_options, described, earlier_of, learner_of
 from surepick.study.events import Kind, canonical, check_chain, rows_of
 from surepick.study.forks import no_fork
-from surepick.study.state import described, earlier_of, learner_of
+from surepick.study.state import State
 from surepick.study.storage import Storage, open_storage
 from surepick.study.storage.base import check_name, study_exists
 from surepick.study.study import Study
@@ -122,8 +122,9 @@ def create_study(  # noqa: PLR0913 (every argument is an option of its own)
         "lease": lease if length is None or isinstance(lease, str) else length.total_seconds(),
     }
     place = open_storage(storage)
-    place.create(name, rows_of([canonical(event)]))
-    return Study(place, name, author=by)
+    (row,) = rows_of([canonical(event)])
+    place.create(name, [row])
+    return Study(place, name, author=by, created=State(json.loads(row.text), row.hash, learner=learner))
 
 
 def load_study(name: str | None = None, storage: Address = DEFAULT_STORAGE, *, author: str | None = None) -> Study:

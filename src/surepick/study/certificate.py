@@ -3,7 +3,7 @@
 It is a function of the log alone, so whoever has the log can make it again and compare: `verify`. Numbers that are
 worked out are compared up to rounding, which differs between machines; what is copied from the log, and the log itself
 by its hash, to the letter.
-`standalone.py` does the same for the default rule in one file that imports none of this package.
+`tools/verify_certificate.py` does the same for the default rule, without this package.
 """
 
 import json
@@ -22,9 +22,10 @@ from surepick.learning import explain
 from surepick.learning.events import n_earlier
 from surepick.learning.learner import GUIDED
 from surepick.stopping import Betting
+from surepick.study.eras import described
 from surepick.study.events import Kind, Row, canonical, check_asked, check_chain
-from surepick.study.signatures import check_anchor, is_signed, read_public_key, signature_of
-from surepick.study.state import ROUNDING, Standing, State, described
+from surepick.study.signatures import check_anchor, envelope_of, read_public_key, signer_of
+from surepick.study.state import ROUNDING, Standing, State
 from surepick.study.views import snapshot_of
 
 FORMAT = "surepick certificate 2"
@@ -470,23 +471,19 @@ def sign(certificate: Mapping[str, Any], key: Path, *, password: str | None = No
     Raises:
         InvalidInput: not such a key, or not its password.
     """
-    return {**certificate, "signature": signature_of(str(certificate["digest"]), key, password)}
+    return {**certificate, "signature": envelope_of(str(certificate["digest"]), key, password)}
 
 
-def _check_signature(certificate: Mapping[str, Any], known: bytes | None, report: Report) -> None:
+def _check_signature(certificate: Mapping[str, Any], known: str | None, report: Report) -> None:
     if "signature" not in certificate:
         (report.notes if known is None else report.problems).append("the certificate is not signed")
         return
-    signature = certificate["signature"]
-    if signature.keys() != {"public_key", "value"}:
-        report.problems.append("a signature has a public_key and a value, and nothing else")
-    if not is_signed(signature, str(certificate["digest"])):
+    signer = signer_of(certificate["signature"], str(certificate["digest"]))
+    if signer is None:
         report.problems.append("the signature is not of this certificate")
-        return
-    signer = bytes.fromhex(signature["public_key"])
-    if known is None:
-        report.notes.append(f"signed by the key {signer.hex()}; compare it with the one you know")
+    elif known is None:
+        report.notes.append(f"signed by the key {signer}; compare it with the one you know")
     elif known != signer:
-        report.problems.append(f"signed by another key, {signer.hex()}")
+        report.problems.append(f"signed by another key, {signer}")
     else:
         report.notes.append("signed by the owner of the public key that was given")

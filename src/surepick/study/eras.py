@@ -1,17 +1,112 @@
-"""Options and arms as the log has them, from what users pass."""
+"""Eras: what one learner saw of a study, with its arms and options.
+
+The first era begins with the study, the next one where arms or options change.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from surepick._texts import check_line
 from surepick.arms.finite import FiniteArms
+from surepick.arms.registry import read_arms
+from surepick.arms.views import WhitenedArms
 from surepick.errors import InvalidInput
-from surepick.study.catalog import ArmCatalog
-from surepick.study.state import State
+from surepick.learning.learner import Learner
+from surepick.stopping import Betting
+from surepick.study.catalog import ArmCatalog, Key
+
+if TYPE_CHECKING:
+    from surepick.study.state import State
 
 Json = dict[str, Any]
+Earlier = Literal["evidence", "guidance"]
+
+
+class Era(NamedTuple):
+    """Arms, options and the learner of one era."""
+
+    catalog: ArmCatalog
+    options: Json
+    learner: Learner
+    numbers: dict[int, int] | None = None
+    """The learner's numbers of measurements, by their ids; None: one less than the id."""
+
+    def arm(self, key: Key) -> Any:
+        """Return an arm as the learner takes it from users."""
+        return key if self.catalog.row_of is None else self.catalog.row_of[key]
+
+
+def first_era(created: Mapping[str, Any], learner: Learner | None = None) -> Era:
+    """Return the era that begins with a study; a learner that was made of the same event may be given."""
+    catalog, options = ArmCatalog(created["arms"], created["candidates"]), created["options"]
+    if learner is None:
+        learner = _learner_in(catalog, options, earlier_of(options))
+    return Era(catalog, dict(options), learner)
+
+
+def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
+    """Return the next era of a study: its learner is guided by all results so far of arms that are still there.
+
+    Args:
+        state: of the study, which does not change.
+        changes: arms that join and retire, and all options.
+
+    Raises:
+        InvalidInput: it cannot begin so.
+    """
+    options, before = changes["options"], state.options
+    changed = [name for name, value in options.items() if value != before[name] and name != "budget"]
+    is_other = bool(changed or changes["joined"] or changes["retired"])
+    # Where nothing was chosen after a look, a rule that counts every result goes on with those it had.
+    counts = not (is_other or isinstance(state.learner.rule, Betting) or state.learner.is_guided)
+    catalog = state.roster.changed(changes["joined"], changes["retired"])
+    learner = _learner_in(catalog, options, "evidence" if counts else "guidance")
+    if not isinstance(learner.rule, Betting) and is_other:
+        raise InvalidInput(
+            f"stopping={learner.rule.name!r} counts what was measured before, and has no proof where arms or "
+            "options were chosen after that; change the budget alone, or begin another study."
+        )
+    numbers: dict[int, int] = {}
+    era = Era(catalog, dict(options), learner, numbers)
+    for one in state.measurements:
+        if one.value is not None and catalog.is_present(one.arm):
+            numbers[one.id] = learner.n_told
+            learner.tell(era.arm(one.arm), one.value, ask="none")
+    return era
+
+
+def _learner_in(catalog: ArmCatalog, options: Mapping[str, Any], earlier: Earlier) -> Learner:
+    candidates = None if catalog.candidates is None else read_arms(catalog.candidates)
+    return learner_of(catalog.arms, candidates, options, earlier)
+
+
+def earlier_of(options: Mapping[str, Any]) -> Earlier:
+    """Return what results told before the first ask of a study are; studies of before have them as evidence."""
+    earlier: Earlier = options.get("earlier", "evidence")
+    return earlier
+
+
+def learner_of(arms: Any, candidates: Any, options: Mapping[str, Any], earlier: Earlier) -> Learner:
+    """Return the learner of an era."""
+    own = {name: value for name, value in options.items() if name not in ("algorithm", "own", "earlier")}
+    if own.get("reward_range") is not None:
+        own["reward_range"] = tuple(own["reward_range"])
+    return Learner(options["algorithm"], arms, candidates=candidates, earlier=earlier, **own, **options["own"])
+
+
+def described(learner: Learner) -> Json:
+    """Return what the first event of an era says of its learner.
+
+    Bets rest on a belief in coordinates that are fixed before the first result: x R^-1 for an arm x, and a direction u
+    there that is the level of all arms. A verifier of the bets takes the coordinates from here.
+    """
+    white = learner.measured_arms
+    coordinates = None
+    if isinstance(white, WhitenedArms):
+        coordinates = {"back": white.back.tolist(), "level": white.level.tolist()}
+    return {"identity": learner.identity, "rule": learner.rule.name, "coordinates": coordinates}
 
 
 def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> Json:
@@ -28,7 +123,7 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
     return changed
 
 
-def next_era(state: State, join: Any, retired: Sequence[int], changes: Mapping[str, Any]) -> Json:
+def next_era(state: "State", join: Any, retired: Sequence[int], changes: Mapping[str, Any]) -> Json:
     """Return arms and options of an era that differs by these from the present one.
 
     Raises:

@@ -19,6 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from surepick.arms.registry import claimed_dim
 from surepick.errors import CorruptLog, InvalidInput
 
 START = "0" * 64
@@ -219,8 +220,7 @@ def _check_set(role: str, written: Mapping[str, Any]) -> None:
         if len(written["rows"]) * widest > 2 * sum(map(len, written["rows"])):
             raise InvalidInput(f"the {role} of the log must all have the same number of features.")
         return
-    dim = len(written.get("center", ())) if kind == "ellipsoid" else written.get("dim", 0)
-    if kind != "file" and not _count(dim) <= MOST_DIMENSIONS:
+    if not _count(dim := claimed_dim(written)) <= MOST_DIMENSIONS:
         raise _too_much(f"{role} of the kind {kind!r} with {dim!r} dimensions")
 
 

@@ -9,7 +9,7 @@ turn ends. So everyone decides on the same log, and an event that was acknowledg
 import gc
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, final
@@ -38,36 +38,27 @@ class LogTransaction:
         self.state, self.hash, self.by = state, last_hash, by
         self.now = writer.now
         self.at = clock.written(self.now)
-        self.is_ahead = False
-        """Whether the state may know more than the log did when the pen was taken up."""
         self._writer, self._rows = writer, list[Row]()
 
     def write(self, kind: Kind, **fields: Any) -> None:
         """Let an event happen."""
-        event = self._event(kind, fields)
+        n = self.state.n_events + 1
+        event = {"n": n, "at": self.at, "by": self.by, "kind": kind.value, **fields}
         text = canonical(event)
-        self.state.apply(event, chained(self.hash, text))
-        self.is_ahead = True
-        self._add(text)
+        digest = chained(self.hash, text)
+        self.state.apply(event, digest)
+        self.hash = digest
+        self._rows.append(Row(n, text, digest))
 
-    def note(self, kind: Kind, **fields: Any) -> Mapping[str, Any]:
-        """Write down an event that has happened to the state already, when `is_ahead` was set."""
-        event = self._event(kind, fields)
-        self.state.n_events += 1
-        self._add(canonical(event))
-        return event
-
-    def note_verdict(self, *, after_correction: bool = False) -> None:
-        """Write down a verdict, or that there is none any more, if that is news."""
+    def write_verdict(self, *, after_correction: bool = False) -> None:
+        """Write a verdict, or that there is none any more, if that is news."""
         for kind, fields in self.state.verdict_news(after_correction=after_correction):
             self.write(kind, **fields)
 
-    def _event(self, kind: Kind, fields: dict[str, Any]) -> dict[str, Any]:
-        return {"n": self.state.n_events + 1, "at": self.at, "by": self.by, "kind": kind.value, **fields}
-
-    def _add(self, text: str) -> None:
-        self.hash = chained(self.hash, text)
-        self._rows.append(Row(self.state.n_events, text, self.hash))
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the state knows more than the log did when the transaction began."""
+        return bool(self._rows) or self.state.learner.is_proposing
 
     def end(self) -> None:
         """Hand everything to the storage."""
@@ -86,11 +77,15 @@ class StudyLog:
     Args:
         storage: where its log is.
         name: of the study.
+        created: its state by the first event, if it is known.
     """
 
-    def __init__(self, storage: Storage, name: str) -> None:
+    def __init__(self, storage: Storage, name: str, created: State | None = None) -> None:
         self._storage, self._name = storage, name
+        self._state: State | None
         self.renew()
+        if created is not None:
+            self._state, self.head = created, (1, created.registrations[0])
         at_forks(self)
 
     def before_fork(self) -> None:
@@ -105,7 +100,7 @@ class StudyLog:
 
     def _forget(self) -> None:
         """Know nothing; the log knows all."""
-        self._state: State | None = None
+        self._state = None
         self.head = 0, START
         """Number and hash of the last event that is known."""
         self.leases = Leases()

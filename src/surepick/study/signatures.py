@@ -1,8 +1,13 @@
-"""Signatures and time stamps: who vouches for the head of a log or for a certificate, and since when.
+"""Signatures and time stamps of certificates and of heads of a log.
 
-A *head* is the number and the hash of an event: by the chain of hashes it stands for all events up to that one. An
-*anchor* is an event that keeps a proof about an earlier head: a signature by an Ed25519 key, or a time stamp (RFC 3161)
-of an authority. The time of a signature is what the writer's clock said. The time of a time stamp is the authority's.
+A *head* is the number and hash of an event: by the hash chain it stands for all events up to that one. An *anchor* is
+an event that keeps a proof about an earlier head: a signature, or a time stamp (RFC 3161) of an authority. The time of
+a signature is that of the writer's clock; the time of a time stamp is the authority's.
+
+The signature of a certificate is a DSSE envelope (Dead Simple Signing Envelope, version 1) with one Ed25519 signature
+over the certificate's digest, which other tools read. An anchor keeps a bare signature of `head_text`, as key and value
+in hex, because the form of events does not change. The first version signed certificates in the bare form too; such
+signatures are still checked.
 """
 
 import base64
@@ -10,7 +15,6 @@ import binascii
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +23,8 @@ from surepick.study import clock
 
 LONGEST_TOKEN = 65_536
 """Bytes of a time stamp; with all certificates of the authority it has about 6,000."""
+PAYLOAD_TYPE = "application/vnd.surepick.certificate-digest"
+"""Type of an envelope's payload: the digest of a certificate, in hex."""
 # MessageImprint of RFC 3161: SHA-256 with or without the NULL of its parameters, then the 32 bytes; the serial number
 # of the time stamp (an integer of at most 127 bytes); the time.
 _STAMP = re.compile(
@@ -29,7 +35,7 @@ _STAMP = re.compile(
 
 
 class Stamp(NamedTuple):
-    """What a time stamp says: a hash in hex, and a time as the log has them."""
+    """Hash and time of a time stamp, written as in the log."""
 
     hash: str
     at: str
@@ -38,10 +44,10 @@ class Stamp(NamedTuple):
 def read_stamp(token: bytes) -> Stamp:
     """Read the SHA-256 hash and the time of an RFC 3161 time stamp, a token or a whole response.
 
-    This finds the two entries and checks no signature: `openssl ts -verify` does that (`openssl_command`).
+    This does not check the authority's signature; `openssl ts -verify` does (`openssl_command`).
 
     Raises:
-        InvalidInput: there are none.
+        InvalidInput: the token has no such entries.
     """
     found = _STAMP.search(token) if len(token) <= LONGEST_TOKEN else None
     if found is None:
@@ -57,7 +63,7 @@ def read_stamp(token: bytes) -> Stamp:
 
 
 def openssl_command(anchor: Mapping[str, Any], file: str) -> str:
-    """Return what to type to check the time stamp of an anchor that is in that file."""
+    """Return the command that checks the time stamp of an anchor, written to a file."""
     token = base64.b64decode(anchor["token"])
     # Both are sequences: a token begins with the name of its type (tag 6), a response with a status.
     is_token = token[2 + (token[1] & 0x7F if token[1] & 0x80 else 0)] == 6
@@ -65,15 +71,15 @@ def openssl_command(anchor: Mapping[str, Any], file: str) -> str:
 
 
 def head_text(n: int, digest: str) -> str:
-    """Return the text that is signed for a head; no certificate is signed by the same text."""
+    """Return the text that is signed for a head."""
     return f"surepick head {n} {digest}"
 
 
 def check_anchor(event: Mapping[str, Any]) -> str:
-    """Check the proof that an anchor keeps; return what it says, in words.
+    """Check the proof of an anchor; return a description of the proof.
 
     Raises:
-        InvalidInput: it is not about the head that the event names.
+        InvalidInput: the proof is not about the head that the event names.
     """
     if ("token" in event) is ("signature" in event):
         raise InvalidInput("an anchor has a time stamp or a signature")
@@ -85,9 +91,10 @@ def check_anchor(event: Mapping[str, Any]) -> str:
         if stamp.hash != event["hash"]:
             raise InvalidInput(f"its time stamp is of the hash {stamp.hash}")
         return f"time stamp of {stamp.at}, whose signature is not checked here"
-    if not is_signed(event["signature"], head_text(event["event"], event["hash"])):
+    signer = signer_of(event["signature"], head_text(event["event"], event["hash"]))
+    if signer is None:
         raise InvalidInput("its signature is not of that head")
-    return f"signed by the key {event['signature']['public_key']} at {event['at']}, by the writer's clock"
+    return f"signed by the key {signer} at {event['at']}, by the writer's clock"
 
 
 def is_encrypted(key: Path) -> bool:
@@ -99,59 +106,102 @@ def is_encrypted(key: Path) -> bool:
 
 
 def signature_of(text: str, key: Path, password: str | None = None) -> dict[str, str]:
-    """Sign a text by an Ed25519 private key in a PEM file."""
-    _check_can_sign()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 (optional)
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+    """Sign a text by an Ed25519 private key in a PEM file; return public key and signature in hex."""
+    private = _read_private_key(key, password)
+    return {"public_key": private.public_key().public_bytes_raw().hex(), "value": private.sign(text.encode()).hex()}
 
+
+def envelope_of(digest: str, key: Path, password: str | None = None) -> dict[str, Any]:
+    """Sign the digest of a certificate by an Ed25519 private key in a PEM file; return the DSSE envelope."""
+    private = _read_private_key(key, password)
+    keyid = private.public_key().public_bytes_raw().hex()
+    return {**_payload(digest), "signatures": [{"keyid": keyid, "sig": _base64(private.sign(_encoded(digest)))}]}
+
+
+def signer_of(signature: Any, text: str) -> str | None:
+    """Return the public key, in hex, whose owner signed a text; None if the signature is not of this text.
+
+    Args:
+        signature: as `signature_of` or `envelope_of` returns it.
+        text: the text, or the digest.
+
+    Raises:
+        InvalidInput: not a signature, or one with further entries.
+    """
+    ed25519, _ = _cryptography()
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 (optional)
+
+    try:
+        if is_envelope := "payload" in signature:
+            (one,) = signature["signatures"]
+            public, value = one["keyid"], base64.b64decode(one["sig"], validate=True)
+        else:
+            one = signature
+            public, value = one["public_key"], bytes.fromhex(one["value"])
+        key = ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInput("a signature must be a DSSE envelope with one Ed25519 signature.") from error
+    if len(one) > 2:
+        raise InvalidInput("a signature must have a key and a value, and nothing else.")
+    if is_envelope and signature != {**_payload(text), "signatures": [one]}:
+        return None
+    try:
+        key.verify(value, _encoded(text) if is_envelope else text.encode())
+    except InvalidSignature:
+        return None
+    return str(public).lower()
+
+
+def read_public_key(path: Path) -> str:
+    """Read an Ed25519 public key in PEM; return the key in hex."""
+    ed25519, serialization = _cryptography()
+    try:
+        key = serialization.load_pem_public_key(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{path} must be an Ed25519 public key in PEM: {error}.") from error
+    if not isinstance(key, ed25519.Ed25519PublicKey):
+        raise InvalidInput(f"{path} must be an Ed25519 key, got one of another kind.")
+    return str(key.public_bytes_raw().hex())
+
+
+def _read_private_key(key: Path, password: str | None) -> Any:
+    ed25519, serialization = _cryptography()
     locked = is_encrypted(key)
     if locked and not password:
         raise InvalidInput(f"{key} is encrypted; give its password (SUREPICK_KEY_PASSWORD at the command line).")
     try:
-        private = load_pem_private_key(key.read_bytes(), password=password.encode() if locked and password else None)
+        private = serialization.load_pem_private_key(
+            key.read_bytes(), password=password.encode() if locked and password else None
+        )
     except (OSError, ValueError, TypeError) as error:
         raise InvalidInput(
             f"{key} cannot be opened with this password; check it, and that the file is an Ed25519 private key in PEM."
             if locked
             else f"{key} must be an Ed25519 private key in PEM: {error}."
         ) from error
-    if not isinstance(private, Ed25519PrivateKey):
+    if not isinstance(private, ed25519.Ed25519PrivateKey):
         raise InvalidInput(f"{key} must be an Ed25519 key, got one of another kind.")
-    return {
-        "public_key": private.public_key().public_bytes_raw().hex(),
-        "value": private.sign(text.encode()).hex(),
-    }
+    return private
 
 
-def is_signed(signature: Mapping[str, str], text: str) -> bool:
-    """Whether the owner of the public key in the signature has signed this text."""
-    _check_can_sign()
-    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 (optional)
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+def _payload(digest: str) -> dict[str, str]:
+    return {"payloadType": PAYLOAD_TYPE, "payload": _base64(digest.encode())}
 
-    public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signature["public_key"]))
+
+def _encoded(digest: str) -> bytes:
+    """Return the bytes that DSSE signs (its pre-authentication encoding): type and payload, each after its length."""
+    return f"DSSEv1 {len(PAYLOAD_TYPE)} {PAYLOAD_TYPE} {len(digest.encode())} {digest}".encode()
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _cryptography() -> tuple[Any, Any]:
+    """Return the modules of the optional package."""
     try:
-        public.verify(bytes.fromhex(signature["value"]), text.encode())
-    except InvalidSignature:
-        return False
-    return True
-
-
-def read_public_key(path: Path) -> bytes:
-    """Read an Ed25519 public key."""
-    _check_can_sign()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415 (optional)
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415
-
-    try:
-        key = load_pem_public_key(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{path} must be an Ed25519 public key in PEM: {error}.") from error
-    if not isinstance(key, Ed25519PublicKey):
-        raise InvalidInput(f"{path} must be an Ed25519 key, got one of another kind.")
-    return key.public_bytes_raw()
-
-
-def _check_can_sign() -> None:
-    if find_spec("cryptography") is None:
-        raise SurepickError("signatures need cryptography; install it with: pip install 'surepick[sign]'.")
+        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise SurepickError("signatures need cryptography; install it with: pip install 'surepick[sign]'.") from error
+    return ed25519, serialization

@@ -4,7 +4,8 @@ Events go in one by one, in the order of the log, and nothing else does: no cloc
 was decided when an event was written (which arms to measure, that the study stops) is in the event, and is followed and
 not decided again: a machine whose sums are rounded differently goes on from the same state.
 
-An *era* is what one learner saw: the first begins with the study, the next where arms or options change.
+`propose_*` returns the fields of an event that could come next, and changes nothing that can be seen. `apply` is the
+only change: of events that are written, and of events that are read.
 """
 
 import math
@@ -12,22 +13,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import groupby
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, NamedTuple, final
 
-from surepick.arms.registry import read_arms
-from surepick.arms.views import WhitenedArms
 from surepick.errors import CorruptLog, InvalidInput
 from surepick.learning.blocks import Plan
+from surepick.learning.events import Correction
 from surepick.learning.learner import Learner
-from surepick.learning.snapshot import Ask as LearnerAsk
-from surepick.stopping import Betting
-from surepick.study.catalog import ArmCatalog, Key, key_from, plain_key
+from surepick.study.catalog import Key, key_from, plain_key
+from surepick.study.eras import Era, described, era_after, first_era
 from surepick.study.events import Kind, check_fields
 
 Event = Mapping[str, Any]
-Earlier = Literal["evidence", "guidance"]
 ROUNDING = 1e-6
 """Relative: sums of numbers are rounded differently on other machines."""
+CORRECTIONS: Mapping[str, Correction] = {
+    Kind.VOIDED: "void",
+    Kind.CORRECTED: "correct",
+    Kind.RESTORED: "restore",
+}
+"""What a learner calls these kinds of events."""
 
 
 class Standing(StrEnum):
@@ -124,9 +128,10 @@ class State:
         first: the event that created it.
         digest: hash of that event.
         checks: whether to decide everything again, to find what this machine would have decided otherwise.
+        learner: of the first era, if there is one already.
     """
 
-    def __init__(self, first: Event, digest: str = "", *, checks: bool = False) -> None:
+    def __init__(self, first: Event, digest: str = "", *, checks: bool = False, learner: Learner | None = None) -> None:
         if first.get("kind") != Kind.CREATED:
             raise CorruptLog(f"a log must begin with the creation of the study, got {first.get('kind')!r}.")
         check_fields(first)
@@ -154,7 +159,7 @@ class State:
         self.n_plans_differing = 0
         self._checks = checks
         self.differences: list[str] = []
-        """Where this machine would have decided otherwise."""
+        """Where this machine would have decided otherwise, if `checks`."""
         self._apply: dict[str, Callable[[Event], None]] = {
             Kind.PLANNED: self._planned,
             Kind.ASKED: self._asked,
@@ -171,16 +176,12 @@ class State:
             Kind.COPIED: self.forks.append,
             Kind.ANCHORED: self.anchors.append,
         }
-        self._begin(ArmCatalog(first["arms"], first["candidates"]), first["options"], earlier_of(first["options"]))
+        self._proposed: tuple[int, Era] | None = None  # the next era, and the number of events before it
+        self._enter(first_era(first, learner))
 
-    def _begin(self, roster: ArmCatalog, options: Mapping[str, Any], earlier: Earlier) -> None:
-        """Begin an era, in which results told before its first ask are this."""
-        self.roster, self.options = roster, dict(options)
-        candidates = None if roster.candidates is None else read_arms(roster.candidates)
-        self.learner = learner_of(roster.arms, candidates, options, earlier)
-        self._numbers: dict[int, int] | None = None if self.era == 1 else {}
-        """The learner's numbers of measurements; None: one less than theirs."""
-        self._given_up: set[int] = set()  # numbers of asks that somebody gave up
+    def _enter(self, era: Era) -> None:
+        self._now, self.roster, self.options, self.learner = era, era.catalog, era.options, era.learner
+        self._given_up: set[int] = set()  # numbers of asks that were given up
         self.learner.called = self._id_of
 
     def apply(self, event: Event, digest: str = "") -> None:
@@ -225,19 +226,19 @@ class State:
 
     # ---- asks
 
-    def plan(self) -> dict[str, Any] | None:
-        """Open an interval if the next ask needs one; return what to write of it."""
+    def propose_plan(self) -> dict[str, Any] | None:
+        """Return what to write of the next block; None if the next ask needs none."""
         if not self.learner.needs_plan:
             return None
-        plan = self.learner.plan(draws=True)
+        plan = self.learner.propose_plan()
         last = {"last": True} if plan.is_last else {}
         arms = [plain_key(self.key_of(number)) for number in plan.arms]
         return {"first": plan.first, "arms": arms, "parts": plan.n_parts, **last}
 
     def _planned(self, event: Event) -> None:
-        if not self.learner.needs_plan:
-            if self.stopped or not self.learner.can_plan:
-                raise _not_so(event, "plans an interval where none can open")
+        if self.stopped or not self.learner.can_plan:
+            raise _not_so(event, "plans an interval where none can open")
+        if self._checks and self.learner.stopped:
             self.differences.append(f"event {event['n']}: the study went on where this machine would have stopped")
         options = self.options
         if (event["parts"] != 1 and options["noise"] == "same") or ("last" in event and options["budget"] is None):
@@ -252,21 +253,14 @@ class State:
         """Whether there is anything to ask for: after the verdict, check pulls alone."""
         return self.learner.is_checking and self.learner.n_planned > 0 if self.stopped else not self.learner.is_spent
 
-    def next_asks(self, n: int) -> list[LearnerAsk]:
-        """Return the next asks, at most n and none of an interval that has not opened."""
-        return self.learner.next_asks(min(n, self.learner.n_planned or n))
-
-    def note_asks(self, event: Event) -> None:
-        """Take note of who was asked for what."""
-        by, at, until, era = event["by"], event["at"], event["until"], self.era
-        for id_, (number, arm) in enumerate(event["asks"], start=event["ask"]):
-            key = key_from(arm)
-            is_again = number in self._given_up
-            self.attempts[id_] = self.open[id_] = AskRecord(id_, number, key, by, at, until, era, is_again)
+    def propose_asks(self, n: int) -> dict[str, Any]:
+        """Return what to write of the next asks, at most n and none of a block that has not opened."""
+        asks = [[ask.number, plain_key(self.roster.key_of_arm(ask.arm))] for ask in self.learner.peek(n)]
+        return {"ask": len(self.attempts) + 1, "asks": asks}
 
     def _asked(self, event: Event) -> None:
         asks, is_next = event["asks"], event["ask"] == len(self.attempts) + 1
-        if self.learner.needs_plan:
+        if self.learner.can_plan:
             raise _not_so(event, "asks for what was not planned")
         # An interval has its arms from its plan.
         arms = [] if self.learner.n_planned else [self.number_of(arm) for _, arm in asks]
@@ -274,7 +268,10 @@ class State:
             raise _not_so(event, "asks for what was not planned")
         if self._checks:
             self._compare_asks(event)
-        self.note_asks(event)
+        by, at, until, era = event["by"], event["at"], event["until"], self.era
+        for id_, (number, arm) in enumerate(asks, start=event["ask"]):
+            is_again = number in self._given_up
+            self.attempts[id_] = self.open[id_] = AskRecord(id_, number, key_from(arm), by, at, until, era, is_again)
 
     def _compare_asks(self, event: Event) -> None:
         """Find asks that are of another arm than was planned."""
@@ -290,7 +287,7 @@ class State:
         if standing is Standing.EXPIRED and (attempt.until is None or attempt.until > event["at"]):
             raise _not_so(event, f"ends the lease of ask {id_} before its time")
         if attempt.era == self.era and self.learner.awaits(attempt.number):
-            self.learner.fail(self._arm(attempt.arm), ask=attempt.number)
+            self.learner.fail(self._now.arm(attempt.arm), ask=attempt.number)
             self._given_up.add(attempt.number)
         attempt.standing = standing
         del self.open[id_]
@@ -302,10 +299,6 @@ class State:
     def _expired(self, event: Event) -> None:
         for id_ in event["asks"]:
             self._give_up(event, id_, Standing.EXPIRED)
-
-    def _arm(self, key: Key) -> Any:
-        """Return an arm as the learner takes it from users."""
-        return key if self.roster.row_of is None else self.roster.row_of[key]
 
     # ---- results
 
@@ -321,9 +314,9 @@ class State:
             learner = self.learner
             if attempt is not None and attempt.era == self.era and learner.awaits(attempt.number):
                 answered = attempt.number
-            learner.tell(self._arm(key), value, ask=answered)
-            if self._numbers is not None:
-                self._numbers[id_] = learner.n_told - 1
+            learner.tell(self._now.arm(key), value, ask=answered)
+            if self._now.numbers is not None:
+                self._now.numbers[id_] = learner.n_told - 1
         told = Measurement(id_, key, value, ask, event["by"], event["at"], value, event.get("key"))
         self.measurements.append(told)
         if told.key is not None:
@@ -353,27 +346,35 @@ class State:
 
     def _id_of(self, number: int) -> int:
         """Return the id of the measurement that the learner calls by this number."""
-        return number + 1 if self._numbers is None else next(id_ for id_, n in self._numbers.items() if n == number)
+        numbers = self._now.numbers
+        return number + 1 if numbers is None else next(id_ for id_, n in numbers.items() if n == number)
+
+    def _number_to_change(self, kind: str, id_: int) -> int | None:
+        """Return the learner's number of a measurement that is to be changed; None: the learner does not know it."""
+        one, numbers = self.measurement(id_), self._now.numbers
+        number = id_ - 1 if numbers is None else numbers.get(id_)
+        if one.is_void is not (kind == Kind.RESTORED):
+            is_void = "is void" if one.is_void else "is not void"
+            raise InvalidInput(f"measurement {id_} {is_void}, so it cannot be {kind}.")
+        if number is None and kind == Kind.RESTORED and self.roster.is_present(one.arm):
+            raise InvalidInput(
+                f"measurement {id_} was void when the study was reopened, and cannot be restored since; tell its "
+                "value again."
+            )
+        return number
+
+    def prepare_change(self, kind: Kind, id_: int, value: float | None) -> None:
+        """Work out what a correction would lead to, so that applying the event takes no time."""
+        number = self._number_to_change(kind, id_)
+        if number is not None:
+            self.learner.prepare(CORRECTIONS[kind], number, value)
 
     def _changed(self, event: Event) -> None:
         """Void, correct or restore a measurement."""
-        one, kind, reason = self.measurement(event["measurement"]), event["kind"], event["reason"]
-        number = one.id - 1 if self._numbers is None else self._numbers.get(one.id)
-        if one.is_void is not (kind == Kind.RESTORED):
-            is_void = "is void" if one.is_void else "is not void"
-            raise InvalidInput(f"measurement {one.id} {is_void}, so it cannot be {kind}.")
-        if number is None and kind == Kind.RESTORED and self.roster.is_present(one.arm):
-            raise InvalidInput(
-                f"measurement {one.id} was void when the study was reopened, and cannot be restored since; tell its "
-                "value again."
-            )
+        kind, reason = event["kind"], event["reason"]
+        number, one = self._number_to_change(kind, event["measurement"]), self.measurement(event["measurement"])
         if number is not None:
-            if kind == Kind.VOIDED:
-                self.learner.void(number, reason=reason)
-            elif kind == Kind.CORRECTED:
-                self.learner.correct(number, event["value"], reason=reason)
-            else:
-                self.learner.restore(number, reason=reason)
+            self.learner.change(CORRECTIONS[kind], number, event.get("value"), reason=reason)
         one.is_void, one.last = kind == Kind.VOIDED, event["value"] if kind == Kind.CORRECTED else one.last
         one.changes.append(Change(Kind(kind), one.value, reason, event["by"], event["at"]))
 
@@ -417,10 +418,12 @@ class State:
         said = event["evidence"], event["threshold"], event["pulls"]
         self.verdicts.append(Verdict(event["n"], self.era, _keys(event["best"]), *said, event["at"]))
         self.stopped = True
-        found = self._found() if self._checks else None
-        if not self.learner.stopped:
+        if not self._checks:
+            return
+        found = self._found()
+        if found is None:
             self.differences.append(f"event {event['n']}: the study stopped where this machine would have gone on")
-        elif found is not None and (not self._agrees(found) or found["pulls"] != event["pulls"]):
+        elif not self._agrees(found) or found["pulls"] != event["pulls"]:
             self.differences.append(f"event {event['n']} has another verdict than what was measured gives, {found}")
 
     def _resumed(self, event: Event) -> None:
@@ -443,87 +446,36 @@ class State:
         if event["first"] != first or (self._checks and event["arms"] != arms):
             raise _not_so(event, "plans other check pulls than those of an audit")
 
-    def audit(self, n: Any) -> dict[str, Any]:
-        """Plan check pulls; return what to write of it."""
-        first = self.learner.n_asked
-        self.learner.audit(n)
-        return {"first": first, "arms": [plain_key(self.key_of(number)) for number in self.learner.checks]}
+    def propose_audit(self, n: Any) -> dict[str, Any]:
+        """Return what to write of check pulls."""
+        arms = [plain_key(self.key_of(number)) for number in self.learner.propose_audit(n)]
+        return {"first": self.learner.n_asked, "arms": arms}
 
     # ---- eras
 
-    def _reopened(self, event: Event) -> None:
-        """Begin an era: a new learner, guided by all results so far of arms that are still there."""
-        before = dict(self.__dict__)
-        try:
-            self._reopen(event)
-        except InvalidInput:
-            self.__dict__.update(before)
-            raise
-        for attempt in self.open.values():
-            attempt.standing = Standing.EXPIRED  # a result is welcome, but nobody waits for it
-        self.open = {}
-
-    def reopening(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def propose_reopening(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return what to write of an era that begins with these arms and options.
 
         Raises:
             InvalidInput: it cannot begin so.
         """
-        before = dict(self.__dict__)
-        try:
-            self._reopen({"n": 0, **fields})
-            return {**fields, **described(self.learner)}
-        finally:
-            self.__dict__.update(before)
+        era = era_after(self, changes)
+        self._proposed = self.n_events, era
+        return {**changes, **described(era.learner)}
 
-    def _reopen(self, event: Event) -> None:
+    def _reopened(self, event: Event) -> None:
+        """Begin an era: the one that was proposed, or a new one."""
+        n_before, era = self._proposed or (0, None)
+        if era is None or n_before != self.n_events or era.learner.identity != event["identity"]:
+            era = era_after(self, event)
+        self._proposed = None
+        self._enter(era)
         self.era += 1
         self.stopped = False
-        self.eras = [*self.eras, event]
-        before = self.options
-        changed = [name for name, value in event["options"].items() if value != before[name] and name != "budget"]
-        is_other = bool(changed or event["joined"] or event["retired"])
-        # Where nothing was chosen after a look, a rule that counts every result goes on with those it had.
-        counts = not (is_other or isinstance(self.learner.rule, Betting) or self.learner.is_guided)
-        roster = self.roster.changed(event["joined"], event["retired"])
-        self._begin(roster, event["options"], "evidence" if counts else "guidance")
-        if not isinstance(self.learner.rule, Betting) and is_other:
-            raise InvalidInput(
-                f"stopping={self.learner.rule.name!r} counts what was measured before, and has no proof where arms or "
-                "options were chosen after that; change the budget alone, or begin another study."
-            )
-        assert self._numbers is not None
-        for one in self.measurements:
-            if one.value is not None and self.roster.is_present(one.arm):
-                self.learner.tell(self._arm(one.arm), one.value, ask="none")
-                self._numbers[one.id] = self.learner.n_told - 1
-
-
-def earlier_of(options: Mapping[str, Any]) -> Earlier:
-    """Return what results told before the first ask of a study are; studies of before have them as evidence."""
-    earlier: Earlier = options.get("earlier", "evidence")
-    return earlier
-
-
-def learner_of(arms: Any, candidates: Any, options: Mapping[str, Any], earlier: Earlier) -> Learner:
-    """Return the learner of an era."""
-    own = {name: value for name, value in options.items() if name not in ("algorithm", "own", "earlier")}
-    if own.get("reward_range") is not None:
-        own["reward_range"] = tuple(own["reward_range"])
-    return Learner(options["algorithm"], arms, candidates=candidates, earlier=earlier, **own, **options["own"])
-
-
-def described(learner: Learner) -> dict[str, Any]:
-    """Return what the first event of an era says of its learner.
-
-    Bets rest on a belief in coordinates that are fixed before the first result: x R^-1 for an arm x, and a direction u
-    there that is the level of all arms. Whoever checks the bets takes them from here.
-    """
-    white = learner.measured_arms
-    coordinates = None
-    if isinstance(white, WhitenedArms):
-        coordinates = {"back": white.back.tolist(), "level": white.level.tolist()}
-    return {"identity": learner.identity, "rule": learner.rule.name, "coordinates": coordinates}
+        self.eras.append(event)
+        for attempt in self.open.values():
+            attempt.standing = Standing.EXPIRED  # a result is welcome, but no worker waits for it
+        self.open = {}
 
 
 def _not_so(event: Event, what: str) -> CorruptLog:

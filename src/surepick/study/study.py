@@ -25,13 +25,13 @@ from surepick.learning.result import Result
 from surepick.study import clock
 from surepick.study.catalog import Key, plain_key
 from surepick.study.certificate import certificate_of
-from surepick.study.eras import next_era
+from surepick.study.eras import earlier_of, next_era
 from surepick.study.events import Kind, Row
 from surepick.study.exchange import What, export
 from surepick.study.log import LogTransaction, StudyLog
 from surepick.study.optimize import optimize
 from surepick.study.signatures import head_text, read_stamp, signature_of
-from surepick.study.state import AskRecord, Measurement, Standing, State, earlier_of
+from surepick.study.state import AskRecord, Measurement, Standing, State
 from surepick.study.storage import Storage
 from surepick.study.views import Status, StudySnapshot, reason_for, snapshot_of
 
@@ -71,11 +71,12 @@ class Study:
         storage: where its log is.
         name: of the study.
         author: who is said to have done what is done through this object, unless a worker is named.
+        created: the state by the first event, if the study has just been created.
     """
 
-    def __init__(self, storage: Storage, name: str, *, author: str = "") -> None:
+    def __init__(self, storage: Storage, name: str, *, author: str = "", created: State | None = None) -> None:
         self.storage, self.name, self.author = storage, name, author
-        self._log = StudyLog(storage, name)
+        self._log = StudyLog(storage, name, created)
         self._log.state()
 
     def __repr__(self) -> str:
@@ -128,19 +129,15 @@ class Study:
             until = None if length is None else clock.written(pen.now + length)
             asked = [one for one in state.open.values() if worker is not None and one.by == worker][:n]
             while len(asked) < n and state.can_ask:
-                pen.is_ahead = True
-                if (plan := state.plan()) is not None:
-                    pen.note(Kind.PLANNED, **plan)
-                    pen.note_verdict()  # earlier results may be enough
+                if (plan := state.propose_plan()) is not None:
+                    pen.write(Kind.PLANNED, **plan)
+                    pen.write_verdict()  # earlier results may be enough
                     continue
-                asks = state.next_asks(n - len(asked))
-                if not asks:
+                fields = state.propose_asks(n - len(asked))
+                if not fields["asks"]:
                     break
-                pairs = [[ask.number, plain_key(state.roster.key_of_arm(ask.arm))] for ask in asks]
-                first = len(state.attempts) + 1
-                event = pen.note(Kind.ASKED, ask=first, asks=pairs, until=until)
-                state.note_asks(event)
-                asked += [state.attempts[id_] for id_ in range(first, first + len(pairs))]
+                pen.write(Kind.ASKED, **fields, until=until)
+                asked += [state.attempts[id_] for id_ in range(fields["ask"], len(state.attempts) + 1)]
             return [self._shown(state, one) for one in asked]
 
     def _is_due(self, one: AskRecord, at: str) -> bool:
@@ -273,7 +270,7 @@ class Study:
         for ask, arm, value in results:
             fields = {"ask": ask, "arm": plain_key(arm), "value": _number(state, value), **named}
             pen.write(Kind.TOLD, measurement=len(state.measurements) + 1, **fields)
-            pen.note_verdict()
+            pen.write_verdict()
         return state.measurements[first:]
 
     def arm(self, name: Any) -> Key:
@@ -312,32 +309,34 @@ class Study:
 
     def correct(self, measurement: int, value: float, *, reason: str, worker: str | None = None) -> None:
         """Replace the value of a measurement that was told wrong, as `void` does and on the same condition."""
-        self._change(Kind.CORRECTED, measurement, reason, worker, value=value)
+        self._change(Kind.CORRECTED, measurement, reason, worker, value)
 
     def restore(self, measurement: int, *, reason: str, worker: str | None = None) -> None:
         """Let a measurement that is void count again, with the value it had."""
         self._change(Kind.RESTORED, measurement, reason, worker)
 
-    def _change(self, kind: Kind, measurement: int, reason: str, worker: str | None, **said: Any) -> None:
+    def _change(
+        self, kind: Kind, measurement: int, reason: str, worker: str | None, value: float | None = None
+    ) -> None:
         if not _text("reason", reason).strip():
             raise InvalidInput("`reason` must say why in a few words: it stands in the certificate.")
         n = check_count("measurement", measurement, least=1)
+        with self._log.reading() as state:  # what takes long is done before others wait for it
+            state.prepare_change(kind, n, _changed_value(state, kind, n, value))
         with self._writing(worker) as pen:
-            numbers = {name: _number(pen.state, value) for name, value in said.items()}
-            if numbers and pen.state.measurement(n).value == numbers["value"]:
-                raise InvalidInput(f"measurement {n} is {numbers['value']:.12g} already; there is nothing to correct.")
-            pen.write(kind, measurement=n, reason=reason, **numbers)
-            pen.note_verdict(after_correction=True)
+            value = _changed_value(pen.state, kind, n, value)
+            said = {} if value is None else {"value": value}
+            pen.write(kind, measurement=n, reason=reason, **said)
+            pen.write_verdict(after_correction=True)
 
     # ---- after the verdict
 
     def audit(self, n: int | Literal["auto"] = "auto", *, worker: str | None = None) -> int:
         """Plan check pulls of the model after the verdict; the next asks are theirs. Returns how many."""
         with self._writing(worker) as pen:
-            planned = pen.state.audit(n)
-            pen.is_ahead = True
-            pen.note(Kind.AUDITED, **planned)
-            return len(planned["arms"])
+            fields = pen.state.propose_audit(n)
+            pen.write(Kind.AUDITED, **fields)
+            return len(fields["arms"])
 
     def reopen(
         self,
@@ -365,8 +364,8 @@ class Study:
         with self._writing(worker) as pen:
             state = pen.state
             fields = next_era(state, join, [self._key(state, arm) for arm in retire], changes)
-            pen.write(Kind.REOPENED, **state.reopening({"reason": reason, **fields}), version=__version__)
-            pen.note_verdict()  # rules that count what was measured before may say the same again at once
+            pen.write(Kind.REOPENED, **state.propose_reopening({"reason": reason, **fields}), version=__version__)
+            pen.write_verdict()  # rules that count what was measured before may say the same again at once
 
     # ---- proofs for others
 
@@ -466,8 +465,8 @@ class Study:
     def certificate(self) -> Json:
         """Return what is claimed, what it rests on, and the hash of the log it follows from; JSON can hold it.
 
-        `surepick.study.certificate.verify` works it out again from the log, and so does `standalone.py`, one file that
-        needs nothing but numpy.
+        `surepick.study.certificate.verify` works it out again from the log, and so does
+        `tools/verify_certificate.py`, one file that needs nothing but numpy.
         """
         with self._log.reading() as state:
             return certificate_of(state, self._log.head[1])
@@ -553,6 +552,16 @@ def _unnamed(text: str) -> Any:
 
 def _number(state: State, value: Any) -> float:
     return check_number("value", value, needed="one measured number", takes_booleans=state.learner.is_binary)
+
+
+def _changed_value(state: State, kind: Kind, n: int, value: Any) -> float | None:
+    """Return the value that a measurement is corrected to; None if it is voided or restored."""
+    if kind is not Kind.CORRECTED:
+        return None
+    number = _number(state, value)
+    if state.measurement(n).value == number:
+        raise InvalidInput(f"measurement {n} is {number:.12g} already; there is nothing to correct.")
+    return number
 
 
 def _of(state: State, one: Measurement) -> str:

@@ -1,3 +1,5 @@
-"""Tests that every set of arms must pass, for authors of sets of their own."""
+"""Contracts for your own classes: arm sets, algorithms and stopping rules. No test framework is needed."""
 
+from surepick.testing.algorithms import check_algorithm as check_algorithm
+from surepick.testing.algorithms import check_rule as check_rule
 from surepick.testing.arm_sets import ArmSetContract as ArmSetContract

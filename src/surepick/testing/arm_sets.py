@@ -8,6 +8,7 @@ import numpy as np
 from surepick.arms.base import ArmSet, VectorSet
 from surepick.learning.identify import identify
 from surepick.learning.learner import Learner, create_learner
+from surepick.testing.algorithms import as_tuples, state_of
 from surepick.testing.row_checks import RowChecks, must_refuse
 from surepick.testing.vector_checks import VectorChecks
 
@@ -122,11 +123,11 @@ class ArmSetContract:
                 second.tell(event[1], event[2])
             else:
                 second.fail(event[1])
-        assert _numbers(again) == _numbers(asked), "a learner that went through the log asked for other arms"
-        assert _state(second) == _state(first), "a learner that went through the log decides otherwise"
+        assert as_tuples(again) == as_tuples(asked), "a learner that went through the log asked for other arms"
+        assert state_of(second) == state_of(first), "a learner that went through the log decides otherwise"
         first.replay(first.log)
-        assert _state(second) == _state(first), "the learner itself decides otherwise after a replay of its log"
-        assert _numbers(second.next_arms(9)) == _numbers(first.next_arms(9)), "the same log, but other arms come next"
+        assert state_of(second) == state_of(first), "the learner itself decides otherwise after a replay of its log"
+        assert as_tuples(second.next_arms(9)) == as_tuples(first.next_arms(9)), "the same log, but other arms come next"
 
     def test_identification(self) -> None:
         """An identification with little noise ends, and its answer is within epsilon of the best."""
@@ -150,17 +151,3 @@ def _lacking(made: object, protocol: type) -> str:
     """Return the names of the members that an object would need to have as well."""
     names = sorted(name for name in {*vars(protocol), *protocol.__annotations__} if not name.startswith("_"))
     return ", ".join(name for name in names if not hasattr(made, name))
-
-
-def _numbers(arms: list[Any]) -> list[tuple[float, ...]]:
-    """Return arms, row numbers or vectors, as tuples."""
-    return [tuple(np.atleast_1d(np.asarray(arm, dtype=np.float64)).tolist()) for arm in arms]
-
-
-def _state(learner: Learner) -> tuple[Any, ...]:
-    """Return what a learner says, in a form that compares bit for bit."""
-    decision = learner.decision
-    best = None if decision.best is None else _numbers([decision.best])
-    theta = learner.theta.tobytes() if learner.estimate.has_theta else b""
-    counts = sorted(learner.counts.items())
-    return best, decision.stopped, decision.evidence, decision.target, decision.n_pulls, decision.exact, theta, counts

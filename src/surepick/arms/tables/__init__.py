@@ -1,1 +1,1 @@
-"""Tables of arms: from a spreadsheet or a data frame to arms whose columns have been understood and announced."""
+"""Tables of arms: from a spreadsheet or a data frame to arms, with a summary of how each column was understood."""

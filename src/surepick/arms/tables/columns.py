@@ -1,7 +1,4 @@
-"""What a column of a table is: numbers or a category; with refusals that name the cell.
-
-What was made of the columns of a table, to be read before anything is measured.
-"""
+"""Columns of a table: numbers or categories, with errors that name the cell, and the roles that columns get."""
 
 import datetime as dt
 import re
@@ -14,7 +11,7 @@ import numpy as np
 
 from surepick._texts import shown
 from surepick.arms.base import same_features
-from surepick.arms.features import is_missing, level_columns
+from surepick.arms.finite import is_missing, level_columns
 from surepick.arms.tables.sources import (
     Table,
     has_decimal_comma,
@@ -27,9 +24,9 @@ from surepick.core.checks import LARGEST, is_number
 from surepick.errors import InvalidInput
 from surepick.types import Array
 
-# What headers of running numbers end with: sample_id, Run No., "Nr".
+# Last words in headers of running numbers: sample_id, Run No., "Nr".
 _NUMBERING = {"id", "no", "nr", "num", "number", "index", "idx", "code", "key", "uuid"}
-# From so many rows on a column that differs in every row tells the rows apart instead of describing them.
+# Rows from which on a column that differs in every row is a name of the rows, not a property.
 TELLS_APART = 3
 
 
@@ -60,7 +57,7 @@ class Column:
         return level_columns(self.title, self.texts) if self.numbers is None else [(self.title, self.numbers)]
 
     def attention(self) -> list[str]:
-        """What may not be meant."""
+        """Return doubts about the column for the user to read."""
         said = []
         if self.are_dates:
             said.append(
@@ -235,12 +232,12 @@ class Levels(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """The role of every column of a table of arms; `str()` says all of it, nothing left out."""
+    """The role of every column of a table of arms; `str()` lists all of them."""
 
     source: str
     """The file, or "the data frame"."""
     notes: tuple[str, ...] = ()
-    """What was recognised: semicolons, decimal commas, Latin-1, a byte order mark, the sheet."""
+    """Recognised features of the file: semicolons, decimal commas, Latin-1, a byte order mark, the sheet."""
     n_arms: int
     feature_names: tuple[str, ...]
     """All features, those of the arms."""
@@ -256,15 +253,15 @@ class Roles:
     left_out: tuple[str, ...] = ()
     """Products and squares that would say nothing new, and features that others make up; each with the reason."""
     names: str
-    """Where the arms' names come from."""
+    """The source of the arms' names."""
     noise: str | None = None
-    """The column that says how noisy each arm is."""
+    """The column with the noise of each arm."""
     cost: str | None = None
-    """The column that says what a pull of each arm costs."""
+    """The column with the cost of a pull of each arm."""
     dropped: tuple[str, ...] = ()
     """Columns that are not used, each with the reason."""
     attention: tuple[str, ...] = ()
-    """What may not be meant: levels that differ in case alone, dates."""
+    """Doubts: levels that differ in case alone, dates."""
     alike: tuple[tuple[str, ...], ...] = ()
     """Names of arms with the same features."""
 

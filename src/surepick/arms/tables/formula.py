@@ -1,13 +1,14 @@
-"""What a formula may say: columns, numbers, the operators of Wilkinson and Rogers, and a fixed list of functions.
+"""Formulas that are safe to evaluate: columns, numbers, Wilkinson's operators, and a fixed list of functions.
 
-The library formulaic evaluates Python, so a formula from a stranger could run any program. `check_formula` reads the
-formula first, without evaluating anything, and refuses every other piece. It also bounds the number of features.
+The library formulaic evaluates Python, so a formula from a stranger could run any program. `check_formula` first reads
+the formula without evaluating it, refuses every other piece, and bounds the number of features.
 """
 
 import ast
+import keyword
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,11 +39,9 @@ CONTRASTS: Mapping[str, tuple[str, ...]] = {
     "Treatment": ("reference",),
     **dict.fromkeys(("Sum", "Helmert", "Diff", "Poly"), ()),
 }
-"""What the second argument of C may call."""
+"""Functions that the second argument of C may call, and their options."""
 LONGEST = 10_000
 """Characters of a formula."""
-DEEPEST = 50
-"""Parentheses in parentheses."""
 HIGHEST = 20
 """Degree of a polynomial or a power, and degrees of freedom of a spline."""
 MOST_KNOTS = 50
@@ -51,14 +50,14 @@ MOST_FEATURES = 5_000
 MOST_NUMBERS = 20_000_000
 """In the table of features: 160 MB."""
 
-_TOKEN = re.compile(r"\s*(?:(?P<name>[.\w]+)|`(?P<quoted>[^`]*)`|(?P<mark>\*\*|[-+*/:^()])|(?P<odd>\S))")
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+")
+_WORD = re.compile(r"`([^`]*)`|(?<![\w.])([.\w]+)(?![\w.(])")
+"""A name in backticks, or a word that no parenthesis follows."""
 _PLAIN_TEXT = re.compile(r"[^\"'`\\()\[\]{}]*")
 """Of a level. formulaic writes calls into texts of its own, where a quotation mark would end them."""
 
 
 class Values(NamedTuple):
-    """What is in a column."""
+    """The values of a column."""
 
     n_different: int
     is_number: bool
@@ -67,147 +66,6 @@ class Values(NamedTuple):
     def n_features(self) -> int:
         """The most features that the column makes by itself."""
         return 1 if self.is_number else max(self.n_different, 1)
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-
-
-class _Reader:
-    """Reads a formula from left to right; each method returns the number of features that its part can make.
-
-    Args:
-        formula: the text.
-        columns: of the table, by name.
-    """
-
-    def __init__(self, formula: str, columns: Mapping[str, Values]) -> None:
-        self._formula, self._columns, self._depth = formula, columns, 0
-        self._tokens = [*self._split(), _Token("end", "the end")]
-        self._place = 0
-
-    def size(self) -> int:
-        size = self._sum()
-        if self._next.kind != "end":
-            raise self._refusal(f"{self._next.text!r} stands where an operator (+ - * / : ** ^) must stand")
-        return size
-
-    def _split(self) -> Iterator[_Token]:
-        text, place = self._formula, 0
-        while found := _TOKEN.match(text, place):
-            place = found.end()
-            name, quoted, mark = found["name"], found["quoted"], found["mark"]
-            if found["odd"] is not None:
-                raise self._mark_refusal(found["odd"])
-            if mark is not None:
-                yield _Token("mark", mark)
-            elif quoted is not None or (name in self._columns and not text.startswith("(", place)):
-                yield _Token("column", quoted if name is None else name)
-            elif _NUMBER.fullmatch(name):
-                yield _Token("number", name)
-            elif text[place:].lstrip().startswith("("):
-                start, place = found.start("name"), self._end_of_call(text.index("(", place))
-                yield _Token("call", text[start:place])
-            else:
-                yield _Token("column", name)
-
-    def _mark_refusal(self, mark: str) -> InvalidInput:
-        if mark in "~|":
-            return InvalidInput(f"the formula must have the features alone, got {self._formula!r}; leave out ~ and |.")
-        return self._refusal(f"{mark!r} has no meaning in it")
-
-    def _end_of_call(self, place: int) -> int:
-        """Return where the parenthesis that opens here is closed. A name in backticks may have one of its own."""
-        open_now: list[str] = []
-        for at in range(place, len(self._formula)):
-            mark = self._formula[at]
-            if open_now and mark == open_now[-1]:
-                open_now.pop()
-                if not open_now:
-                    return at + 1
-            elif mark in "([`" and open_now[-1:] != ["`"]:
-                open_now.append({"(": ")", "[": "]"}.get(mark, mark))
-                if len(open_now) > DEEPEST:
-                    raise self._refusal(f"it has more than {DEEPEST} parentheses in parentheses")
-        raise self._refusal(f"{self._formula[place:][:40]!r} is not closed")
-
-    @property
-    def _next(self) -> _Token:
-        return self._tokens[self._place]
-
-    def _take(self, *marks: str) -> str | None:
-        if self._next.kind != "mark" or self._next.text not in marks:
-            return None
-        self._place += 1
-        return self._tokens[self._place - 1].text
-
-    # What binds least comes first: + and -, then * and /, then :, then ** and ^.
-
-    def _sum(self) -> int:
-        while self._take("+", "-"):
-            pass
-        size = self._product()
-        while self._take("+", "-"):
-            while self._take("+", "-"):
-                pass
-            size = self._bounded(size + self._product())
-        return size
-
-    def _product(self) -> int:
-        size = self._interaction()
-        while self._take("*", "/"):
-            other = self._interaction()
-            size = self._bounded(size + other + size * other)
-        return size
-
-    def _interaction(self) -> int:
-        size = self._power()
-        while self._take(":"):
-            size = self._bounded(size * self._power())
-        return size
-
-    def _power(self) -> int:
-        size = self._part()
-        if self._take("**", "^") is None:
-            return size
-        power = self._next
-        if power.kind != "number" or power.text not in {str(n) for n in range(1, HIGHEST + 1)}:
-            raise self._refusal(f"a power must be a whole number from 1 to {HIGHEST}, got {power.text[:40]!r}")
-        self._place += 1
-        if self._next.text in ("**", "^"):
-            raise self._refusal("a power of a power has no meaning")
-        return self._bounded(size ** int(power.text))
-
-    def _part(self) -> int:
-        token = self._next
-        self._place += 1
-        if token.kind == "number":
-            return 1
-        if token.kind == "column":
-            if token.text not in self._columns:
-                raise _unknown(self._formula, token.text, self._columns)
-            return self._columns[token.text].n_features
-        if token.kind == "call":
-            return check_call(token.text, self._columns, self._formula)
-        if token.text != "(":
-            raise self._refusal(f"{token.text!r} stands where a column, a number or a function must stand")
-        self._depth += 1
-        if self._depth > DEEPEST:
-            raise self._refusal(f"it has more than {DEEPEST} parentheses in parentheses")
-        size = self._sum()
-        self._depth -= 1
-        if self._take(")") is None:
-            raise self._refusal(f"{self._next.text!r} stands where ')' or an operator must stand")
-        return size
-
-    def _bounded(self, size: int) -> int:
-        if size > MOST_FEATURES:
-            raise self._refusal(f"its products make more than {MOST_FEATURES:,} features; name fewer of them")
-        return size
-
-    def _refusal(self, why: str) -> InvalidInput:
-        return _refusal(self._formula, why)
 
 
 def check_formula(formula: str, columns: Mapping[str, Values], n_rows: int) -> None:
@@ -219,14 +77,15 @@ def check_formula(formula: str, columns: Mapping[str, Values], n_rows: int) -> N
         n_rows: of the table.
 
     Raises:
-        InvalidInput: the sentence names the piece, and what is allowed.
+        InvalidInput: the formula has a piece that is not allowed, which the error names.
     """
     if len(formula) > LONGEST:
         raise InvalidInput(
             f"a formula must have at most {LONGEST:,} characters, got {len(formula):,}; use fewer terms."
         )
     try:
-        size = _Reader(formula, columns).size()
+        checker = _Checker(formula, formula, columns)
+        size = checker.size(checker.tree)
     except RecursionError as error:
         raise _refusal(formula, "it has too many operators in one function") from error
     if size * n_rows > MOST_NUMBERS:
@@ -236,36 +95,105 @@ def check_formula(formula: str, columns: Mapping[str, Values], n_rows: int) -> N
         )
 
 
-def check_call(text: str, columns: Mapping[str, Values], formula: str) -> int:
-    """Check a call of a function in a formula; return the number of features that it can make."""
-    quoted: list[str] = []
-
-    def named(found: re.Match[str]) -> str:
-        quoted.append(found[1])
-        return f"quoted_{len(quoted) - 1}_"
-
-    if re.search(r"quoted_[0-9]+_", text):
-        raise _refusal(formula, "names such as 'quoted_0_' are used inside; write it in backticks")
-    code = re.sub(r"`([^`]*)`", named, text)
-    if odd := [name for name in quoted if not _PLAIN_TEXT.fullmatch(re.sub(r"[()\[\]]", "", name))]:
-        raise _refusal(formula, f"the column {odd[0]!r} has quotation marks or the like; rename it")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "2or x" is refused below, in our own words
-            tree = ast.parse(code.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _refusal(formula, f"{text[:60]!r} cannot be read") from error
-    names = {f"quoted_{place}_": name for place, name in enumerate(quoted)}
-    if not isinstance(tree, ast.Call):
+def check_call(text: str, columns: Mapping[str, Values], formula: str) -> None:
+    """Refuse a call in a formula, as formulaic is about to evaluate it, unless every piece of it is allowed."""
+    checker = _Checker(text, formula, columns)
+    if not isinstance(checker.tree, ast.Call):
         raise _refusal(formula, f"{text[:60]!r} is no call of a function")
-    return _Call(formula, columns, names).features(tree)
+    checker.features(checker.tree)
 
 
-class _Call:
-    """Checks a call of a function."""
+class _Checker:
+    """Reads a formula, or a call in one, as Python and checks its tree; nothing is evaluated.
 
-    def __init__(self, formula: str, columns: Mapping[str, Values], names: Mapping[str, str]) -> None:
-        self._formula, self._columns, self._names = formula, columns, names
+    A formula is Python but for names in backticks, `:` and `^`. Names that Python cannot read become placeholders; `:`
+    becomes `@`, which binds less, so that the number of features is never underestimated; `^` becomes `** +`, which a
+    function refuses, because there formulaic would compute an exclusive or.
+
+    Args:
+        text: the text to check.
+        formula: the formula of which it is a part.
+        columns: of the table, by name.
+    """
+
+    def __init__(self, text: str, formula: str, columns: Mapping[str, Values]) -> None:
+        self._formula, self._columns = formula, columns
+        self._names: dict[str, str] = {}
+        self._bare: set[str] = set()  # placeholders of names without backticks
+        self.tree = self._parsed(text)
+
+    def _parsed(self, text: str) -> ast.expr:
+        if re.search(r"quoted_[0-9]+_", text):
+            raise _refusal(self._formula, "names such as 'quoted_0_' are used inside; write it in backticks")
+        code = re.sub(r"\s", " ", _WORD.sub(self._placed, text))
+        for mark in re.findall(r"[~|@]", re.sub(r"\"[^\"]*\"|'[^']*'", "", code)):
+            if mark == "@":
+                raise _refusal(self._formula, "'@' has no meaning in it")
+            raise InvalidInput(f"the formula must have the features alone, got {self._formula!r}; leave out ~ and |.")
+        code = code.replace("^", "** +").replace(":", "@").replace("#", "$")  # a comment would hide what follows
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # "2or x" is refused below, in our own words
+                return ast.parse(code.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            why = f" ({error.msg})" if isinstance(error, SyntaxError) else ""
+            raise _refusal(self._formula, f"{text[:60]!r} cannot be read{why}") from error
+
+    def _placed(self, found: re.Match[str]) -> str:
+        """Return a placeholder for a name in backticks, and for the name of a column that Python cannot read."""
+        quoted, word = found.groups()
+        if quoted is None:
+            is_python = word.isascii() and word.isidentifier() and not keyword.iskeyword(word)
+            if is_python or word not in self._columns or word.replace(".", "", 1).isdecimal():
+                return str(word)
+        elif not _PLAIN_TEXT.fullmatch(re.sub(r"[()\[\]]", "", quoted)):
+            raise _refusal(self._formula, f"the column {quoted!r} has quotation marks or the like; rename it")
+        placeholder = f"quoted_{len(self._names)}_"
+        self._names[placeholder] = word if quoted is None else quoted
+        self._bare |= {placeholder} if quoted is None else set()
+        return placeholder
+
+    def size(self, node: ast.expr) -> int:
+        """Return the number of features that a part of a formula can make."""
+        total = 0
+        while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):  # no recursion: sums are long
+            total += self.size(node.right)
+            node = node.left
+        match node:
+            case ast.Name(id=name):
+                total += self._column(name).n_features
+            case ast.Constant(value=value) if type(value) in (int, float):
+                total += 1
+            case ast.UnaryOp(op=ast.UAdd() | ast.USub(), operand=operand):
+                total += self.size(operand)
+            case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
+                one, other = self.size(left), self.size(right)
+                total += one + other + one * other
+            case ast.BinOp(left=left, op=ast.MatMult(), right=right):
+                total += self.size(left) * self.size(right)
+            case ast.BinOp(left=left, op=ast.Pow(), right=right):
+                total += self.size(left) ** self._power(right)
+            case ast.Call():
+                total += self.features(node)
+            case _:
+                raise self._refusal(node, "is neither a column, a number nor a function")
+        if total > MOST_FEATURES:
+            raise _refusal(self._formula, f"its products make more than {MOST_FEATURES:,} features; name fewer of them")
+        return total
+
+    def _power(self, node: ast.expr) -> int:
+        number = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd) else node
+        value = number.value if isinstance(number, ast.Constant) else None
+        if type(value) is not int or not 1 <= value <= HIGHEST:
+            raise self._refusal(node, f"is a power, which must be a whole number from 1 to {HIGHEST}")
+        return value
+
+    def _column(self, name: str) -> Values:
+        column = self._names.get(name, name)
+        if column not in self._columns:
+            meant = what_was_meant(column, self._columns, "columns")
+            raise InvalidInput(f"the formula {_short(self._formula)!r} names {column!r}, which is no column; {meant}")
+        return self._columns[column]
 
     def features(self, call: ast.Call) -> int:
         name = self._function(call, OPTIONS)
@@ -275,22 +203,20 @@ class _Call:
         if not columns:
             raise self._refusal(call, "names no column")
         if name == "C":
-            for contrast in [
-                *call.args[1:],
-                *(keyword.value for keyword in call.keywords if keyword.arg == "contrasts"),
-            ]:
+            named = [option.value for option in call.keywords if option.arg == "contrasts"]
+            for contrast in [*call.args[1:], *named]:
                 if not isinstance(contrast, ast.Call):
                     raise self._refusal(contrast, f"is none of the contrasts {', '.join(CONTRASTS)}")
                 self._function(contrast, CONTRASTS)
-                for value in [*contrast.args, *(keyword.value for keyword in contrast.keywords)]:
+                for value in [*contrast.args, *(option.value for option in contrast.keywords)]:
                     self._literal(value)
-            options = [keyword.value for keyword in call.keywords if keyword.arg != "contrasts"]
-            return sum(self._columns[column].n_different for column in columns) + sum(map(self._literal, options))
-        options = [*call.args[1:], *(keyword.value for keyword in call.keywords)]
+            options = [option.value for option in call.keywords if option.arg != "contrasts"]
+            return sum(column.n_different for column in columns) + sum(map(self._literal, options))
+        options = [*call.args[1:], *(option.value for option in call.keywords)]
         if options and not OPTIONS[name]:
             raise self._refusal(options[0], f"is one argument too many for {name}")
         largest = [self._option(name, place, value) for place, value in enumerate(call.args[1:])]
-        largest += [self._option(name, keyword.arg, keyword.value) for keyword in call.keywords]
+        largest += [self._option(name, option.arg, option.value) for option in call.keywords]
         return 1 if not OPTIONS[name] else 1 + HIGHEST + sum(largest)
 
     def _function(self, call: ast.Call, known: Mapping[str, tuple[str, ...]]) -> str:
@@ -301,22 +227,21 @@ class _Call:
             name = f"{func.value.id}.{func.attr}"
         if name not in known:
             raise self._refusal(func, f"is no function that a formula may call; these are {', '.join(_shown(known))}")
-        for keyword in call.keywords:
-            if keyword.arg not in known[name]:
+        for option in call.keywords:
+            if option.arg not in known[name]:
                 allowed = ", ".join(known[name]) or "none"
                 raise self._refusal(
-                    keyword.value, f"is given to {name} as {keyword.arg or '**'}; its options are {allowed}"
+                    option.value, f"is given to {name} as {option.arg or '**'}; its options are {allowed}"
                 )
         return name
 
-    def _columns_of(self, node: ast.expr) -> list[str]:
+    def _columns_of(self, node: ast.expr) -> list[Values]:
         """Return the columns of an expression of columns, numbers and functions of numbers."""
         match node:
             case ast.Name(id=name):
-                column = self._names.get(name, name)
-                if column not in self._columns:
-                    raise _unknown(self._formula, column, self._columns)
-                return [column]
+                if name in self._bare:
+                    raise _refusal(self._formula, f"{self._names[name]!r} in a function must be in backticks")
+                return [self._column(name)]
             case ast.Constant(value=int() | float()):
                 self._literal(node)
                 return []
@@ -375,7 +300,10 @@ class _Call:
         raise self._refusal(node, f"must be a number, a plain text, or a list of at most {MOST_KNOTS} of them")
 
     def _refusal(self, node: ast.expr, why: str) -> InvalidInput:
-        return _refusal(self._formula, f"{ast.unparse(node)[:60]!r} {why}")
+        text = ast.unparse(node).replace("@", ":").replace("** +", "^")
+        for placeholder, column in self._names.items():
+            text = text.replace(placeholder, f"`{column}`")
+        return _refusal(self._formula, f"{text[:60]!r} {why}")
 
 
 def _shown(known: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -385,11 +313,6 @@ def _shown(known: Mapping[str, tuple[str, ...]]) -> list[str]:
 def _refusal(formula: str, why: str) -> InvalidInput:
     allowed = "A formula may have columns, numbers, + - * / : ** ^ ( ), and functions of columns such as log(x)."
     return InvalidInput(f"the formula {_short(formula)!r} cannot be used: {why}. {allowed}")
-
-
-def _unknown(formula: str, name: str, columns: Mapping[str, Values]) -> InvalidInput:
-    meant = what_was_meant(name, columns, "columns")
-    return InvalidInput(f"the formula {_short(formula)!r} names {name!r}, which is no column; {meant}")
 
 
 def _short(formula: str) -> str:

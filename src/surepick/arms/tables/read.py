@@ -1,7 +1,4 @@
-"""`read_arms`: the reader of tables, for Python and for the command line.
-
-Features that follow from others, said by name: v is 2 u.
-"""
+"""`read_arms`: from a table to arms, for Python and for the command line."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -83,14 +80,14 @@ NAME_HEADERS = ("name", "arm", "id")
 
 
 class TableArms(FiniteArms):  # type: ignore[misc]  # these are such arms and answer every question in the same way
-    """Arms that were read from a table: `FiniteArms` that know what became of its columns."""
+    """Arms read from a table: `FiniteArms` with the roles of its columns."""
 
     roles: Roles
-    """What every column was taken for; print it before anything is measured."""
+    """The role of every column; print it before you measure."""
     noise_std: Array | None = None
-    """The noise of each arm, if a column says so: `identify(arms, pull, noise_std=arms.noise_std)`."""
+    """The noise of each arm, if a column has it: `identify(arms, pull, noise_std=arms.noise_std)`."""
     costs: Array | None = None
-    """What a pull of each arm costs, if a column says so: `identify(arms, pull, costs=arms.costs)`."""
+    """The cost of a pull of each arm, if a column has it: `identify(arms, pull, costs=arms.costs)`."""
 
 
 def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
@@ -109,11 +106,11 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     sheet: str | None = None,
     trust_formula: bool = False,
 ) -> TableArms:
-    """Read arms from a table, one row for each, and say what was made of every column.
+    """Read arms from a table, one row for each, and describe the role of every column.
 
     Numbers are used as they are. A column of text or categories becomes one 0/1 column per level except the first in
-    sorted order, the reference. `print(arms.roles)` says all of it, as the command line does before it measures.
-    Semicolons or tabs between columns, decimal commas, Latin-1 and a byte order mark are recognised, and said.
+    sorted order, the reference. `print(arms.roles)` shows all roles, as the command line does before it measures.
+    Semicolons or tabs between columns, decimal commas, Latin-1 and a byte order mark are recognised, and listed there.
 
     Args:
         source: a CSV file with a header line, an Excel (`.xlsx`), Parquet, Arrow or `.npy` file, or a data frame
@@ -130,9 +127,9 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         intercept: put a constant 1 in front, or do not. Default: unless some combination of the columns is constant; a
             `.npy` is taken as it is.
         on_span: leave out features that others make up, instead of refusing them.
-        noise_column: the column that says how noisy each arm is, as `noise_std`; it is no feature.
-        cost_column: the column that says what a pull of each arm costs, as `costs`; it is no feature.
-        sheet: which sheet of an Excel file, if several have cells.
+        noise_column: the column with the noise of each arm, as `noise_std`; it is no feature.
+        cost_column: the column with the cost of a pull of each arm, as `costs`; it is no feature.
+        sheet: the sheet of an Excel file, if several have cells.
         trust_formula: let the formula be any Python that formulaic evaluates. It can then run any program: use it with
             formulas of your own alone.
 
@@ -167,7 +164,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     if formula is not None:
         terms, intercept = formula_terms(formula, columns, table, trusts=trust_formula), False
     else:
-        # A .npy is taken as it is: whoever made it knows whether it needs a constant.
+        # A .npy is used as it is: its author knows whether it needs a constant.
         intercept = False if intercept is None and not table.has_titles else intercept
         terms = terms_of(columns, interactions=interactions, quadratic=quadratic, intercept=intercept)
     for name in terms.features:
@@ -207,7 +204,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
 @final
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Which column is for what."""
+    """The role of each column."""
 
     name_column: str | None
     features: list[str]
@@ -235,7 +232,7 @@ class _Choice:
         return names
 
     def naming(self, table: Table) -> str:
-        """Say where the names come from."""
+        """Return the source of the names in words."""
         if self.name_column is not None:
             return f"column {self.name_column!r}"
         return "row numbers, from 0 on" if table.names is None else "the index of the data frame"
@@ -295,7 +292,7 @@ def _check_title(table: Table, option: str, title: str | None) -> None:
 @final
 @dataclass(frozen=True, slots=True)
 class _Features:
-    """The little of a data frame that `FiniteArms` asks for."""
+    """The members of a data frame that `FiniteArms` uses."""
 
     cells: Mapping[str, Array]
 
@@ -341,7 +338,7 @@ def _numbers(table: Table, title: str) -> Column:
 
 
 def _constant(arms: TableArms, columns: Sequence[Column], *, formula: str | None, intercept: bool | None) -> str:
-    """Say whether there is a constant, and why."""
+    """Return in words whether there is a constant, and why."""
     has_constant = arms.feature_names[0] == "constant"
     if formula is not None:
         return "by the formula" if has_constant else "none, by the formula"

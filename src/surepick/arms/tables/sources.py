@@ -1,4 +1,4 @@
-"""Where tables come from: CSV, Excel, Parquet, Arrow and `.npy` files, and data frames, all as columns of cells."""
+"""Sources of tables: CSV, Excel, Parquet, Arrow and `.npy` files, and data frames, all read as columns of cells."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from xml.parsers import expat
 
 import numpy as np
 
-from surepick.arms.features import is_category, row_names
+from surepick.arms.finite import is_category, row_names
 from surepick.errors import InvalidInput, SurepickError
 from surepick.types import Array
 
@@ -58,7 +58,7 @@ def is_grouped(text: str) -> bool:
 
 
 def is_like_a_number(text: str) -> bool:
-    """Whether somebody may have meant a number."""
+    """Whether the text looks like a number."""
     if _float(text) is not None:
         return True
     return has_decimal_comma(text) or is_grouped(text) or _GROUPED_AND_CUT.fullmatch(text) is not None
@@ -87,7 +87,7 @@ READ_WHOLE = ("styles.xml", "workbook.xml", "[content_types].xml", ".rels")
 MOST_CELLS = 10_000_000
 """Of a sheet."""
 LOOKED_AT = 20_000
-"""Characters of a CSV file that show what is between its columns."""
+"""Characters of a CSV file from which its separator is found."""
 _MARKS = {",": "", ";": "semicolons between the columns", "\t": "tabs between the columns"}
 
 
@@ -97,23 +97,23 @@ class Table:
     """Columns of cells, and where each cell is."""
 
     title: str
-    """What error texts call it: the file, or "the data frame"."""
+    """The name of the table in errors: the file, or "the data frame"."""
     cells: Mapping[str, Any]
     """By the name of the column: an array of numbers, or a list of anything; None and NaN are missing."""
     place: Callable[[int], str]
-    """What a row is called, such as "line 5"."""
+    """The place of a row, such as "line 5"."""
     notes: tuple[str, ...] = ()
-    """What was recognised, such as "semicolons between the columns"."""
+    """Recognised features of the file, such as "semicolons between the columns"."""
     names: Sequence[str] | None = None
     """Names of the rows that are no column: the index of a data frame."""
     categories: frozenset[str] = frozenset()
-    """Columns that are categories whatever is in them."""
+    """Columns that are declared to be categories."""
     has_titles: bool = True
     """Whether the columns have names of their own."""
     is_typed: bool = False
-    """Whether text that reads like a number is one: people type it so into spreadsheets; data frames know better."""
+    """Whether text that reads like a number is one, as in spreadsheets; data frames have types."""
     takes_grouped: bool = False
-    """Whether 1,500 is one and a half, as it is where columns are not separated by commas."""
+    """Whether 1,500 is 1.5: yes where columns are not separated by commas."""
 
     @property
     def columns(self) -> list[str]:
@@ -129,7 +129,7 @@ class Table:
         return len(next(iter(self.cells.values()), ()))
 
     def refusal(self, row: int, what: str) -> InvalidInput:
-        """Say what is wrong with a row, and where that is."""
+        """Return an error about a row that names its place."""
         return InvalidInput(f"{self.title} {self.place(row)}: {what}")
 
 
@@ -145,7 +145,7 @@ def refusing(what: str, path: Path) -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """Why something failed, in a few words."""
+    """Return the reason of a failure in a few words."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
@@ -196,7 +196,7 @@ def _decoded(content: bytes) -> tuple[str, list[str]]:
 
 
 def _mark_of(text: str) -> str:
-    """What is between columns: the mark that makes most of the header; of equals, one that cuts no cell in two."""
+    """Return the separator: the mark that makes most of the header; of equals, one that cuts no cell in two."""
     best, score = ",", (0, False)
     for mark in _MARKS:
         rows = _rows(text, mark) or [(0, [])]
@@ -219,7 +219,7 @@ def _rows(text: str, mark: str) -> list[tuple[int, list[str]]]:
 def _from_lines(
     title: str, rows: Sequence[tuple[int, Sequence[Any]]], word: str, notes: Sequence[str], *, takes_grouped: bool
 ) -> Table:
-    """A table whose first row has the names of the columns; `word` is what a row is called."""
+    """Return a table whose first row has the names of the columns; `word` names a row, such as line."""
     header = ["" if cell is None else str(cell).strip() for cell in rows[0][1]]
     body = rows[1:]
     while header and not header[-1] and not any(_is_filled(cells[len(header) - 1 :]) for _, cells in body):
@@ -309,7 +309,7 @@ def _defines_entities(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bool:
 
 
 def _filled_rows(sheet: Any) -> list[tuple[int, list[Any]]]:
-    sheet.reset_dimensions()  # what the file says of its size may be wrong, and would be filled with empty cells
+    sheet.reset_dimensions()  # the size in the file may be wrong, and would be filled with empty cells
     filled, n_cells = [], 0
     for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
         cells = [cell.strip() if isinstance(cell, str) else cell for cell in row]

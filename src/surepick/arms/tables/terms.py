@@ -1,4 +1,4 @@
-"""Features beyond the columns themselves: products, squares, and Wilkinson formulas."""
+"""Features made from columns: products, squares, and Wilkinson formulas."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _CONTROL = re.compile(r"\x1b\[[0-9;]*m|[⧛⧚]")
 @final
 @dataclass(slots=True)
 class Terms:
-    """Features by name, in order, and what was left out."""
+    """Features by name, in order, and those left out."""
 
     features: dict[str, Array] = field(default_factory=dict)
     products: list[str] = field(default_factory=list)
@@ -122,7 +122,7 @@ def formula_terms(formula: str, columns: Sequence[Column], table: Table, *, trus
             _check_factors(read, known, formula)
         # No other context: a formula means its columns, not what happens to be around.
         context = {name: function for name, function in ELEMENTWISE.items() if name not in known}
-        with np.errstate(all="ignore"):  # what is not finite is refused below, with its place
+        with np.errstate(all="ignore"):  # numbers that are not finite are refused below, with their place
             matrix = formulaic.model_matrix(read, frame, context=context, na_action="ignore", output="pandas")
     except (formulaic.errors.FormulaicError, ArithmeticError, TypeError, ValueError, RecursionError) as error:
         if isinstance(error, InvalidInput):

@@ -1,1 +1,177 @@
-"""The command line of studies: experiments that are kept, event by event, in a file or a database."""
+"""Commands about studies: how each is registered, and the options that say which study it is about.
+
+A command is a function of a module of this package under `@command`. Its options are its arguments, and its help is its
+docstring: the first sentence stands in the list of commands.
+"""
+
+import getpass
+import os
+import re
+import shlex
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surepick._texts import control_in
+from surepick.cli.options import grouped, says
+from surepick.errors import InvalidInput, SurepickError
+
+if TYPE_CHECKING:
+    from surepick.study.storage import Storage
+    from surepick.study.study import Study
+
+
+TITLE = "Studies, kept in a file for many hands and days"
+MODULES = ("ask_tell", "inspect", "corrections", "admin")
+"""In the order of the help."""
+COMMANDS: dict[str, Callable[..., int]] = {}
+"""By name; `add_to` fills it."""
+TAKES_NUMBERS = {"ignore_unknown_options": True}
+"""Settings of a command with values as arguments: -0.5 is a value and no option."""
+
+DEFAULT = "surepick.db"
+OF_STORAGE, OF_STUDY = "SUREPICK_STORAGE", "SUREPICK_STUDY"
+
+
+def command(function: Callable[..., int]) -> Callable[..., int]:
+    """Register a command under the name of its function, up to the first underscore."""
+    made = grouped(function)
+    COMMANDS[function.__name__.partition("_")[0]] = made
+    return made
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add all commands about studies to the command line."""
+    for module in MODULES:
+        import_module(f"{__name__}.{module}")
+    for name, function in COMMANDS.items():
+        takes_numbers = "values" in function.__annotations__ or "value" in function.__annotations__
+        app.command(name, context_settings=TAKES_NUMBERS if takes_numbers else None)(function)
+
+
+def who_am_i() -> str:
+    """Return the name of the user at this machine."""
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (KeyError, OSError):  # a container without such a user
+        return socket.gethostname()
+
+
+def complete_studies(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of studies, for shells that complete what is typed."""
+    try:
+        with Place(storage=context.params.get("storage")).opened() as storage:
+            return [name for name in storage.names() if name.startswith(incomplete) and control_in(name) is None]
+    except (SurepickError, OSError):  # a shell that completes has nowhere to say why not
+        return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where studies are kept, and who uses them."""
+
+    storage: Annotated[
+        str | None,
+        says(
+            f"Where studies are kept: a file, or the URL of a database (default: {DEFAULT} in this folder).",
+            envvar=OF_STORAGE,
+        ),
+    ] = None
+    author: Annotated[
+        str | None, says("Who does this (default: your name at this machine).", "--author", "--worker")
+    ] = None
+
+    @property
+    def address(self) -> str:
+        """A path or a URL."""
+        address = self.storage or DEFAULT
+        if address.startswith("memory:"):
+            raise InvalidInput("a storage in memory ends with this command; give --storage a file, such as lab.db.")
+        return address
+
+    @property
+    def file(self) -> Path | None:
+        """The file it is; None if it is on a server."""
+        from surepick.study.storage import file_of  # noqa: PLC0415 (`--help` stays quick)
+
+        return file_of(self.address)
+
+    @property
+    def exists(self) -> bool:
+        """Whether it is there, or no file."""
+        return self.file is None or self.file.exists()
+
+    @property
+    def who(self) -> str:
+        """The author of what is done."""
+        return who_am_i() if self.author is None else self.author
+
+    @contextmanager
+    def opened(self, *, may_create: bool = False) -> "Iterator[Storage]":
+        """Open the storage; a file that is not there is made only if it may be."""
+        from surepick.study.storage import open_storage  # noqa: PLC0415 (`--help` stays quick)
+
+        if not self.exists and not may_create:
+            raise InvalidInput(
+                f"there is no file {self.file}; go to the folder of your studies, name it by --storage, "
+                "or begin one: surepick create arms.csv."
+            )
+        storage = open_storage(self.address)
+        try:
+            yield storage
+        finally:
+            storage.close()
+
+    def command(self, words: str, storage: "Storage", name: str) -> str:
+        """Return what to type next: with the options without which it would not find this study."""
+        more, note = [], ""
+        if self.storage not in (None, os.environ.get(OF_STORAGE)):
+            if self.file is None and re.search(r"//[^@/]*:.*@|password", self.storage, re.DOTALL | re.IGNORECASE):
+                note = f" (with the address of the database in {OF_STORAGE})"  # a password is not shown
+            else:
+                more += ["--storage", storage.address if self.file else self.storage]
+        if os.environ.get(OF_STUDY) != name and storage.names() != [name]:
+            more += ["--study", name]
+        return f"surepick {words}{' ' if more else ''}{shlex.join(more)}{note}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where(Place):
+    """Which study."""
+
+    study: Annotated[
+        str | None,
+        says(
+            "Which study (default: the only one there).",
+            envvar=OF_STUDY,
+            autocompletion=complete_studies,
+        ),
+    ] = None
+
+    @contextmanager
+    def loaded(self) -> "Iterator[Study]":
+        """Load the study."""
+        from surepick.study.study import Study  # noqa: PLC0415 (`--help` stays quick)
+
+        with self.opened() as storage:
+            yield Study(storage, self.study or _only(storage), author=self.who)
+
+    def next(self, words: str, study: "Study") -> str:
+        """Return what to type next about the same study."""
+        return self.command(words, study.storage, study.name)
+
+
+def _only(storage: "Storage") -> str:
+    names = storage.names()
+    if not names:
+        raise InvalidInput(f"{storage.address} has no study yet; begin one: surepick create arms.csv.")
+    if len(names) > 1:
+        listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        raise InvalidInput(f"{storage.address} has {len(names)} studies, {listed}; say which by --study NAME.")
+    return names[0]

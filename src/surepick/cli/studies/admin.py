@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surepick._texts import shown
-from surepick.cli.options import Output, grouped, says
-from surepick.cli.output import Code, Format
-from surepick.cli.studies import printing
+from surepick.cli.options import Output, says
+from surepick.cli.output import Code, Format, check_targets
+from surepick.cli.studies import Place, Where, command, complete_studies, printing
 from surepick.cli.studies.ask_tell import say_standing
-from surepick.cli.studies.where import Place, Where, complete_studies
 from surepick.errors import InvalidInput, SurepickError
 from surepick.study import views
 
 if TYPE_CHECKING:
-    pass
+    from surepick.study.state import Measurement
+    from surepick.study.study import Study
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the study.", autocompletion=complete_studies)]
@@ -31,7 +31,7 @@ class What(StrEnum):
     MEASUREMENTS = "measurements"
 
 
-@grouped
+@command
 def list_command(*, place: Place, output: Output = Format.TABLE) -> int:
     """List the studies of a storage, and where each stands."""
     with place.opened() as storage:
@@ -57,7 +57,7 @@ def _together(names: Any) -> str:
     return "-" if names is None else ", ".join(names) if isinstance(names, list) else str(names)
 
 
-@grouped
+@command
 def copy(
     name: Name,
     to: Annotated[str, typer.Argument(metavar="TO", help="Name of the copy.")],
@@ -77,7 +77,7 @@ def copy(
     return Code.OK
 
 
-@grouped
+@command
 def delete(
     name: Name,
     *,
@@ -110,7 +110,7 @@ def _is_sure(question: str, name: str) -> bool:
         return False
 
 
-@grouped
+@command
 def export(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to: .csv, .parquet or .json.")],
     *,
@@ -120,7 +120,6 @@ def export(
     where: Where,
 ) -> int:
     """Write the log, or the measurements, to a file."""
-    from surepick.cli.run import check_targets  # noqa: PLC0415 (`--help` stays quick)
     from surepick.study.exchange import export as export_to  # noqa: PLC0415
 
     check_targets({"FILE": path}, {"--storage": where.file})
@@ -131,7 +130,7 @@ def export(
     return Code.OK
 
 
-@grouped
+@command
 def import_command(
     path: Annotated[
         Path, typer.Argument(metavar="FILE", help="With a column arm and a column value: .csv, .xlsx, ...")
@@ -140,16 +139,27 @@ def import_command(
     where: Where,
 ) -> int:
     """Tell a study earlier results from a file. All or none. They guide plans and bets, see create --earlier."""
-    from surepick.study.exchange import import_results  # noqa: PLC0415
-    from surepick.study.state import earlier_of  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.eras import earlier_of  # noqa: PLC0415 (`--help` stays quick)
 
     with where.loaded() as study:
         state, n_before = study.state, len(study.measurements)
         is_evidence = earlier_of(state.options) == "evidence" and not state.attempts and state.era == 1
-        told = import_results(study, path, worker=where.who)
+        told = _imported(study, path, where.who)
         counts = "they count as evidence" if is_evidence else "they guide what is asked next, and are no evidence"
         if told[0].id <= n_before:
             counts = "they were told before: nothing changed"
         printing.say(f"{len(told)} results of {path} are in study {study.name}; {counts}.")
         say_standing(study, where)
     return Code.OK
+
+
+def _imported(study: "Study", path: Path, who: str) -> "list[Measurement]":
+    """Tell the results of a table, or of a .csv log that an earlier `surepick run --log` has written."""
+    from surepick.arms.tables.sources import open_table  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.cli.arm_files import read_history  # noqa: PLC0415
+    from surepick.study.exchange import import_results  # noqa: PLC0415
+
+    if "corrects" not in open_table(path).columns:
+        return import_results(study, path, worker=who)
+    pairs = read_history(path, study.arm)
+    return study.state.told_together(pairs) or study.tell_earlier(pairs, worker=who)

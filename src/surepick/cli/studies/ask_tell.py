@@ -15,15 +15,13 @@ from surepick.cli.options import (
     Output,
     SetOptions,
     TableOptions,
-    grouped,
     one_set,
     option_names,
     refuse,
     says,
 )
 from surepick.cli.output import Code, Format, results
-from surepick.cli.studies import printing
-from surepick.cli.studies.where import Place, Where
+from surepick.cli.studies import Place, Where, command, printing
 from surepick.errors import InvalidInput, SurepickError
 from surepick.study import views
 
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
 
 OF_FILES = (*option_names(TableOptions), "--costs")
 IN_STUDY_FILE = (*option_names(SetOptions), *option_names(LearnerOptions), *option_names(TableOptions), "--lease")
-NUMBERS_AS_ARGUMENTS = {"ignore_unknown_options": True}
-"""So that -0.5 is a value and no option."""
 
 
 def complete_arms(context: typer.Context, incomplete: str) -> list[str]:
@@ -50,7 +46,7 @@ def complete_arms(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete) and control_in(name) is None]
 
 
-@grouped
+@command
 def create(  # noqa: PLR0913 (every argument is an option of its own)
     context: typer.Context,
     arms: Annotated[Path | None, typer.Argument(help=f"Your arms: a {ARM_FILES}.")] = None,
@@ -112,7 +108,7 @@ def _read_study_file(path: Path) -> Any:
     return read_study_file(path)
 
 
-@grouped
+@command
 def ask(
     *,
     n: Annotated[int, says("How many.", "-n", min=1)] = 1,
@@ -158,7 +154,7 @@ def _say_why_none(study: "Study", where: Where) -> None:
         printing.say(f"Others have the last asks that the budget allows: {where.next('pending', study)}")
 
 
-@grouped
+@command
 def tell(
     what: Annotated[
         str,
@@ -248,7 +244,7 @@ def say_standing(study: "Study", where: Where) -> None:
         printing.say(f"Next: {where.next('best', study)}")
 
 
-@grouped
+@command
 def fail(
     ask: Annotated[int, typer.Argument(metavar="ASK", help="Number of the ask.")],
     *,
@@ -265,7 +261,7 @@ def fail(
     return Code.OK
 
 
-@grouped
+@command
 def pending(*, where: Where, output: Output = Format.TABLE) -> int:
     """List the asks that are open, and for whom."""
     with where.loaded() as study:

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from surepick.cli.options import Output, grouped, pulls_or_auto, says
+from surepick.cli.options import Output, pulls_or_auto, says
 from surepick.cli.output import Code, Format
-from surepick.cli.studies import printing
+from surepick.cli.studies import Where, command, printing
 from surepick.cli.studies.ask_tell import number_of, say_standing
-from surepick.cli.studies.where import Where
 from surepick.study import views
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ Reason = Annotated[str, says("Why, in a few words; it stands in the certificate.
 Id = Annotated[int, typer.Argument(metavar="MEASUREMENT", help="Its number, see surepick measurements.")]
 
 
-@grouped
+@command
 def measurements(*, where: Where, output: Output = Format.TABLE) -> int:
     """List all measurements with their numbers. Those void or corrected are marked."""
     with where.loaded() as study:
@@ -35,13 +34,13 @@ def measurements(*, where: Where, output: Output = Format.TABLE) -> int:
     return Code.OK
 
 
-@grouped
+@command
 def void(measurement: Id, *, reason: Reason, where: Where) -> int:
     """Take a measurement back. For any reason but its value; all is worked out again without it."""
     return _let_count(measurement, reason, where, counts=False)
 
 
-@grouped
+@command
 def correct(
     measurement: Id,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="What it should have been.")],
@@ -60,7 +59,7 @@ def correct(
     return Code.OK
 
 
-@grouped
+@command
 def restore(measurement: Id, *, reason: Reason, where: Where) -> int:
     """Let a measurement that is void count again."""
     return _let_count(measurement, reason, where, counts=True)
@@ -83,7 +82,7 @@ def _say_what_follows(study: "Study", where: Where, *, was_stopped: bool) -> Non
     say_standing(study, where)
 
 
-@grouped
+@command
 def audit(
     n: Annotated[str, typer.Argument(metavar="[N|auto]", help="How many; auto: as many as needed.")] = "auto",
     *,
@@ -99,7 +98,7 @@ def audit(
     return Code.OK
 
 
-@grouped
+@command
 def reopen(
     *,
     reason: Annotated[str, says("Why, in a few words; it stays on record.")],

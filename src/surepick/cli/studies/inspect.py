@@ -12,13 +12,11 @@ from time import sleep
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.live import Live
 
 from surepick._texts import shown
-from surepick.cli.options import Output, grouped, says
-from surepick.cli.output import Code, Format, results, stages, to_json
-from surepick.cli.studies import printing
-from surepick.cli.studies.where import Where
+from surepick.cli.options import Output, says
+from surepick.cli.output import Code, Format, check_targets, results, stages, to_json
+from surepick.cli.studies import Where, command, printing
 from surepick.errors import InvalidInput
 from surepick.study.views import OF_BEST, OF_PLAN
 
@@ -39,7 +37,7 @@ OUTCOMES = {
 """The last line of a check."""
 
 
-@grouped
+@command
 def status(
     *,
     watch: Annotated[bool, says("Show the status again until the study has stopped; Ctrl-C ends.", "--watch")] = False,
@@ -70,6 +68,8 @@ def _write(output: Format, record: dict[str, Any], **more: Any) -> None:
 
 def _watch(study: "Study", every: float) -> None:
     """Show a study again and again: in place on a terminal, else one line after each change."""
+    from rich.live import Live  # noqa: PLC0415 (loaded once something is shown)
+
     console, seen = results(), (0, "")
     is_live = console.is_terminal
     with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False) if is_live else nullcontext() as live:
@@ -87,7 +87,7 @@ def _watch(study: "Study", every: float) -> None:
             sleep(every)
 
 
-@grouped
+@command
 def best(*, where: Where, output: Output = Format.TABLE) -> int:
     """Say which arm is best. Exit code 3 if that is not decided yet, 4 if the answer is withdrawn."""
     with where.loaded() as study, study.held():
@@ -108,14 +108,13 @@ def left(where: Where, output: Format) -> int:
     return Code.OK
 
 
-@grouped
+@command
 def report(
     path: Annotated[Path, typer.Argument(metavar="FILE.html", help="Where to.")],
     *,
     where: Where,
 ) -> int:
     """Write a page about the study. One .html file, which any browser shows and prints."""
-    from surepick.cli.run import check_targets  # noqa: PLC0415 (`--help` stays quick)
     from surepick.reporting.html import check_ready  # noqa: PLC0415
 
     check_targets({"FILE": path}, {"--storage": where.file}, suffix=".html")
@@ -137,7 +136,7 @@ def report(
     return Code.OK
 
 
-@grouped
+@command
 def certificate(
     *,
     out: Annotated[Path | None, says("Write it to this .json file (default: to the screen).")] = None,
@@ -148,7 +147,6 @@ def certificate(
     where: Where,
 ) -> int:
     """Write a certificate that a stranger can check. Exit codes as for best."""
-    from surepick.cli.run import check_targets  # noqa: PLC0415 (`--help` stays quick)
     from surepick.study.certificate import all_eras_words  # noqa: PLC0415
     from surepick.study.certificate import sign as sign_by  # noqa: PLC0415
 
@@ -189,6 +187,7 @@ def _password(key: Path) -> str | None:
     return password
 
 
+@command
 def verify(
     certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="As surepick certificate writes it.")],
     *,
@@ -244,7 +243,7 @@ def _write_tokens(anchors: list[dict[str, Any]], folder: Path, output: Format) -
             stages(output).print(openssl_command(anchor, shlex.quote(str(file))), soft_wrap=True)
 
 
-@grouped
+@command
 def anchor(
     *,
     token: Annotated[Path | None, says("Keep this RFC 3161 time stamp of a head, a file of the authority.")] = None,

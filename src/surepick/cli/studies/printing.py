@@ -4,26 +4,26 @@
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.console import RenderableType
-from rich.table import Table
-
 from surepick._texts import shown
-from surepick.cli.output import Code, Format, results, to_csv, to_json
+from surepick.cli import output
+from surepick.cli.output import Code, new_table, results
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from surepick.learning.result import Result
     from surepick.study.state import Measurement, State
     from surepick.study.study import Study, StudyAsk
     from surepick.study.views import StudySnapshot
 
 
-Record = Mapping[str, Any]
+say, write = output.say, output.write
+"""Sentences for people, and results for programs."""
 
 WORDS = {
     "new": "nothing is asked yet",
@@ -36,36 +36,12 @@ WORDS = {
 """What people read for each state of a study."""
 
 
-def say(text: str) -> None:
-    """Print sentences; a terminal breaks lines between words, a pipe gets whole lines."""
-    console = results()
-    console.print(shown(text), soft_wrap=not console.is_terminal)
-
-
-def write(output: Format, document: Any, rows: Sequence[Record] | None = None, *, titles: Sequence[str] = ()) -> None:
-    """Write a document as JSON, or its rows as CSV; `titles` head a CSV without rows."""
-    if output is Format.JSON:
-        results().file.write(f"{to_json(document)}\n")
-    else:
-        results().file.write(to_csv([_flat(row) for row in (document if rows is None else rows)], titles))
-
-
-def _flat(row: Record) -> dict[str, Any]:
-    """Return cells of a table: lists become text, unknown numbers stay empty."""
-    cells = {}
-    for name, value in row.items():
-        is_list = isinstance(value, list | tuple)
-        is_unknown = isinstance(value, float) and not math.isfinite(value)
-        cells[name] = " ".join(map(str, value)) if is_list else None if is_unknown else value
-    return cells
-
-
 def show(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; long cells go on in the next line."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in titles:
-        is_number = title in ("id", "ask", "value", "pulls", "events", "measurement")
-        table.add_column(title, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
+    numbers = ("id", "ask", "value", "pulls", "events", "measurement")
+    table = new_table(titles, left=[title for title in titles if title not in numbers])
+    for column in table.columns:
+        column.no_wrap = column.header in numbers
     for row in rows:
         table.add_row(*map(shown, row))
     results().print(table)
@@ -191,8 +167,10 @@ def standing_line(study: "Study") -> str:
     return f"{said}; {left_to_do(now.learner)}." if math.isfinite(now.learner.remaining) else f"{said}."
 
 
-def status_table(study: "Study") -> RenderableType:
+def status_table(study: "Study") -> "RenderableType":
     """Return where a study stands, as a table without lines."""
+    from rich.table import Table  # noqa: PLC0415 (loaded once a table is printed)
+
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim")
     rows.add_column(overflow="fold")

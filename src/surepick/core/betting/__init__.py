@@ -1,1 +1,1 @@
-"""Bets: blocks, what they pay, and the wealth they add up to."""
+"""The betting rule: blocks of pulls, the bets on them, and the wealth against each candidate."""

@@ -1,7 +1,9 @@
-"""Bets: what one block of pulls pays to whoever had staked on "the leader is ahead of b", and how large to stake.
+"""Bets: what one block of pulls returns on a stake on "the leader is ahead of b", and how large to stake.
+
+**Noise of a known scale.**
 
 Notation: z_b (d,) candidates; l the leader, y = z_l - z_b (d,); theta (d,) and A (d, d) estimate and information of ALL
-results before the block; z and v what the block by itself says about D = theta'y and the variance of that
+results before the block; z the block's own measurement of D = theta'y and v its variance
 (`core.betting.block`); m and s2 the bet: D is believed to be about m, with variance s2.
 
 A unit staked on the law pi of D >= 0 returns B = integral of exp(D z/v - D^2/(2v)) pi(dD). Given the past z is
@@ -11,21 +13,18 @@ fixed. Three choices, all from the past alone, so none touches the proof; wrong 
     belief   theta ~ N(mean, cov). "plain": mean = theta, cov = noise_std^2 A^-1. "shrunk": the posterior under the
              prior N(0, t2 I + t1 u u') whose t2, t1 make theta most likely (empirical Bayes on a grid relative to
              the estimate, so units do not matter); u is the direction of a common level of all arms.
-    stakes   half on m = mean'y, a quarter each on .6 m and .3 m: the rivals that decide when the rule stops are those
+    stakes   half on m = mean'y, a quarter each on 0.6 m and 0.3 m: the rivals that decide when the rule stops are those
              whose gap is smaller than it seems, and a stake that is too large loses more than one that is too small.
     goal     m is at most sqrt(2 v rest), rest the log wealth still missing. With one D the price is reached when
              z >= rest v/D + D/2, least at that D; more pays for wealth that buys nothing.
 
 The law around each stake is a normal one with variance s2, cut to D >= 0. "plain" and "capped" bets take all of it, by
-special functions. The default, with known noise and without (`core.betting.bets`), takes two points with its mean and
-variance: six exponentials in all.
+special functions. The default takes two points with its mean and variance: six exponentials in all.
 
-Bets when the scale of the noise is not known: the block's own spread takes its place, as in Student's t-test.
-
-Notation: that of `core.betting.bets`; A_k = sum x x' over the block, q = y'A_k^+ y, so that z has standard deviation
-sigma sqrt(q) with sigma unknown; R the block's OWN residual sum of squares around its least squares, nu = n - rank(A_k)
-its spare degrees of freedom; S^2 = (residual sum of squares of the past)/nu0 the past's estimate of sigma^2. All the
-bet sees of the block is the direction
+**Noise of an unknown scale**: the block's own spread replaces the scale, as in Student's t-test. A_k = sum x x' over
+the block, q = y'A_k^+ y, so that z has standard deviation sigma sqrt(q) with sigma unknown; R the block's OWN residual
+sum of squares around its least squares, nu = n - rank(A_k) its spare degrees of freedom; S^2 = (residual sum of squares
+of the past)/nu0 the past's estimate of sigma^2. The bet depends on the block through the direction alone,
 
     g = w / sqrt(w^2 + R),   w = z/sqrt(q),   between -1 and 1,
 
@@ -79,7 +78,7 @@ def _tilted_log_ndtr(x: Array) -> Array:
 
 
 def log_bet(z: ArrayLike, v: ArrayLike, m: ArrayLike, s2: ArrayLike) -> Array:
-    """Log of what one unit staked on "D >= 0, about m" returns when D is measured as z with variance v.
+    """Return the log return of one unit staked on "D >= 0, about m" when D is measured as z with variance v.
 
     The integral over D >= 0 of N(D; m, s2)/P(D >= 0) exp(D z/v - D^2/(2v)), in closed form. Arguments
     broadcast; v and s2 must be positive. The expectation of its exponential over z ~ N(D0, v) is at most 1
@@ -123,7 +122,7 @@ GRID = 2.0 ** -np.arange(-1.0, 11.0)
 @final
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What earlier results say about theta."""
+    """A normal law of theta, from earlier results."""
 
     mean: Array
     """(d,)."""
@@ -182,7 +181,7 @@ def shrunk_belief(theta: Array, A_inv: Array, noise_std: float, level: Array) ->
 
 
 def log_returns(z: Array, v: Array, m: Array, s2: Array, rest: Array) -> Array:
-    """Log of what one unit returns that is staked in three parts, none beyond the goal, each on two points.
+    """Return the log return of one unit, staked in three parts, none beyond the goal, each on two points.
 
     In standard deviations of z, a share w of the stake on the point D returns w exp(D z - D^2/2). Arguments (n,); v, s2
     and rest positive.
@@ -200,8 +199,8 @@ def points(mu: Array, tau: Array, goal: Array) -> Array:
     """Return the places D >= 0 (6, n) that are staked on, for m, s and the largest m (n,) in standard deviations of z.
 
     For each stake mean + sd and mean - sd of the normal law cut to D >= 0: with a = mu/tau and l = phi(a)/Phi(a), which
-    five terms of a series give closely enough for a bet, these are mu + tau l and tau sqrt(1 - l (l + a)). What is not
-    known to within the goal is staked on as if it were: a far larger D would pay for nothing.
+    five terms of a series give closely enough for a bet, these are mu + tau l and tau sqrt(1 - l (l + a)). A size
+    less certain than the goal is staked on as if it were that certain: a far larger D would pay for nothing.
     """
     # In place: most of the time goes into moving numbers.
     tau = np.minimum(tau, goal)
@@ -233,7 +232,7 @@ def log_mixed(logs: Array) -> Array:
 
 
 def _log_staked(z: Array, v: Array, m: Array, s2: Array) -> Array:
-    """Log of what one unit returns on the whole laws of the three stakes; arguments (n,), z possibly (k, n)."""
+    """Return the log return of one unit on the whole laws of the three stakes; arguments (n,), z possibly (k, n)."""
     stakes, log_shares = (values.reshape(-1, *([1] * z.ndim)) for values in (STAKES, LOG_SHARES))
     parts = log_shares + log_bet(z, v, stakes * m, s2)
     top: Array = parts.max(axis=0)
@@ -306,24 +305,24 @@ RETURNS: Mapping[Sizes, Callable[[Array, Array, Array, Array, Array], Array]] = 
     "plain": lambda z, v, m, s2, _: log_bet(z, v, m, s2),
     "capped": log_capped,
 }
-"""Log of what a unit returns, by z, v, m, s2 and the log wealth still missing, all (n,)."""
+"""Maps z, v, m, s2 and the log wealth still missing to the log return of a unit, all (n,)."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """What is left of results when a regression has explained what it can."""
+    """The residuals of a regression, summed up."""
 
     R: float | Array
     """Sum of squares; formed from residuals, since a difference of sums of squares cancels."""
     nu: int
     """Degrees of freedom: results less rank."""
     least: float = 0.0
-    """What rounding of the readings may have hidden of R: a bet that wins counts at least this."""
+    """The part of R that rounding of the readings may have hidden: a bet that wins counts at least this."""
 
     @property
     def has_scale(self) -> bool:
-        """Whether the level of the noise can be told: without it there is nothing to bet by."""
+        """Whether the residuals show a level of the noise; without one there are no bets."""
         return self.nu > 0 and bool(np.all((self.R > 0.0) & np.isfinite(self.R)))
 
     @property
@@ -339,14 +338,14 @@ LOST = 1e150
 
 
 def log_t_returns(z: Array, q: Array, m: Array, s2: Array, rest: Array, block: Residuals, past: Residuals) -> Array:
-    """Log of what one unit returns that is staked in three parts, none beyond the goal: `log_returns` without a sigma.
+    """Return the log return of one unit, staked in three parts, none beyond the goal: `log_returns` without a sigma.
 
     m is at most sqrt(2 S^2 q rest). That S is itself an estimate adds (m/S)^2/(2 nu0) to the variance of D/sigma. At a
     single point D a unit returns exp(-D^2/2) H(g D), H(x) the mean of exp(x s) over s ~ chi, a function of one number
     that is looked up in a table.
 
     Args:
-        z: what the block says about D (n,), slack included.
+        z: the block's measurement of D (n,), slack included.
         q: y'A_k^+ y (n,), positive.
         m: believed size of D (n,), at least 0.
         s2: variance of D (n,), positive, with S in the place of sigma.
@@ -399,21 +398,21 @@ def _table(nu: int) -> Array:
 def log_sub_block_returns(
     z_parts: Array, q: Array, m: Array, s2: Array, rest: Array, past: Residuals, dust: float = 0.0, least: float = 0.0
 ) -> Array:
-    """Log of what one unit returns on B repetitions of one design: `log_t_returns` for noise that differs between arms.
+    """Return the log return of one unit on B repetitions of one design: `log_t_returns` for noise that differs by arm.
 
-    Whatever the noise of each arm, what the repetitions say is independent with one normal law. They are B pulls of a
+    Whatever the noise of each arm, the repetitions measure D independently with one normal law. They are B pulls of a
     single arm with feature 1 and parameter D, so nu = B - 1, and w and R are their mean times sqrt(B) and their squares
     around it. The levels of the arms that the past believes in are in q and s2 alone: they size the bet.
 
     Args:
-        z_parts: the mean of what the repetitions say about D, slack included, and how far each is from it (1 + B, n).
+        z_parts: the mean of the repetitions' measurements of D, slack included, and the deviations from it (1 + B, n).
         q: predicted variance of that mean (n,), positive, in units of S^2.
         m: believed size of D (n,), at least 0.
         s2: variance of D (n,), positive.
         rest: log wealth still missing (n,), positive.
         past: residuals of all earlier results, in units of the levels.
-        dust: what floating point alone may make of R.
-        least: what rounding of the readings may have hidden of R.
+        dust: the largest R that floating point alone may cause.
+        least: the part of R that rounding of the readings may have hidden.
     """
     mean, apart = z_parts[0], z_parts[1:]
     with np.errstate(over="ignore", invalid="ignore"):  # as in `log_t_returns`
@@ -428,7 +427,7 @@ FARTHEST = 1.0
 
 
 def log_symmetric_returns(z_parts: Array, q: Array, m: Array, s2: Array, rest: Array, past: Residuals) -> Array:
-    """Log of what one unit returns on B repetitions z_j if all that is known of the noise is that it is symmetric.
+    """Return the log return of one unit on B repetitions z_j if the noise is only known to be symmetric.
 
     A share on the point D returns the product over j of 1 + tanh(x_j), where x_j is D z_j/(B v) cut to -FARTHEST ..
     FARTHEST, v the believed variance of the mean. Without the cut it is the likelihood ratio between D and an even

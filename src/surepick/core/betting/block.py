@@ -1,10 +1,10 @@
-"""A block: the pulls of one interval, added up by themselves, their rewards measured from what was known before.
+"""A block: pulls planned together, added up by themselves, their rewards measured from the estimate before them.
 
 Notation: theta0 (d,) and A0 (d, d) estimate and information before the block; x, r its pulls;
 A (d, d) = sum x x'; b (d,) = sum (r - x'theta0) x; A^+ the pseudo-inverse on the directions the block measured, P the
 projection on the others; y (d,) a contrast.
 
-What the block alone says about theta'y is z = y'(theta0 + A^+ b), with variance noise_std^2 y'A^+ y. Its mean is
+The block alone measures theta'y as z = y'(theta0 + A^+ b), with variance noise_std^2 y'A^+ y. The mean of z is
 theta'y - (P y)'(theta - theta0): exact for y in the range of A, whatever theta0 is. Measuring from theta0 has two uses.
 Sums of large rewards would lose the noise in rounding, sums of residuals do not. And a y that sticks out of the range
 a little, as every y does by rounding, biases z by (P y)'(theta - theta0) alone, which is known to be small: its
@@ -33,9 +33,9 @@ up differences from the first reward of each arm, so that nothing larger than th
 # Eigenvalues of A below this share of the largest are rounding. One kept by mistake is harmless: dividing by it makes
 # the variance so large that a comparison says nothing.
 RANK_TOL = 1e-12
-# The standard error of what sticks out of the range may be this share of the standard error of what is inside.
+# The standard error of the part outside the range may be this share of the standard error of the part inside.
 NEGLIGIBLE = 1e-6
-# Residuals below this share of what the past expects of the rewards are floating point, and say nothing of the noise.
+# Residuals below this share of the expected rewards are floating point, and carry no information on the noise.
 # More than the true R makes every bet more timid, whatever its sign (docs/guarantee.md, Theorem 33).
 DUST = 1e-12
 
@@ -43,7 +43,7 @@ DUST = 1e-12
 @final
 @dataclass(slots=True)
 class Block:
-    """Sums over the pulls of one block, and what they are measured from."""
+    """Sums over the pulls of one block, and the estimate from which rewards are measured."""
 
     A: Array
     b: Array
@@ -51,13 +51,13 @@ class Block:
     A0_inv: Array | None = field(default=None, repr=False)
     """None: nothing is known of theta - theta0 but that no reward is larger than `LARGEST_REWARD`."""
     past: Residuals | None = None
-    """What earlier results say of the noise; None: nothing."""
+    """Residuals of earlier results; None: there are none."""
     pulls: tuple[Array, Array] | None = field(default=None, repr=False)
     """Features (n, d) and rewards less x'theta0 (n,), one by one; None: only their sums are known."""
     rewards: Array | None = field(default=None, repr=False)
-    """The rewards as they came (n,), for whoever needs them to the last digit."""
+    """The rewards as they came (n,), to the last digit."""
     arms: IntArray | None = field(default=None, repr=False)
-    """Which arms were pulled (n,), for whoever has to tell them apart although their features may be alike."""
+    """Numbers of the pulled arms (n,), which tell apart arms with equal features."""
     parts: Array | None = field(default=None, repr=False)
     """The sums b (B, d) of each of B repetitions of one design, of which the block then consists."""
     is_symmetric: bool = False
@@ -81,20 +81,20 @@ class Block:
         past: Residuals | None = None,
         arms: IntArray | None = None,
     ) -> Self:
-        """Add up pulls: features X (n, d), rewards (n,), measured from what was known."""
+        """Add up pulls: features X (n, d), rewards (n,), measured from theta0."""
         e = rewards - X @ theta0
         return cls(X.T @ X, e @ X, theta0, A0_inv, past, (X, e), rewards, arms)
 
     @property
     def dust(self) -> float:
-        """Sum of squares that floating point alone can make of n residuals."""
+        """Sum of squares of n residuals that floating point alone can cause."""
         if self.pulls is None:
             return 0.0
         X, e = self.pulls
         return len(e) * (DUST * float(np.abs(X @ self.theta0).max(initial=0.0))) ** 2
 
     def at_least_dust(self, R: float) -> float:
-        """Return R, or what floating point alone can make of it if that is more."""
+        """Return the larger of R and the sum of squares that floating point alone can cause."""
         if self.pulls is None or self.rewards is None:
             return R
         e = self.pulls[1]
@@ -130,7 +130,7 @@ class BlockFit:
 
 
 def fit(block: Block) -> BlockFit:
-    """Return what the block says by itself, and how far it can be trusted in each direction."""
+    """Return least squares of the block alone, with its precision in each direction."""
     spread, axes = np.linalg.eigh(block.A)
     has_rank = spread > RANK_TOL * max(float(spread[-1]), 0.0)
     inverse = np.where(has_rank, 1.0 / np.where(has_rank, spread, 1.0), 0.0)

@@ -1,9 +1,10 @@
-"""Bets on rewards between two bounds, such as clicks: what they pay shrinks with the variance the rewards really have.
+"""Bets on rewards between two bounds, such as clicks: evidence grows as the true variance of the rewards falls.
 
 Notation: y = z_l - z_b the contrast of leader and candidate, D = theta'y; a block has results i with arms x_i and
 rewards r_i in [lo, hi] whose means are x_i'theta, whatever the rest of their law; c_i weights with sum c_i x_i = y, so
 that z = sum c_i r_i measures D; a_i centres in [lo, hi], about where r_i is expected; C = the largest of c_i (a_i - lo)
-and c_i (a_i - hi), what one unit of lam can lose on one result. A stake lam with 0 <= lam C < 1 multiplies a unit to
+and c_i (a_i - hi), the most that one unit of lam can lose on one result. A stake lam with 0 <= lam C < 1 multiplies a
+unit to
 
     e^(lam epsilon) prod_i (1 + lam c_i (r_i - a_i)) e^(lam c_i a_i),
 
@@ -18,22 +19,21 @@ docs/guarantee.md has the proof in full (Theorem 20).
 Why it pays: log E is about lam z - lam^2/2 sum c_i^2 (r_i - a_i)^2. Where clicks are rare, the sum is far below the
 (hi - lo)^2/4 per result that sub-Gaussian noise has to allow for.
 
-Results of one arm with the same reward may be given once, with how often they occurred: clicks are two per arm.
+Results of one arm with the same reward may be passed once, with their count: clicks are two per arm.
 
-A block of rewards between two bounds as the betting rule sees it: who is weighed how, and what a unit returns.
-
-Notation: as above; X (S, d) the different arms of the block, n_a their pulls, v_a the variance that the past
-lets expect of a reward of arm a; u the direction of a common level of all arms, x'u about 1.
+**A block** (`BoundedBlock`). X (S, d) the different arms of the block, n_a their pulls, v_a the variance that the past
+predicts for a reward of arm a; u the direction of a common level of all arms, x'u about 1.
 
     weights   c = V^-1 X (X'V^-1 X)^+ y per pull, those of least squares if the variances are right: linear in y, so
               c_a = w_a'y with one vector w_a (d,) per arm, for all candidates at once
     centres   x_a'theta0, cut to the bounds
-    stakes    by the past's belief about theta'y and the variance of z = sum c_i r_i, none beyond the goal (`betting`)
+    stakes    by the past's belief about theta'y and the variance of z = sum c_i r_i, none beyond the goal (`bets`)
 
-What the block does not measure of y, P y, is taken from theta0 as in `core.betting.block`: theta0'P y stands beside z.
+The part P y of y that the block does not measure is taken from theta0 as in `core.betting.block`: theta0'P y is added
+to z.
 
-Rewards of more than `LEVELS` values are put on so many levels, each split between the two next to it, by shares that
-keep its size. A logarithm is concave, so what is paid falls a little, for any levels, chosen after the rewards or not.
+Rewards of more than `LEVELS` values are put on that many levels, each split between the two next to it, by shares that
+keep its size. A logarithm is concave, so the return falls a little, for any levels, chosen after the rewards or not.
 """
 
 import math
@@ -59,7 +59,7 @@ def rate_variances(estimates: Array, total: float | Array, n: float, *, lo: floa
     """Variances (K,) to bet and weigh by, halfway between the variance at the common rate and at the arm's own.
 
     A rate p has variance p (1 - p) if rewards are lo or hi, and less otherwise. Estimates of rare clicks may be 0 or
-    below; an arm's rate is taken to be at least .3 of the common one, from either end. A bad guess costs pulls alone.
+    below; an arm's rate is taken to be at least 0.3 of the common one, from either end. A bad guess costs pulls alone.
 
     Args:
         estimates: x'theta of every arm (K,).
@@ -85,7 +85,7 @@ def capital_weights(Y: Array, X: Array, counts: Array, variances: Array) -> Arra
 
 
 def largest_loss(c: Array, centres: Array, *, lo: float = 0.0, hi: float = 1.0) -> Array:
-    """Return C (n,), what one unit of lam may lose on one result, for weights c (n, S) and centres (S,) or (n, S)."""
+    """Return C (n,), the largest loss of one unit of lam on one result: weights c (n, S), centres (S,) or (n, S)."""
     _width(lo, hi)
     _check_inside("centres", centres, lo, hi)
     return np.asarray(np.maximum(c * (centres - lo), c * (centres - hi)).max(axis=1))
@@ -98,10 +98,10 @@ def nodes(m: Array, s2: Array, v: Array, largest: Array) -> Array:
         m: believed size of D (n,), at least 0.
         s2: its variance (n,), at least 0.
         v: variance of z (n,), as believed, positive.
-        largest: what one unit of lam may lose on one result (n,), at least 0.
+        largest: the most that one unit of lam may lose on one result (n,), at least 0.
     """
     if not (np.all(m >= 0.0) and np.all(s2 >= 0.0) and np.all(v > 0.0) and np.all(largest >= 0.0)):
-        raise InvalidInput("nodes needs m >= 0, s2 >= 0, v > 0 and largest >= 0; leave out what is not measured.")
+        raise InvalidInput("nodes needs m >= 0, s2 >= 0, v > 0 and largest >= 0; leave out unmeasured directions.")
     s = np.sqrt(s2)
     ratio = np.divide(m, s, out=np.full_like(s, np.inf), where=s > 0.0)
     u = (np.arange(N_NODES) + 0.5) / N_NODES
@@ -120,7 +120,7 @@ def log_capital(
     epsilon: float | Array = 0.0,
     bounds: tuple[float, float] = (0.0, 1.0),
 ) -> Array:
-    """Log of what a unit returns (n,), staked in equal parts on the lam of each candidate; O(n p 16).
+    """Return the log return of a unit (n,), staked in equal parts on the lam of each candidate; O(n p 16).
 
     Args:
         c: weight of a result (n, p), with sum_p times_p c_p x_p = y.
@@ -141,35 +141,14 @@ def log_capital(
         rows = slice(start, start + step)
         for first in range(0, p, RESULTS):
             here = rows, slice(first, first + RESULTS)
-            _check_stakes(lam[rows], most[rows] * largest_loss(c[here], centres[here], lo=lo, hi=hi))
+            losses = most[rows] * largest_loss(c[here], centres[here], lo=lo, hi=hi)
+            if not (np.all(lam[rows] >= 0.0) and np.all(losses < 1.0)):
+                raise InvalidInput(
+                    "a capital bet needs stakes of at least 0 by which no one result takes all; see `nodes`."
+                )
             u = lam[rows, :, None] * (c[here] * (rewards[here] - centres[here]))[:, None]
             value[rows] += np.einsum("nkp,np->nk", np.log1p(u, out=u), times[here])
-    return _log_mean(value)
-
-
-def log_click_capital(
-    c: Array, lam: Array, counts: Array, clicks: Array, centres: Array, *, epsilon: float = 0.0
-) -> Array:
-    """Log of what a unit returns (n,) if rewards are 0 or 1, from counts and clicks per arm of the block.
-
-    Args:
-        c: weight of a pull of each arm (n, S).
-        lam: stakes (n, k).
-        counts: pulls of each arm (S,); or (n, S), as may be clicks and centres.
-        clicks: how many of them paid 1 (S,).
-        centres: (S,).
-        epsilon: slack.
-    """
-    if not np.all((clicks >= 0.0) & (clicks <= counts)):
-        raise InvalidInput("log_click_capital needs between 0 and as many clicks as pulls of every arm.")
-    rewards = np.repeat([1.0, 0.0], c.shape[1])
-    times = np.concatenate([clicks, counts - clicks], axis=-1)
-    return log_capital(np.tile(c, 2), lam, rewards, np.tile(centres, 2), times, epsilon=epsilon)
-
-
-def _log_mean(logs: Array) -> Array:
-    """Log of the mean of exponentials along the last axis."""
-    return np.asarray(np.logaddexp.reduce(logs, axis=1) - math.log(logs.shape[1]))
+    return np.asarray(np.logaddexp.reduce(value, axis=1) - math.log(value.shape[1]))
 
 
 def _width(lo: float, hi: float) -> float:
@@ -178,11 +157,6 @@ def _width(lo: float, hi: float) -> float:
             f"rewards need a smallest and a larger largest value, got {lo} and {hi}; both must be finite."
         )
     return hi - lo
-
-
-def _check_stakes(lam: Array, losses: Array) -> None:
-    if not (np.all(lam >= 0.0) and np.all(losses < 1.0)):
-        raise InvalidInput("a capital bet needs stakes of at least 0 by which no one result takes all; see `nodes`.")
 
 
 def _check_inside(name: str, values: Array, lo: float, hi: float) -> None:
@@ -224,7 +198,7 @@ class BoundedBlock:
     """
 
     def __init__(self, block: Block, *, level: Array, bounds: Bounds) -> None:
-        assert block.pulls is not None  # whoever knows bounds has the pulls one by one
+        assert block.pulls is not None  # with bounds the block holds the pulls one by one
         assert block.rewards is not None
         assert block.A0_inv is not None
         theta0, self._bounds = block.theta0, bounds
@@ -239,15 +213,15 @@ class BoundedBlock:
         self._centres = np.clip(X @ theta0, *bounds)
         W = capital_weights(np.eye(len(theta0)), X, counts, variances)
         self.vectors = [theta0 - W @ (counts * (X @ theta0)), *W.T]
-        """P theta0 and the w_a: their products with y are what `log_returns` is told of a candidate."""
+        """P theta0 and the w_a: `log_returns` takes their products with y."""
         self.weights = None if block.arms is None else ArmWeights.of(block.arms[first], counts * W)
-        """Weight of all pulls of an arm together; None if nobody said which arm is which."""
+        """Weight of all pulls of an arm together; None if the block has no arm numbers."""
         times, levels = _on_levels(block.rewards, place.reshape(-1).astype(np.int64), len(X))
         self._arm, level_of = np.nonzero(times)
         self._rewards, self._times = levels[level_of], times[self._arm, level_of]
 
     def log_returns(self, products: Array, _: Array, m: Array, s2: Array, rest: Array) -> Array:
-        """Log of what a unit returns (n,).
+        """Return the log return of a unit (n,).
 
         Args:
             products: of y with `vectors` (1 + S, n), slack added to the first.

@@ -1,4 +1,4 @@
-"""Earlier results: e-values against "arm b is the best" from results whose arms somebody chose from the past.
+"""Earlier results: e-values against "arm b is the best" from results whose arms were chosen from the past.
 
 Notation: results are cut after the first n1, in the order in which they were measured. A1, theta1 information and
 estimate of the first part; A2, theta2, n2 those of the rest, RSS its residual sum of squares around theta2. l is the
@@ -14,7 +14,7 @@ ratio, averaged over h, has mean at most 1 if theta is true. Its smallest value 
     log E = H/sigma^2 - P,   2H = (gap + mu q2)_+^2/(q2 + t2) - mu^2 q1,   P = log det(I + Sigma A2)/2,
 
 t2 = y'A2^-1 Sigma^-1 A2^-1 y = q2^2/q1 + (r2 - q2^2/q1)/s. If the rest measures in the proportions of the first part,
-r2 = q2^2/q1, and H is what the rest adds to the likelihood ratio of the pair. P is the price of one dimension,
+r2 = q2^2/q1, and H is the rest's contribution to the likelihood ratio of the pair. P is the price of one dimension,
 log(n/n1)/2, and for every other one little. Other proportions cost evidence by t2, never validity.
 
 Without sigma: the noise sigma^2 at theta is compared with sigma^2/kappa at theta + h, kappa ~ Gamma(a, a),
@@ -43,7 +43,7 @@ from surepick.types import Array
 # has the same share of the wealth, and one share is kept.
 CUTS = (5, 20, 80, 320)
 N_SHARES = len(CUTS) + 1
-# Covariance of directions other than that of the pair, as a share of what the first part leaves: s above.
+# Covariance of directions other than that of the pair, as a share of the first part's: s above.
 SIDEWAYS = 0.1
 # Residuals below this share of the rewards are rounding: noise of 0 is never believed.
 ROUNDING = 100.0 * float(np.finfo(float).eps)
@@ -52,10 +52,10 @@ ROUNDING = 100.0 * float(np.finfo(float).eps)
 def log_start(candidates: ArmSet, X: Array, rewards: Array, noise_std: float | None) -> Array:
     """Return the log wealth (K,) to start with against each candidate, at least log(1/5).
 
-    A cut lays its share on what comes after it if what comes before spans, which the results before it decide.
+    A cut stakes its share on the results after it if the results before it span.
 
     Args:
-        candidates: what is compared.
+        candidates: the rows that are compared.
         X: features (n, d) of the results, in the order in which they were measured.
         rewards: (n,).
         noise_std: sub-Gaussian scale of the noise; None: Gaussian noise of one unknown level.
@@ -73,7 +73,7 @@ def log_start(candidates: ArmSet, X: Array, rewards: Array, noise_std: float | N
 
 
 class Rest(NamedTuple):
-    """What comes after a cut, against some candidates: `m`, `gap`, forms of y (n,), and what they all share."""
+    """Results after a cut, against some candidates: `m`, `gap` and forms of y (n,), then numbers common to all."""
 
     m: Array
     gap: Array

@@ -7,17 +7,30 @@ A_k (d, d) = sum x x' over the block. When a block ends, for every b whose y = z
 
 and b is rejected for good when L_b >= price. With epsilon = 0 all leaders share one account per b (`Wealth`), and the
 rule stops when one candidate is left. With epsilon > 0 every possible answer has accounts of its own
-(`EpsilonWealth`). Where means may be off their linear fit, z loses what that can add to it (`core.misfit.tolerance`).
+(`EpsilonWealth`). Where means may be off their linear fit, z loses its largest possible bias (`core.misfit.tolerance`).
 
 Why it is valid: given the past, the block's arms are fixed, so z - theta'y is a fixed linear form of the block's
-noise, sub-Gaussian with variance v. If a is the best candidate, theta'(l - a) <= 0 whoever leads, so the return has
-conditional mean at most 1. The wealth against a is a non-negative supermartingale started at 1: by Ville's inequality
-a is ever rejected with probability at most delta. A wrong answer needs a rejected, so there is no union over arms.
-It may also be started at any e-value against "a is the best" from earlier results, which has mean at most 1: `begin`.
-docs/guarantee.md has the proofs (Theorem 3; with slack Theorem 17; blocks that overlap in time Theorem 18; earlier
-results Theorem 24).
+noise, sub-Gaussian with variance v. If a is the best candidate, theta'(l - a) <= 0 for every leader l, so the return
+has conditional mean at most 1. The wealth against a is a non-negative supermartingale started at 1: by Ville's
+inequality a is ever rejected with probability at most delta. A wrong answer needs a rejected, so there is no union over
+arms. It may also be started at any e-value against "a is the best" from earlier results, which has mean at most 1:
+`begin`. docs/guarantee.md has the proofs (Theorem 3; with slack Theorem 17; blocks that overlap in time Theorem 18;
+earlier results Theorem 24).
 
-The proof asks of whoever uses it:
+**The m best** (`TopMWealth`). S the m best in truth; J the team: of the candidates not rejected, the m with the best
+estimates; V[u, j] the log wealth of the member u against j outside the team, 0 at the start; price = log(m/delta).
+
+If j is in S but not in J, some member u of J is not in S, hence theta'(u - j) <= 0: but which one is unknown. So every
+member has an account of its own against j, and j is rejected for good once the smallest, min over u in J of V[u, j],
+has reached the price. When m candidates are left, they are the answer. When the team changes between blocks, with
+low[j] the smallest V[u, j] of the members u that leave,
+
+    a member that stays goes on with min(V[u, j], low[j]), and a new one begins with low[j];
+    a candidate that joins keeps its smallest account until it leaves, and all accounts against it go on from there.
+
+Why it is valid: docs/guarantee.md, Theorem 28. With m = 1 it is the betting rule.
+
+The proofs require of a caller:
  * the arms of a block are fixed before its first result;
  * blocks are settled in the order in which they were opened, each when every ask of it is told; one that failed is made
    again, so that A_k stays as it was planned;
@@ -64,44 +77,44 @@ from surepick.types import Array, BoolArray, IntArray
 MOST_SEATS, MOST_NUMBERS = 16, 8_000_000
 
 Returns = Callable[[Array, Array, Array, Array, Array], Array]
-"""Log of what a unit returns (n,), by products of y (k, n), q, m, s2 and the log wealth still missing, all (n,)."""
+"""Maps products of y (k, n), q, m, s2 and the log wealth still missing, all (n,), to the log return of a unit (n,)."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Bets:
-    """What a block pays, candidate by candidate, in forms of y."""
+    """The bets on a block: forms of y, and the return they yield."""
 
     vectors: list[Array]
-    """The mean of the belief; then those whose products with y the returns need, with epsilon added to the first."""
+    """The mean of the belief; then the vectors whose products with y the returns need."""
     factors: list[Array]
-    """F with |F'y|^2 = s2, the variance of the belief; q = y'A^+ y; if needed, what the block left unmeasured."""
+    """F with |F'y|^2 = s2, the variance of the belief; q = y'A^+ y; if needed, the unmeasured directions."""
     log_returns: Returns
     weights: ArmWeights | None = None
-    """How much each arm counts; None where nobody asks, because means are exactly linear."""
+    """How much each arm counts; None if means are exactly linear."""
     rounding: float = 0.0
-    """What rounding of the readings can add to z at most, in units of sqrt(q)."""
+    """The largest bias of z by rounding of the readings, in units of sqrt(q)."""
     shuns_rounding: bool = False
-    """Whether the past knew that: then nothing is staked where it believes in no more than rounding may feign."""
+    """Whether the past knew of the rounding: then there is no bet where the believed gap is within its bias."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Bets that were placed on a block against some candidates, and what they pay."""
+    """Bets on a block against some candidates, and their returns."""
 
     index: IntArray
     """Numbers (n,) of the candidates."""
     products: Array
-    """What the block says of each (k, n), slack included in the first row."""
+    """The products (k, n) of the block for each, slack included in the first row."""
     bias: Array | None
-    """What means that are off their linear fit by 1 can add to it at most (n,); None: not asked for."""
+    """The largest bias (n,) if means are off their linear fit by 1; None: not needed."""
     law: tuple[Array, Array, Array, Array]
     """q, m, s2 and the log wealth still missing, each (n,): fixed before the first result."""
     returns: Returns
 
     def log_returns(self, misfit: float) -> Array:
-        """Log of what a unit returns (n,) if z loses its bias; falls as the misfit grows."""
+        """Return the log return of a unit (n,) if z loses its bias; falls as the misfit grows."""
         products = self.products
         if misfit > 0.0:
             assert self.bias is not None
@@ -112,10 +125,10 @@ class Placed:
 
 
 class BaseWealth(ABC):
-    """What `Wealth` and `EpsilonWealth` share: who bets how much, and what a block pays.
+    """Base class of the wealth processes: the size of bets, and the return of a block.
 
     Args:
-        candidates: what is compared.
+        candidates: the rows that are compared.
         delta: risk.
         noise_std: sub-Gaussian scale of the noise; None: Gaussian noise of unknown level, see `core.betting.bets`.
         bounds: smallest and largest possible reward, which then are all that is assumed of the noise, see
@@ -156,7 +169,7 @@ class BaseWealth(ABC):
         self._level = np.zeros(candidates.dim) if level is None else check_vector("level", level, candidates.dim)
 
     def leading(self, theta: ArrayLike) -> int:
-        """Return who would lead a block now, given an estimate; the answer once there is one."""
+        """Return the candidate that would lead a block now, given an estimate; the answer once there is one."""
         if self.answer is not None:
             return self.answer
         theta = check_vector("theta", theta, self._candidates.dim)
@@ -188,12 +201,12 @@ class BaseWealth(ABC):
 
     @one_blas_thread
     def begin(self, X: Array, rewards: Array) -> None:
-        """Start each wealth at what results of before the first block say, see `core.betting.prior_results`.
+        """Start each wealth at the e-value of results from before the first block, see `core.betting.prior_results`.
 
-        Nothing is laid on them where means need not be exactly linear, on which that evidence rests.
+        If means need not be exactly linear, such results count for nothing: their e-value assumes linear means.
 
         Args:
-            X: features (n, d) of what was measured, each chosen from the past, in the order of measuring.
+            X: features (n, d) of the measured arms, each chosen from the past, in the order of measuring.
             rewards: (n,).
         """
         if self.misfit > 0.0:
@@ -218,7 +231,7 @@ class BaseWealth(ABC):
         log_wealth = self.log_wealth(leader)
         left: BoolArray = log_wealth < self.log_price
         left[leader] = True
-        # Bets leave wealth finite: what is infinite is a copy of some leader, and fares as that one does.
+        # Bets leave wealth finite: an infinite one belongs to a copy of some leader, and survives as the leader does.
         for copy in np.flatnonzero(np.isinf(log_wealth)).tolist():
             left[copy] = left[self._candidates.copies(copy)].any()
         return left
@@ -243,10 +256,9 @@ class BaseWealth(ABC):
 
     @one_blas_thread
     def settle(self, block: Block) -> None:
-        """Pay out the bets of a block, reject what has reached the price, and stop if nothing is left.
+        """Pay out the bets of a block, reject candidates at the price, and stop if the leader has no rival left.
 
-        A block before which nothing was known of theta (`A0_inv` is None), or of a noise whose level was not given, is
-        not bet on.
+        There is no bet on a block before which theta was unknown (`A0_inv` is None), or the level of the noise.
         """
         if self.answer is not None:
             raise InvalidInput(f"the rule has stopped at {self.answer}; no further bets can be placed.")
@@ -257,54 +269,11 @@ class BaseWealth(ABC):
         self.n_blocks += 1
 
     def _bets(self, block: Block, said: BlockFit) -> Bets | None:
-        """Return the bets that the past makes on a block; None if it knows nothing of the noise."""
-        if self.bounds is not None:
-            results = BoundedBlock(block, level=self._level, bounds=self.bounds)
-            return self._backed(block, said, results.noise_std, results.vectors, results.log_returns, results.weights)
-        if self.noise_std is not None:
-            known, variance = RETURNS[self._sizes], self.noise_std**2
-            return self._backed(
-                block,
-                said,
-                self.noise_std,
-                [said.theta],
-                lambda z, q, m, s2, rest: known(z[0], variance * q, m, s2, rest),
-            )
-        own, past = said.residuals, block.past
-        if past is None or not past.has_scale:
+        """Return the bets on a block; None if the past has no scale of the noise."""
+        law = self._law(block, said)
+        if law is None:
             return None
-        believed = math.sqrt(float(past.variance))
-        if block.parts is not None:
-            least = (len(block.parts) - 1) * block.step**2 / 12.0
-            repeated: Callable[..., Array] = partial(log_sub_block_returns, dust=block.dust, least=least)
-            if block.is_symmetric:
-                repeated = log_symmetric_returns
-            return self._backed(
-                block,
-                said,
-                believed,
-                [said.theta, *said.apart(block.parts)],
-                lambda z, q, m, s2, rest: repeated(z, q, m, s2, rest, past),
-            )
-        assert own is not None  # whoever does not know the noise has the pulls one by one
-        return self._backed(
-            block,
-            said,
-            believed,
-            [said.theta],
-            lambda z, q, m, s2, rest: log_t_returns(z[0], q, m, s2, rest, own, past),
-        )
-
-    def _backed(
-        self,
-        block: Block,
-        said: BlockFit,
-        noise_std: float,
-        vectors: list[Array],
-        log_returns: Returns,
-        weights: ArmWeights | None = None,
-    ) -> Bets:
-        """Return the bets with the belief behind them; weights of arms other than least squares are given."""
+        noise_std, vectors, log_returns, weights = law
         assert block.A0_inv is not None
         if self._sizes == "plain":
             belief = plain_belief(block.theta0, block.A0_inv, noise_std)
@@ -313,17 +282,40 @@ class BaseWealth(ABC):
         factors = [belief.root, said.root] + ([] if said.missed is None else [said.missed])
         # z = sum c_i r_i with sum c_i^2 = q, so a bias b of every reward adds b sum |c_i| <= b sqrt(n q) at most.
         rounding = 0.0 if block.bias == 0.0 or block.pulls is None else block.bias * math.sqrt(len(block.pulls[1]))
-        if not self._weighs_arms:
-            return Bets(
-                [belief.mean, *vectors], factors, log_returns, rounding=rounding, shuns_rounding=block.was_coarse
-            )
-        assert block.pulls is not None  # whoever allows for misfit says what was pulled
-        assert block.arms is not None
-        self._weights = weights = weights or ArmWeights.of_least_squares(block.arms, block.pulls[0], said.root)
-        return Bets([belief.mean, *vectors, *weights.W.T], factors, log_returns, weights, rounding, block.was_coarse)
+        vectors = [belief.mean, *vectors]
+        if self._weighs_arms:
+            assert block.pulls is not None  # with a misfit the block holds its pulls and arms
+            assert block.arms is not None
+            self._weights = weights = weights or ArmWeights.of_least_squares(block.arms, block.pulls[0], said.root)
+            vectors += list(weights.W.T)
+        return Bets(vectors, factors, log_returns, weights if self._weighs_arms else None, rounding, block.was_coarse)
+
+    def _law(self, block: Block, said: BlockFit) -> tuple[float, list[Array], Returns, ArmWeights | None] | None:
+        """Return the believed scale of the noise, the vectors and returns of a block, and its weights of arms.
+
+        Weights are None if they are those of least squares. All is None if the past has no scale of the noise.
+        """
+        if self.bounds is not None:
+            results = BoundedBlock(block, level=self._level, bounds=self.bounds)
+            return results.noise_std, results.vectors, results.log_returns, results.weights
+        if self.noise_std is not None:
+            known, variance = RETURNS[self._sizes], self.noise_std**2
+            return self.noise_std, [said.theta], lambda z, q, m, s2, rest: known(z[0], variance * q, m, s2, rest), None
+        own, past = said.residuals, block.past
+        if past is None or not past.has_scale:
+            return None
+        believed = math.sqrt(float(past.variance))
+        if block.parts is not None:
+            vectors = [said.theta, *said.apart(block.parts)]
+            if block.is_symmetric:
+                return believed, vectors, partial(log_symmetric_returns, past=past), None
+            least = (len(block.parts) - 1) * block.step**2 / 12.0
+            return believed, vectors, partial(log_sub_block_returns, past=past, dust=block.dust, least=least), None
+        assert own is not None  # without a known noise the block holds the pulls one by one
+        return believed, [said.theta], lambda z, q, m, s2, rest: log_t_returns(z[0], q, m, s2, rest, own, past), None
 
     def _pay(self, leader: int, bets: Bets, log_wealth: Array) -> None:
-        """Add to a leader's log wealth (K,) what the block returns; rejected candidates keep theirs."""
+        """Add the log returns of the block to a leader's log wealth (K,); rejected candidates keep theirs."""
         # A copy of the leader is the leader under another number, and no measurement can tell them apart.
         log_wealth[self._candidates.copies(leader)] = np.inf
 
@@ -335,7 +327,7 @@ class BaseWealth(ABC):
             pass  # each piece pays its own candidates
 
     def _placed(self, leader: int, bets: Bets, log_wealth: Array, forms: PairForms) -> Placed:
-        """Return the bets against some candidates, none for what the block or the past says nothing on."""
+        """Return the bets against some candidates; none where the block or the past has no information."""
         believed, first, *others = forms.products
         (s2, q), index, bias = forms.squares[:2], forms.index, None
         believed = believed + self.epsilon
@@ -363,7 +355,7 @@ class BaseWealth(ABC):
 
 @final
 class Wealth(BaseWealth):
-    """Accounts without slack: one per candidate, whoever leads.
+    """Accounts without slack: one per candidate, shared by all leaders.
 
     Memory: one K-vector besides one chunk of rows. Time: a settlement is one pass over the candidates not yet rejected,
     O(K d^2).
@@ -388,7 +380,7 @@ class Wealth(BaseWealth):
     def _bet(self, theta: Array, leader: int, bets: Bets) -> int | None:
         own = self._common[leader]
         self._pay(leader, bets, self._common)
-        self._common[leader] = own  # nobody bets against the leader
+        self._common[leader] = own  # there is no bet against the leader
         return None if self.alternatives(leader).any() else leader
 
     @property
@@ -397,7 +389,7 @@ class Wealth(BaseWealth):
         return self._candidates.n_arms
 
     def copies_of_leader(self, theta: Array) -> IntArray:
-        """Return the candidates that differ from who leads by this estimate in nothing but their number."""
+        """Return the copies of the candidate that leads by this estimate, itself excluded."""
         leader = self.leading(theta)
         return np.setdiff1d(self._candidates.copies(leader), [leader])
 
@@ -441,7 +433,7 @@ class EpsilonWealth(BaseWealth):
         super().__init__(candidates, **options)
         self._seats: dict[int, Array] = {}  # in order
         self._most = max(2, min(MOST_SEATS, MOST_NUMBERS // candidates.n_arms))
-        self._first = self._common  # what a new seat starts with: 0, or less where a seat was given up
+        self._first = self._common  # the wealth of a new seat: 0, or less where a seat was given up
 
     def _best(self, theta: Array) -> int:
         """Return the candidate with the largest estimate, rejected by others or not."""
@@ -482,3 +474,96 @@ class EpsilonWealth(BaseWealth):
             np.minimum(self._first, dropped, out=self._first)
         self._seats.pop(leader, None)
         self._seats = {leader: V, **self._seats}
+
+
+@final
+class TopMWealth(BaseWealth):
+    """Accounts of the m best. Memory: m numbers per candidate. Time: m passes over the candidates per block.
+
+    Args:
+        candidates: the rows that are compared; no two of them equal.
+        m: how many are sought.
+        options: of `BaseWealth`.
+    """
+
+    def __init__(self, candidates: ArmSet, *, m: int, **options: Any) -> None:
+        super().__init__(candidates, **options)
+        if self.epsilon > 0.0 or self.misfit > 0.0:
+            raise InvalidInput("no proof says what accounts of several leaders bear with slack, or with a misfit.")
+        self.log_price += math.log(m)
+        self.m = m
+        self._accounts: dict[int, Array] = {}  # V[u] (K,) by member, inf against members
+        self._kept = np.zeros(candidates.n_arms)  # of those in the team, the smallest account before
+
+    def begin(self, X: Array, rewards: Array) -> None:
+        """Ignore earlier results: their e-value is proved for the best alone."""
+
+    def members(self, theta: Array) -> list[int]:
+        """Return the candidates not rejected with the m best estimates, the best first."""
+        left = self._left()
+        first = self._candidates.best(theta, left)
+        others = self._candidates.rivals(first, theta, (), np.copy, self.m, left)
+        return [first, *others.index[: self.m - 1].tolist()]
+
+    def _left(self) -> BoolArray:
+        left: BoolArray = self._smallest() < self.log_price
+        left[list(self._accounts)] = True
+        return left
+
+    def _smallest(self) -> Array:
+        """Return the smallest account (K,) against every candidate; inf against members."""
+        return np.min(list(self._accounts.values()), axis=0) if self._accounts else self._kept.copy()
+
+    def _best(self, theta: Array) -> int:
+        """Return the candidate not rejected with the largest estimate."""
+        return self._candidates.best(theta, self._left())
+
+    def log_wealth(self, leader: int) -> Array:
+        """Return the smallest log wealth (K,) of any member against every candidate; inf against members."""
+        smallest = self._smallest()
+        smallest[leader] = np.inf
+        return smallest
+
+    def log_wealth_of(self, leaders: Sequence[int]) -> Array:
+        """Return the smallest log wealth (K,) that this team would begin a block with; inf against its members.
+
+        P(ever: S is not the team, and this is at least log(m/alpha) against all outside) <= alpha for each alpha.
+        """
+        smallest: Array = np.min(list(self._accounts_of(leaders)[0].values()), axis=0)
+        return smallest
+
+    def alternatives(self, leader: int) -> BoolArray:
+        """Return which candidates (K,) are not rejected, the leader aside; other members of the team are among them."""
+        left = self._left()
+        left[leader] = False
+        return left
+
+    def survivors(self, leader: int) -> BoolArray:
+        """Return the candidates (K,) that are not rejected: they hold the m best with probability 1 - delta, always."""
+        return self._left()
+
+    def _bet(self, theta: Array, leader: int, bets: Bets) -> int | None:
+        self._change(self.members(theta))
+        for u, V in self._accounts.items():
+            self._pay(u, bets, V)
+        return leader if np.count_nonzero(self._left()) == self.m else None
+
+    def _change(self, team: Sequence[int]) -> None:
+        """Make this the team, between two blocks."""
+        self._accounts, self._kept = self._accounts_of(team)
+
+    def _accounts_of(self, team: Sequence[int]) -> tuple[dict[int, Array], Array]:
+        """Return the accounts V[u] (K,) that a team begins a block with, and the kept accounts against its members."""
+        old, kept = self._accounts, self._kept
+        leavers = [u for u in old if u not in team]
+        joined = [u for u in team if u not in old]
+        low = np.min([old[u] for u in leavers], axis=0) if leavers else kept if not old else None
+        if low is None:
+            return old, kept
+        accounts = {u: np.minimum(old[u], low) if u in old else low.copy() for u in team}
+        kept = kept.copy()
+        kept[joined] = np.min(list(accounts.values()), axis=0)[joined]
+        for V in accounts.values():
+            V[leavers] = kept[leavers]
+            V[list(team)] = np.inf
+        return accounts, kept

@@ -16,11 +16,8 @@ Rounding: x'theta_j cancels as badly as the features are conditioned, so its dig
 at a condition of 1e13. The passes only find the rows that matter; these are computed in twice the precision, with a
 bound on the error, and of all other rows a bound is known that counts every rounding of the pass.
 
-Efficient rounding: whole pulls in nearly the proportions of a design.
-
-Notation: w (p,) weights, sum 1; n whole pulls to hand out; N (p,) the counts.
-
-Reference: Pukelsheim and Rieder (1992). The value of the rounded design is at most 1 / (1 - p/n) times that of w.
+Efficient rounding turns w (p,) weights into counts N (p,) of n whole pulls in nearly the same proportions. The value of
+the rounded design is at most 1 / (1 - p/n) times that of w (Pukelsheim and Rieder, 1992).
 """
 
 import math
@@ -35,7 +32,7 @@ import numpy as np
 from surepick.arms.base import ArmSet
 from surepick.arms.finite import as_arms
 from surepick.core.checks import check_count, check_number, check_vector
-from surepick.core.design.goals import Effort
+from surepick.core.design.directions import Effort
 from surepick.core.linalg import one_blas_thread, triangular, upper_inverse
 from surepick.errors import InvalidInput, NotCertified, SurepickError
 from surepick.types import Array, IntArray
@@ -130,7 +127,7 @@ class Design:
             return False
 
     def restated(self, arms: Any) -> Self:
-        """Return this design if it claims no more than it proves for these arms, else one that claims what it proves.
+        """Return this design if it proves its claims for these arms, else one that claims only as much as it proves.
 
         Weights and certificate stay. If they prove nothing, the value stays as well and the lower bound is 0.
         """
@@ -162,7 +159,7 @@ class Design:
 
     @one_blas_thread
     def _recomputed(self, arms: ArmSet) -> tuple[float, float]:
-        """Return what the value is at most and the optimum at least, (inf, 0) if nothing can be said."""
+        """Return an upper bound on the value and a lower bound on the optimum; (inf, 0) if there are none."""
         rows: object = arms if self.candidates is None else self.candidates
         if not (
             self._is_well_formed()
@@ -182,7 +179,7 @@ class Design:
             return scale * self._value(arms, directions), scale * self._bound(arms, directions)
 
     def _value(self, arms: ArmSet, directions: "_ExactDirections") -> float:
-        """Return what the largest y'A^-1 y is at most."""
+        """Return an upper bound on the largest y'A^-1 y."""
         X, root, (n, d) = arms.gather(self.support), np.sqrt(self.weights)[:, None], (len(self.support), arms.dim)
         # P whitens as far as doubles can, F corrects it: C = root X P F is orthonormal up to a defect that is known,
         # so that y'A^-1 y <= |F'P'y|^2 / (1 - defect) without trusting either factor.
@@ -199,7 +196,7 @@ class Design:
         return directions.longest(P, F) / float(1.0 - defect) if defect < 0.5 else math.inf
 
     def _bound(self, arms: ArmSet, directions: "_ExactDirections") -> float:
-        """Return what Theorem 12 of docs/guarantee.md proves the optimum to be at least."""
+        """Return the lower bound on the optimum of Theorem 12 in docs/guarantee.md."""
         if not len(self.hardest):
             return float(arms.dim) if self.theta is None and self.candidates is None else 0.0
         y, rest, gap, gap_error = directions.exact(self.hardest)
@@ -292,7 +289,7 @@ class _ExactDirections:
         return _at_most(partial(self._found, P @ F, error), squares) if error < math.inf else math.inf
 
     def _found(self, F: Array, error: float, n: int) -> tuple[IntArray, float]:
-        """Return the n directions with the largest |F'y|^2 and what it is at most for all others."""
+        """Return the n directions with the largest |F'y|^2 and an upper bound on it for all others."""
         if self.theta is None:
             index, squares = self.rows.top_quadratic(F, n)
             return index, float(np.square(np.sqrt(squares[-1:]) + error).max(initial=0.0))
@@ -309,10 +306,10 @@ class _ExactDirections:
 
 
 def _at_most(found: Callable[[int], tuple[IntArray, float]], precise: Callable[[IntArray], Array]) -> float:
-    """Return what a number is at most over all rows.
+    """Return an upper bound on a number over all rows.
 
     Args:
-        found: given n, returns n rows (or all there are), the largest first, and what the number is at most elsewhere.
+        found: given n, returns n rows (or all there are), the largest first, and an upper bound elsewhere.
         precise: given rows, returns what their numbers are at most.
     """
     n, done, largest = N_PRECISE, 0, 0.0

@@ -20,11 +20,11 @@ import numpy as np
 
 from surepick.arms.base import ArmSet
 from surepick.core.checks import check_features
-from surepick.core.design.directions import Directions
-from surepick.core.design.goals import (
+from surepick.core.design.directions import (
     ALIKE,
     START_LEVEL,
     ArmsThemselves,
+    Directions,
     Effort,
     GivenDirections,
     Goal,

@@ -94,7 +94,7 @@ def _best(iterates: Iterator[MasterSolution], tol: float) -> MasterSolution:
 @final
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """What the master needs to know about one w."""
+    """The forms that the master needs at one w."""
 
     UU: Array  # (n, n) x_i'A^-1 x_k
     C: Array  # (m, n) y_j'A^-1 x_i

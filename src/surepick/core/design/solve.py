@@ -1,15 +1,13 @@
-"""Certified designs: which arms to pull, in which proportions, and what no other proportions could beat.
+"""Certified designs: which arms to pull, in which proportions, and a proof that no other proportions are better.
 
 Notation: A(w) = sum w_i x_i x_i'; y directions; T* = 2 min over w of max over b of |x_best - x_b|^2 in the norm of
 A(w)^-1, divided by the squared gap: the characteristic time of Jedra and Proutiere (2020), Theorem 1.
 
-Designs for all differences of a set of candidates, of which there are K^2 and nobody needs more than a few.
-
-Notation: Z (K, d) candidates; y = z - z' over all pairs; phi_y(w) = y'A(w)^-1 y. The largest phi_y of a design is the
-squared diameter of the mapped candidates F'z, F F' = A(w)^-1.
-
-The pairs that matter are collected on the way: solve for those known, look for the farthest pairs under the solution,
-add them, until none is farther than the solution claims. A lower bound for some pairs is one for all.
+**All pairs.** `pairwise_design` resolves all differences of a set of candidates. Z (K, d) candidates; y = z - z' over
+all K^2 pairs; phi_y(w) = y'A(w)^-1 y. The largest phi_y of a design is the squared diameter of the mapped candidates
+F'z, F F' = A(w)^-1. Few pairs matter, and the solver collects them on the way: solve for the known pairs, look for the
+farthest pairs under the solution, add them, until none is farther than the solution claims. A lower bound for some
+pairs is a lower bound for all.
 """
 
 import math
@@ -65,7 +63,7 @@ def optimal_design(arms: Any, directions: Any = None, tol: float = 1e-4, *, warm
     """Return weights that minimise the largest y'A(w)^-1 y over the directions y.
 
     Args:
-        arms: what may be pulled.
+        arms: the arms that may be pulled.
         directions: (m, d) rows to resolve, need not be arms. None means the arms themselves: the G-optimal
             design, whose value is the number of features.
         tol: relative gap between value and lower bound to reach.
@@ -87,9 +85,9 @@ def characteristic_time(
     """Return T* of the arms under theta with the weights that attain it.
 
     Args:
-        arms: what may be pulled.
+        arms: the arms that may be pulled.
         theta: the parameter; the reward of arm x is theta'x plus noise.
-        candidates: what is compared, if not the arms themselves.
+        candidates: the rows that are compared, if not the arms themselves.
         tol: relative gap between value and lower bound to reach.
         warm_start: an earlier design on the same arms (and candidates), for speed alone.
 
@@ -132,8 +130,8 @@ def separating_design(
 ) -> Design:
     """Return the design that separates a given leader from the candidates that still count.
 
-    What a learner asks for again and again: like `characteristic_time`, but with the directions at hand, and on up
-    to d(d+1)/2 arms if it need not be `is_sparse`, which saves passes over large sets. Only weights, value and bounds
+    Learners call this again and again. Unlike `characteristic_time` it takes the directions themselves, and uses up to
+    d(d+1)/2 arms unless `is_sparse`, which saves passes over large sets. Only weights, value and bounds
     of the result are meaningful when some candidates no longer count.
     """
     return _solved(
@@ -209,7 +207,7 @@ def _start(earlier: Design, arms: ArmSet) -> Start:
 
 
 MAX_ROUNDS = 100
-# Distances are computed in blocks of so many numbers.
+# Numbers in a block of distances.
 BLOCK = 2_000_000
 
 

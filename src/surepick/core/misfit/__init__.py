@@ -1,6 +1,6 @@
-"""Misfit: whether rewards follow the features, what does not fit, and how much misfit an answer can bear.
+"""Misfit: whether rewards follow the features, which arms do not fit, and how much misfit an answer can bear.
 
-Reading order: `means` (what was measured on each arm); `watch` (evidence against the model, block by block); `slips`
-(one reward that no noise explains); `shape` (whether noise looks normal with one level); `report` (what a misfit looks
-like); `margin` (misfit of a known size); `replay` (how much of it a verdict bears).
+Reading order: `watch` (evidence against the model, block by block, and single rewards that no noise explains); `shape`
+(whether noise looks normal with one level); `explain` (the cause of a misfit); `tolerance` (misfit of a known size, and
+how much of it a verdict bears).
 """

@@ -1,8 +1,8 @@
-"""What a misfit looks like: a constant that was left out, or arms that do not fit. `slips` has single measurements.
+"""Causes of a misfit: a constant that was left out, or arms that do not fit. `watch` has single rewards.
 
 Notation: n_a, mean_a of arm a with row x_a (d,); fit_a = x_a'theta, theta weighted least squares over the arms;
-lack = sum n_a (mean_a - fit_a)^2, about f sigma^2 under the model, f = arms - rank. What is above that is to be
-explained: with a column of ones more, or with a few arms less, how much of it is gone?
+lack = sum n_a (mean_a - fit_a)^2, about f sigma^2 under the model, f = arms - rank. The excess over that is to be
+explained: how much of the excess disappears with a column of ones more, or with a few arms less?
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class ArmMisfit(NamedTuple):
     """Its position among the arms of the table."""
     mean: float
     fit: float
-    """What the other arms say, without those named before it."""
+    """The fit of the other arms, without those named before it."""
     z: float
     """Mean minus fit over the standard error of that."""
 
@@ -55,7 +55,7 @@ class Misfit:
 
 @one_blas_thread
 def explain_misfit(X: Array, counts: Array, means: Array, noise_std: float, *, has_constant: bool) -> Misfit:
-    """Return what explains the lack of fit of these arms best.
+    """Return the best explanation of the lack of fit of these arms.
 
     Args:
         X: rows (s, d) of the arms pulled.
@@ -88,13 +88,13 @@ def explain_misfit(X: Array, counts: Array, means: Array, noise_std: float, *, h
 
 
 def _off(Q: Array, v: Array) -> Array:
-    """Return what the columns of Q, orthonormal, leave of v."""
+    """Return the part of v that is orthogonal to the columns of Q, which are orthonormal."""
     left: Array = v - Q @ (Q.T @ v)
     return left
 
 
 def _worst(X: Array, counts: Array, means: Array, noise_std: float) -> tuple[ArmMisfit, ...]:
-    """Return the arm that is farthest off, the one farthest off what the others say, and so on."""
+    """Return the arm that is farthest off the fit, then the one farthest off the fit of the others, and so on."""
     rest, worst = np.arange(len(X)), list[ArmMisfit]()
     while len(worst) < min(MOST_ARMS, len(X)):
         W = np.sqrt(counts[rest])

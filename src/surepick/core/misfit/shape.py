@@ -20,7 +20,7 @@ phi the standard normal density; E is the mean of the E_g. The alarm comes when 
 False alarms: given the past, a block's u are N(0, sigma^2 I), whatever arms the past has led to; hence all u together
 are independent N(0, sigma^2), also where sampling is adaptive and ends at a random time. E_g(N) is the ratio of two
 densities of u_2/u_1, .., u_N/u_1, so that under normal noise it is a martingale with mean 1 in the history of these
-ratios. That E ever reaches `PRICE` is an event of the sequence u alone, whoever looks at it and when: by Ville's
+ratios. That E ever reaches `PRICE` is an event of the sequence u alone, however often one looks: by Ville's
 inequality its probability is at most 1/PRICE. Its law has no parameter, so simulation computes it: with looks at
 ten N up to 512, these among them, 0.55 % of 30,000 sequences, which makes less than `SHAPE_RISK` with the error of the
 simulation.
@@ -44,9 +44,8 @@ import math
 from typing import Literal, NamedTuple, final
 
 import numpy as np
-import scipy
 
-from surepick.core.linalg import one_blas_thread
+from surepick.core.linalg import one_blas_thread, pivoted_rows
 from surepick.types import Array, IntArray
 
 Kind = Literal["skewed", "outliers", "levels"]
@@ -60,12 +59,12 @@ LOOKS = (8, 16, 32, 64, 128, 256)
 FEWEST, MOST = LOOKS[0], LOOKS[-1]
 ODD = 1.5
 """Standard deviations of skewness or kurtosis from which on the shape is looked at closely."""
-# A level is believed after so many degrees of freedom of its arm as of all others.
+# Degrees of freedom after which the level of an arm counts as much as the level of all arms.
 PATIENCE = 4.0
 
 
 class Doubt(NamedTuple):
-    """What speaks against normal noise of one level."""
+    """Evidence against normal noise of one level."""
 
     kind: Kind
     n: int
@@ -98,9 +97,9 @@ def own_residuals(Q: Array, rewards: Array) -> Array:
     n, r = Q.shape
     if r == 0 or n <= r:
         return rewards[: n - r].copy()
-    # Which pulls are dropped depends on their rows alone.
+    # Which pulls are dropped depends on their rows alone; of rows that tie, on their order and not on rounding.
     is_kept = np.ones(n, dtype=bool)
-    is_kept[scipy.linalg.lapack.dgeqp3(Q.T)[1][:r] - 1] = False  # QR with pivoting: rows that span, the largest first
+    is_kept[pivoted_rows(Q)[0][:r]] = False
     e, Q1 = (rewards - Q @ (Q.T @ rewards))[is_kept], Q[is_kept]
     spread, axes = np.linalg.eigh(Q1.T @ Q1)
     spread = np.clip(spread, 0.0, 1.0 - 1e-12)
@@ -139,11 +138,11 @@ def log_evidence(u: Array) -> Array:
 
 @final
 class ShapeWatch:
-    """Evidence against normal noise of one level. Blocks are kept as they are until somebody looks."""
+    """Evidence against normal noise of one level, computed when `doubt` is read."""
 
     def __init__(self) -> None:
         self.n_residuals = 0
-        """N, at most `MOST` and what the last block adds."""
+        """N, at most `MOST` and the residuals of the last block."""
         self._blocks: list[tuple[IntArray, Array, Array]] = []
         self._plain: list[Array] = []  # e of the blocks that were looked at
         self._residuals: list[Array] = []  # u of those that were looked at closely
@@ -164,14 +163,14 @@ class ShapeWatch:
             self.n_residuals += len(Q) - Q.shape[1]
 
     def doubt(self) -> Doubt | None:
-        """Return what speaks against normal noise of one level; None: nothing so far."""
+        """Return the evidence against normal noise of one level; None: none so far."""
         if self.n_residuals >= FEWEST and len(self._plain) < len(self._blocks):
             self._look()
         return self._found
 
     @one_blas_thread
     def _look(self) -> None:
-        """Look at what came since."""
+        """Take in the blocks since the last look."""
         self._plain += [rewards - Q @ (Q.T @ rewards) for _, Q, rewards in self._blocks[len(self._plain) :]]
         if self._shape is None and _is_odd(np.concatenate(self._plain)):
             self._residuals += [own_residuals(Q, rewards) for _, Q, rewards in self._blocks[len(self._residuals) :]]
@@ -230,7 +229,7 @@ def _is_odd(e: Array) -> bool:
 
 
 def _judged(u: Array) -> Doubt | None:
-    """Return what residuals (N,) say by themselves."""
+    """Return the doubt that residuals (N,) raise by themselves; None: none."""
     logs = log_evidence(u)
     if np.logaddexp.reduce(logs) - math.log(len(SHAPES)) < math.log(PRICE):
         return None

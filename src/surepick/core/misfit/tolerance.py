@@ -1,8 +1,8 @@
 """Known misfit: how far a block can be led astray by means that are not quite linear, and how much a verdict bears.
 
 Notation: |mu_a - theta'x_a| <= eta for every arm a, mu_a its mean; a block pulls arm a n_a times; y = x_l - x_b the
-leader against a rival; C_a the weight of arm a in z = sum of C_a mean_a, what the block says about theta'y: linear in y
-with sum C_a x_a = y, for least squares C_a = n_a y'A^+ x_a with A = sum n_a x_a x_a'.
+leader against a rival; C_a the weight of arm a in z = sum of C_a mean_a, the block's measurement of theta'y: linear in
+y with sum C_a x_a = y, for least squares C_a = n_a y'A^+ x_a with A = sum n_a x_a x_a'.
 
 If arm l is not better than b, E z <= eta |C - e_l + e_b|_1: bets with z minus this bias in the place of z stay valid
 (docs/guarantee.md, Theorem 22). Where l and b themselves are pulled and nothing else, C = e_l - e_b: no bias at all.
@@ -16,7 +16,7 @@ import numpy as np
 
 from surepick.types import Array, IntArray
 
-# The margin is found to this share of where it was looked for; beyond so many times the lead it is called infinite.
+# Relative precision of the margin; the multiple of the lead beyond which the margin is called infinite.
 MARGIN_TOL, MOST_TIMES = 1e-3, 2.0**20
 
 
@@ -59,9 +59,9 @@ class ArmWeights:
 def largest_margin(replay: Callable[[float], bool], lead: float, least: float = 0.0) -> float | None:
     """Return an eta at which the replay still holds, next to the largest such; None if there is none.
 
-    Wealth falls as eta grows, so whoever holds at eta holds at everything below, and the search costs no risk: "right,
-    if no mean is off by more than the margin" is true of all eta together. What bears a million times the lead rests on
-    no model, and has an infinite margin.
+    Wealth falls as eta grows, so a verdict that holds at eta holds at all smaller ones, and the search costs no risk:
+    "right, if no mean is off by more than the margin" is true of all eta together. A verdict that bears a million times
+    the lead rests on no model, and has an infinite margin.
 
     Args:
         replay: whether the verdict stands if every z loses eta times its bias.

@@ -20,12 +20,11 @@ and, where no combination of features is constant, delta_a = c with c ~ N(0, 1/4
 
 N is never formed. C = D + F F' with D diagonal and F of d + 1 columns, so with L = I + W D W and
 J = [L^(-1/2) Q, L^(-1/2) W F; 0, I], everything follows from one QR of J: |S| = |L| |J'J|, and g'S^-1 h for g = N'a,
-h = N'b is the inner product of what the columns of J leave of L^(-1/2) a and L^(-1/2) b. O(s d^2) per block.
+h = N'b is the inner product of L^(-1/2) a and L^(-1/2) b without their parts in the range of J. O(s d^2) per block.
 
-Slips of the pen: one reward that no noise explains, such as a decimal point in the wrong place.
-
-A slip hides as noise: it inflates the estimate of the noise and spoils no arm's mean by much. So every reward is judged
-by the others. Notation: e_i = r_i - x_i'theta the residual of reward i in the regression of all t, h_i = x_i'A^-1 x_i;
+**Slips**: one reward that no noise explains, such as a decimal point in the wrong place. A slip inflates the estimate
+of the noise and moves no arm's mean by much, so it hides as noise. Every reward is therefore judged by the others.
+Notation: e_i = r_i - x_i'theta the residual of reward i in the regression of all t, h_i = x_i'A^-1 x_i;
 the others alone have information A - x_i x_i', residual sum of squares RSS - e_i^2/(1 - h_i), and predict reward i with
 an error of e_i/(1 - h_i). Reward i is called a slip if
 
@@ -35,7 +34,7 @@ with, at risk a_i = 6 alpha/(pi i)^2 (i = 1, 2, .. in the order of asks; half of
 
     w_i, s_i   how far the others' prediction and the noise can be off, by `noise_limits` and the mixture of
                `core.evidence` for the others' results
-    z_i        what a standard normal number exceeds in size with probability a_i/2 at most: sqrt(2 log(4/a_i)).
+    z_i        a size that a standard normal number exceeds with probability a_i/2 at most: sqrt(2 log(4/a_i)).
 
 False alarms: at most alpha, however long and however often one looks. Proof: given r_i and all before pull j, the noise
 of pull j is as good as ever, so without reward i the mixture of the others is a supermartingale still, whatever arms
@@ -43,7 +42,7 @@ reward i has led to; with probability 1 - a_i/2 both limits hold at all times. T
 sigma z_i with probability at most a_i/2. The risks a_i sum to alpha.
 
 The limits of an unknown noise need a hundred results to say anything. A block, whose arms the past has fixed, can be
-judged by itself at once: if its noise is Gaussian with one level, each of its rewards less what the others predict,
+judged by itself at once: if its noise is Gaussian with one level, each of its rewards less the others' prediction,
 divided by the spread of the others, has Student's law with n - rank - 1 degrees of freedom (`has_slip`).
 """
 
@@ -57,8 +56,7 @@ from surepick.core.betting.block import RANK_TOL
 from surepick.core.checks import check_fraction, check_noise_std, check_number
 from surepick.core.estimate import LeastSquares, common_step
 from surepick.core.linalg import log_chi_mean, one_blas_thread
-from surepick.core.noise import MIXTURE, noise_limits
-from surepick.core.variances import ArmMeans
+from surepick.core.noise import MIXTURE, ArmMeans, noise_limits
 from surepick.types import Array, IntArray
 
 TAUS, LARGE_TAUS = (0.05, 0.15, 0.5), (4.0, 40.0)
@@ -91,7 +89,7 @@ def log_factors(block: ArmMeans, M: Array, D: Array, F: Array, noise_std: float 
     """Log E (T,) of a block for T beliefs about the misfits of its arms; 0 if it has no spare direction.
 
     Args:
-        block: what it measured on s arms.
+        block: its means on s arms.
         M: expected misfits (T, s), in units of the noise.
         D: with F their covariance diag(D) + F F' (T, s).
         F: (T, s, p).
@@ -159,12 +157,12 @@ class MisfitWatch:
 
     @property
     def past(self) -> ArmMeans:
-        """What earlier blocks measured."""
+        """The results of earlier blocks."""
         return self._past.merged(self._sorted()) if self._unsorted else self._past
 
     @property
     def n_arms(self) -> int:
-        """How many arms they measured."""
+        """Number of arms measured so far."""
         return len(self._seen)
 
     def _sorted(self) -> ArmMeans:
@@ -213,7 +211,7 @@ class MisfitWatch:
         return np.asarray(counts / (1.0 + counts * self._tau2))
 
     def _learn(self) -> None:
-        """Add what was measured since. Reading `past` does not, so that bits depend on the blocks alone."""
+        """Add new results. Reading `past` does not add them, so that bits depend on the blocks alone."""
         if not self._unsorted:
             return
         block, self._unsorted = self._sorted(), []
@@ -271,7 +269,7 @@ def check_pulls(alpha: float, n_spare: int, noise_std: float, kappa: float) -> i
 
 
 def farthest(estimate: LeastSquares, X: Array, rewards: Array) -> tuple[int, float]:
-    """Return which reward (t,), of pulls X (t, d), is farthest from what the others predict, and their prediction."""
+    """Return which reward (t,), of pulls X (t, d), is farthest from the others' prediction, and this prediction."""
     h = np.minimum(np.einsum("ij,ij->i", X @ estimate.A_inv, X), 1.0 - 1e-9)
     e = (rewards - X @ estimate.theta) / (1.0 - h)
     i = int(np.argmax(np.abs(e) * np.sqrt(1.0 - h)))
@@ -283,7 +281,7 @@ def has_slip(Q: Array, rewards: Array, risk: float) -> bool:
 
     Args:
         Q: an orthonormal basis (n, r) of the range of the rows of the pulls, fixed before the first reward.
-        rewards: (n,), with Gaussian noise of one level that nobody knows.
+        rewards: (n,), with Gaussian noise of one unknown level.
         risk: of calling any of them a slip if none is.
     """
     n, rank = Q.shape
@@ -309,7 +307,7 @@ def is_slip(estimate: LeastSquares, x: Array, error: float, i: int, noise_std: f
     Args:
         estimate: of all rewards, whitened.
         x: its features.
-        error: its distance from what the others predict, e_i/(1 - h_i).
+        error: its distance from the others' prediction, e_i/(1 - h_i).
         i: when it was told.
         noise_std: scale of the noise, None if unknown.
         alpha: risk of ever calling a reward a slip that is none.

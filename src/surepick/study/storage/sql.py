@@ -194,7 +194,10 @@ class SqlStorage:
         ((revision,),) = self._query("list the studies of", "revision")
         statement = "summaries of revision 1" if revision == "1" else "summaries"
         rows = sorted(self._query("list the studies of", statement))
-        return [Summary(*study, None if n is None else KeptSummary(n, hash_, text)) for *study, n, hash_, text in rows]
+        return [
+            Summary(name, n, first, last, end, None if kept[0] is None else KeptSummary(*kept))
+            for name, n, first, last, end, *kept in rows
+        ]
 
     def keep_summary(self, name: str, n: int, hash: str, text: str) -> None:  # noqa: A002 (see `Storage`)
         """Store the status of a study after event `n`, if that is possible now and the tables have a place for it."""

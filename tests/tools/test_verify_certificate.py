@@ -1,7 +1,6 @@
 import ast
 import contextlib
 import copy
-import csv
 import io
 import json
 import shutil
@@ -16,11 +15,11 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.learning.state import LearnerState
-from surepick.study import standalone
+from surepick.learning.state import Settlement
 from tests.study.small_log import Event, Notebook, Row, as_csv, chained, signed
+from tools import verify_certificate
 
-FILE = Path(standalone.__file__)
+FILE = Path(verify_certificate.__file__)
 AGREES = 3
 """Exit code: what is checked agrees, and the certificate has sentences that are not checked."""
 # What a log says beside the truth: nobody's verdict depends on it.
@@ -39,13 +38,8 @@ def checked(certificate: Path, log: Path) -> tuple[int, str]:
     """Run the verifier on two files, in this process."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        try:
-            standalone.main(str(certificate), str(log))
-        except SystemExit as stop:
-            return int(str(stop.code)), said.getvalue()
-        except (AttributeError, IndexError, KeyError, OSError, TypeError, ValueError, csv.Error) as error:
-            return 2, repr(error)
-    return 0, said.getvalue()
+        code = verify_certificate.main([str(certificate), str(log)])
+    return code, said.getvalue()
 
 
 def problem(seed: int, *, n_arms: int, dim: int, condition: float = 1.0) -> tuple[Any, Any, Any]:
@@ -95,7 +89,7 @@ def adventure(seed: int, most: int = 1000) -> Notebook:
         pending += notebook.ask(n_workers - len(pending)) if len(pending) < n_workers else []
         ask = pending.pop(int(rng.integers(len(pending))))
         number, (_, _, arm) = notebook.answers(ask), notebook.asks[ask]
-        if number is not None and rng.random() < 0.08 and not notebook.learner._known.ledger._asks[number].has_failed:
+        if number is not None and rng.random() < 0.08 and not notebook.learner._state.ledger._asks[number].has_failed:
             notebook.fail(ask, expires=bool(rng.random() < 0.5))
             late.append(ask)
         elif number is not None or notebook.is_free(arm):
@@ -193,10 +187,10 @@ def test_runs_as_a_file_of_its_own(tmp_path: Path) -> None:
     """A copy of the file, far from the package, says in words what agrees, and by exit codes what does not."""
     rows, certificate = chained(short().events), short().certificate()
     assert verified(tmp_path, certificate, rows)[0] == AGREES
-    shutil.copy(FILE, tmp_path / "standalone.py")
+    shutil.copy(FILE, tmp_path / "verify_certificate.py")
 
     def run(*arguments: str) -> tuple[int, str]:
-        command = [sys.executable, "-W", "error", "standalone.py", *arguments]
+        command = [sys.executable, "-W", "error", "verify_certificate.py", *arguments]
         done = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
         assert not done.stderr
         return done.returncode, done.stdout
@@ -387,7 +381,7 @@ def test_what_came_after_the_certificate_is_not_its_business(tmp_path: Path) -> 
 
 
 def as_rows(study: sp.Study) -> list[Row]:
-    """The log as tests of the stand-alone have it."""
+    """The log as tests of the verifier have it."""
     return [(str(row.n), row.hash, row.text) for row in study.rows()]
 
 
@@ -402,7 +396,7 @@ def test_files_of_something_else_are_no_traceback(tmp_path: Path) -> None:
         assert done.returncode in (1, 2)
         assert (done.stderr, done.stdout.count("\n")) == ("", 1)
         assert len(done.stdout) < 600
-    assert "python standalone.py certificate.json log.csv" in run(folder=tmp_path).stdout
+    assert "python verify_certificate.py certificate.json log.csv" in run(folder=tmp_path).stdout
 
 
 def run(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -539,18 +533,18 @@ def test_sees_a_flipped_bit_anywhere(tmp_path: Path) -> None:
 def test_an_interval_that_an_audit_has_cut_is_not_bet_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its length may depend on its own results; seen where a correction takes the verdict back, and it goes on."""
     judged, closed = list[bool](), list[bool]()
-    real_judge, real_close = LearnerState._block, LearnerState._close
+    real_judge, real_close = Settlement._block, Settlement._close
 
-    def judge(known: LearnerState, interval: Any, *pulls: Any) -> Any:
+    def judge(known: Settlement, interval: Any, *pulls: Any) -> Any:
         judged.append(interval.is_cut)
         return real_judge(known, interval, *pulls)
 
-    def close(known: LearnerState, interval: Any) -> None:
+    def close(known: Settlement, interval: Any, n_places: float) -> None:
         closed.append(interval.is_cut and not known.stopped)
-        real_close(known, interval)
+        real_close(known, interval, n_places)
 
-    monkeypatch.setattr(LearnerState, "_block", judge)
-    monkeypatch.setattr(LearnerState, "_close", close)
+    monkeypatch.setattr(Settlement, "_block", judge)
+    monkeypatch.setattr(Settlement, "_close", close)
     for seed in range(2):
         X, theta, rng = problem(seed, n_arms=6, dim=3)
         measure = measured(theta, rng, 0.3)

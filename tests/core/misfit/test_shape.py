@@ -33,6 +33,17 @@ def watched(rng: np.random.Generator, draw: Draw, n_blocks: int = 16, stds: Arra
     return watch.doubt()
 
 
+def test_residuals_do_not_depend_on_how_a_processor_rounds_rows_that_tie() -> None:
+    """Any other basis of the same range, off by rounding, gives the same residuals although all rows tie in length."""
+    rng = np.random.default_rng(3)
+    X = np.tile([[1.0, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1], [0, 0, 1, 1]], (3, 1))
+    Q, rewards = range_basis(X), rng.standard_normal(18)
+    expected = own_residuals(Q, rewards)
+    for _ in range(20):
+        turned = Q @ scipy.stats.ortho_group.rvs(Q.shape[1], random_state=rng)
+        np.testing.assert_allclose(own_residuals(turned, rewards), expected, atol=1e-10)
+
+
 @pytest.mark.parametrize("n", [3, 4, 7, 30])
 def test_residuals_are_independent_and_know_no_mean(n: int) -> None:
     """As a matrix they have orthonormal rows and vanish on the range of the features."""

@@ -311,7 +311,7 @@ def test_formulas_say_which_features_there_are(tmp_path: Path) -> None:
     ("options", "complaint"),
     [
         ({"formula": "tempp * solvent"}, r"names 'tempp', which is no column; did you mean 'temp'\? The columns are"),
-        ({"formula": "temp +"}, "cannot be used: .the end. stands where a column"),
+        ({"formula": "temp +"}, "cannot be used: 'temp .' cannot be read"),
         ({"formula": "y ~ temp"}, "the features alone"),
         ({"formula": "temp | time"}, "the features alone"),
         ({"formula": "log(temp - 60)"}, r"feature 'log\(temp - 60\)' must be finite.* got .* for arm 0"),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surepick import FiniteArms, InvalidInput
-from surepick.arms.features import FeatureTable, feature_table
+from surepick.arms.finite import FeatureTable, feature_table
 
 
 class PolarsLikeSeries:

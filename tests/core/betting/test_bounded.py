@@ -16,12 +16,12 @@ from surepick.core.betting.bounded import (
     capital_weights,
     largest_loss,
     log_capital,
-    log_click_capital,
     nodes,
     rate_variances,
 )
 from surepick.errors import InvalidInput
 from surepick.types import Array
+from tests.statistical.bets import log_click_capital
 
 C, COUNTS, CENTRES, LAM = np.array([[1 / 4, -1 / 6]]), np.array([4.0, 6.0]), np.array([0.4, 0.3]), np.array([[1.2]])
 

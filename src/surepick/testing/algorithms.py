@@ -1,0 +1,273 @@
+"""The contract of an algorithm and of a stopping rule, as functions that you call on your own class.
+
+A learner asks for arms, takes results in any order, and may be rebuilt from its log. An algorithm that keeps hidden
+state, reads rewards too early or stops without evidence breaks one of these promises; the checks say which.
+"""
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+from scipy.stats import binom
+
+from surepick.algorithms.static import Uniform
+from surepick.arms.base import VectorSet
+from surepick.learning.learner import Learner, create_learner
+from surepick.stopping.base import Rule
+from surepick.types import Array
+
+DEFAULT_ARMS = np.array([[1.0, 0.2], [0.3, 1.0], [-0.5, 0.5], [0.6, 0.6], [0.1, -1.0]])
+"""Five arms in the plane."""
+DEFAULT_THETA = np.array([2.0, 0.0])
+"""Parameter under which the first of them leads by 0.8."""
+FALSE_ALARM = 1e-6
+"""Probability at most with which a statistical check fails on an algorithm that keeps its guarantee."""
+N_HARD_RUNS, HARD_DELTA, HARD_PULLS = 30, 0.05, 150
+"""Runs on an instance with gaps 100 times smaller, their delta, and the pulls after which such a run ends."""
+
+
+def check_algorithm(
+    algorithm: Any,
+    arms: Any = None,
+    *,
+    theta: Any = None,
+    noise_std: float = 1.0,
+    epsilon: float = 0.0,
+    max_pulls: int = 20_000,
+) -> None:
+    """Check that an algorithm keeps the contract of all algorithms.
+
+    All random numbers are seeded, so an algorithm that passes once passes always. The checks, in this order: every arm
+    asked for is an arm; equal seeds ask for equal arms; a batch equals single asks; results told inside a block change
+    none of its arms; failed asks come again; a replayed log gives the same learner bit for bit; the answer is right
+    with late and lost results; and, if the guarantee is "proved", wrong answers on a hard instance are as rare as delta
+    says. The last two fail with probability at most 1e-6 on an algorithm that keeps its guarantee.
+
+    Args:
+        algorithm: a name, or an object with a method `compose`.
+        arms: what to pull, rows (K, d) or a set of vectors; default: five arms in the plane.
+        theta: the true parameter (d,); default: the one under which the best row leads most, of some random ones.
+        noise_std: standard deviation of the Gaussian noise.
+        epsilon: loss that the answer may have; above 0 on sets that need slack.
+        max_pulls: pulls within which the algorithm must find the best arm.
+
+    Raises:
+        AssertionError: the contract is broken; the message says how.
+
+    Examples:
+        >>> check_algorithm("rage")
+    """
+    trial = _Trial(algorithm, arms, theta, noise_std, epsilon)
+    for check in (_asks_arms, _same_seed, _batches, _blocks_fixed, _failures, _replays):
+        check(trial)
+    _right_answer(trial, max_pulls)
+    _error_rate(trial)
+
+
+def check_rule(rule: Rule, arms: Any = None, **options: Any) -> None:
+    """Check that a stopping rule keeps the contract of all rules, under uniform sampling.
+
+    Args:
+        rule: the rule.
+        arms: as for `check_algorithm`.
+        options: `theta`, `noise_std`, `epsilon` and `max_pulls` of `check_algorithm`.
+
+    Raises:
+        AssertionError: the contract is broken; the message says how.
+
+    Examples:
+        >>> import surepick as sp
+        >>> check_rule(sp.stopping.Evidence())
+    """
+    check_algorithm(Uniform(stopping=rule), arms, **options)
+
+
+@final
+class _Trial:
+    """An algorithm on an instance with a known answer."""
+
+    def __init__(self, algorithm: Any, arms: Any, theta: Any, noise_std: float, epsilon: float) -> None:
+        self.algorithm, self.noise_std, self.epsilon = algorithm, noise_std, epsilon
+        self.arms: Any = DEFAULT_ARMS if arms is None else arms
+        self.is_vectors = isinstance(self.arms, VectorSet)
+        if theta is None:
+            theta = DEFAULT_THETA if arms is None else self._clear_parameter()
+        self.theta = np.asarray(theta, dtype=np.float64)
+
+    def _clear_parameter(self) -> Array:
+        """Return, of some random parameters, the one whose best row leads most; on sets of vectors the first."""
+        rng = np.random.default_rng(0)
+        if self.is_vectors:
+            return np.asarray(rng.standard_normal(self.arms.dim))
+        rows = np.asarray(self.arms, dtype=np.float64)
+
+        def lead(theta: Array) -> float:
+            second, first = np.sort(np.unique(rows, axis=0) @ theta)[-2:]
+            return float(first - second)
+
+        return max(rng.standard_normal((200, rows.shape[1])), key=lead)
+
+    def learner(self, *, delta: float, seed: int = 0) -> Learner:
+        return create_learner(
+            self.algorithm, self.arms, delta=delta, noise_std=self.noise_std, epsilon=self.epsilon, seed=seed
+        )
+
+    def mean(self, arm: Any) -> float:
+        return float(np.asarray(arm if self.is_vectors else self.arms[arm], dtype=np.float64) @ self.theta)
+
+    def best_mean(self) -> float:
+        return self.mean(self.arms.best(self.theta)) if self.is_vectors else float(np.max(self.arms @ self.theta))
+
+    def measurements(self, seed: int, *, scale: float = 1.0) -> Callable[[Any], float]:
+        """Return a seeded measurement of arms whose means are multiplied by `scale`."""
+        rng = np.random.default_rng(seed)
+        return lambda arm: scale * self.mean(arm) + self.noise_std * float(rng.standard_normal())
+
+    def drive(self, learner: Learner, n_pulls: int, *, seed: int, scale: float = 1.0) -> list[Any]:
+        """Pull one arm after the other until the learner stops; return the arms."""
+        measure, pulled = self.measurements(seed, scale=scale), list[Any]()
+        while not learner.stopped and len(pulled) < n_pulls:
+            (arm,) = learner.next_arms()
+            learner.tell(arm, measure(arm))
+            pulled.append(arm)
+        return pulled
+
+
+def _block(learner: Learner) -> list[Any]:
+    """Ask for all arms of the block that opens now."""
+    asked = learner.next_arms()
+    return asked + (learner.next_arms(learner.n_planned) if learner.n_planned else [])
+
+
+def _asks_arms(trial: _Trial) -> None:
+    learner, measure = trial.learner(delta=1e-9), trial.measurements(1)
+    for n in (1, 4, 2, 9) * 4:
+        asked = learner.next_arms(n)
+        assert len(asked) == n, f"a batch of {n} arms was asked for, {len(asked)} came"
+        for arm in asked:
+            if trial.is_vectors:
+                trial.arms.checked(arm)
+            else:
+                assert 0 <= arm < len(trial.arms), f"{arm} is no row number of {len(trial.arms)} arms"
+            learner.tell(arm, measure(arm))
+
+
+def _same_seed(trial: _Trial) -> None:
+    first, second = (trial.drive(trial.learner(delta=1e-9, seed=3), 61, seed=2) for _ in range(2))
+    assert as_tuples(first) == as_tuples(second), (
+        "two learners with one seed and equal results asked for different arms: draw random numbers from `task.seed`, "
+        "and keep changing state in the sampler, not in the algorithm"
+    )
+
+
+def _batches(trial: _Trial) -> None:
+    whole, single = (trial.learner(delta=1e-9, seed=4) for _ in range(2))
+    for learner in (whole, single):
+        trial.drive(learner, 30, seed=3)
+    one_by_one = [arm for _ in range(12) for arm in single.next_arms()]
+    assert as_tuples(whole.next_arms(12)) == as_tuples(one_by_one), (
+        "a batch of 12 arms and 12 single asks differ although no result came between them"
+    )
+
+
+def _blocks_fixed(trial: _Trial) -> None:
+    quiet, loud = (trial.learner(delta=1e-12, seed=5) for _ in range(2))
+    pulled, _ = (trial.drive(learner, 14, seed=4) for learner in (quiet, loud))
+    planned = _block(quiet)
+    rng, asked = np.random.default_rng(6), loud.next_arms()  # the first ask stays open, so the block does too
+    held = as_tuples(asked)
+    # Some rules for sets of vectors refuse results that answer no ask.
+    others = [] if trial.is_vectors else [arm for arm in pulled if as_tuples([arm]) != held]
+    while len(asked) < len(planned):
+        if others:
+            loud.tell(others[int(rng.integers(len(others)))], 10.0 * float(rng.standard_normal()))
+        asked += loud.next_arms()
+        if as_tuples(asked[-1:]) != held:
+            loud.tell(asked[-1], 10.0 * float(rng.standard_normal()))
+    assert as_tuples(asked) == as_tuples(planned), (
+        "results told inside a block changed its remaining arms: read results in `open` alone, not in `next`"
+    )
+
+
+def _failures(trial: _Trial) -> None:
+    learner = trial.learner(delta=1e-12, seed=7)
+    for _ in range(3):
+        asked = _block(learner)
+        kept = len(asked) // 2
+        for arm in asked[:kept]:
+            learner.tell(arm, trial.mean(arm))
+        for arm in asked[kept:]:
+            learner.fail(arm)
+        again = learner.next_arms(len(asked) - kept)
+        assert sorted(as_tuples(again)) == sorted(as_tuples(asked[kept:])), "arms that failed were not asked for again"
+        for arm in again:
+            learner.tell(arm, trial.mean(arm))
+
+
+def _replays(trial: _Trial) -> None:
+    learner, measure = trial.learner(delta=1e-3, seed=8), trial.measurements(9)
+    rng = np.random.default_rng(9)
+    for step in range(25):
+        for arm in reversed(learner.next_arms(1 + step % 3)):
+            if rng.random() < 0.1:
+                learner.fail(arm)
+            else:
+                learner.tell(arm, measure(arm))
+        _ = learner.decision  # reading must change nothing
+    log, fresh = learner.log, trial.learner(delta=1e-3, seed=8)
+    later = trial.drive(learner, 40, seed=10)
+    for other in (learner, fresh):
+        other.replay(log)
+        again = trial.drive(other, 40, seed=10)
+        assert as_tuples(again) == as_tuples(later), "a learner rebuilt from its log asks for other arms"
+    assert state_of(fresh) == state_of(learner), "a learner rebuilt from its log decides differently"
+
+
+def _right_answer(trial: _Trial, max_pulls: int) -> None:
+    """Measure with results late, out of order and sometimes lost."""
+    learner, rng, measure = trial.learner(delta=FALSE_ALARM, seed=11), np.random.default_rng(12), trial.measurements(13)
+    waiting, n_asked = list[Any](), 0
+    while not learner.stopped and n_asked < max_pulls:
+        waiting += learner.next_arms(4)
+        n_asked += 4
+        for place in sorted(rng.permutation(len(waiting))[:4].tolist(), reverse=True):
+            arm = waiting.pop(place)
+            if rng.random() < 0.1:
+                learner.fail(arm)
+            else:
+                learner.tell(arm, measure(arm))
+    decision = learner.decision
+    assert decision.stopped, f"no answer after {decision.n_pulls} pulls; raise `max_pulls` if that is expected"
+    loss = trial.best_mean() - trial.mean(decision.best)
+    if decision.guarantee == "proved":
+        assert loss <= trial.epsilon + 1e-9, f"the answer {decision.best} loses {loss:g}, epsilon is {trial.epsilon:g}"
+
+
+def _error_rate(trial: _Trial) -> None:
+    """Count wrong answers where gaps are tiny: a rule that stops without evidence errs in most runs."""
+    if trial.epsilon > 0.0 or trial.learner(delta=HARD_DELTA).decision.guarantee != "proved":
+        return
+    n_wrong = 0
+    for seed in range(N_HARD_RUNS):
+        learner = trial.learner(delta=HARD_DELTA, seed=seed)
+        trial.drive(learner, HARD_PULLS, seed=100 + seed, scale=0.01)
+        n_wrong += learner.stopped and trial.mean(learner.decision.best) < trial.best_mean() - 1e-9
+    most = int(binom.isf(FALSE_ALARM, N_HARD_RUNS, HARD_DELTA))
+    assert n_wrong <= most, (
+        f"{n_wrong} of {N_HARD_RUNS} answers at delta = {HARD_DELTA:g} are wrong; more than {most} have probability at "
+        f'most {FALSE_ALARM:g} under the guarantee: label the rule "none", or make it stop later'
+    )
+
+
+def as_tuples(arms: list[Any]) -> list[tuple[float, ...]]:
+    """Return arms, row numbers or vectors, as tuples."""
+    return [tuple(np.atleast_1d(np.asarray(arm, dtype=np.float64)).tolist()) for arm in arms]
+
+
+def state_of(learner: Learner) -> tuple[Any, ...]:
+    """Return what a learner says, in a form that compares bit for bit."""
+    decision = learner.decision
+    best = None if decision.best is None else as_tuples([decision.best])
+    theta = learner.theta.tobytes() if learner.estimate.has_theta else b""
+    counts = sorted(learner.counts.items())
+    return best, decision.stopped, decision.evidence, decision.target, decision.n_pulls, decision.exact, theta, counts

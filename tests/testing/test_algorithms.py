@@ -1,0 +1,159 @@
+"""The contract of algorithms and rules: what keeps it passes, and each way to break it is caught by name."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import surepick as sp
+from examples.own_algorithm import HalfLeader
+from examples.own_rule import Precision
+from surepick.arms.views import Task
+from surepick.core.estimate import LeastSquares
+from surepick.sampling.base import Sampler, SamplerContext
+from surepick.stopping import Rule, RuleState, Verdict, as_rule
+from surepick.testing import check_algorithm, check_rule
+from surepick.types import Guarantee
+
+VECTOR_RULES = sp.stopping.names(vectors=True)
+
+
+class Turns(Sampler):
+    """Blocks of six arms in turn; the ways to break it are functions of sampler and context."""
+
+    def __init__(self, task: Task, arm: Callable[["Turns"], int]) -> None:
+        self.task, self.turn, self.arm = task, 0, arm
+        self.context: Any = None
+
+    def open(self, context: SamplerContext) -> int:
+        """Plan six pulls."""
+        self.context = context
+        return 6
+
+    def next(self) -> int:
+        """Return the arm that the function says."""
+        self.turn += 1
+        return self.arm(self)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An algorithm around such a sampler."""
+
+    arm: Callable[[Turns], int]
+    rule: Rule = field(default_factory=sp.stopping.Evidence)
+
+    def compose(self, task: Task) -> tuple[Sampler, Rule]:
+        """Return the parts."""
+        return Turns(task, self.arm), self.rule
+
+
+@dataclass(frozen=True)
+class Hasty(Rule):
+    """Stops at the first estimate and calls that proved."""
+
+    name: str = "hasty"
+    guarantee: Guarantee = "proved"
+
+    def start(self, task: Task) -> "HastyState":
+        """Return a fresh state."""
+        return HastyState(task)
+
+
+class HastyState(RuleState):
+    """The hasty rule at work."""
+
+    decides_after_pulls = True
+
+    def after_pull(self, estimate: LeastSquares) -> Verdict:
+        """Stop as soon as there is a leader."""
+        return self.exact(estimate)
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Say that the leader is the answer."""
+        if not estimate.has_theta:
+            return Verdict(threshold=1.0)
+        return Verdict(stopped=True, leader=self.leader(estimate), statistic=math.inf, threshold=1.0)
+
+
+def test_the_examples_keep_the_contract() -> None:
+    """The algorithm and the rule that users are shown."""
+    check_algorithm(HalfLeader())
+    check_rule(Precision(half_width=0.5))
+
+
+@pytest.mark.parametrize("name", [name for name in sp.stopping.names() if name not in {*VECTOR_RULES} - {"evidence"}])
+def test_every_rule_for_rows_keeps_the_contract(name: str) -> None:
+    """Under uniform sampling; the pairwise rule needs as many arms as features."""
+    if name == "pairwise":
+        check_rule(as_rule(name), np.eye(3), theta=[2.0, 0.0, 0.5])
+    else:
+        check_rule(as_rule(name))
+
+
+@pytest.mark.parametrize("stopping", ["evidence", "mix-grid", "per-coordinate"])
+def test_algorithms_for_sets_of_vectors_keep_the_contract(stopping: str) -> None:
+    """Arms are vectors there; with slack where the set needs it."""
+    check_algorithm(sp.algorithms.Rounds(stopping=stopping), sp.Hypercube(3), noise_std=0.3)
+
+
+def test_slack_is_passed_on() -> None:
+    """The sphere has an answer with slack alone."""
+    check_algorithm("lazy-track-and-stop", sp.Sphere(3), epsilon=0.3, noise_std=0.2)
+    check_algorithm(sp.algorithms.Rounds(design="tangent"), sp.Sphere(2), epsilon=0.3, noise_std=0.2)
+
+
+def test_what_breaks_nothing_passes() -> None:
+    """The frame of the broken algorithms is itself in order."""
+    check_algorithm(Broken(lambda sampler: sampler.turn % 5))
+
+
+def _impatient(sampler: Turns) -> int:
+    """Look at results that came in after the block was opened."""
+    return sampler.context.estimate.n_pulls % 5
+
+
+def test_reading_results_inside_a_block_is_caught() -> None:
+    """The estimate goes on growing after `open`, so that a sampler could peek."""
+    with pytest.raises(AssertionError, match=r"single asks|inside a block"):
+        check_algorithm(Broken(_impatient))
+
+
+def test_state_in_the_algorithm_is_caught() -> None:
+    """Two learners that share an algorithm must not share a counter."""
+    calls = iter(range(10**9))
+    with pytest.raises(AssertionError, match="not in the algorithm"):
+        check_algorithm(Broken(lambda _: next(calls) % 5))
+
+
+def test_unseeded_random_numbers_are_caught() -> None:
+    """Whatever a sampler draws must come from the seed of the task."""
+    rng = np.random.default_rng()
+    with pytest.raises(AssertionError, match=r"task\.seed"):
+        check_algorithm(Broken(lambda _: int(rng.integers(5))))
+
+
+def test_an_arm_that_is_none_is_caught() -> None:
+    """Row numbers end at K - 1."""
+    with pytest.raises((AssertionError, IndexError, sp.InvalidInput), match="5"):
+        check_algorithm(Broken(lambda sampler: sampler.turn % 6))
+
+
+def test_a_neglected_arm_is_caught() -> None:
+    """An algorithm that never measures all directions gives no answer."""
+    with pytest.raises(AssertionError, match="no answer after"):
+        check_algorithm(Broken(lambda _: 0), max_pulls=400)
+
+
+def test_a_hasty_rule_is_caught() -> None:
+    """A rule that claims a proof and stops at once errs in most runs with tiny gaps."""
+    with pytest.raises(AssertionError, match=r"loses|under the guarantee"):
+        check_rule(Hasty())
+
+
+def test_a_hasty_rule_that_claims_no_proof_passes() -> None:
+    """The rate of wrong answers is a promise of rules that are proved alone."""
+    check_rule(Hasty(guarantee="none"))
