@@ -1,24 +1,31 @@
-"""What a study costs beside its measurements: loading a log with corrections, and how long a correction locks it.
+"""What a study costs beside its measurements: corrections, the write lock, commands that show a study, a list of many.
 
-python -m benchmarks house [corrections] [lock]
+python -m benchmarks house [corrections] [lock] [best] [status] [listing]
 """
 
+import io
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
 
+from surepick.cli.main import main as surepick
+from surepick.learning import result, snapshot
 from surepick.study.admin import copy_study, create_study, load_study
-from surepick.study.storage import Storage, Writer
+from surepick.study.storage import Storage, Writer, open_storage
+from surepick.study.storage.sql import SqlStorage
 from surepick.study.study import Study
 
 SEED = 1900
 N_EVENTS, N_CORRECTIONS = 10_000, (0, 10, 40)
 N_LOCKED = 100_000
 N_ROUNDS = 3
+N_STUDIES, N_LISTED = 200, 1_000
 
 X = np.random.default_rng(SEED).standard_normal((20, 4))
 MEANS = X @ np.array([1.0, 0.3, 0.0, 0.0])
@@ -93,7 +100,71 @@ def lock() -> None:
         print(f"{call:.3f}  {1e3 * held:.1f}")
 
 
-PARTS: Mapping[str, Callable[[], None]] = {"corrections": corrections, "lock": lock}
+COUNTED = {
+    "decisions": (snapshot, "Decision"),
+    "estimate tables": (snapshot, "estimates_of"),
+    "results": (result, "Result"),
+    "log reads": (SqlStorage, "read"),
+}
+
+
+def _command(name: str) -> None:
+    """Run a command on a study in SQLite, and count what it works out."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "lab.db"
+        copy_study("house", "house", storage=study_of(N_LISTED, 0).storage, to_storage=path).close()
+        for output in ("table", "json"):
+            counts = dict.fromkeys(COUNTED, 0)
+            with ExitStack() as patches, redirect_stdout(io.StringIO()):
+                for what, (owner, attribute) in COUNTED.items():
+                    patches.enter_context(_counting(counts, what, owner, attribute))
+                surepick([name, "--storage", str(path), "--format", output])
+            print(f"{name} --format {output}: " + ", ".join(f"{n} {what}" for what, n in counts.items()))
+
+
+def _counting(counts: dict[str, int], what: str, owner: Any, attribute: str) -> AbstractContextManager[Any]:
+    real = getattr(owner, attribute)
+
+    def call(*values: Any, **named: Any) -> Any:
+        counts[what] += 1
+        return real(*values, **named)
+
+    return mock.patch.object(owner, attribute, call)
+
+
+def best() -> None:
+    """Count the work of `surepick best`."""
+    _command("best")
+
+
+def status() -> None:
+    """Count the work of `surepick status`."""
+    _command("status")
+
+
+def listing() -> None:
+    """List many studies in SQLite: the first time, when all are loaded, and then."""
+    study = study_of(N_LISTED, 0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "lab.db"
+        for n in range(N_STUDIES):
+            copy_study("house", f"study {n}", storage=study.storage, to_storage=path).close()
+        print(f"{N_STUDIES} studies of {N_LISTED:,} events: seconds of CPU to list them")
+        for when in ("first", "again"):
+            start = time.process_time()
+            with redirect_stdout(io.StringIO()):
+                surepick(["list", "--storage", str(path)])
+            print(f"{when}  {time.process_time() - start:.2f}")
+        assert all(one.kept is not None for one in open_storage(path).summaries())
+
+
+PARTS: Mapping[str, Callable[[], None]] = {
+    "corrections": corrections,
+    "lock": lock,
+    "best": best,
+    "status": status,
+    "listing": listing,
+}
 
 
 def main(*parts: str) -> None:

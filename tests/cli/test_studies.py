@@ -291,7 +291,7 @@ def test_an_arm_may_be_called_by_a_number(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "lots.csv").write_text("name,x\n11,0\n12,1\n13,2\n")
     shell("create", "lots.csv", "--noise-std", "0.1")
     assert "add --arm" in shell("tell", "12", "0.5").err
-    assert shell("tell", "12", "0.5", "--arm").out.startswith("12 = 0.5 (measurement 1, nobody asked for")
+    assert shell("tell", "12", "0.5", "--arm").out.startswith("12 = 0.5 (measurement 1, not asked for")
     assert shell("tell", "--arm", "13", "-1", "-2").out.count("measurement") == 2
 
 

@@ -240,7 +240,7 @@ def audited(n: int, **given: Any) -> Record:
     for _ in range(len(learner.state.checks)):
         (arm,) = learner.next_arms(1)
         learner.tell(arm, bench.pull(arm))
-    return {**bench.record(learner.result()), "checks": _plain(np.size(planned)), "n_checks": learner.n_checks}
+    return {**bench.record(learner.result()), "checks": _plain(np.size(planned)), "n_checks": learner.reader.n_checks}
 
 
 def repeated(**given: Any) -> Record:

@@ -12,7 +12,6 @@ import surepick as sp
 from surepick.arms.views import as_rows
 from surepick.core.evidence import Mixture, loss_bound
 from surepick.learning.learner import Learner
-from surepick.learning.snapshot import standing_of
 from surepick.types import Array
 
 X = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.7], [0.9, -0.3]])
@@ -79,7 +78,7 @@ def test_the_prefix_has_the_results_before_the_first_open_ask(seed: int) -> None
         if len(expected) < 6:
             continue
         n_shorter += len(expected) < learner.estimate.n_pulls
-        assert learner.bounding_estimate.n_pulls == len(expected)
+        assert learner.reader.estimate.n_pulls == len(expected)
         result, fit = learner.result(), fit_of(expected)
         assert result.theta == pytest.approx(fit, rel=1e-9)
         assert result.arms.estimate == pytest.approx(X @ fit, rel=1e-9)
@@ -87,7 +86,7 @@ def test_the_prefix_has_the_results_before_the_first_open_ask(seed: int) -> None
         assert (result.arms.estimate < result.arms.high).all()
         assert result.noise_interval[0] <= result.noise_std <= result.noise_interval[1]
         assert result.n_pulls == sum(result.counts.values()) == len(lab.results)
-        assert result.epsilon_bound == learner.epsilon_bound() == standing_of(learner).loss
+        assert result.epsilon_bound == learner.epsilon_bound() == learner.snapshot.epsilon_bound
     assert n_shorter >= 5
 
 
@@ -108,7 +107,7 @@ def test_looks_replay_and_corrections_change_no_bit() -> None:
         quiet.void(n)
         watched.void(n)
     expected = lab.expected(tuple(numbers))
-    assert quiet.bounding_estimate.n_pulls == len(expected)
+    assert quiet.reader.estimate.n_pulls == len(expected)
     assert quiet.result().theta == pytest.approx(fit_of(expected), rel=1e-9)
     lab.round(6)
     other.round(6)
@@ -133,9 +132,9 @@ def test_with_one_worker_nothing_is_left_out(options: dict[str, Any]) -> None:
     for n in (1, 1, 2, 5, 9, 30):
         for ask in learner.next_asks(n):
             learner.tell(ask.arm, float(X[ask.arm] @ THETA + rng.standard_normal()), ask=ask.number)
-            assert learner.bounding_estimate is learner.estimate
+            assert learner.reader.estimate is learner.estimate
         learner.tell(1, 0.3, ask="none")
-        assert learner.bounding_estimate is learner.estimate
+        assert learner.reader.estimate is learner.estimate
 
 
 @pytest.mark.parametrize(("stopping", "is_short"), [("betting", True), ("evidence", False), ("paper-appendix", False)])
@@ -146,7 +145,7 @@ def test_rules_that_decide_after_every_pull_count_all_results(stopping: str, is_
     for ask in [*asks[:20], *asks[21:]]:
         learner.tell(ask.arm, 0.1 * ask.number, ask=ask.number)
     assert learner.estimate.n_pulls == 29
-    assert learner.bounding_estimate.n_pulls == (20 if is_short else 29)
+    assert learner.reader.estimate.n_pulls == (20 if is_short else 29)
 
 
 @pytest.mark.parametrize("noise_std", [1.0, None])
@@ -164,10 +163,10 @@ def test_no_intervals_before_the_prefix_spans(noise_std: float | None) -> None:
     assert (result.epsilon_bound, result.noise_interval) == (math.inf, (0.0, math.inf))
     assert sp.Result.from_dict(result.to_dict()) == result
     assert "Leader arm 2" in result.explain()
-    standing = standing_of(learner)
-    assert (standing.loss, standing.interval) == (math.inf, (-math.inf, math.inf))
+    standing = learner.snapshot
+    assert (standing.epsilon_bound, standing.interval) == (math.inf, (-math.inf, math.inf))
     learner.tell(asks[0].arm, 0.5, ask=asks[0].number)
-    assert learner.bounding_estimate is learner.estimate
+    assert learner.reader.estimate is learner.estimate
     assert np.isfinite(learner.result().arms.high).all()
 
 

@@ -140,10 +140,11 @@ def test_looking_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             learner.tell(arm, pull(arm))
             if looks:
                 learner.decision  # noqa: B018
-        ends.append((learner.noise_doubt, learner.decision.guarantee))
+        ends.append((learner.reader.noise_doubt, learner.decision.guarantee))
     assert ends[0] == ends[1]
     assert ends[0][1] == "doubtful"
     monkeypatch.setattr(ShapeWatch, "doubt", lambda _: None)
+    learner.replay(learner.log)
     assert learner.decision.guarantee == "proved"
 
 

@@ -11,16 +11,17 @@ import pytest
 from rich.console import Console
 
 import surepick as sp
-from surepick.cli.live import OPTION, _panel, state_line
+from surepick.cli.live import OPTION, _panel
 from surepick.learning.explain import (
-    confidence_words,
+    confidence,
     label_of,
     lead_words,
-    near_tie_words,
-    standing_sentences,
+    near_tie,
+    sentences,
+    state_line,
     stopping_now,
 )
-from surepick.learning.snapshot import NearTie, Standing
+from surepick.learning.snapshot import NearTie, Snapshot
 
 X = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.4, 0.4, 0.1], [0.5, 0.2, 0.6]])
 NAMES = ["F-18", "F-04", "F-07", "F-11", "F-23"]
@@ -60,11 +61,11 @@ STATES: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 def texts(result: sp.Result) -> list[str]:
     """Return all that is shown about a result: its explanation, the line after a prompt, and the live view."""
-    standing, label = result.standing, label_of(result)
+    label = label_of(result)
     console = Console(file=io.StringIO(), width=200, color_system=None)
-    console.print(_panel(standing, 0, "run", label))
+    console.print(_panel(result, 0, "run", label))
     assert isinstance(console.file, io.StringIO)
-    return [result.explain(), state_line(standing, label), console.file.getvalue()]
+    return [result.explain(), state_line(result, label), console.file.getvalue()]
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -92,9 +93,9 @@ def test_no_state_has_odd_words(state: str) -> None:
 
 def test_the_sentence_of_the_undecided() -> None:
     """Who leads, whom, by how much; what stopping now costs; how much is left to do; all rounded to the safe side."""
-    values: dict[str, Any] = {"n_pulls": 100, "stopped": False, "delta": 0.05, "leader": 0, "rival": 1}
-    standing = Standing(**values, lead=0.27, interval=(-0.1, 0.64), loss=0.1, remaining=10.3)
-    said = standing_sentences(standing, lambda arm: NAMES[arm])
+    values: dict[str, Any] = {"n_pulls": 100, "stopped": False, "threshold": 3.0, "delta": 0.05, "best": 0, "rival": 1}
+    standing = Snapshot(**values, lead=0.27, interval=(-0.1, 0.64), epsilon_bound=0.1, remaining=10.3)
+    said = sentences(standing, lambda arm: NAMES[arm])
     assert " ".join(said) == (
         "Leader F-18, rival F-04: ahead by 0.27 (95 %: -0.10 to 0.64). Stop now: F-18 is at most 0.10 below the best. "
         "To be sure: about 11 more pulls."
@@ -112,7 +113,7 @@ def test_the_sentence_of_the_undecided() -> None:
 )
 def test_leads_are_rounded_outwards(changes: dict[str, Any], words: str) -> None:
     """Two digits of the width, the lead visible, bounds never tighter than they are."""
-    assert lead_words(Standing(**({"n_pulls": 1, "stopped": False, "delta": 0.05} | changes))) == words
+    assert lead_words(Snapshot(**({"n_pulls": 1, "threshold": 3.0, "delta": 0.05} | changes))) == words
 
 
 @pytest.mark.parametrize(
@@ -122,32 +123,39 @@ def test_leads_are_rounded_outwards(changes: dict[str, Any], words: str) -> None
         ({"p_value": 0.0501}, "94 %, 95 % needed"),
         ({"p_value": 0.00101, "delta": 0.001}, "99.8 %, 99.9 % needed"),
         ({"p_value": 0.02, "stopped": True}, "98 %"),
-        ({"p_value": math.nan, "share": 0.4, "rule": "log-t"}, "40 % of what the log-t rule asks for"),
+        ({"p_value": math.nan, "evidence": 1.2, "rule": "log-t"}, "40 % of what the log-t rule asks for"),
         ({"p_value": math.nan, "stopped": True, "guarantee": "proved"}, "95 %"),
         ({"guarantee": "withdrawn"}, "withdrawn, the rewards contradict what it rests on"),
     ],
 )
 def test_confidence_is_a_percentage_that_arrives_only_at_the_end(changes: dict[str, Any], words: str) -> None:
     """Rounded down, so that 95 % is shown when it is reached."""
-    values: dict[str, Any] = {"n_pulls": 1, "stopped": False, "delta": 0.05}
-    assert confidence_words(Standing(**(values | changes))) == words
+    values: dict[str, Any] = {"n_pulls": 1, "threshold": 3.0, "delta": 0.05}
+    assert confidence(Snapshot(**(values | changes))) == words
 
 
 def test_stopping_now_within_epsilon_or_with_nothing_to_lose() -> None:
     """Bounds that would do already are said to, instead of contradicting "not decided"."""
-    values: dict[str, Any] = {"n_pulls": 1, "stopped": False, "delta": 0.05, "leader": 0, "rule": "betting"}
-    allowed = stopping_now(Standing(**values, loss=0.05, epsilon=0.1), "F-18")
+    values: dict[str, Any] = {
+        "n_pulls": 1,
+        "stopped": False,
+        "threshold": 3.0,
+        "delta": 0.05,
+        "best": 0,
+        "rule": "betting",
+    }
+    allowed = stopping_now(Snapshot(**values, epsilon_bound=0.05, epsilon=0.1), "F-18")
     assert allowed == "F-18 is at most 0.050 below the best, which epsilon = 0.1 allows"
-    sure = stopping_now(Standing(**values, loss=0.0), "F-18")
+    sure = stopping_now(Snapshot(**values, epsilon_bound=0.0), "F-18")
     assert sure == "F-18 is the best by its intervals, though the betting rule has not decided"
-    assert stopping_now(Standing(**values), "F-18") == ""
+    assert stopping_now(Snapshot(**values), "F-18") == ""
 
 
 def test_near_tie_on_the_command_line_names_the_option() -> None:
     """An option that can be typed; the line after every value does not repeat it."""
-    standing = Standing(
-        n_pulls=9, stopped=False, leader=0, rival=1, lead=0.01, delta=0.05, p_value=1.0, near_tie=NearTie(1, 0.1, 40)
+    standing = Snapshot(
+        n_pulls=9, threshold=3.0, best=0, rival=1, lead=0.01, delta=0.05, p_value=1.0, near_tie=NearTie(1, 0.1, 40)
     )
-    near = near_tie_words(standing, lambda arm: NAMES[arm], epsilon_is=OPTION)
+    near = near_tie(standing, lambda arm: NAMES[arm], epsilon_is=OPTION)
     assert near == "F-04: with --epsilon 0.1 about 40 more pulls"
     assert "near tie" not in state_line(standing, lambda arm: NAMES[arm])

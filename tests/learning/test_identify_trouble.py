@@ -21,6 +21,7 @@ from surepick.errors import NoiseWarning, PullFailed, Skipped, SurepickError
 from surepick.learning.identify import Progress, identify
 from surepick.learning.learner import Learner
 from surepick.learning.result import Result
+from surepick.learning.snapshot import Reader
 from tests.learning.lab import NAMES, THETA, RunSettings, X, after, never, raising
 
 
@@ -160,16 +161,16 @@ def test_interruption_on_the_way_into_the_algorithm(monkeypatch: pytest.MonkeyPa
 
 def test_interruption_while_the_result_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C after the last pull does not lose the answer; pressed again, it ends the program."""
-    bound = Learner.epsilon_bound
+    bound = Reader._epsilon_bound
     left = [1]
 
-    def slow(self: Learner) -> float:
+    def slow(self: Reader) -> float:
         left[0] -= 1
         if left[0] >= 0:
             raise KeyboardInterrupt
         return bound(self)
 
-    monkeypatch.setattr(Learner, "epsilon_bound", slow)
+    monkeypatch.setattr(Reader, "_epsilon_bound", slow)
     result = identify(X, RunSettings(), noise_std=0.5)
     assert result.stopped
     assert result.interrupted

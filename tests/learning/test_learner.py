@@ -445,9 +445,9 @@ def test_who_leads_and_who_rivals_is_the_same_with_and_without_all_checks(rule: 
     while not learner.stopped:
         best, rival = learner.decision.best, learner.decision.rival
         leaders = [] if best is None else best if isinstance(best, list) else [best]
-        assert learner.rivalry() == (leaders, rival)
+        assert learner.reader.rivalry == (leaders, rival)
         (arm,) = learner.next_arms()
         learner.tell(arm, noise(arm, n))
         n += 1
-    assert learner.rivalry()[1] is None
-    assert learner.rivalry()[0] == (learner.decision.best if m > 1 else [learner.decision.best])
+    assert learner.reader.rivalry[1] is None
+    assert learner.reader.rivalry[0] == (learner.decision.best if m > 1 else [learner.decision.best])

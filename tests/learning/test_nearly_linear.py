@@ -211,7 +211,7 @@ class TestMargin:
 
     def test_a_table_that_does_not_fit_into_memory_has_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Arms times bets are counted first."""
-        monkeypatch.setattr("surepick.learning.margin.MOST_NUMBERS", 100)
+        monkeypatch.setattr("surepick.learning.result.MOST_NUMBERS", 100)
         result = learnt(1, noise_std=1.0).result()
         assert result.misfit_margin is None
         assert "off its linear fit" not in result.explain()
@@ -253,7 +253,7 @@ class TestAllowed:
             learner, pull = sp.create_learner("uniform", FACTORS, noise_std=0.1, misfit=misfit), lab(BENT, 3, 0.1)
             for arm in learner.next_arms(80):
                 learner.tell(arm, pull(arm))
-            said.append(learner.noise_contradicted)
+            said.append(learner.reader.noise_contradicted)
         assert said == [True, False]
 
     def test_what_it_hides_is_said(self) -> None:

@@ -154,7 +154,7 @@ def test_an_audit_ends_a_later_interval_that_is_open() -> None:
     assert one.audit(4) == one.n_planned == 4
     for ask in [*one.next_asks(4), *ahead]:
         one.tell(ask.arm, value(ask.arm, 1), ask=ask.number)
-    assert one.n_checks == 4
+    assert one.reader.n_checks == 4
     assert one.n_planned == 0
 
 

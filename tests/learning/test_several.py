@@ -8,7 +8,6 @@ import pytest
 
 import surepick as sp
 from surepick.errors import InvalidInput
-from surepick.learning.snapshot import p_value_of
 from surepick.simulation import problems
 from surepick.types import Array
 
@@ -41,7 +40,7 @@ def test_the_m_best_are_found_in_order(options: dict[str, Any]) -> None:
     assert "a, e and d are the 3 best of 5 arms" in result.explain()
     assert result.survivors is not None
     assert result.survivors.tolist() == [0, 3, 4]
-    assert result.standing.rival not in result.best
+    assert result.rival not in result.best
     columns = result.to_columns()
     assert columns["behind"][3] == 0.0, "distances are to the last of them"
     assert columns["behind"][0] < 0.0 < columns["behind"][1]
@@ -76,7 +75,7 @@ def test_undecided_words_name_the_leaders_and_the_rival() -> None:
         assert "the 2 best are among them at 95 % confidence" in said
     assert "none of them is more than" in said
     assert "ahead by" in said
-    standing = result.standing
+    standing = result
     assert len(standing.leaders) == 2
     assert standing.rival not in standing.leaders
 
@@ -223,5 +222,5 @@ def test_evidence_is_that_of_the_team_that_is_shown() -> None:
                 n_changes += team != set(decision.best)
                 team = set(decision.best)
                 assert math.isfinite(decision.evidence)
-                assert p_value_of(learner) > 0.0
+                assert learner.snapshot.p_value > 0.0
     assert n_changes > 12

@@ -1,6 +1,7 @@
 """Where things stand: intervals of leads, p-values, survivors, and help in near ties."""
 
 import math
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import surepick as sp
 from surepick.arms.finite import FiniteArms
 from surepick.core.betting.block import Block
 from surepick.core.betting.wealth import Wealth
+from surepick.learning.snapshot import Snapshot
 from tests.statistical.paths import is_settled
 
 X = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.4, 0.4, 0.1], [0.3, 0.2, 0.4]])
@@ -28,19 +30,19 @@ def run(n: int | None = None, arms: Any = X, theta: Any = THETA, noise: float = 
 def test_rival_is_who_may_be_furthest_ahead(options: dict[str, Any]) -> None:
     """The lower end of the interval of the lead is what the leader can be losing at most, by the same mixture."""
     result = run(90, theta=TIE, **options)
-    standing = result.standing
     assert not result.stopped
-    assert standing.rival != result.best
-    assert -standing.interval[0] == pytest.approx(result.epsilon_bound, rel=1e-9)
+    assert result.rival != result.best
+    assert -result.interval[0] == pytest.approx(result.epsilon_bound, rel=1e-9)
     estimate = result.arms.estimate
-    assert standing.lead == estimate[result.best] - estimate[standing.rival] >= 0.0
+    assert result.lead == estimate[result.best] - estimate[result.rival] >= 0.0
 
 
 def test_live_and_final_standing_agree() -> None:
     """What `on_pull` sees last is what the result says."""
     seen = []
-    result = run(40, theta=TIE, noise_std=0.3, on_pull=lambda progress: seen.append(progress.standing))
-    assert seen[-1] == result.standing
+    result = run(40, theta=TIE, noise_std=0.3, on_pull=lambda progress: seen.append(progress.snapshot))
+    for name in (one.name for one in fields(Snapshot)):
+        assert repr(getattr(seen[-1], name)) == repr(getattr(result, name)), name
     assert [standing.n_pulls for standing in seen] == list(range(1, 41))
 
 
@@ -91,7 +93,7 @@ def test_nothing_is_claimed_after_a_withdrawal() -> None:
     assert result.survivors.tolist() == list(range(5))
     assert result.theta_margin is not None
     assert np.isinf(result.theta_margin).all()
-    assert result.standing.rival is None
+    assert result.rival is None
     columns = result.to_columns()
     assert np.isinf(columns["behind_high"][np.arange(5) != result.best]).all()
 
@@ -130,14 +132,14 @@ def test_survivors_hold_the_best_and_small_p_values_are_rare() -> None:
 def test_near_tie_proposes_an_epsilon_that_keeps_its_promise() -> None:
     """After about as many pulls as were promised the leader is known to lose at most the epsilon."""
     half_way = run(200, theta=TIE, noise_std=0.3)
-    near = half_way.standing.near_tie
+    near = half_way.near_tie
     assert near is not None
     assert near.rival in (0, 1)
     assert half_way.epsilon_bound > near.epsilon
     assert f"with epsilon = {near.epsilon:g} about {near.pulls} more pulls" in half_way.explain()
     later = run(200 + 2 * near.pulls, theta=TIE, noise_std=0.3)
     assert later.epsilon_bound <= near.epsilon
-    assert run(8, noise_std=0.3).standing.near_tie is None
+    assert run(8, noise_std=0.3).near_tie is None
 
 
 def test_path_and_plan_are_kept() -> None:

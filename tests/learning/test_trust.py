@@ -148,7 +148,7 @@ class TestModel:
                 learner, pull = sp.create_learner("uniform", FACTORS, delta=1e-9), lab(TURNED, seed)
                 for arm in [*range(16)] * n_earlier:
                     learner.tell(arm, pull(arm))
-                while learner.model_check != "contradicted":
+                while learner.reader.model_check != "contradicted":
                     for arm in learner.next_arms(max(learner.n_planned, 1)):
                         learner.tell(arm, pull(arm))
                 needed.append(learner.estimate.n_pulls - 16 * n_earlier)
@@ -205,9 +205,9 @@ class TestModel:
         while not learner.stopped:
             arm = learner.next_arms()[0]
             learner.tell(arm, pull(arm) * (10.0 if len(learner.history) == 19 else 1.0))
-        assert (learner.model_check, learner.decision.guarantee) == ("contradicted", "withdrawn")
+        assert (learner.reader.model_check, learner.decision.guarantee) == ("contradicted", "withdrawn")
         learner.correct(19, learner.history[19][1] / 10.0)
-        assert (learner.model_check, learner.decision.guarantee) == ("not contradicted", "proved")
+        assert (learner.reader.model_check, learner.decision.guarantee) == ("not contradicted", "proved")
 
     @pytest.mark.usefixtures("ignoring")
     def test_nothing_is_asserted_of_a_withdrawn_claim(self, tmp_path: Path) -> None:
@@ -263,9 +263,9 @@ class TestAudit:
         arms = learner.next_arms(32)
         assert sorted(arms) == sorted([*range(16)] * 2)
         for arm in arms:
-            assert learner.n_checks == 0
+            assert learner.reader.n_checks == 0
             learner.tell(arm, pull(arm))
-        assert (learner.n_checks, learner.model_check, learner.n_planned) == (32, "tested", 0)
+        assert (learner.reader.n_checks, learner.reader.model_check, learner.n_planned) == (32, "tested", 0)
         again = sp.create_learner("lazy-track-and-stop", FACTORS)
         again.replay(learner.log)
         assert again.result() == learner.result()

@@ -116,7 +116,7 @@ class TestKnown:
         for n in range(240):
             (arm,) = learner.next_arms()
             learner.tell(arm, 900.0 if n == 100 else float(20.0 + STDS[arm] * rng.standard_normal()))
-        assert "is 900 where the others say 20" in learner.explain_misfit()
+        assert "is 900 where the others say 20" in learner.reader.misfit
 
     def test_misfits_are_explained_in_the_users_units(self) -> None:
         """A constant that is missing is named by its size."""
@@ -124,8 +124,8 @@ class TestKnown:
         for _ in range(600):
             (arm,) = learner.next_arms()
             learner.tell(arm, float(2.0 + X[arm] @ THETA + STDS[arm] * rng.standard_normal()))
-        assert learner.model_check == "contradicted"
-        said = learner.explain_misfit()
+        assert learner.reader.model_check == "contradicted"
+        said = learner.reader.misfit
         assert said.startswith("A constant feature is missing: rewards are +")
         assert float(said.split("+")[1].split()[0]) == pytest.approx(2.0, abs=0.3)
 

@@ -36,7 +36,7 @@ def test_noise_is_not_contradicted_if_extreme_values_come_first() -> None:
         for ask, reward in sorted(measured, key=lambda pair: -abs(pair[1]))[:60]:
             learner.tell(ask.arm, reward, ask=ask.number)
         assert is_contradicted(learner.estimate, 1.0)
-        assert not learner.noise_contradicted
+        assert not learner.reader.noise_contradicted
         assert learner.decision.guarantee == "proved"
 
 
@@ -50,7 +50,7 @@ def n_contradicted(n_runs: int) -> int:
         small = [one for one in measured[10:] if abs(one[1]) < 0.2]
         for ask, reward in small + measured[:10]:
             learner.tell(ask.arm, reward, ask=ask.number)
-        n += learner.model_check == "contradicted"
+        n += learner.reader.model_check == "contradicted"
     return n
 
 

@@ -9,8 +9,7 @@ import pytest
 import surepick as sp
 from surepick.errors import Conflict, CorruptLog
 from surepick.learning.learner import Learner
-from surepick.learning.snapshot import standing_of
-from surepick.study import views as status_module
+from surepick.learning.snapshot import Reader
 from surepick.study.admin import delete_study, load_study
 from surepick.study.certificate import verify
 from surepick.study.storage import open_storage
@@ -88,15 +87,14 @@ def test_a_look_that_is_broken_off_leaves_nothing_behind(monkeypatch: pytest.Mon
     """Ctrl-C in the middle of a status: the object goes on as a fresh one would."""
     study = new(delta=1e-12)
     measure(study, 40)
-    real, broken = standing_of, load_study("trees", study.storage)
+    broken = load_study("trees", study.storage)
 
-    def interrupted(learner: Any) -> Any:
-        real(learner)
-        learner._known.estimate._n_pulls = 0  # what an interrupt may leave half done
+    def interrupted(reader: Any) -> Any:
+        reader._known.estimate._n_pulls = 0  # what an interrupt may leave half done
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(status_module, "standing_of", interrupted)
+        patch.setattr(Reader, "snapshot", property(interrupted))
         with pytest.raises(KeyboardInterrupt):
             _ = broken.status
     assert broken.status == load_study("trees", study.storage).status

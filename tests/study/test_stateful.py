@@ -394,11 +394,16 @@ def looks(study: Study) -> dict[str, Any]:
             learner.n_asked,
             learner.n_told,
             learner.n_planned,
-            learner.path,
             tuple(learner.state.checks),
             learner.pending,
         ),
-        "spent": (learner.is_spent, learner.state.needs_plan, learner.model_check, learner.n_checks),
+        "path": learner.snapshot.path,
+        "spent": (
+            learner.is_spent,
+            learner.state.needs_plan,
+            learner.reader.model_check,
+            learner.reader.n_checks,
+        ),
         "names": state.roster.names,
         "verdicts": state.verdicts,
     }

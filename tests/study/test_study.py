@@ -52,7 +52,7 @@ def test_an_ask_says_what_why_and_until_when() -> None:
     assert (ask.id, ask.until) == (1, "2026-11-17T14:00:00.000000Z")
     assert ask.name == NAMES[ask.arm]
     assert ask.features == tuple(ROWS[ask.arm])
-    assert "not known" in ask.reason
+    assert "no data" in ask.reason
     for each in study.ask(5):
         study.tell(each.id, means(each.arm))
     assert "leads" in study.ask()[0].reason

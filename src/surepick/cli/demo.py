@@ -5,7 +5,6 @@ Interrupted, the same command goes on where it was.
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +13,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from surepick.cli.live import arm_label, live_view
+from surepick.cli.live import live_view
 from surepick.cli.output import Code, Format, check_out, print_error, results, stages, write
 from surepick.cli.reproduce import INTERRUPTED, fill
 from surepick.core.checks import check_count, check_delta
-from surepick.learning.explain import confidence_words
+from surepick.learning.explain import confidence
 from surepick.learning.learner import Learner
-from surepick.learning.snapshot import standing_of
 from surepick.reporting.experiment_cells import COLUMNS as OF_RUNS
 from surepick.reporting.experiment_cells import Summary, summarize
 from surepick.reporting.figures import COLORS, INK, draw_line, frame, save
@@ -207,7 +205,7 @@ def _run_live(console: Console, cell: Cell, live: dict[str, Any]) -> None:
     def watch(learner: Learner, arm: Any) -> None:
         at_work[:] = [learner]
         if console.is_terminal:
-            show(partial(standing_of, learner), arm=arm)
+            show(lambda: learner.snapshot, arm=arm)
             if time.monotonic() - start < LIVE_SECONDS:
                 time.sleep(0.03)
 
@@ -218,7 +216,7 @@ def _run_live(console: Console, cell: Cell, live: dict[str, Any]) -> None:
     finally:
         for learner in at_work:
             live |= _live_result(learner, problem, seconds)
-            sure = confidence_words(standing_of(learner))
+            sure = confidence(learner.snapshot)
             console.print(_live_line(live, problem, sure), soft_wrap=True)
 
 
@@ -241,10 +239,11 @@ def _live_result(learner: Learner, problem: Problem, seconds: float) -> dict[str
 
 def _live_line(live: dict[str, Any], problem: Problem, sure: str) -> str:
     truth = "which is right" if live["is_right"] else f"the truth is {problem.best}"
+    live = {**live, "best": "none yet"} if live["best"] is None else live
     state = "stopped" if live["stopped"] else "not stopped yet"
     return (
         f"one run: {state} after {live['n_pulls']} pulls of {live['arms_pulled']} different arms, best arm "
-        f"{arm_label(live['best'])} ({truth}), confidence {sure} by the {live['rule']} rule "
+        f"{live['best']} ({truth}), confidence {sure} by the {live['rule']} rule "
         f"({live['guarantee']}), {1e3 * live['seconds']:.0f} ms CPU"
     )
 

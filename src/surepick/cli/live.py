@@ -12,19 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from surepick._texts import shown
-from surepick.learning.explain import (
-    confidence_words,
-    counted,
-    joined,
-    lead_words,
-    leaders_words,
-    left_to_do,
-    near_tie_words,
-    rival_words,
-    stopping_now,
-)
+from surepick.learning.explain import facts, near_tie
 from surepick.learning.identify import Progress
-from surepick.learning.snapshot import Standing
+from surepick.learning.snapshot import Snapshot
 
 BAR_WIDTH = 32
 
@@ -37,27 +27,12 @@ def live_view(console: Console, title: str, label: Callable[[Any], str] = str) -
     """Yield a function that refreshes the view after a pull; without a terminal it does nothing."""
     with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
 
-        def show(look: Callable[[], Standing], *, arm: Any) -> None:
-            """Show where things stand after a pull of `arm`."""
+        def show(look: Callable[[], Snapshot], *, arm: Any) -> None:
+            """Show what is known after a pull of `arm`."""
             if live is not None:
                 live.update(_panel(look(), arm, title, label), refresh=True)
 
         yield show
-
-
-def arm_label(arm: Any, label: Callable[[Any], str] = str) -> str:
-    """What an arm is called."""
-    return "none yet" if arm is None else label(arm)
-
-
-def state_line(standing: Standing, label: Callable[[Any], str]) -> str:
-    """Where things stand, in one line."""
-    pulls = counted(standing.n_pulls, "pull")
-    if standing.leader is None:
-        return f"{pulls}, no leader yet"
-    rival = rival_words(standing, label, before=", rival ")
-    leads = leaders_words(standing, label).replace("Leader", "leader", 1)
-    return f"{pulls}, {leads}{rival}; confidence {confidence_words(standing)}"
 
 
 @final
@@ -78,31 +53,22 @@ class NearTies:
         n = progress.n_pulls
         if n < self._due:
             return ""
-        near = near_tie_words(progress.standing, self._label, epsilon_is=OPTION)
+        near = near_tie(progress.snapshot, self._label, epsilon_is=OPTION)
         self._due = 2 * n if near else n + n // 8 + 1
         return f"Near tie with {near}." if near else ""
 
 
-def _panel(standing: Standing, arm: Any, title: str, label: Callable[[Any], str]) -> RenderableType:
-    bar = Table.grid(padding=(0, 1))
-    bar.add_row(ProgressBar(total=1.0, completed=standing.share, width=BAR_WIDTH), confidence_words(standing))
+def _panel(now: Snapshot, arm: Any, title: str, label: Callable[[Any], str]) -> RenderableType:
+    said = {"last pull": f"arm {label(arm)}", **facts(now, label, epsilon_is=OPTION), "pulls": f"{now.n_pulls:,}"}
+    if now.stopped:
+        said["remaining"] = "none, it is decided"
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim")
     rows.add_column(min_width=BAR_WIDTH + 16)
-    rows.add_row("last pull", f"arm {arm_label(arm, label)}")
-    named = arm_label(None) if standing.leader is None else joined([label(leader) for leader in standing.leaders])
-    rows.add_row("leaders" if standing.ahead else "leader", named, style="bold")
-    if standing.rival is not None:
-        rows.add_row("rival", label(standing.rival))
-        rows.add_row("ahead by", lead_words(standing))
-    rows.add_row("confidence", bar)
-    rows.add_row("pulls", f"{standing.n_pulls:,}")
-    if standing.stopped:
-        rows.add_row("remaining", "none, it is decided")
-    elif standing.leader is not None and standing.guarantee != "withdrawn":
-        if cost := stopping_now(standing, label(standing.leader)):
-            rows.add_row("stop now", cost)
-        rows.add_row("remaining", left_to_do(standing))
-    if near := near_tie_words(standing, label, epsilon_is=OPTION):
-        rows.add_row("near tie", near)
+    for word, text in said.items():
+        cell: RenderableType = text
+        if word == "confidence":
+            cell = Table.grid(padding=(0, 1))
+            cell.add_row(ProgressBar(total=1.0, completed=now.share, width=BAR_WIDTH), text)
+        rows.add_row(word, cell, style="bold" if word in ("leader", "leaders", "best") else None)
     return Panel(rows, title=Text(shown(title)), title_align="left", expand=False, padding=(0, 1))

@@ -20,7 +20,7 @@ import numpy as np
 from surepick._files import lock
 from surepick.arms.tables.sources import is_grouped, parse_number, reason
 from surepick.cli.arm_files import ArmFile, ChosenSet, read_history
-from surepick.cli.live import NearTies, live_view, state_line
+from surepick.cli.live import NearTies, live_view
 from surepick.cli.output import (
     Code,
     Format,
@@ -34,6 +34,7 @@ from surepick.cli.output import (
 from surepick.cli.studies import who_am_i
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, StorageError, SurepickError
+from surepick.learning.explain import state_line
 from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, Progress, contradiction
 from surepick.learning.result import Result
 from surepick.study.admin import create_study, load_study
@@ -371,7 +372,7 @@ class _Session:
             if was_stopped and not state.learner.state.ledger.is_checking:
                 for one in mine:
                     study.fail(one.id, reason="decided")
-                if not self._request.audit or state.learner.n_checks:
+                if not self._request.audit or state.learner.reader.n_checks:
                     return
                 study.audit(self._request.audit)  # type: ignore[arg-type]  # a number or "auto"
             asks = study.ask(1, worker=study.author)
@@ -398,7 +399,7 @@ class _Session:
         learner = self._study.learner
         progress = Progress(ask.arm, value, learner.estimate.n_pulls, learner.decision, learner)
         if not self._is_asked:
-            show(lambda: progress.standing, arm=ask.arm)
+            show(lambda: progress.snapshot, arm=ask.arm)
         # A script that runs out of values is not asked whether it means the last.
         decides = self._study.stopped and not was_stopped
         answer = self._source(None) if decides and self._is_asked and self._console.is_terminal else None
@@ -423,7 +424,7 @@ class _Session:
 
     def _say_standing(self, progress: Progress) -> None:
         if self._is_asked:
-            self._console.print(state_line(progress.standing, self._label), style="dim", soft_wrap=True)
+            self._console.print(state_line(progress.snapshot, self._label), style="dim", soft_wrap=True)
         if (self._is_asked or not self._console.is_terminal) and (near := self._near_ties.news(progress)):
             self._console.print(near, soft_wrap=True)
 
@@ -433,7 +434,7 @@ class _Session:
         if n & (n - 1):
             return False
         self._warn(is_end=False)
-        return n >= ENOUGH_REPEATS and self._study.learner.repeats
+        return n >= ENOUGH_REPEATS and self._study.learner.reader.repeats
 
     def _warn(self, *, is_end: bool = True) -> None:
         """Warn, once each, of what the rewards contradict."""

@@ -33,10 +33,10 @@ class Estimates:
     listed: tuple[Any, ...] | None = None
     """Which arms these are, row numbers or vectors as tuples; None: all rows, in order."""
     margin: Array | None = None
-    """The true distance to the leader is that of the estimates give or take this (`margins_of`); 0 for the leader and
-    its copies, inf while nothing is known; None where the leader is not one of these."""
+    """Half the interval of the true distance to the leader (`margins_of`); 0 for the leader and its copies, inf while
+    nothing is known; None where the leader is not in the table."""
     alike: Groups = ()
-    """Groups of rows with the same features; not known of arms on a cluster."""
+    """Groups of rows with the same features; empty for arms on a cluster."""
 
     def __post_init__(self) -> None:
         for array in (self.estimate, self.low, self.high, self.margin):
@@ -56,7 +56,7 @@ class Estimates:
         return next((group for group in self.alike if row in group), (row,))
 
     def rank(self) -> IntArray:
-        """Return the place of every row by its estimate, 1 for the largest; of equals the lower row first."""
+        """Return the rank of every row by its estimate, 1 for the largest; ties go to the lower row."""
         return 1 + np.argsort(np.argsort(-self.estimate, kind="stable"))
 
 
@@ -79,7 +79,7 @@ def estimates_of(
         view: arms or candidates, in the whitened coordinates of `estimate`.
         estimate: least squares in whitened coordinates.
         delta: risk that some interval, at some time, misses.
-        noise_std: sub-Gaussian scale of one reward's noise; None: what half of delta allows it to be.
+        noise_std: sub-Gaussian scale of one reward's noise; None: an upper bound at half of delta is used.
         only: list these arms alone, by number; needed where the arms of a set cannot all be listed.
 
     Cost: one pass over the rows, O(K d^2).
@@ -122,7 +122,7 @@ def margins_of(
     noise_std: float | None,
     only: Sequence[int] | None = None,
 ) -> Array:
-    """Return by how much the estimated lead of a candidate over each other can be off, all at all times together.
+    """Return the largest error of the leader's estimated lead over each candidate, for all candidates and all times.
 
     From the whole mixture of `core.evidence`, so that the largest of margin - lead is `Learner.epsilon_bound`.
     Arguments and cost as in `estimates_of`.

@@ -1,7 +1,10 @@
-"""Results in plain words: what `explain`, the live view and reports say.
+"""Results in plain words, for `explain`, the live view, studies and pages.
 
-One rule for all of them: a sentence says what is known at confidence 1 - delta, or that something is an estimate, and
-no two sentences contradict each other. Evidence, which is in nats, is for programs; people get percents.
+Every sentence states a fact at confidence 1 - delta, or calls its number an estimate, and no two sentences contradict
+each other. Programs get evidence in nats; people get percents.
+
+The sentences of `verdict`, `explain` and `assumptions` are part of certificates. If their words change, certificates
+of earlier versions can be checked by those versions only.
 """
 
 import math
@@ -15,20 +18,20 @@ from surepick.arms.base import same_features
 from surepick.learning.events import n_earlier
 from surepick.learning.model import ModelCheck
 from surepick.learning.noise_models import NAMED, NoiseModel, Symmetric, noise_model
-from surepick.learning.snapshot import Standing
-from surepick.types import Guarantee
+from surepick.learning.snapshot import Snapshot
+from surepick.types import Guarantee, IntArray
 
 if TYPE_CHECKING:
     from surepick.learning.result import Result
 
 
-# Said if the rewards allow no more than this share of the noise_std given: then half of all pulls are for nothing.
+# A noise_std is called too large if the rewards show at most this share of it: half of the pulls are then wasted.
 GENEROUS = 0.7
-# Names of arms in a sentence.
+# A sentence names at most this many arms.
 MOST_NAMED = 10
-# With so few arms each can be measured by itself, without a model.
+# Up to this many arms, each can be measured by itself, without a model.
 FEW_ARMS = 50
-# Residuals from which on a test of the shape of the noise finds more than the grossest.
+# With fewer residuals, a test finds only the grossest deviations from normal noise.
 FEW_RESIDUALS = 32
 
 _RISKS: Mapping[Guarantee, str] = {
@@ -48,19 +51,19 @@ _CHECKS: Mapping[ModelCheck, str] = {
 
 
 class Assumption(NamedTuple):
-    """Something a result rests on, and how it was checked."""
+    """An assumption of a result, and how it was checked."""
 
     text: str
     checked: str
 
 
-def explain(result: "Result") -> str:
-    """Say which arm is best, how sure that is, and what it rests on."""
+def explain(result: "Result", *, numbers: bool = True) -> str:
+    """Say which arm is best, how sure that is, and what it rests on; arguments as for `verdict`."""
     pulls = counted(result.n_until_verdict, "pull")
     start = f"Interrupted after {pulls}. " if result.interrupted else ""
     if result.best is None or result.guarantee == "withdrawn":
-        return f"{start}{verdict(result)}"
-    said = [verdict(result), _alike(result), *standing_sentences(result.standing, label_of(result))]
+        return f"{start}{verdict(result, numbers=numbers)}"
+    said = [verdict(result, numbers=numbers), _alike(result), *sentences(result, label_of(result))]
     said += [_survivors(result), _hidden(result)]
     if result.guarantee != "doubtful":
         said += [_assumptions(result), _bears(result), _of_vectors(result)]
@@ -68,15 +71,15 @@ def explain(result: "Result") -> str:
 
 
 def _alike(result: "Result") -> str:
-    """Say which arms the answer stands for, and that there are others of which that can be said."""
+    """Name the arms with the features of the answer, and say whether other arms share features."""
     rows = result.compared
     own = () if result.arm_set or result.m > 1 else rows.group_of(result.best)
     n_others = len(rows.alike) - (len(own) > 1)
     said = []
     if len(own) > 1:
-        labels = [label_of(result)(row) for row in own[:MOST_NAMED]]
-        labels += [f"{len(own) - MOST_NAMED:,} more"] if len(own) > MOST_NAMED else []
-        said.append(f"{same_features(labels)}: the answer is {'either' if len(own) == 2 else 'any'} of them.")
+        said.append(
+            f"{same_features(_named(result, own))}: the answer is {'either' if len(own) == 2 else 'any'} of them."
+        )
     if n_others:
         has = "has" if n_others == 1 else "have"
         said.append(f"{counted(n_others, 'other group')} of arms {has} the same features too.")
@@ -84,19 +87,27 @@ def _alike(result: "Result") -> str:
 
 
 def _survivors(result: "Result") -> str:
-    """Name who is left of those that are compared, if some are excluded and nothing is decided."""
+    """Name the survivors, if some candidates are excluded before the verdict."""
     left, n_compared = result.survivors, len(result.compared)
     if result.stopped or left is None or len(left) == n_compared:
         return ""
-    names = [label_of(result)(int(arm)) for arm in left[:MOST_NAMED]]
-    names += [f"{len(left) - MOST_NAMED:,} more"] if len(left) > MOST_NAMED else []
     who = "the best is" if result.m == 1 else f"the {result.m} best are"
     among = f"{who} among them at {percent(1.0 - result.delta)} confidence"
-    return f"Not excluded: {joined(names)}, {len(left):,} of {n_compared:,}; {among}."
+    return f"Not excluded: {joined(_named(result, left))}, {len(left):,} of {n_compared:,}; {among}."
 
 
-def verdict(result: "Result") -> str:
-    """Say in one sentence, or two if the claim is withdrawn, what became of it."""
+def _named(result: "Result", rows: Sequence[int] | IntArray) -> list[str]:
+    label, n_more = label_of(result), len(rows) - MOST_NAMED
+    return [label(int(row)) for row in rows[:MOST_NAMED]] + ([f"{n_more:,} more"] if n_more > 0 else [])
+
+
+def verdict(result: "Result", *, numbers: bool = True) -> str:
+    """Say in one sentence, or two if the claim is withdrawn, which arm is best and how sure that is.
+
+    Args:
+        result: what was found.
+        numbers: whether the row number follows the name of an arm; a study has row numbers of its own.
+    """
     pulls = counted(result.n_until_verdict, "pull")
     if result.has_costs:
         pulls += f" at a cost of {result.cost:,.4g}"
@@ -105,123 +116,151 @@ def verdict(result: "Result") -> str:
             f"No leader yet: {pulls} of {counted(len(result.counts), 'different arm')} cannot show the effect of every "
             "feature. More pulls are needed."
         )
+    leader = _leader(result, numbers=numbers)
     if result.guarantee == "withdrawn":
-        return _withdrawn(result, pulls)
+        return _withdrawn(result, leader, pulls)
     if not result.stopped:
         said = "Not decided." if result.interrupted else f"Not decided ({pulls})."
         return f"{said} {_doubt(result)}" if result.guarantee == "doubtful" else said
     # A name keeps its spelling also where it opens the sentence.
-    leader = _leader(result) if result.best_name is not None else _leader(result)[0].upper() + _leader(result)[1:]
+    leader = leader if result.best_name is not None else leader[0].upper() + leader[1:]
     if result.guarantee == "doubtful":
         are = "are" if result.m > 1 else "is"
-        return f"{leader} {are} the answer of the {result.stopping} rule after {pulls}, in doubt. {_doubt(result)}"
-    risk = _RISKS[result.guarantee].format(delta=percent(result.delta), rule=result.stopping)
+        return f"{leader} {are} the answer of the {result.rule} rule after {pulls}, in doubt. {_doubt(result)}"
+    risk = _RISKS[result.guarantee].format(delta=percent(result.delta), rule=result.rule)
     return f"{leader} {_is_best(result)}, after {pulls}: {risk}."
 
 
 def _doubt(result: "Result") -> str:
-    """Say why nothing is asserted although no model is contradicted."""
+    """Say why no risk is claimed although the model is not contradicted."""
     return f"A risk of {percent(result.delta)} cannot be claimed: {result.noise_doubt}"
 
 
-def standing_sentences(standing: Standing, label: Callable[[Any], str], *, epsilon_is: str = "epsilon = ") -> list[str]:
+Label = Callable[[Any], str]
+"""From an arm to the name that the reader knows."""
+
+
+def sentences(now: Snapshot, label: Label, *, epsilon_is: str = "epsilon = ") -> list[str]:
     """Say by how much the leader is ahead and, before the end, what stopping now would cost and what is left to do.
 
     Args:
-        standing: where things stand.
-        label: what an arm is called.
+        now: what is known.
+        label: names of arms.
         epsilon_is: how the reader sets epsilon.
     """
-    if standing.leader is None or standing.guarantee == "withdrawn":
+    if now.best is None or now.guarantee == "withdrawn":
         return []
-    leader = label(standing.leader)
-    if standing.stopped:
-        return [] if standing.rival is None else [_after_the_end(standing, label(standing.rival))]
-    said = [f"{leaders_words(standing, label)}{rival_words(standing, label, before=', rival ')}."]
-    if (cost := stopping_now(standing, leader)) != "":
+    if now.stopped:
+        return [] if now.rival is None else [_after_the_end(now, label(now.rival))]
+    said = [f"{_leaders(now, label)}{_rival(now, label)}."]
+    if cost := stopping_now(now, label(now.leader)):
         said.append(f"Stop now: {cost}.")
-    said.append(f"To be sure: {left_to_do(standing)}.")
-    if near := near_tie_words(standing, label, epsilon_is=epsilon_is):
+    said.append(f"To be sure: {left_to_do(now)}.")
+    if near := near_tie(now, label, epsilon_is=epsilon_is):
         said.append(f"Near tie with {near}.")
     return said
 
 
-def leaders_words(standing: Standing, label: Callable[[Any], str]) -> str:
-    """Name who leads."""
-    names = [label(arm) for arm in standing.leaders]
+def facts(now: Snapshot, label: Label, *, epsilon_is: str) -> dict[str, str]:
+    """Return the same as short entries, each under a word; arguments as for `sentences`."""
+    is_open, said = not now.stopped, {"confidence": confidence(now)}
+    if now.guarantee == "withdrawn":
+        return said
+    words = ("leaders" if now.m > 1 else "leader") if is_open else "best"
+    said = {words: joined([label(arm) for arm in now.leaders]) if now.best is not None else "none yet"}
+    if now.rival is not None:
+        said |= {"rival" if is_open else "runner-up": label(now.rival), "ahead by": lead_words(now)}
+    said["confidence"] = confidence(now)
+    if now.guarantee == "doubtful":
+        said["doubt"] = now.noise_doubt
+    if is_open and now.best is not None:
+        said |= {"stop now": stopping_now(now, label(now.leader)), "remaining": left_to_do(now)}
+        said["near tie"] = near_tie(now, label, epsilon_is=epsilon_is)
+    return {word: text for word, text in said.items() if text}
+
+
+def state_line(now: Snapshot, label: Label) -> str:
+    """Say in one line who leads and how sure that is."""
+    pulls = counted(now.n_pulls, "pull")
+    if now.best is None:
+        return f"{pulls}, no leader yet"
+    leads = _leaders(now, label).replace("Leader", "leader", 1)
+    return f"{pulls}, {leads}{_rival(now, label)}; confidence {confidence(now)}"
+
+
+def _leaders(now: Snapshot, label: Label) -> str:
+    names = [label(arm) for arm in now.leaders]
     return f"Leader {names[0]}" if len(names) == 1 else f"Leaders {joined(names)}"
 
 
+def _rival(now: Snapshot, label: Label) -> str:
+    """Name the rival and the lead over it; "" if there is none."""
+    if now.rival is None:
+        return ""
+    last = f"{label(now.leader)} is " if now.m > 1 else ""
+    return f", rival {label(now.rival)}: {last}ahead by {lead_words(now)}"
+
+
 def joined(names: Sequence[str]) -> str:
-    """Names in a sentence, such as "A, B and C"."""
+    """Join names in a sentence, such as "A, B and C"."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def near_tie_words(standing: Standing, label: Callable[[Any], str], *, epsilon_is: str) -> str:
-    """Name who is so close, and say what an epsilon would do; "" if the end is in sight."""
-    if standing.near_tie is None:
+def near_tie(now: Snapshot, label: Label, *, epsilon_is: str) -> str:
+    """Name the candidate in a near tie with the leader, and what an epsilon would do; "" if the end is in sight."""
+    if now.near_tie is None:
         return ""
-    rival, epsilon, more = standing.near_tie
+    rival, epsilon, more = now.near_tie
     return f"{label(rival)}: with {epsilon_is}{epsilon:g} about {counted(more, 'more pull')}"
 
 
-def rival_words(standing: Standing, label: Callable[[Any], str], *, before: str = "") -> str:
-    """Name the rival and the lead over it, with interval; "" if there is none."""
-    if standing.rival is None:
-        return ""
-    last = f"{label(standing.leader)} is " if standing.ahead else ""
-    return f"{before}{label(standing.rival)}: {last}ahead by {lead_words(standing)}"
-
-
-def lead_words(standing: Standing) -> str:
-    """Say how large the lead is, with interval."""
-    low, high = standing.interval
-    places = places_of(standing.lead, high - standing.lead)
+def lead_words(now: Snapshot) -> str:
+    """Say how large the lead is, with its confidence interval."""
+    low, high = now.interval
+    places = places_of(now.lead, high - now.lead)
     if not math.isfinite(high):
-        return fixed(standing.lead, places)
-    sure = percent(1.0 - standing.delta)
-    return f"{fixed(standing.lead, places)} ({sure}: {between(low, high, places)})"
+        return fixed(now.lead, places)
+    return f"{fixed(now.lead, places)} ({percent(1.0 - now.delta)}: {between(low, high, places)})"
 
 
-def stopping_now(standing: Standing, leader: str) -> str:
+def stopping_now(now: Snapshot, leader: str) -> str:
     """Say what is known if measuring ends now; "" if nothing is."""
-    if not math.isfinite(standing.loss):
+    bound = now.epsilon_bound
+    if not math.isfinite(bound):
         return ""
-    if standing.loss == 0.0 and standing.ahead:
-        return f"they are the best by their intervals, though the {standing.rule} rule has not decided"
-    if standing.loss == 0.0:
-        return f"{leader} is the best by its intervals, though the {standing.rule} rule has not decided"
-    half = standing.interval[1] - standing.lead
-    places = places_of(standing.lead, half) if math.isfinite(half) else places_of(standing.loss, standing.loss)
-    within = f", which epsilon = {standing.epsilon:g} allows" if standing.loss <= standing.epsilon else ""
-    most = _up(standing.loss, places)
-    if standing.ahead:
+    if bound == 0.0:
+        best = "they are the best by their" if now.m > 1 else f"{leader} is the best by its"
+        return f"{best} intervals, though the {now.rule} rule has not decided"
+    half = now.interval[1] - now.lead
+    most = _up(bound, places_of(now.lead, half) if math.isfinite(half) else places_of(bound, bound))
+    within = f", which epsilon = {now.epsilon:g} allows" if bound <= now.epsilon else ""
+    if now.m > 1:
         return f"none of them is more than {most} below one that is left out{within}"
     return f"{leader} is at most {most} below the best{within}"
 
 
-def left_to_do(standing: Standing) -> str:
-    """Say how many pulls are still needed, as it seems."""
-    if not math.isfinite(standing.remaining):
+def left_to_do(now: Snapshot) -> str:
+    """Say about how many pulls are still needed."""
+    if not math.isfinite(now.remaining):
         return "more pulls, how many cannot be said yet"
-    return f"about {counted(max(math.ceil(standing.remaining), 1), 'more pull')}"
+    return f"about {counted(max(math.ceil(now.remaining), 1), 'more pull')}"
 
 
-def confidence_words(standing: Standing) -> str:
+def confidence(now: Snapshot) -> str:
     """Say how sure the leader is, in percents that reach 1 - delta only at the end."""
-    if standing.guarantee == "withdrawn":
+    if now.guarantee == "withdrawn":
         return "withdrawn, the rewards contradict what it rests on"
-    if standing.guarantee == "doubtful":
+    if now.guarantee == "doubtful":
         return "in doubt, the noise does not look normal with one level"
-    if math.isnan(standing.p_value):
-        if standing.stopped and standing.guarantee in ("proved", "published"):
-            return percent(1.0 - standing.delta)
-        return f"{100.0 * standing.share:.0f} % of what the {standing.rule} rule asks for"
-    # So many decimals that 1 - delta itself can be told from 1, and no rounding up to it.
-    places = max(0, math.ceil(-math.log10(standing.delta) - 1e-9) - 2)
-    shown = f"{_down(100.0 * standing.confidence, places)} %"
-    return shown if standing.stopped else f"{shown}, {percent(1.0 - standing.delta)} needed"
+    if math.isnan(now.p_value):
+        if now.stopped and now.guarantee in ("proved", "published"):
+            return percent(1.0 - now.delta)
+        return f"{100.0 * now.share:.0f} % of what the {now.rule} rule asks for"
+    # Enough decimals to tell 1 - delta from 1, and no rounding up to 1 - delta.
+    places = max(0, math.ceil(-math.log10(now.delta) - 1e-9) - 2)
+    shown = f"{_down(100.0 * now.confidence, places)} %"
+    return shown if now.stopped else f"{shown}, {percent(1.0 - now.delta)} needed"
 
 
 def label_of(result: "Result") -> Callable[[Any], str]:
@@ -239,24 +278,24 @@ def label_of(result: "Result") -> Callable[[Any], str]:
     return label
 
 
-def _after_the_end(standing: Standing, rival: str) -> str:
-    """Name the runner-up. That the answer is ahead is the verdict's to say, also where an interval by itself cannot."""
-    low, high = standing.interval
-    places = places_of(standing.lead, high - standing.lead)
-    if standing.lead <= 0.0:
-        behind = f"is ahead of it by {fixed(-standing.lead, places)}"
-        if standing.epsilon > 0.0:
-            return f"By their estimates {rival} {behind}, which epsilon = {standing.epsilon:g} allows."
+def _after_the_end(now: Snapshot, rival: str) -> str:
+    """Name the runner-up. The verdict says that the answer is ahead, even where this interval alone cannot."""
+    low, high = now.interval
+    places = places_of(now.lead, high - now.lead)
+    if now.lead <= 0.0:
+        behind = f"is ahead of it by {fixed(-now.lead, places)}"
+        if now.epsilon > 0.0:
+            return f"By their estimates {rival} {behind}, which epsilon = {now.epsilon:g} allows."
         return f"By their estimates {rival}, which was excluded on the way, {behind}."
-    it = "The last of them" if standing.ahead else "It"
-    if low >= -standing.epsilon or not math.isfinite(high):
-        return f"{it} is ahead of {rival} by {lead_words(standing)}."
-    most, sure = _up(high, places), percent(1.0 - standing.delta)
-    return f"{it} is ahead of {rival} by about {fixed(standing.lead, places)}, at most by {most} ({sure})."
+    it = "The last of them" if now.m > 1 else "It"
+    if low >= -now.epsilon or not math.isfinite(high):
+        return f"{it} is ahead of {rival} by {lead_words(now)}."
+    most, sure = _up(high, places), percent(1.0 - now.delta)
+    return f"{it} is ahead of {rival} by about {fixed(now.lead, places)}, at most by {most} ({sure})."
 
 
 def _hidden(result: "Result") -> str:
-    """Say so if the allowed misfit keeps the rule from ever deciding."""
+    """Warn that the allowed misfit keeps the rule from ever deciding."""
     if not result.n_undecidable:
         return ""
     return (
@@ -267,7 +306,7 @@ def _hidden(result: "Result") -> str:
 
 
 def _bears(result: "Result") -> str:
-    """Say how much misfit the answer bears, if that is known; not if it is so much that no model was needed."""
+    """Say how much misfit the answer bears, if that is known and finite (inf: the answer needed no model)."""
     margin = result.misfit_margin if result.stopped else None
     if margin is None or margin == math.inf:
         return ""
@@ -277,26 +316,24 @@ def _bears(result: "Result") -> str:
 REPEATS_ADVICE = "Measure anew each time. If measurements have no noise at all, give noise_std, such as half a digit."
 
 
-def _withdrawn(result: "Result", pulls: str) -> str:
-    was = f"was to be the answer after {pulls}" if result.stopped else f"leads after {pulls}"
-    if result.m > 1:
-        was = f"were to be the answer after {pulls}" if result.stopped else f"lead after {pulls}"
+def _withdrawn(result: "Result", leader: str, pulls: str) -> str:
+    were, lead = ("were", "lead") if result.m > 1 else ("was", "leads")
+    claimed = f"{were} to be the answer after {pulls}" if result.stopped else f"{lead} after {pulls}"
+    refused = f"No answer can be defended: {leader} {claimed}, but"
     if result.repeated:
-        return f"No answer can be defended: {_leader(result)} {was}, but {result.misfit} {REPEATS_ADVICE}"
+        return f"{refused} {result.misfit} {REPEATS_ADVICE}"
     if not result.noise_contradicted:
         why = f"the rewards contradict a mean that is linear in the features. {result.misfit}"
         advice = "Repeat with features that describe the rewards better"
         if result.arms.listed is None and len(result.arms) <= FEW_ARMS:
             advice += ', or without features: model="unstructured"'
+        return f"{refused} {why} {advice}."
+    if isinstance(result.given_noise_std, np.ndarray):
+        why, cure = "times the noise_std that was given for the arms.", "with larger noise_std"
     else:
-        why, cure = f"the rewards scatter around the fit by {result.noise_std:.3g}", "without noise_std"
-        if isinstance(result.given_noise_std, np.ndarray):
-            why, cure = f"{why} times the noise_std that was given for the arms.", "with larger noise_std"
-        else:
-            why = f"{why} where noise_std = {result.given_noise_std:g} was given."
-        why = f"{why} {result.misfit}".rstrip()  # a slip scatters as well
-        advice = f"Repeat {cure}, or with features that describe the rewards better"
-    return f"No answer can be defended: {_leader(result)} {was}, but {why} {advice}."
+        why, cure = f"where noise_std = {result.given_noise_std:g} was given.", "without noise_std"
+    why = f"the rewards scatter around the fit by {result.noise_std:.3g} {why} {result.misfit}".rstrip()  # or a slip
+    return f"{refused} {why} Repeat {cure}, or with features that describe the rewards better."
 
 
 def coarse(step: float, noise_std: float) -> str:
@@ -310,17 +347,18 @@ def coarse(step: float, noise_std: float) -> str:
     )
 
 
-def _leader(result: "Result") -> str:
+def _leader(result: "Result", *, numbers: bool) -> str:
     if result.arm_set:
         return f"arm {_vector(result.best)}"
-    kind = "arm" if result.candidates is None else "candidate"
     if result.m > 1:
         return joined([label_of(result)(arm) for arm in result.best])
+    kind = "arm" if result.candidates is None else "candidate"
     if result.best_name is None:
         return f"{kind} {result.best}"
-    # In a later era, which a study begins with all it knows, the learner's own number is none that users know.
+    # In a later era, which a study begins with all it knows, users do not know the learner's own row numbers.
     is_later = result.earlier == "guidance" and any(event[3:] == ("none",) for event in result.history.log[1:2])
-    return str(result.best_name) if is_later else f"{result.best_name} ({kind} {result.best})"
+    has_number = not is_later and (numbers or kind == "candidate")
+    return f"{result.best_name} ({kind} {result.best})" if has_number else str(result.best_name)
 
 
 def _vector(arm: Any) -> str:
@@ -358,7 +396,7 @@ def _assumptions(result: "Result") -> str:
 
 
 def _few_residuals(result: "Result") -> str:
-    """Say so if an answer rests on normal noise and came before the shape of the noise could show."""
+    """Warn of an answer that rests on normal noise and came before the shape of the noise could show."""
     n = result.n_residuals
     if n is None or n >= FEW_RESIDUALS or not result.stopped:
         return ""
@@ -366,7 +404,7 @@ def _few_residuals(result: "Result") -> str:
 
 
 def _mean(result: "Result") -> str:
-    """What is assumed of the means; "" if nothing is."""
+    """Say what is assumed of the means; "" for nothing."""
     if result.model != "linear":
         return ""
     if result.allowed_misfit > 0.0:
@@ -377,7 +415,7 @@ def _mean(result: "Result") -> str:
 
 
 def _noise(result: "Result", *, seen: bool) -> str:
-    """What is assumed of the noise, and what was seen of it if that is wanted."""
+    """Say what is assumed of the noise, with the level that the data show if `seen`."""
     return noise_of(result).assumption(result.noise_law, result.noise_std if seen else math.nan)
 
 
@@ -392,7 +430,7 @@ def noise_of(result: "Result") -> NoiseModel:
 
 
 def _checked(result: "Result") -> str:
-    """How the means were checked; "" where nothing is assumed of them."""
+    """Say how the model of the means was checked; "" without a model."""
     if result.model != "linear":
         return ""
     if noise_of(result).needs_bets:
@@ -404,7 +442,7 @@ def _checked(result: "Result") -> str:
 
 
 def _generous(result: "Result") -> str:
-    """Say so if the noise that was given is far above what the rewards show; pulls go with its square."""
+    """Say how much a `noise_std` costs that is far above the noise of the rewards; pulls grow with its square."""
     given = result.given_noise_std
     most = max(result.noise_interval[1], result.noise_std)
     if not isinstance(given, float | int) or result.reward_range is not None or not most < GENEROUS * given:
@@ -418,45 +456,38 @@ def _generous(result: "Result") -> str:
 
 def assumptions(result: "Result") -> list[Assumption]:
     """Return everything a result rests on, and how each was checked."""
-    kinds = Counter(event[0] for event in result.history.log)
-    n_asked = sum(len(event[1]) for event in result.history.log if event[0] == "ask")
-    n_unsolicited = _n_unsolicited(result)
-    listed = []
-    if _mean(result):
-        watched = f"Contradicted. {result.misfit}" if result.model_check == "contradicted" else ""
-        listed.append(
-            Assumption(_sentence(_mean(result).rstrip(",")), _checked(result) or watched or "Not contradicted.")
-        )
-    listed.append(Assumption(_sentence(_noise(result, seen=False)), _noise_checked(result)))
+    log = result.history.log
+    kinds, n_asked = Counter(event[0] for event in log), sum(len(event[1]) for event in log if event[0] == "ask")
+    n_guiding = 0 if result.earlier == "evidence" else n_earlier(log)
+    n_others = _n_unsolicited(result) - n_guiding
+    part, that_counts = ("part of the log that counts", " that counts") if n_guiding else ("log", "")
     chosen = f"The log has {counted(n_asked, 'ask')} before their results"
-    n_guiding = _n_guiding(result)
-    if n_guiding:
-        chosen += f"; {counted(n_guiding, 'result')} of before guide it and are no evidence"
-    if n_unsolicited > n_guiding:
-        more = counted(n_unsolicited - n_guiding, "result")
-        chosen += f"; {more} came without being asked for, chosen by somebody else"
-    listed.append(Assumption("Every arm was chosen before its reward was seen.", f"{chosen}."))
-    notes = [
-        counted(kinds[kind], noun)
-        for kind, noun in (("fail", "lost measurement"), ("correct", "correction"), ("void", "void result"))
-        if kinds[kind]
+    chosen += f"; {counted(n_guiding, 'result')} of before guide it and are no evidence" if n_guiding else ""
+    if n_others > 0:
+        chosen += f"; {counted(n_others, 'result')} came without being asked for, chosen by somebody else"
+    nouns = {"fail": "lost measurement", "correct": "correction", "void": "void result"}
+    changes = ", ".join(counted(kinds[kind], noun) for kind, noun in nouns.items() if kinds[kind])
+    options = f"The {result.rule} rule, delta = {result.delta:g} and epsilon = {result.epsilon:g}"
+    listed = [
+        (_sentence(_noise(result, seen=False)), _noise_checked(result)),
+        ("Every arm was chosen before its reward was seen.", f"{chosen}."),
+        (
+            "Every reward is reported; one is lost, corrected or void for reasons other than its value.",
+            f"The {part} has {changes or 'no lost, corrected or void result'}.",
+        ),
+        (
+            f"{options} were fixed before the first reward{that_counts}.",
+            f"By whoever ran it; the {part} begins with them.",
+        ),
     ]
-    part = "part of the log that counts" if n_guiding else "log"
-    reported = f"The {part} has {', '.join(notes) or 'no lost, corrected or void result'}."
-    listed.append(
-        Assumption(
-            "Every reward is reported; one is lost, corrected or void for reasons other than its value.", reported
-        )
-    )
-    fixed = f"The {result.stopping} rule, delta = {result.delta:g} and epsilon = {result.epsilon:g}"
-    own = f"By whoever ran it; the {part} begins with them."
-    that_counts = " that counts" if n_guiding else ""
-    listed.append(Assumption(f"{fixed} were fixed before the first reward{that_counts}.", own))
-    return listed
+    if mean := _mean(result):
+        watched = f"Contradicted. {result.misfit}" if result.model_check == "contradicted" else "Not contradicted."
+        listed.insert(0, (_sentence(mean.rstrip(",")), _checked(result) or watched))
+    return [Assumption(*one) for one in listed]
 
 
 def _n_unsolicited(result: "Result") -> int:
-    """How many results answered no ask."""
+    """Return how many results answered no ask."""
     pending, n = Counter[Any](), 0
     for kind, *said in result.history.log:
         if kind == "ask":
@@ -466,11 +497,6 @@ def _n_unsolicited(result: "Result") -> int:
             pending[said[0]] -= is_answer
             n += not is_answer
     return n
-
-
-def _n_guiding(result: "Result") -> int:
-    """How many results guide plans and bets without being evidence: all that were told before the first ask."""
-    return 0 if result.earlier == "evidence" else n_earlier(result.history.log)
 
 
 def _noise_checked(result: "Result") -> str:
@@ -490,7 +516,7 @@ def _noise_checked(result: "Result") -> str:
 
 
 def _shape_checked(result: "Result") -> str:
-    """How the law of the noise was checked, and what could not have shown."""
+    """Say how the law of the noise was checked, and what could not have shown."""
     if result.noise_doubt:
         return f"In doubt: {result.noise_doubt}"
     if not result.n_residuals:
@@ -508,7 +534,7 @@ def _sentence(text: str) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """Return a number of things."""
+    """Return a number with its noun, such as "1 pull" or "2,000 pulls"."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
@@ -520,7 +546,7 @@ def percent(probability: float) -> str:
 
 
 def places_of(value: float, width: float) -> int:
-    """Return how many decimals show two digits of a width, and one of the value if that is not much smaller."""
+    """Return how many decimals show two digits of the width, and one of the value unless it is much smaller."""
 
     def needed(number: float, digits: int) -> int:
         return digits - 1 - math.floor(math.log10(abs(number))) if number and math.isfinite(number) else -99
@@ -530,23 +556,23 @@ def places_of(value: float, width: float) -> int:
 
 
 def between(low: float, high: float, places: int) -> str:
-    """Return an interval with so many decimals, rounded outwards; "" if it is not bounded."""
+    """Return an interval with this many decimals, rounded outwards; "" if it is not bounded."""
     return f"{_down(low, places)} to {_up(high, places)}" if math.isfinite(low) and math.isfinite(high) else ""
 
 
 def fixed(number: float, places: int) -> str:
-    """Return a number with so many decimals."""
+    """Return a number with this many decimals."""
     text = f"{number:.{places}f}"
     return text.removeprefix("-") if float(text) == 0.0 else text  # no minus before nothing
 
 
 def _down(number: float, places: int) -> str:
-    """Return a lower bound with so many decimals, not above it."""
+    """Return a lower bound with this many decimals, not above it."""
     scale = 10.0**places
     return fixed(math.floor(number * scale + 1e-9) / scale, places)
 
 
 def _up(number: float, places: int) -> str:
-    """Return an upper bound with so many decimals, not below it."""
+    """Return an upper bound with this many decimals, not below it."""
     scale = 10.0**places
     return fixed(math.ceil(number * scale - 1e-9) / scale, places)

@@ -19,7 +19,7 @@ from surepick.learning.events import History
 from surepick.learning.explain import REPEATS_ADVICE, coarse
 from surepick.learning.learner import Learner, create_learner
 from surepick.learning.result import Result, bare_result_of
-from surepick.learning.snapshot import Algorithm, Arm, Decision, Standing, standing_of
+from surepick.learning.snapshot import Algorithm, Arm, Decision, Snapshot
 from surepick.learning.spec import TaskOptions, takes_options
 
 ENOUGH_TO_DOUBT = 256
@@ -47,12 +47,12 @@ class Progress:
     _learner: Learner = field(repr=False, compare=False)
 
     @property
-    def standing(self) -> Standing:
-        """The leader beside its closest rival, what stopping now would cost, what is left to do; two passes over all.
+    def snapshot(self) -> Snapshot:
+        """Everything that is shown: leader, rival, what stopping now would cost, the pulls still needed.
 
-        Of the learner as it is: to be asked for inside `on_pull`.
+        Of the learner as it is now: read it inside `on_pull`. Costs two passes over all candidates.
         """
-        return standing_of(self._learner)
+        return self._learner.snapshot
 
     def correct(self, n: int, value: float, *, reason: str = "") -> Decision:
         """Correct an earlier result as `Learner.correct` does, on the same condition; also later, inside `pull`.
@@ -214,7 +214,7 @@ class _Session:
         self._watch()
         # Again and again: a verdict may come in the middle of an interval, whose rest is measured before check pulls,
         # and a correction may withdraw it.
-        while self._goes_on(limit) and self._learner.stopped and self._audit and not self._learner.n_checks:
+        while self._goes_on(limit) and self._learner.stopped and self._audit and not self._learner.reader.n_checks:
             if not self._learner.n_planned:
                 self._learner.audit(self._audit)
             if not self._goes_on(math.inf, is_check=True):
@@ -252,7 +252,7 @@ class _Session:
             n_told = self._learner.estimate.n_pulls
             if n_told & (n_told - 1) == 0:
                 self._watch(arm)
-                if n_told >= ENOUGH_REPEATS and self._learner.repeats:
+                if n_told >= ENOUGH_REPEATS and self._learner.reader.repeats:
                     return False
             if not self._reports(arm, reward):
                 return False
@@ -353,30 +353,31 @@ def contradiction(learner: Learner, *, is_end: bool) -> tuple[type[Warning], str
         is_end: whether no pull follows. Few residuals say little before the end, and looking at them takes longer than
             most pulls.
     """
+    seen = learner.reader
     void = f"The risk delta = {learner.delta:g} is not guaranteed then."
-    if learner.noise_contradicted:
+    if seen.noise_contradicted:
         cause, cure = "either the noise is larger, or the", "without noise_std, or "
         given, unit = f" but noise_std = {learner.noise_std:g} was given", ""
         if learner.reward_range is not None:
             cause, cure, given = "the", "", f" but their range allows {learner.noise_std:g} around their means"
         elif learner.measured_arms.stds is not None:
             cure, given, unit = "with larger noise_std, or ", "", " times the noise_std given"
-        known = learner.bounding_estimate
+        known = seen.estimate
         return NoiseWarning, (
             f"the rewards scatter around the fit by {noise_estimate(known):.3g}{unit} (from "
             f"{known.n_pulls} pulls){given}: {cause} mean reward is not linear in the features. "
             f"{void} Start again {cure}with features that describe the rewards better."
         )
-    if learner.repeats:
-        return NoiseWarning, f"the rewards are no evidence. {learner.explain_misfit()} {void} {REPEATS_ADVICE}"
-    if learner.model_check == "contradicted" and learner.misfit == 0.0:
+    if seen.repeats:
+        return NoiseWarning, f"the rewards are no evidence. {seen.misfit} {void} {REPEATS_ADVICE}"
+    if seen.model_check == "contradicted" and learner.misfit == 0.0:
         return (
             ModelWarning,
-            f"the rewards contradict a mean that is linear in the features. {learner.explain_misfit()} {void}",
+            f"the rewards contradict a mean that is linear in the features. {seen.misfit} {void}",
         )
-    if learner.coarseness and learner.estimate.n_pulls >= FEWEST_READINGS:
-        return NoiseWarning, coarse(learner.coarseness, noise_estimate(learner.estimate))
-    if (is_end or learner.estimate.n_pulls >= ENOUGH_TO_DOUBT) and (doubt := learner.noise_doubt):
+    if seen.coarseness and learner.estimate.n_pulls >= FEWEST_READINGS:
+        return NoiseWarning, coarse(seen.coarseness, noise_estimate(learner.estimate))
+    if (is_end or learner.estimate.n_pulls >= ENOUGH_TO_DOUBT) and (doubt := seen.noise_doubt):
         return NoiseWarning, f"{doubt} {void}"
     return None
 

@@ -20,12 +20,11 @@ import numpy as np
 
 from surepick.algorithms import as_algorithm
 from surepick.algorithms.options import unsupported
-from surepick.arms.views import Task, WhitenedArms, arms_given, as_rows, costs_given, views
+from surepick.arms.views import Task, WhitenedArms, arms_given, costs_given, views
 from surepick.core.betting.block import Block
 from surepick.core.checks import check_count, written
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
-from surepick.core.noise import is_contradicted, noise_to_assume
 from surepick.errors import InvalidInput
 from surepick.learning.blocks import Plans
 from surepick.learning.events import (
@@ -43,14 +42,13 @@ from surepick.learning.events import (
     event_of,
     n_earlier,
 )
-from surepick.learning.margin import Recorder
-from surepick.learning.model import ModelCheck, check_arms, enough_checks
-from surepick.learning.result import Result, result_of
-from surepick.learning.snapshot import Algorithm, Arm, Ask, Decision
+from surepick.learning.model import check_arms, enough_checks
+from surepick.learning.result import Recorder, Result, result_of
+from surepick.learning.snapshot import Algorithm, Arm, Ask, Decision, Reader, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState, Setting, Settlement
 from surepick.stopping.base import Rule
-from surepick.types import Array, BoolArray, Guarantee, IntArray
+from surepick.types import Array
 
 MOST_ASKS = 10_000_000
 """Arms in one batch; more do not fit into memory, and nobody measures so many before looking."""
@@ -117,6 +115,8 @@ class Learner:
         setting = Setting(self.task, self._rule, self.noise_model, self.earlier)
         self.state = LearnerState(setting, Plans(sampler, self.task, self._rule, self.costs, self.budget))
         """What the events add up to; studies propose and apply events by it."""
+        self._read_at: tuple[LearnerState, int, int] | None = None
+        """State, events and plans that `_reader` is of."""
 
     @property
     def _plans(self) -> Plans:
@@ -157,28 +157,6 @@ class Learner:
     def given_noise_std(self) -> float | Array | None:
         """What was given: one number, one for each arm (K,), or None. `noise_std` is 1, in units of these, if many."""
         return self.noise_std if self.noise_model.stds is None else self.noise_model.stds
-
-    @property
-    def bounding_estimate(self) -> LeastSquares:
-        """The estimate that intervals are around: of the results before the first ask that is still open.
-
-        Under the betting rule the time of a result may depend on its value, so a result that was asked for after an
-        open ask counts here once that ask is answered. Nothing is left out for rules that decide after every pull,
-        nor with one worker. As long as these results do not span, the estimate of all, and no intervals.
-        """
-        prefix = self._known.prefix()
-        return prefix if prefix.has_theta else self.estimate
-
-    @property
-    def bounding_noise_std(self) -> float | None:
-        """The scale for intervals: what was given; None if it is one level that is learnt.
-
-        Infinite where nothing is proved: levels are many or the law is unknown, noise does not look normal, means are
-        allowed to be off their linear fit, arms may have been chosen after a look at results that would count here, or
-        `bounding_estimate` has too few results.
-        """
-        has_none = self.noise_model.needs_bets or self.misfit > 0.0 or self.is_guided or self.noise_doubt != ""
-        return math.inf if has_none or not self._known.prefix().has_theta else self.noise_std
 
     @property
     def is_guided(self) -> bool:
@@ -348,32 +326,11 @@ class Learner:
         self.state.change(Restored(n, reason))
 
     @property
-    def path(self) -> tuple[tuple[int, float, float], ...]:
-        """How evidence grew: pulls, evidence and target when the rule looked, a few dozen times in all."""
-        return tuple(self._known.path)
-
-    @property
     def planned(self) -> dict[Any, float]:
         """Share of the pulls before the newest interval that the designs wanted for each arm, if there are any."""
         wanted = self._plans.wanted_before(self.estimate.n_pulls)
         total = sum(wanted.values())
         return {self.measured_arms.key_of(arm): n / total for arm, n in wanted.items() if n > 0.0}
-
-    def survivors(self) -> IntArray | None:
-        """Return the candidates not excluded, by row number: a 1 - delta confidence set for the best.
-
-        With slack it is one for a candidate that loses at most epsilon. Until they decide, rules other than betting
-        exclude nobody, and neither does a claim that is doubtful or withdrawn. None where candidates cannot be listed.
-        """
-        if not self.candidates.is_local:
-            return None
-        rows, decision = as_rows(self.candidates), self.decision
-        if decision.best is None or decision.guarantee in ("doubtful", "withdrawn", "none"):
-            return np.arange(rows.n_arms)
-        if decision.stopped:
-            return np.sort(np.concatenate([rows.copies(leader) for leader in self.leaders()]))
-        left = self._known.state.survivors(self.leaders()[0])
-        return np.arange(rows.n_arms) if left is None else np.flatnonzero(left)
 
     @property
     def rule(self) -> Rule:
@@ -386,87 +343,47 @@ class Learner:
         return self._known.stopped
 
     @property
+    def reader(self) -> Reader:
+        """Everything that can be read off this learner now; kept until the next event."""
+        at = self.state, len(self.state.log), self.state.ledger.n_opened
+        if self._read_at != at:
+            self._reader, self._read_at = Reader(self, self._known, self._plans), at
+        return self._reader
+
+    @property
     def decision(self) -> Decision:
         """What the rule says now; a pass over the candidates if its last check could do without one.
 
         Loops that only need to know whether to go on should ask `stopped`, which costs nothing.
         """
-        verdict = self._known.verdict_to_show()
-        leaders, rival = self.rivalry()
-        return Decision(
-            best=(leaders if self.m > 1 else leaders[0]) if leaders else None,
-            stopped=verdict.stopped,
-            evidence=verdict.statistic if verdict.leader is not None else 0.0,
-            target=verdict.threshold,
-            unit=verdict.unit,
-            rule=self._rule.name,
-            guarantee=self._guarantee(),
-            n_pulls=self.estimate.n_pulls,
-            rival=rival,
-            exact=not verdict.is_bound,
-        )
+        return self.reader.decision
 
-    def rivalry(self) -> tuple[list[Arm], Arm | None]:
-        """Return who leads, the best first, and who is hardest to tell from the last of them, if the rule knows.
+    @property
+    def snapshot(self) -> Snapshot:
+        """Everything that is shown of this learner now; two passes over the candidates."""
+        return self.reader.snapshot
 
-        The same as in `decision`, which also looks whether anything contradicts what was assumed; that takes longer.
+    def expected_remaining(self) -> float:
+        """Estimate the pulls still needed: missing evidence times what a unit of it costs by the current plan.
+
+        Never enters the stopping rule. Rough early on; inf while nothing can be said.
         """
-        verdict = self._known.verdict_to_show()
-        rival = None if verdict.rival is None or verdict.stopped else self.candidates.arm_of(verdict.rival)
-        return [self.candidates.arm_of(leader) for leader in self._known.leading(verdict)], rival
+        return self.reader.remaining
 
-    def _guarantee(self) -> Guarantee:
-        # Whoever allows for misfit knows that means are not exactly linear, and more is not tested.
-        if (self.model_check == "contradicted" and self.misfit == 0.0) or self.noise_contradicted or self.repeats:
-            return "withdrawn"
-        # A proof for pulls that depend on no reward does not cover results whose arms somebody else chose.
-        if self._rule.is_fixed_design and not self._known.is_own:
-            return "none"
-        is_claimed = self._rule.guarantee in ("proved", "published")
-        return "doubtful" if is_claimed and self.noise_doubt else self._rule.guarantee
+    def epsilon_bound(self) -> float:
+        """Return how much the leader can be losing at most, with probability 1 - delta for all times together.
 
-    @property
-    def noise_contradicted(self) -> bool:
-        """Whether the rewards scatter more than the `noise_std` given allows."""
-        return self.noise_std is not None and is_contradicted(self._known.prefix(), self.noise_std, self.misfit)
+        Of several leaders: how much any of them can be losing to a candidate that is not among them.
 
-    @property
-    def noise_doubt(self) -> str:
-        """What speaks against the normal noise of one level that a proof without `noise_std` assumes, in plain words.
-
-        "" if nothing does. Normal noise of one level is doubted in less than one run in a hundred, however often one
-        looks.
+        From the evidence mixture with V the identity of whitened coordinates, whatever rule decides; one scan.
+        inf before the pulled arms span, while nothing is known of the noise, and where a `misfit` is allowed for.
+        Rests on the results before the first open ask (`Reader.estimate`), while all results decide which arm leads.
         """
-        return self._known.model.doubt()
+        return self.reader.epsilon_bound
 
-    @property
-    def n_residuals(self) -> int | None:
-        """How many residuals the shape of the noise was looked at by; None where the proof asks for no shape."""
-        return self._known.model.n_residuals
-
-    @property
-    def model_check(self) -> ModelCheck:
-        """Whether rewards follow the features: "contradicted" although they do at most once in a hundred learners."""
-        return "contradicted" if self.repeats else self._known.model.check
-
-    @property
-    def repeats(self) -> bool:
-        """Whether results repeat each other to the last digit, so that they are no measurements of their own."""
-        return self._known.repeats
-
-    @property
-    def coarseness(self) -> float:
-        """Step of the readings, if noise that is learnt is smaller than it; else 0. inf: all readings are equal."""
-        return self._known.coarseness
-
-    @property
-    def n_checks(self) -> int:
-        """Check pulls of the model told after the verdict."""
-        return self._known.model.n_checks
-
-    def explain_misfit(self) -> str:
-        """Say in plain words which constant, measurement or arms do not fit; "" if nothing was measured."""
-        return self._known.explain_misfit(self.called)
+    def result(self, *, interrupted: bool = False) -> Result:
+        """Return what is known now, in the form that `identify` gives."""
+        return result_of(self, self.reader, interrupted=interrupted)
 
     def audit(self, n: int | Literal["auto"] = "auto", *, follows: bool = False) -> int:
         """Plan check pulls of the model after the verdict: the next asks are spread over all arms alike.
@@ -499,76 +416,8 @@ class Learner:
         if n == "auto":
             stds = self.noise_model.stds
             noise_std = self._known.noise * (1.0 if stds is None else math.sqrt(float(np.mean(stds**2))))
-            n = enough_checks(self.measured_arms, noise_std, self.lead(), 2 * self.estimate.n_pulls)
+            n = enough_checks(self.measured_arms, noise_std, self.reader.lead, 2 * self.estimate.n_pulls)
         return check_arms(self.measured_arms, check_count("n", n, least=1), self.seed)
-
-    def leaders(self) -> list[int]:
-        """Return the numbers of the candidates that would be the answer now, the best first; there is an estimate."""
-        best = self.decision.best
-        return [self.candidates.number_of(arm) for arm in (best if isinstance(best, list) else [best])]
-
-    def _outside(self) -> BoolArray | None:
-        """Return which candidates (K,) the leaders are compared with; None: all others."""
-        if self.m == 1:
-            return None
-        outside = np.ones(as_rows(self.candidates).n_arms, dtype=bool)
-        outside[self.leaders()] = False
-        return outside
-
-    def lead(self) -> float:
-        """Return by how much the answer is ahead of the next candidate, as it seems, and at least epsilon."""
-        last = self.leaders()[-1]
-        found = as_rows(self.candidates).rivals(last, self.estimate.theta, [], np.copy, 1, self._outside())
-        return max(float(found.score[0]), self.epsilon)
-
-    def expected_remaining(self) -> float:
-        """Estimate the pulls still needed: missing evidence times what a unit of it costs by the current plan.
-
-        Never enters the stopping rule. Rough early on; inf while nothing can be said.
-        """
-        decision = self.decision
-        if decision.stopped:
-            return 0.0
-        if self.n_undecidable():
-            return math.inf
-        missing = max(decision.target - decision.evidence, 0.0)
-        per_nat = self._plans.sampler.pulls_per_nat() if decision.unit == "nats" else math.inf
-        if math.isinf(per_nat) and decision.evidence > 0.0:
-            return missing * decision.n_pulls / decision.evidence  # no plan to go by: as fast as so far
-        return missing * per_nat * self._known.noise**2
-
-    def n_undecidable(self) -> int:
-        """Return how many candidates cannot be rejected by pulls like the last ones, however many.
-
-        The leader is ahead of them by no more than what `misfit` allows a plan like the present one to be off.
-        """
-        return self._known.state.n_undecidable(self.estimate) if self.misfit > 0.0 and not self.stopped else 0
-
-    @one_blas_thread
-    def epsilon_bound(self) -> float:
-        """Return how much the leader can be losing at most, with probability 1 - delta for all times together.
-
-        Of several leaders: how much any of them can be losing to one that is not among them.
-
-        From the evidence mixture with V the identity of whitened coordinates, whatever rule decides; one scan.
-        inf before the pulled arms span, while nothing is known of the noise, and where a `misfit` is allowed for.
-        Rests on `bounding_estimate`, whoever leads by all results.
-        """
-        estimate = self.bounding_estimate
-        noise_std, delta = noise_to_assume(estimate, self.bounding_noise_std, self.delta)
-        if not (estimate.has_theta and math.isfinite(noise_std)):
-            return math.inf
-        if self.m == 1:
-            return self.candidates.largest_loss(self.leaders()[0], estimate, delta=delta, noise_std=noise_std)
-        rows, outside = as_rows(self.candidates), self._outside()
-        return max(
-            rows.largest_loss(leader, estimate, delta=delta, noise_std=noise_std, among=outside)
-            for leader in self.leaders()
-        )
-
-    def result(self, *, interrupted: bool = False) -> Result:
-        """Return what is known now, in the form that `identify` gives."""
-        return result_of(self, interrupted=interrupted)
 
     def later_blocks(self) -> Callable[[], list[Block]]:
         """Return a function that works out all blocks so far, check pulls after the verdict included, in order.

@@ -1,13 +1,13 @@
-"""The model: does the mean reward follow the features? Watched in every learner, tested by check pulls.
+"""The model check: does the mean reward follow the features? Every learner watches it, check pulls test it.
 
-`core.misfit` has the evidence, why an alarm is rarely false, and what may explain it. A good design measures few arms,
-hence hides misfit: only check pulls spread over all arms, made after the verdict, test the model.
+`core.misfit` has the evidence, the proof that alarms are rarely false, and explanations of an alarm. A good design
+measures few arms and so hides misfit: only check pulls spread over all arms, made after the verdict, test the model.
 Withdrawing a verdict costs no risk: under the model an answer is wrong with probability at most delta, alarms or not.
-Where the user allows for a `misfit`, an alarm says what was known before, that means are not exactly linear: it is
-reported, and withdraws nothing.
+Where the user allows for a `misfit`, means are known not to be exactly linear: an alarm is reported, and withdraws
+nothing.
 
-Where the level of the noise is learnt, the proof also assumes that noise is normal with one level. `core.misfit.shape`
-watches that: the claim is then doubtful, by less than one false alarm in a hundred runs again.
+Where the noise level is learnt, the proof also assumes normal noise of one level. `core.misfit.shape` watches this
+assumption: an alarm makes the claim doubtful, with less than one false alarm in a hundred runs.
 """
 
 import math
@@ -24,12 +24,12 @@ from surepick.core.misfit.watch import MisfitWatch, check_pulls, farthest, has_s
 from surepick.types import Array, IntArray
 
 ALPHA = 0.01
-"""Probability of an alarm although the model holds, at most, however long one looks."""
+"""Largest probability of a false alarm, over all times together."""
 SLIP_SHARE = 0.5
-"""The part of it that looks for slips; half of that inside each block, if the noise is unknown."""
+"""Share of `ALPHA` for slips; with unknown noise, half of this share goes to looks inside each block."""
 ModelCheck = Literal["tested", "not contradicted", "untestable", "contradicted"]
-# Arms that are looked at to see whether the features hold a constant; arms beyond the dimension that are checked, at
-# most: more spare directions need more pulls to show a misfit.
+# How many arms show whether the features hold a constant; and how many arms beyond the dimension are checked at most,
+# since more spare directions need more pulls to show a misfit.
 N_SAMPLED, MOST_SPARE = 64, 32
 MOST_EACH = 20
 _DOUBTS: Mapping[Kind, str] = {
@@ -67,7 +67,7 @@ class Model:
     Args:
         view: the arms. Results are told in units of their noise where that differs, and explained in the user's.
         noise_std: scale of the noise; None if unknown.
-        is_watched: whether there is a proof for an alarm; not if arms differ in noise by nobody knows how much.
+        is_watched: whether there is a proof for an alarm; False if arms differ in noise by unknown amounts.
         is_exact: whether means are exactly linear; else residuals are taken around the mean of each arm.
     """
 
@@ -79,7 +79,7 @@ class Model:
         self._view, self._noise_std, self._has_constant = view, noise_std, has_constant(view)
         self._watch = MisfitWatch(view.dim, noise_std, has_constant=self._has_constant)
         self._next_look, self._n_settled = 1, 0
-        self._block_has_slip = False  # by some interval alone
+        self._block_has_slip = False  # by some block alone
         self.has_slip = False
         """Whether there is a reward that no noise explains."""
         self.n_checks = 0
@@ -103,7 +103,7 @@ class Model:
             self._shape.settle(arms, own, rewards)
 
     def learn(self, arms: IntArray, X: Array, rewards: Array) -> None:
-        """Take results that belong to no interval."""
+        """Take results that belong to no block."""
         if self._is_watched:
             self._watch.learn(arms, X, rewards)
 
@@ -123,7 +123,7 @@ class Model:
         i, predicted = farthest(estimate, told.X, told.rewards)
         off, alpha = float(told.rewards[i]) - predicted, SLIP_SHARE * ALPHA * (0.5 if self._noise_std is None else 1.0)
         is_found = is_slip(estimate, told.X[i], off, told.places[i] + 1, self._noise_std, alpha)
-        # What an interval finds may as well be misfit: one reward is to blame if most of what is left goes with it.
+        # An alarm of a block may also be misfit: one reward is to blame if it explains most of the residual sum.
         taken_off = off**2 * (1.0 - float(told.X[i] @ estimate.A_inv @ told.X[i]))
         self.has_slip = is_found or (self._block_has_slip and taken_off > 0.5 * estimate.residual_sum)
 
@@ -133,7 +133,7 @@ class Model:
 
     @property
     def check(self) -> ModelCheck:
-        """What can be said of the model."""
+        """State of the model."""
         if self.has_slip or self._block_has_slip or self._watch.alarm((1.0 - SLIP_SHARE) * ALPHA):
             return "contradicted"
         if self._watch.n_arms <= self._view.dim:

@@ -3,32 +3,37 @@
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 import numpy as np
 
-from surepick.arms.base import Groups, duplicate_groups
-from surepick.arms.views import ArmView, WhitenedArms
-from surepick.core.noise import noise_estimate, noise_interval
+from surepick.arms.base import duplicate_groups
+from surepick.arms.views import ArmView, Task, WhitenedArms
+from surepick.core.betting.block import Block
+from surepick.core.estimate import LeastSquares
 from surepick.errors import InvalidInput
 from surepick.learning import explain, result_file
-from surepick.learning.estimates import Estimates, coefficient_margins, estimates_of, margins_of
+from surepick.learning.estimates import Estimates, coefficient_margins
 from surepick.learning.events import History
-from surepick.learning.margin import Margin, margin_of
-from surepick.learning.model import ModelCheck
-from surepick.learning.snapshot import Standing, p_value_of, standing_in
-from surepick.types import Array, Guarantee, IntArray, data_frame
+from surepick.learning.snapshot import Reader, Snapshot, beside_rival, given_of
+from surepick.stopping.base import RuleState, Verdict
+from surepick.stopping.betting import Betting
+from surepick.types import Array, data_frame
 
 if TYPE_CHECKING:
     from surepick.learning.learner import Learner
 
+# A replay for the misfit margin keeps at most this many numbers (160 MB).
+MOST_NUMBERS = 20_000_000
+
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Result:
+class Result(Snapshot):
     """What an identification found. Nothing in it changes later. Defaults are for what nothing is known about.
 
     Estimates and intervals (`arms`, `candidates`, `theta`, `theta_margin`, `epsilon_bound`, `noise_std`,
@@ -49,7 +54,7 @@ class Result:
         stopped: whether the stopping rule has decided. If not, there is no guarantee yet.
         interrupted: whether Ctrl-C ended it.
         evidence: log e-value that `best` is right.
-        target: the evidence at which the rule stops.
+        threshold: the evidence at which the rule stops.
         p_value: against `best`, whenever one looks: with probability at most p it is wrong (loses more than epsilon)
             and this is ever p or less. It is exp(-evidence), at most 1, where evidence is a log e-value: for betting,
             pairwise, and the evidence rule if `noise_std` is given. NaN for others, and if the claim is doubtful or
@@ -60,7 +65,8 @@ class Result:
             for sets whose arms cannot be listed, and in files of older versions.
         epsilon_bound: how much `best` can be losing at most, at confidence 1 - delta by the evidence rule; inf while
             nothing is known.
-        expected_remaining: estimate of the pulls still needed; NaN when unknown, 0 when stopped.
+        remaining: estimate of the pulls still needed; inf or NaN when unknown, 0 when stopped.
+        rival, lead, interval, near_tie: the closest rival of the leader, see `Snapshot`.
         theta: estimated parameter (d,) in the features given, read-only; None before the pulled arms span the space.
         theta_margin: the true one is within this of it (d,), together with all intervals; inf where there are none.
         feature_names: what the entries of theta are called; None where they have no names.
@@ -75,7 +81,7 @@ class Result:
         n_undecidable: rivals that the allowed misfit hides, if `stopped` is False: no further pulls by such a plan
             would reject them.
         n_checks: check pulls made after the verdict.
-        stopping: name of that rule.
+        rule: name of that rule.
         noise_law: what that rule assumes of the noise beside its scale, as the end of "the noise ...".
         noise_std: standard deviation of the rewards around the fit; NaN while there are too few. Where one was given
             for each arm, this and the interval are multiples of those: 1 if they are right.
@@ -106,60 +112,26 @@ class Result:
         planned: share of the pulls before the last interval that designs wanted for each arm; empty without designs.
     """
 
-    best: Any = None
-    best_name: Any = None
-    m: int = 1
-    cost: float = math.nan
-    n_pulls: int
-    counts: Mapping[Any, int] = field(repr=False)
-    stopped: bool = False
     interrupted: bool = False
-    evidence: float = 0.0
-    target: float
-    p_value: float = math.nan
-    survivors: IntArray | None = field(repr=False, default=None)
-    epsilon_bound: float = math.inf
-    expected_remaining: float = math.inf
+    counts: Mapping[Any, int] = field(repr=False)
     theta: Array | None = field(repr=False, default=None)
     theta_margin: Array | None = field(repr=False, default=None)
     feature_names: tuple[str, ...] | None = field(repr=False, default=None)
-    guarantee: Guarantee = "none"
-    model: str = "linear"
-    model_check: ModelCheck = "untestable"
-    misfit: str = ""
-    allowed_misfit: float = 0.0
-    n_undecidable: int = 0
-    n_checks: int = 0
-    stopping: str
-    noise_law: str = "has no heavier tails than a normal law"
-    noise_std: float = math.nan
-    noise_interval: tuple[float, float] = (0.0, math.inf)
-    noise_contradicted: bool = False
-    coarseness: float = 0.0
-    repeated: bool = False
-    noise_doubt: str = ""
-    n_residuals: int | None = None
-    given_noise_std: float | Array | None = None
-    noise: str = "same"
-    reward_range: tuple[float, float] | None = None
-    earlier: str = "evidence"
-    delta: float
-    epsilon: float
-    algorithm: str
-    seed: int
     history: History = field(repr=False)
     arms: Estimates = field(repr=False)
     candidates: Estimates | None = field(repr=False, default=None)
-    arm_set: str = ""
-    exact: bool = True
-    path: tuple[tuple[int, float, float], ...] = field(repr=False, default=())
     planned: Mapping[Any, float] = field(repr=False, default_factory=dict)
-    _margin: Margin = field(repr=False, default_factory=Margin)
+    _find_margin: Callable[[], float | None] | None = field(repr=False, default=None)
 
     def __post_init__(self) -> None:
         for array in (self.theta, self.theta_margin, self.survivors):
             if array is not None:
                 array.flags.writeable = False
+        self.__dict__.update(beside_rival(self, self.compared))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle has the misfit margin as a number."""
+        return {**self.__dict__, "misfit_margin": self.misfit_margin, "_find_margin": None}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Result) and self.to_dict() == other.to_dict()
@@ -175,21 +147,21 @@ class Result:
         return self.arms if self.candidates is None else self.candidates
 
     @property
-    def n_until_verdict(self) -> int:
-        """Pulls until the verdict; all so far, if there is none."""
-        return self.path[-1][0] if self.stopped and self.path else self.n_pulls - self.n_checks
+    def target(self) -> float:
+        """The evidence at which the rule stops."""
+        return self.threshold
 
     @property
-    def has_costs(self) -> bool:
-        """Whether pulls had costs of their own."""
-        return math.isfinite(self.cost) and self.cost != self.n_pulls
+    def expected_remaining(self) -> float:
+        """Estimate of the pulls still needed; inf or NaN when unknown, 0 when stopped."""
+        return self.remaining
+
+    @property
+    def stopping(self) -> str:
+        """Name of the stopping rule."""
+        return self.rule
 
     @cached_property
-    def standing(self) -> Standing:
-        """The leader beside its closest rival, what stopping now would cost, and what is still to do."""
-        return standing_in(self)
-
-    @property
     def misfit_margin(self) -> float | None:
         """The largest distance of means from their linear fit at which the answer stands, all the same with 1 - delta.
 
@@ -201,7 +173,8 @@ class Result:
 
         Worked out when first asked for, also by `explain` and `save`: about as long as the learner needed.
         """
-        return self._margin.value
+        find, self.__dict__["_find_margin"] = self._find_margin, None  # the log that it needs may go
+        return None if find is None else find()
 
     def explain(self) -> str:
         """Say in plain words which arm is best, how sure that is, and what it rests on."""
@@ -241,12 +214,16 @@ class Result:
         return columns
 
     def _behind(self, rows: Estimates) -> tuple[Array, Array]:
-        """What the rows of a table are behind the leader, and how much that can be off; NaN if it is not among them."""
+        """How far each row of a table is behind the leader, and the margin of that; NaN if the leader is not there."""
         if rows.margin is None or self.best is None:
             return np.full(len(rows), math.nan), np.full(len(rows), math.nan)
-        last = self.best[-1] if self.m > 1 else self.best
-        place = last if rows.listed is None else rows.listed.index(_key(last))
-        return rows.estimate[place] - rows.estimate, rows.margin
+        return rows.estimate[self.row_of_leader] - rows.estimate, rows.margin
+
+    @property
+    def row_of_leader(self) -> int:
+        """Row of the leader in `compared`; of several leaders, the last."""
+        rows = self.compared
+        return int(self.leader) if rows.listed is None else rows.listed.index(_key(self.leader))
 
     def measured(self) -> dict[Any, float]:
         """Return the mean reward of every arm that was measured."""
@@ -267,51 +244,39 @@ class Result:
         command: str | None = None,
         steps: Sequence[tuple[str, str]] | None = None,
     ) -> None:
-        """Write a page that anybody can open: one HTML file that needs nothing else, also to be printed.
+        """Write a page about the result: one HTML file that any browser shows and prints.
 
-        Verdict, leader against runner-up, all arms, coefficients, pictures, what the result rests on and how that was
-        checked, how to do it again. Needs Jinja2 and matplotlib: `surepick[report]`.
+        The page has the verdict, the leader against the runner-up, all arms, coefficients, figures, the assumptions and
+        how they were checked, and how to get the result again. Needs Jinja2 and matplotlib: `surepick[report]`.
 
         Args:
-            path: where to; an earlier file of that name stays until the new one is complete.
+            path: of the file; an earlier file of that name stays until the new one is complete.
             title: of the page.
-            command: what to type to do it again, for results that a command made.
-            steps: how to do it again, each in words and as code; default: by `identify` and `Result.load`.
+            command: the command that made the result, if one did.
+            steps: how to get the result again, each in words and as code; default: by `identify` and `Result.load`.
         """
-        from surepick.reporting.result_page import page_of, write_page  # noqa: PLC0415 - loads jinja2 and matplotlib
-
-        write_page(page_of(self, title=title, command=command, steps=steps), result_file.target_of(path))
+        page = _pages()
+        page.write_page(page.page_of(self, title=title, command=command, steps=steps), result_file.target_of(path))
 
     def plot_estimates(self) -> Any:
         """Return a matplotlib `Figure`: the best 30 arms, or candidates, by their estimates, with intervals."""
-        from surepick.reporting.result_page import estimates_figure  # noqa: PLC0415
-
-        return estimates_figure(self)
+        return _pages().estimates_figure(self)
 
     def plot_evidence(self) -> Any:
-        """Return a matplotlib `Figure`: evidence over pulls, in percent of what the rule asks for."""
-        from surepick.reporting.result_page import evidence_figure  # noqa: PLC0415
-
-        return evidence_figure(self)
+        """Return a matplotlib `Figure`: evidence over pulls, in percent of the threshold."""
+        return _pages().evidence_figure(self)
 
     def plot_fit(self) -> Any:
-        """Return a matplotlib `Figure`: measured means against those fitted."""
-        from surepick.reporting.result_page import fit_figure  # noqa: PLC0415
-
-        return fit_figure(self)
+        """Return a matplotlib `Figure`: measured means against fitted means."""
+        return _pages().fit_figure(self)
 
     def plot_pulls(self) -> Any:
-        """Return a matplotlib `Figure`: pulls of the 30 arms measured most, beside what the plan wanted."""
-        from surepick.reporting.result_page import pulls_figure  # noqa: PLC0415
-
-        return pulls_figure(self)
+        """Return a matplotlib `Figure`: pulls of the 30 arms measured most, beside the plan."""
+        return _pages().pulls_figure(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, texts, lists and dicts that JSON can hold."""
-        plain = result_file.plain
-        values: dict[str, Any] = plain(self) | {"misfit_margin": plain(self.misfit_margin)}
-        values |= {name: plain(sorted(getattr(self, name).items())) for name in ("counts", "planned")}
-        return values | {"log": plain(self.history.log)}
+        return result_file.written(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -350,118 +315,101 @@ class Result:
             ) from error
 
 
-def result_of(learner: "Learner", *, interrupted: bool = False) -> Result:
-    """Return what a learner knows now."""
-    decision, estimate = learner.decision, learner.bounding_estimate
-    at: dict[str, Any] = {"delta": learner.delta, "noise_std": learner.bounding_noise_std}
-    views = list(dict.fromkeys((learner.unscaled, learner.candidates)))
-    listed = [_listed(view, learner, decision.best) for view in views]
-    tables = [
-        replace(estimates_of(view, estimate, only=only, **at), alike=_alike(view))
-        for view, only in zip(views, listed, strict=True)
-    ]
+def _pages() -> ModuleType:
+    from surepick.reporting import result_page  # noqa: PLC0415 - loads jinja2 and matplotlib
+
+    return result_page
+
+
+def result_of(learner: "Learner", reader: Reader, *, interrupted: bool = False) -> Result:
+    """Return what a learner knows now, as its reader has it."""
+    snapshot, estimate, white = reader.snapshot, reader.estimate, learner.measured_arms
+    compared = replace(reader.compared, alike=_duplicates(learner.candidates))
+    arms = compared
+    if has_candidates := learner.unscaled is not learner.candidates:
+        arms = replace(reader.table(learner.unscaled), alike=_duplicates(learner.unscaled))
     theta = margin = None
-    if decision.best is not None:
-        theta, margin = (
-            learner.measured_arms.theta_to_user(estimate.theta),
-            coefficient_margins(learner.measured_arms, estimate, **at),
-        )
-        leader = learner.leaders()[-1]
-        tables[-1] = replace(tables[-1], margin=margins_of(views[-1], estimate, leader, only=listed[-1], **at))
-    names = tables[-1].names
-    is_withdrawn = decision.guarantee == "withdrawn"
-    if is_withdrawn:  # intervals rest on what the rewards contradict
-        tables = [_without_intervals(one) for one in tables]
-        margin = None if margin is None else np.full(len(margin), np.inf)
-    return replace(
-        bare_result_of(learner),
-        best=decision.best,
-        best_name=None if names is None or decision.best is None else _named(names, decision.best),
-        stopped=decision.stopped,
+    if snapshot.best is not None:
+        theta, margin = white.theta_to_user(estimate.theta), coefficient_margins(white, estimate, **reader.bounds)
+        if snapshot.guarantee == "withdrawn":  # intervals rest on what the rewards contradict
+            margin = np.full(len(margin), np.inf)
+    values = {one.name: getattr(snapshot, one.name) for one in fields(Snapshot)}
+    return Result(
+        **values | _measured(learner),
         interrupted=interrupted,
-        evidence=decision.evidence,
-        target=decision.target,
-        epsilon_bound=math.inf if is_withdrawn else learner.epsilon_bound(),
-        expected_remaining=learner.expected_remaining(),
-        p_value=p_value_of(learner),
-        survivors=learner.survivors(),
         theta=theta,
         theta_margin=margin,
-        path=learner.path,
         planned=learner.planned,
-        guarantee=decision.guarantee,
-        model_check=learner.model_check,
-        misfit=learner.explain_misfit() if learner.model_check == "contradicted" else "",
-        n_undecidable=learner.n_undecidable(),
-        n_checks=learner.n_checks,
-        noise_std=noise_estimate(estimate),
-        noise_interval=(0.0, math.inf)
-        if learner.bounding_noise_std == math.inf
-        else noise_interval(estimate, learner.delta),
-        noise_contradicted=learner.noise_contradicted,
-        coarseness=learner.coarseness,
-        repeated=learner.repeats,
-        noise_doubt=learner.noise_doubt,
-        n_residuals=learner.n_residuals,
-        arms=tables[0],
-        candidates=tables[1] if len(tables) > 1 else None,
-        arm_set="" if learner.candidates.is_enumerable else learner.candidates.description,
-        exact=decision.exact,
-        _margin=margin_of(learner),
+        arms=arms,
+        candidates=compared if has_candidates else None,
+        _find_margin=_margin_of(learner, reader),
     )
 
 
 def bare_result_of(learner: "Learner") -> Result:
-    """Return the rewards and nothing made of them: for arms or estimates that can no longer be read."""
+    """Return the rewards without estimates: for arms that can no longer be read."""
+    nothing = Estimates(None, np.empty(0), np.empty(0), np.empty(0), listed=())
+    measured = _measured(learner)
+    counts, number_of = measured["counts"], learner.measured_arms.number_of
+    cost = float(sum(n * learner.cost_of(number_of(arm)) for arm, n in counts.items()))
+    return Result(**given_of(learner), **measured, cost=cost, threshold=math.log(1.0 / learner.delta), arms=nothing)
+
+
+def _measured(learner: "Learner") -> dict[str, Any]:
     history = learner.history
-    counts = Counter(arm for arm, _ in history)
-    return Result(
-        n_pulls=len(history),
-        m=learner.m,
-        cost=sum(n * learner.cost_of(learner.measured_arms.number_of(arm)) for arm, n in counts.items()),
-        counts=dict(counts),
-        target=math.log(1.0 / learner.delta),
-        stopping=learner.rule.name,
-        noise_law=learner.noise_model.law(learner.rule),
-        delta=learner.delta,
-        epsilon=learner.epsilon,
-        given_noise_std=learner.given_noise_std,
-        noise=learner.noise,
-        model=learner.model,
-        allowed_misfit=learner.misfit,
-        earlier=learner.earlier,
-        reward_range=learner.reward_range,
-        algorithm=learner.algorithm,
-        seed=learner.seed,
-        feature_names=getattr(learner.arms, "feature_names", None) if learner.model == "linear" else None,
-        history=history,
-        arms=Estimates(None, np.empty(0), np.empty(0), np.empty(0), listed=()),
-    )
-
-
-def _named(names: tuple[str, ...], best: Any) -> str | list[str]:
-    return [names[arm] for arm in best] if isinstance(best, list) else names[best]
-
-
-def _without_intervals(rows: Estimates) -> Estimates:
-    nothing = np.full(len(rows), np.inf)
-    margin = None if rows.margin is None else np.where(rows.margin > 0.0, np.inf, 0.0)
-    return replace(rows, low=-nothing, high=nothing, margin=margin)
+    return {
+        "n_pulls": len(history),
+        "counts": dict(Counter(arm for arm, _ in history)),
+        "feature_names": getattr(learner.arms, "feature_names", None) if learner.model == "linear" else None,
+        "history": history,
+    }
 
 
 def _key(arm: Any) -> Any:
     return tuple(arm.tolist()) if isinstance(arm, np.ndarray) else arm
 
 
-def _alike(view: ArmView) -> Groups:
+def _duplicates(view: ArmView) -> tuple[tuple[int, ...], ...]:
     """Return the groups of rows with the same features, where rows have numbers that last."""
     return duplicate_groups(view.arms) if isinstance(view, WhitenedArms) and view.is_local else ()
 
 
-def _listed(view: ArmView, learner: "Learner", best: Any) -> list[int] | None:
-    """Return the arms of a view that a result can list: None for all, else those pulled and the best."""
-    if view.is_local:
+@final
+class Recorder(RuleState):
+    """A rule that decides nothing and keeps all blocks."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.blocks: list[Block] = []
+
+    def after_block(self, estimate: LeastSquares, block: Block) -> None:
+        """Keep the block."""
+        self.blocks.append(block)
+
+    def exact(self, estimate: LeastSquares) -> Verdict:
+        """Decide nothing."""
+        return Verdict(threshold=np.inf)
+
+
+def _margin_of(learner: "Learner", reader: Reader) -> Callable[[], float | None] | None:
+    """Return how to find the misfit margin of a learner's answer, also after it has learnt on; None: no margin.
+
+    There is none without an answer by the betting rule on arms that follow features, nor with slack, several
+    winners, or levels of noise that differ between arms.
+    """
+    task, rule = learner.task, learner.rule
+    is_plain = (
+        task.candidates is task.arms and task.epsilon == 0.0 and task.m == 1 and not learner.noise_model.needs_bets
+    )
+    is_sought = learner.stopped and learner.model == "linear" and is_plain
+    if not (is_sought and isinstance(rule, Betting)):
         return None
-    pulled = learner.estimate.counts if view is learner.unscaled else ()
-    leading = learner.leaders() if best is not None and view is learner.candidates else ()
-    return sorted({*pulled, *leading})
+    return partial(_find_margin, learner.later_blocks(), task, rule, reader.lead)
+
+
+def _find_margin(find: Callable[[], list[Block]], task: Task, rule: Betting, lead: float) -> float | None:
+    blocks = find()
+    n_each = sum(8 + len(np.unique(block.arms)) for block in blocks if block.arms is not None)
+    if n_each * task.rivals.n_arms > MOST_NUMBERS:
+        return None
+    return rule.start(task).replay(blocks).margin(lead)

@@ -1,17 +1,17 @@
 """The file format of results.
 
-The file is JSON. Floats are written with the digits that give back the same double; infinities and NaN, for which
-JSON has no word, are the texts "inf", "-inf" and "nan". A checksum tells a damaged file from a whole one.
+The file is JSON. Floats have enough digits to give back the same double. Infinities and NaN are the texts "inf", "-inf"
+and "nan". A checksum shows whether the file was damaged.
 """
 
 import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,17 +19,23 @@ from surepick._files import replacing
 from surepick.errors import InvalidInput
 from surepick.learning.estimates import Estimates
 from surepick.learning.events import Entry, History
-from surepick.learning.margin import Margin
-from surepick.types import Array, IntArray
+from surepick.types import Array
+
+if TYPE_CHECKING:
+    from surepick.learning.result import Result
 
 FORMAT = "surepick result"
 FORMAT_VERSION = 5
 READABLE = (3, 4, FORMAT_VERSION)
-# What older files lack, and results made without a learner may.
+# Fields that older files lack.
 NEWER = frozenset(
     {"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"}
     | {"coarseness", "repeated", "noise_doubt", "n_residuals"}
 )
+_NAMES = {"threshold": "target", "remaining": "expected_remaining", "rule": "stopping"}
+"""Names in the file of fields that have another name in a snapshot."""
+_LEFT_OUT = frozenset({"rival", "lead", "interval", "near_tie", "_find_margin"})
+"""Fields that are worked out again from the others."""
 
 
 def write(content: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -41,7 +47,7 @@ def write(content: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
 
 
 def target_of(path: str | os.PathLike[str]) -> Path:
-    """Return where a file of this name would be, if it can be written there."""
+    """Return the path of a file that can be written; refuse others."""
     target = Path(path).resolve()
     if not target.parent.is_dir():
         raise InvalidInput(f"{os.fspath(path)!r} must be in a folder that exists; create {str(target.parent)!r}.")
@@ -91,64 +97,58 @@ def _checksum(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def plain(value: Any) -> Any:
+def written(result: "Result") -> dict[str, Any]:
+    """Return a result as JSON can hold it."""
+    values = {_NAMES.get(name, name): _plain(getattr(result, name)) for name in _saved(type(result))}
+    values |= {name: _plain(sorted(getattr(result, name).items())) for name in ("counts", "planned")}
+    return values | {"misfit_margin": _plain(result.misfit_margin), "log": _plain(result.history.log)}
+
+
+def _saved(kind: type[Any]) -> Iterator[str]:
+    return (one.name for one in fields(kind) if one.name not in _LEFT_OUT)
+
+
+def _plain(value: Any) -> Any:
     """Return a value as JSON can hold it: arrays, tuples and tables as lists and dicts, infinities and NaN as text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, np.ndarray):
-        return value.tolist() if np.isfinite(value).all() else plain(value.tolist())
+        return value.tolist() if np.isfinite(value).all() else _plain(value.tolist())
     if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
+        return [_plain(entry) for entry in value]
     if is_dataclass(value):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value) if one.name != "_margin"}
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     return value
 
 
-def read_fields(values: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
-    """Return the fields of a result, which is of this class, from their plain form."""
-    read = dict(values)
-    if "n_hidden" in read:  # its name up to version 4
-        read["n_undecidable"] = read.pop("n_hidden")
+def read_fields(values: Mapping[str, Any], kind: "type[Result]") -> dict[str, Any]:
+    """Return the fields of a result from their plain form."""
+    given = {"n_undecidable": values["n_hidden"]} if "n_hidden" in values else {}  # its name up to version 4
+    given |= values
+    read: dict[str, Any] = {"history": History([_read_event(event) for event in given["log"]])}
     for one in fields(kind):
-        if one.name == "_margin" or (one.name in NEWER and one.name not in read):
+        name, key = one.name, _NAMES.get(one.name, one.name)
+        if name in _LEFT_OUT or name == "history" or (key in NEWER and key not in given):
             continue
-        read[one.name] = float(read[one.name]) if one.type is float else read[one.name]  # all others must be there
-    read["counts"] = {_read_arm(arm): int(pulls) for arm, pulls in read["counts"]}
-    read["history"] = History([_read_event(event) for event in read.pop("log")])  # it has the pairs too
-    margin = read.pop("misfit_margin")
-    read["_margin"] = Margin(None if margin is None else float(margin))
-    read["noise_interval"] = tuple(map(float, read["noise_interval"]))
-    read["reward_range"] = None if read["reward_range"] is None else tuple(map(float, read["reward_range"]))
+        reader = _READERS.get(name, float if one.type is float else None)
+        value = given[key]  # all but newer ones must be there
+        read[name] = value if reader is None or value is None else reader(value)
     if isinstance(read["best"], list) and read.get("m", 1) == 1:
         read["best"] = _floats(read["best"])
-    if isinstance(read["given_noise_std"], list):
-        read["given_noise_std"] = _floats(read["given_noise_std"])
-    readers: dict[str, Callable[[Any], Any]]
-    readers = {"theta": _floats, "theta_margin": _floats, "arms": _read_estimates, "candidates": _read_estimates}
-    readers |= {"survivors": _read_rows, "feature_names": tuple, "path": _read_path, "planned": _read_shares}
-    for name in readers.keys() & read.keys():
-        read[name] = None if read[name] is None else readers[name](read[name])
-    return read
-
-
-def _read_rows(rows: Sequence[int]) -> IntArray:
-    return np.array(rows, dtype=np.int64)
-
-
-def _read_path(looks: Sequence[Sequence[Any]]) -> tuple[tuple[int, float, float], ...]:
-    return tuple((int(n), float(evidence), float(target)) for n, evidence, target in looks)
-
-
-def _read_shares(shares: Sequence[Sequence[Any]]) -> dict[Any, float]:
-    return {_read_arm(arm): float(share) for arm, share in shares}
+    margin = None if given["misfit_margin"] is None else float(given["misfit_margin"])
+    return {**read, "_find_margin": lambda: margin}
 
 
 def _floats(values: Sequence[float | str]) -> Array:
     return np.array([float(value) for value in values], dtype=np.float64)
 
 
+def _pair(values: Sequence[float | str]) -> tuple[float, ...]:
+    return tuple(map(float, values))
+
+
 def _read_arm(arm: Any) -> Any:
-    return tuple(float(entry) for entry in arm) if isinstance(arm, list) else int(arm)
+    return _pair(arm) if isinstance(arm, list) else int(arm)
 
 
 def _read_event(event: Sequence[Any]) -> Entry:
@@ -183,3 +183,17 @@ def _read_estimates(content: Mapping[str, Any]) -> Estimates:
         None if margin is None else _floats(margin),
         tuple(tuple(map(int, group)) for group in content.get("alike", ())),
     )
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "counts": lambda counts: {_read_arm(arm): int(pulls) for arm, pulls in counts},
+    "planned": lambda shares: {_read_arm(arm): float(share) for arm, share in shares},
+    "path": lambda looks: tuple((int(n), float(evidence), float(threshold)) for n, evidence, threshold in looks),
+    "survivors": lambda rows: np.array(rows, dtype=np.int64),
+    "given_noise_std": lambda given: _floats(given) if isinstance(given, list) else given,
+    **dict.fromkeys(("noise_interval", "reward_range"), _pair),
+    **dict.fromkeys(("theta", "theta_margin"), _floats),
+    **dict.fromkeys(("arms", "candidates"), _read_estimates),
+    "feature_names": tuple,
+}
+"""How to read each field; others are floats by their type, or stay as JSON has them."""

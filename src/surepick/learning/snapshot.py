@@ -1,238 +1,540 @@
-"""What goes into a learner and what comes out: an algorithm; asks, and decisions.
+"""One frozen record of everything that is shown of an identification: `Snapshot`.
 
-Where an identification stands: the leader, its closest rival, what stopping now would cost, what is still to do.
-
-For people who look on. Nothing here enters a decision.
+A `Reader` works out what a learner knows, each number at most once between two events. `Decision`, `Snapshot` and
+`Result` are made from its numbers, and so is every sentence, page and JSON document. No number here enters a decision.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 import numpy as np
 
-from surepick.arms.views import Task
+from surepick.arms.views import ArmView, Task, as_rows
+from surepick.core.estimate import LeastSquares
+from surepick.core.linalg import one_blas_thread
+from surepick.core.noise import is_contradicted, noise_estimate, noise_interval, noise_to_assume
+from surepick.learning.blocks import Plans
 from surepick.learning.estimates import Estimates, estimates_of, margins_of
+from surepick.learning.model import ModelCheck
 from surepick.sampling.base import Sampler
-from surepick.stopping.base import Rule
-from surepick.types import Array, Guarantee, IntArray
+from surepick.stopping.base import Rule, Verdict
+from surepick.types import Array, BoolArray, Guarantee, IntArray
 
 if TYPE_CHECKING:
     from surepick.learning.learner import Learner
-    from surepick.learning.result import Result
+    from surepick.learning.state import Settlement
 
 
 Arm = Any
-"""What users call an arm: a row number or a name, or a vector (d,) of a set of vectors."""
+"""An arm as users name it: a row number or a name, or the vector (d,) where arms are vectors."""
 
 
 class Algorithm(Protocol):
-    """A composition of rules: what a file of `surepick.algorithms` provides.
+    """A sampler and a stopping rule that belong together; each file of `surepick.algorithms` provides one.
 
-    One that can do without a list of arms says so by `takes_vectors = True`, one that can do without a list of
-    candidates beside listed arms by `takes_vector_candidates = True`; one whose sampling needs `noise_std` by
-    `plans_with_noise = True`; one that can plan for the m best by `supports_top_m = True`, for prices by
-    `takes_costs = True`.
+    Flags say what an algorithm can do: `takes_vectors = True` (sets that cannot be listed), `takes_vector_candidates`
+    (such candidates beside listed arms), `supports_top_m` (the m best), `takes_costs`; and `plans_with_noise = True`
+    says that its sampling needs `noise_std`.
     """
 
     def compose(self, task: Task) -> tuple[Sampler, Rule]:
-        """Return the parts, ready to run."""
+        """Return sampler and rule, ready to run."""
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a learner says now."""
+    """What the stopping rule says now."""
 
     best: Arm | None
-    """The leading candidate, a row number or a vector; the answer once stopped. None before the pulled arms span. The
-    list of the m best, the best first, if more than one is sought."""
+    """The leader, a row number or a vector; the answer once stopped. None before the pulled arms span the space. With
+    m > 1: the list of the m leaders, the best first."""
     stopped: bool
     evidence: float
-    """What the rule has against the alternatives, to be compared with `target`; in the unit of `unit`."""
+    """Evidence for `best`; the rule stops at `target`. In the unit of `unit`."""
     target: float
     rule: str
     guarantee: Guarantee
     n_pulls: int
     rival: Arm | None = None
-    """The candidate that is hardest to tell from the best, where the rule knows it."""
+    """The candidate that is hardest to tell from the best, if the rule knows one."""
     unit: str = "nats"
     exact: bool = True
-    """Whether the evidence is the set's own; else a lower bound on it, so that a stop comes later at worst."""
+    """Whether the evidence is exact; else a lower bound, with which the rule can stop late but never early."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One measurement asked for."""
+    """A measurement that the learner asks for."""
 
     number: int
-    """What `tell` and `fail` may name it by; one that failed keeps its number when it is made again."""
+    """Names the ask in `tell` and `fail`. An ask that failed keeps its number when it is made again."""
     arm: Arm
 
 
-# From so many times the pulls so far on, a plan is for ever to somebody who waits for it.
+# Suggest an epsilon once more than ten times the pulls so far are still needed.
 FAR = 10.0
 
 
 class NearTie(NamedTuple):
-    """What may be done where the end is far away."""
+    """Advice where the end is far away: a tolerance that would end the search soon."""
 
     rival: Any
-    """The candidate that takes the most pulls to be told from the leader."""
+    """The candidate that needs the most pulls to be told from the leader."""
     epsilon: float
-    """What one might accept to lose."""
+    """The tolerance to accept."""
     pulls: int
-    """In about how many more pulls the leader should be known to lose at most that."""
+    """About how many more pulls the search needs with this tolerance."""
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Who leads, by how much, and how sure that is."""
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """Everything that is shown of an identification at one moment. Defaults stand for "nothing is known".
 
+    `Result` has the same fields, and documents them; here are those that only a snapshot explains.
+    """
+
+    best: Any = None
+    best_name: Any = None
+    m: int = 1
+    cost: float = math.nan
     n_pulls: int
-    stopped: bool
-    leader: Any = None
-    """Row number or vector; None before the pulled arms span. Of several that are sought, the last."""
-    ahead: tuple[Any, ...] = ()
-    """The better ones of several that are sought, the best first."""
+    stopped: bool = False
+    evidence: float = 0.0
+    threshold: float
+    """The evidence at which the rule stops."""
+    p_value: float = math.nan
+    survivors: IntArray | None = field(repr=False, compare=False, default=None)
+    epsilon_bound: float = math.inf
+    remaining: float = math.inf
+    """Estimate of the pulls still needed; inf or NaN when unknown, 0 when stopped."""
+    guarantee: Guarantee = "none"
+    model: str = "linear"
+    model_check: ModelCheck = "untestable"
+    misfit: str = ""
+    allowed_misfit: float = 0.0
+    n_undecidable: int = 0
+    n_checks: int = 0
+    rule: str = ""
+    """Name of the stopping rule."""
+    noise_law: str = "has no heavier tails than a normal law"
+    noise_std: float = math.nan
+    noise_interval: tuple[float, float] = (0.0, math.inf)
+    noise_contradicted: bool = False
+    coarseness: float = 0.0
+    repeated: bool = False
+    noise_doubt: str = ""
+    n_residuals: int | None = None
+    given_noise_std: float | Array | None = field(compare=False, default=None)
+    noise: str = "same"
+    reward_range: tuple[float, float] | None = None
+    earlier: str = "evidence"
+    delta: float
+    epsilon: float = 0.0
+    algorithm: str = ""
+    seed: int = 0
+    arm_set: str = ""
+    exact: bool = True
+    path: tuple[tuple[int, float, float], ...] = field(repr=False, default=())
     rival: Any = None
     """The candidate that may be furthest ahead of the leader; the runner-up once stopped. None if there is none, or
     candidates cannot be listed."""
     lead: float = math.nan
-    """How far the leader's estimate is ahead of the rival's."""
+    """The leader's estimate minus the rival's."""
     interval: tuple[float, float] = (-math.inf, math.inf)
-    """Of the true lead, at confidence 1 - delta, together with all other intervals of a result."""
-    loss: float = math.inf
-    """What the leader can be losing at most: `Learner.epsilon_bound`."""
-    remaining: float = math.inf
-    """Pulls still needed, as it seems; inf or NaN while nothing can be said."""
-    p_value: float = math.nan
-    share: float = 0.0
-    """Evidence of what the rule asks for, between 0 and 1; below 1 unless stopped."""
-    rule: str = ""
-    delta: float
-    epsilon: float = 0.0
-    guarantee: str = "none"
+    """Confidence interval of the true lead at 1 - delta, together with all other intervals of a result."""
     near_tie: NearTie | None = None
-    """Where `remaining` is more than ten times the pulls so far: what an epsilon would do."""
+    """Set if `remaining` is more than ten times the pulls so far, and an epsilon would help."""
 
     @property
     def leaders(self) -> tuple[Any, ...]:
-        """Who would be the answer now."""
-        return (*self.ahead, self.leader)
+        """The m candidates that would be the answer now, the best first; empty before the pulled arms span."""
+        if self.best is None:
+            return ()
+        return tuple(self.best) if isinstance(self.best, list) else (self.best,)
+
+    @property
+    def leader(self) -> Any:
+        """The last of the leaders: the one that is compared with the rival. None without a leader."""
+        return self.leaders[-1] if self.best is not None else None
+
+    @property
+    def n_until_verdict(self) -> int:
+        """Pulls until the verdict; all pulls so far without one."""
+        return self.path[-1][0] if self.stopped and self.path else self.n_pulls - self.n_checks
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether pulls had costs of their own."""
+        return math.isfinite(self.cost) and self.cost != self.n_pulls
 
     @property
     def confidence(self) -> float:
-        """That the leader is right: 1 - `p_value`; NaN where the rule has none."""
+        """Confidence that the leader is right: 1 - `p_value`; NaN where the rule has none."""
         return 1.0 - self.p_value
 
-
-def p_value_of(learner: "Learner") -> float:
-    """Return `Result.p_value` of a learner now."""
-    decision = learner.decision
-    has_one = learner.rule.has_p_value(is_noise_known=learner.noise_std is not None)
-    if not has_one or decision.guarantee in ("doubtful", "withdrawn", "none"):
-        return math.nan
-    # A rule that stops at log(m/delta) bets against m true hypotheses, each of which has a share of the risk.
-    shared = decision.target + math.log(learner.delta)
-    return math.exp(min(0.0, shared - decision.evidence))
+    @property
+    def share(self) -> float:
+        """Evidence divided by the threshold, from 0 to 1; at most 0.99 before the rule stops."""
+        if self.stopped:
+            return 1.0
+        ratio = self.evidence / self.threshold if self.threshold > 0.0 else 0.0
+        return min(max(ratio, 0.0), 0.99) if math.isfinite(ratio) else 0.0
 
 
-def standing_of(learner: "Learner") -> Standing:
-    """Return where a learner stands; two passes over the candidates."""
-    decision, view, estimate = learner.decision, learner.candidates, learner.bounding_estimate
-    bare = Standing(
-        n_pulls=decision.n_pulls,
-        stopped=decision.stopped,
-        **_leaders(decision.best),
-        p_value=p_value_of(learner),
-        share=_share(decision.evidence, decision.target, is_stopped=decision.stopped),
-        rule=decision.rule,
-        delta=learner.delta,
-        epsilon=learner.epsilon,
-        guarantee=decision.guarantee,
-    )
-    if decision.best is None or decision.guarantee == "withdrawn":
-        return bare
-    known = replace(bare, loss=learner.epsilon_bound(), remaining=learner.expected_remaining())
-    survivors = learner.survivors()
-    if survivors is None:
-        return known
-    at: dict[str, Any] = {"delta": learner.delta, "noise_std": learner.bounding_noise_std}
-    rows = replace(estimates_of(view, estimate, **at), margin=margins_of(view, estimate, known.leader, **at))
-    return _beside_rival(known, rows, survivors)
+@final
+class Reader:
+    """Everything that can be read off a learner, each number worked out when first asked for, and then kept.
+
+    A reader belongs to one moment: after every event the learner makes a new one.
+
+    Args:
+        learner: whose options and arms these are.
+        known: what follows from its results.
+        plans: its plans.
+    """
+
+    def __init__(self, learner: "Learner", known: "Settlement", plans: Plans) -> None:
+        self._learner, self._known, self._plans = learner, known, plans
+
+    # ---- the rule
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the rule says; a pass over the candidates if its last check could do without one."""
+        return self._known.verdict_to_show()
+
+    @cached_property
+    def leaders(self) -> tuple[int, ...]:
+        """Numbers of the candidates that would be the answer now, the best first."""
+        return self._known.leading(self.verdict)
+
+    @property
+    def rivalry(self) -> tuple[list[Arm], Arm | None]:
+        """The leaders as users name them, and the hardest rival of the last one, if the rule knows one."""
+        verdict, arm_of = self.verdict, self._learner.candidates.arm_of
+        rival = None if verdict.rival is None or verdict.stopped else arm_of(verdict.rival)
+        return [arm_of(leader) for leader in self._known.leading(verdict)], rival
+
+    @cached_property
+    def decision(self) -> Decision:
+        """What the rule says, and whether the results contradict its assumptions."""
+        verdict, (leaders, rival) = self.verdict, self.rivalry
+        return Decision(
+            best=(leaders if self._learner.m > 1 else leaders[0]) if leaders else None,
+            stopped=verdict.stopped,
+            evidence=verdict.statistic if verdict.leader is not None else 0.0,
+            target=verdict.threshold,
+            unit=verdict.unit,
+            rule=self._learner.rule.name,
+            guarantee=self._guarantee(),
+            n_pulls=self._known.estimate.n_pulls,
+            rival=rival,
+            exact=not verdict.is_bound,
+        )
+
+    def _guarantee(self) -> Guarantee:
+        rule = self._learner.rule
+        # With an allowed misfit, means are known not to be exactly linear: a contradicted model withdraws nothing.
+        is_contradicted = self.model_check == "contradicted" and self._learner.misfit == 0.0
+        if is_contradicted or self.noise_contradicted or self._known.repeats:
+            return "withdrawn"
+        # A proof for a fixed design does not cover results of arms that the learner did not choose.
+        if rule.is_fixed_design and not self._known.is_own:
+            return "none"
+        is_claimed = rule.guarantee in ("proved", "published")
+        return "doubtful" if is_claimed and self.noise_doubt else rule.guarantee
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether no risk can be claimed."""
+        return self.decision.guarantee in ("doubtful", "withdrawn", "none")
+
+    @cached_property
+    def p_value(self) -> float:
+        """See `Result.p_value`."""
+        learner, decision = self._learner, self.decision
+        if self.is_doubtful or not learner.rule.has_p_value(is_noise_known=learner.noise_std is not None):
+            return math.nan
+        # A rule that stops at log(m/delta) bets against m true hypotheses, each of which has a share of the risk.
+        shared = decision.target + math.log(learner.delta)
+        return math.exp(min(0.0, shared - decision.evidence))
+
+    @cached_property
+    def survivors(self) -> IntArray | None:
+        """See `Result.survivors`."""
+        if not self._learner.candidates.is_local:
+            return None
+        rows = as_rows(self._learner.candidates)
+        if not self.leaders or self.is_doubtful:
+            return np.arange(rows.n_arms)
+        if self.verdict.stopped:
+            return np.sort(np.concatenate([rows.copies(leader) for leader in self.leaders]))
+        left = self._known.state.survivors(self.leaders[0])
+        return np.arange(rows.n_arms) if left is None else np.flatnonzero(left)
+
+    @cached_property
+    def n_undecidable(self) -> int:
+        """See `Result.n_undecidable`."""
+        is_open = self._learner.misfit > 0.0 and not self._known.stopped
+        return self._known.state.n_undecidable(self._known.estimate) if is_open else 0
+
+    @cached_property
+    def remaining(self) -> float:
+        """Estimate of the pulls still needed: the missing evidence, times what a unit of evidence costs by the plan."""
+        decision = self.decision
+        if decision.stopped:
+            return 0.0
+        if self.n_undecidable:
+            return math.inf
+        missing = max(decision.target - decision.evidence, 0.0)
+        per_nat = self._plans.sampler.pulls_per_nat() if decision.unit == "nats" else math.inf
+        if math.isinf(per_nat) and decision.evidence > 0.0:
+            return missing * decision.n_pulls / decision.evidence  # no plan to go by: as fast as so far
+        return missing * per_nat * self._known.noise**2
+
+    # ---- the assumptions
+
+    @property
+    def model_check(self) -> ModelCheck:
+        """Whether rewards follow the features. A false "contradicted" occurs in at most one learner in a hundred."""
+        return "contradicted" if self._known.repeats else self._known.model.check
+
+    @cached_property
+    def misfit(self) -> str:
+        """Which constant, measurement or arms do not fit, in plain words; "" if nothing was measured."""
+        return self._known.explain_misfit(self._learner.called)
+
+    @property
+    def noise_contradicted(self) -> bool:
+        """Whether the rewards scatter more than the `noise_std` given allows."""
+        noise_std = self._learner.noise_std
+        return noise_std is not None and is_contradicted(self._known.prefix(), noise_std, self._learner.misfit)
+
+    @property
+    def noise_doubt(self) -> str:
+        """See `Result.noise_doubt`. A false doubt occurs in less than one learner in a hundred."""
+        return self._known.model.doubt()
+
+    @property
+    def coarseness(self) -> float:
+        """See `Result.coarseness`; inf if all readings are equal."""
+        return self._known.coarseness
+
+    @property
+    def repeats(self) -> bool:
+        """See `Result.repeated`."""
+        return self._known.repeats
+
+    @property
+    def n_checks(self) -> int:
+        """Check pulls told after the verdict."""
+        return self._known.model.n_checks
+
+    # ---- estimates
+
+    @cached_property
+    def estimate(self) -> LeastSquares:
+        """The estimate that intervals are around: of the results before the first ask that is still open.
+
+        Under the betting rule the time of a result may depend on its value, so a result that was asked for after an
+        open ask counts here once that ask is answered. Nothing is left out for rules that decide after every pull,
+        nor with one worker. As long as these results do not span, the estimate of all, and no intervals.
+        """
+        prefix = self._known.prefix()
+        return prefix if prefix.has_theta else self._known.estimate
+
+    @cached_property
+    def noise_std(self) -> float | None:
+        """The noise scale for intervals: as given; None if one level is learnt; inf where no interval is proved.
+
+        No interval is proved with many levels or an unknown law, noise that does not look normal, an allowed misfit,
+        arms that may have been chosen after a look at results that would count here, or too few results.
+        """
+        learner = self._learner
+        has_none = learner.noise != "same" or learner.misfit > 0.0 or learner.is_guided or self.noise_doubt != ""
+        return math.inf if has_none or not self._known.prefix().has_theta else learner.noise_std
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """Risk and noise scale of all intervals."""
+        return {"delta": self._learner.delta, "noise_std": self.noise_std}
+
+    def _outside(self) -> BoolArray | None:
+        """Return which candidates (K,) the leaders are compared with; None: all others."""
+        if self._learner.m == 1:
+            return None
+        outside = np.ones(as_rows(self._learner.candidates).n_arms, dtype=bool)
+        outside[list(self.leaders)] = False
+        return outside
+
+    @cached_property
+    def lead(self) -> float:
+        """Estimated lead of the answer over the next candidate, at least epsilon."""
+        rows, theta = as_rows(self._learner.candidates), self._known.estimate.theta
+        found = rows.rivals(self.leaders[-1], theta, [], np.copy, 1, self._outside())
+        return max(float(found.score[0]), self._learner.epsilon)
+
+    @cached_property
+    def epsilon_bound(self) -> float:
+        """How much the leader can be losing at most, with probability 1 - delta for all times together."""
+        return self._epsilon_bound()
+
+    @one_blas_thread
+    def _epsilon_bound(self) -> float:
+        estimate, candidates = self.estimate, self._learner.candidates
+        noise_std, delta = noise_to_assume(estimate, self.noise_std, self._learner.delta)
+        if not (estimate.has_theta and math.isfinite(noise_std)):
+            return math.inf
+        if self._learner.m == 1:
+            return candidates.largest_loss(self.leaders[0], estimate, delta=delta, noise_std=noise_std)
+        rows, outside = as_rows(candidates), self._outside()
+        return max(
+            rows.largest_loss(leader, estimate, delta=delta, noise_std=noise_std, among=outside)
+            for leader in self.leaders
+        )
+
+    @cached_property
+    def compared(self) -> Estimates:
+        """Estimates of all candidates, with their distances to the leader; of the leaders where they have no list."""
+        view = self._learner.candidates
+        rows = self.table(view)
+        if not self.leaders:
+            return rows
+        only = self.listed(view)
+        margin = margins_of(view, self.estimate, self.leaders[-1], only=only, **self.bounds)
+        return replace(
+            rows, margin=np.where(margin > 0.0, np.inf, 0.0) if self.decision.guarantee == "withdrawn" else margin
+        )
+
+    def table(self, view: ArmView) -> Estimates:
+        """Return the estimates of a view of arms; without intervals where the claim is withdrawn."""
+        rows = estimates_of(view, self.estimate, only=self.listed(view), **self.bounds)
+        if self.decision.guarantee != "withdrawn":
+            return rows
+        unknown = np.full(len(rows), np.inf)
+        return replace(rows, low=-unknown, high=unknown)
+
+    def listed(self, view: ArmView) -> list[int] | None:
+        """Return the arms of a view that a table can list: None for all, else those pulled and the leaders."""
+        if view.is_local:
+            return None
+        pulled = self._known.estimate.counts if view is self._learner.unscaled else ()
+        return sorted({*pulled, *(self.leaders if view is self._learner.candidates else ())})
+
+    # ---- all of it
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """Everything that is shown; two passes over the candidates."""
+        learner, decision, known = self._learner, self.decision, self._known
+        is_withdrawn = decision.guarantee == "withdrawn"
+        names = learner.candidates.names
+        is_bounded = self.noise_std != math.inf
+        made = Snapshot(
+            **given_of(learner),
+            n_pulls=decision.n_pulls,
+            cost=learner.cost,
+            best=decision.best,
+            best_name=None if names is None or decision.best is None else _named(names, decision.best),
+            stopped=decision.stopped,
+            evidence=decision.evidence,
+            threshold=decision.target,
+            epsilon_bound=math.inf if is_withdrawn else self.epsilon_bound,
+            remaining=self.remaining,
+            p_value=self.p_value,
+            survivors=self.survivors,
+            path=tuple(known.path),
+            guarantee=decision.guarantee,
+            model_check=self.model_check,
+            misfit=self.misfit if self.model_check == "contradicted" else "",
+            n_undecidable=self.n_undecidable,
+            n_checks=self.n_checks,
+            noise_std=noise_estimate(self.estimate),
+            noise_interval=noise_interval(self.estimate, learner.delta) if is_bounded else (0.0, math.inf),
+            noise_contradicted=self.noise_contradicted,
+            coarseness=self.coarseness,
+            repeated=self.repeats,
+            noise_doubt=self.noise_doubt,
+            n_residuals=known.model.n_residuals,
+            arm_set="" if learner.candidates.is_enumerable else learner.candidates.description,
+            exact=decision.exact,
+        )
+        return replace(made, **beside_rival(made, self.compared)) if learner.candidates.is_local else made
 
 
-def standing_in(result: "Result") -> Standing:
-    """Return the same of a result."""
-    known = Standing(
-        n_pulls=result.n_until_verdict,
-        stopped=result.stopped,
-        **_leaders(result.best),
-        loss=result.epsilon_bound,
-        remaining=result.expected_remaining,
-        p_value=result.p_value,
-        share=_share(result.evidence, result.target, is_stopped=result.stopped),
-        rule=result.stopping,
-        delta=result.delta,
-        epsilon=result.epsilon,
-        guarantee=result.guarantee,
-    )
-    rows = result.compared
-    if result.best is None or result.survivors is None or rows.listed is not None or result.guarantee == "withdrawn":
-        return known
-    return _beside_rival(known, rows, result.survivors)
+SYMMETRIC_LAW = "is symmetric around 0, whatever its law, and independent of that of all others"
 
 
-def _leaders(best: Any) -> dict[str, Any]:
-    return {"leader": best[-1], "ahead": tuple(best[:-1])} if isinstance(best, list) else {"leader": best}
+def given_of(learner: "Learner") -> dict[str, Any]:
+    """Return the fields of a snapshot that depend on options alone."""
+    return {
+        "m": learner.m,
+        "rule": learner.rule.name,
+        "noise_law": learner.noise_model.law(learner.rule),
+        "delta": learner.delta,
+        "epsilon": learner.epsilon,
+        "given_noise_std": learner.given_noise_std,
+        "noise": learner.noise,
+        "model": learner.model,
+        "allowed_misfit": learner.misfit,
+        "earlier": learner.earlier,
+        "reward_range": learner.reward_range,
+        "algorithm": learner.algorithm,
+        "seed": learner.seed,
+    }
 
 
-def _beside_rival(known: Standing, rows: Estimates, survivors: IntArray) -> Standing:
-    """Add the rival: among those not excluded, or among all if the leader is the answer."""
-    if rows.margin is None:
-        return known
+def _named(names: tuple[str, ...], best: Any) -> str | list[str]:
+    return [names[arm] for arm in best] if isinstance(best, list) else names[best]
+
+
+def beside_rival(known: Snapshot, rows: Estimates) -> dict[str, Any]:
+    """Return rival, lead, interval and near tie from the table of candidates; nothing where there is no rival.
+
+    Before the verdict the rival is a survivor, after the verdict any other candidate.
+    """
+    survivors, ahead = known.survivors, list(known.leaders[:-1])
+    is_shown = known.best is not None and known.guarantee != "withdrawn" and rows.listed is None
+    if not is_shown or survivors is None or rows.margin is None:
+        return {}
     lead, margin = rows.estimate[known.leader] - rows.estimate, rows.margin
-    # Copies of the leader are no rivals, nor is who was ahead when a rule excluded it.
+    # Copies of the leader are no rivals, nor are candidates that led when a rule excluded them.
     is_rival = margin > 0.0 if known.stopped else (margin > 0.0) & (lead >= 0.0)
-    is_rival[list(known.ahead)] = False
+    is_rival[ahead] = False
     others = np.flatnonzero(is_rival) if known.stopped else survivors[is_rival[survivors]]
     if not len(others):
-        return known
+        return {}
     is_bounded = bool(np.isfinite(margin[others]).all())
-    # Before the end, whoever may be furthest ahead; then, who came second.
+    # Before the verdict: the candidate that may be furthest ahead. Then: the runner-up.
     least = lead[others] - margin[others] if is_bounded and not known.stopped else lead[others]
     rival = int(others[np.argmin(least)])
-    half = float(margin[rival])
-    beside = replace(
-        known,
-        rival=rival,
-        lead=float(lead[rival]),
-        interval=(float(lead[rival]) - half, float(lead[rival]) + half),
-    )
-    is_far = FAR * known.n_pulls < known.remaining < math.inf
-    if known.stopped or not is_far or not is_bounded or known.ahead:
-        return beside
-    # To lose as much as there is to lose would be no help.
-    most = min(known.loss, float(lead.max()))
-    return replace(beside, near_tie=_near_tie(beside, others, lead[others], margin[others], most))
+    size, half = float(lead[rival]), float(margin[rival])
+    found = {"rival": rival, "lead": size, "interval": (size - half, size + half)}
+    is_far = FAR * known.n_until_verdict < known.remaining < math.inf
+    if known.stopped or not is_far or not is_bounded or ahead:
+        return found
+    # A tolerance as large as all there is to lose would be no help.
+    most = min(known.epsilon_bound, float(lead.max()))
+    return {**found, "near_tie": _near_tie(known, others, lead[others], margin[others], most)}
 
 
-def _near_tie(standing: Standing, others: IntArray, lead: Array, margin: Array, most: float) -> NearTie | None:
-    """Return the smallest round epsilon for which as many pulls again should do, or the largest up to `most`.
+def _near_tie(known: Snapshot, others: IntArray, lead: Array, margin: Array, most: float) -> NearTie | None:
+    """Return the smallest round epsilon with which twice the pulls so far should do, or the largest up to `most`.
 
     Margins fall like one over the root of the pulls, so lead + epsilon >= margin holds for all rivals after
     n max (margin / (lead + epsilon))^2 pulls. No lead is below 0.
     """
-    n, hardest = standing.n_pulls, int(others[np.argmin(lead / margin)])
+    n, hardest = known.n_until_verdict, int(others[np.argmin(lead / margin)])
     found = None
     for epsilon in _round_numbers(most):
         more = math.ceil(n * (float(np.max(margin / (lead + epsilon))) ** 2 - 1.0))
-        if epsilon > standing.epsilon and 0 < more < standing.remaining:
+        if epsilon > known.epsilon and 0 < more < known.remaining:
             found = NearTie(hardest, epsilon, more)
             if more <= n:
                 break
@@ -247,10 +549,3 @@ def _round_numbers(top: float) -> Iterator[float]:
     for digits in (float(f"{m}e{k}") for k in range(first, first + 5) for m in (1, 2, 5)):
         if digits <= top:
             yield digits
-
-
-def _share(evidence: float, target: float, *, is_stopped: bool) -> float:
-    if is_stopped:
-        return 1.0
-    # Rounding to whole percents must not make it all of them.
-    return min(max(evidence / target, 0.0), 0.99) if target > 0.0 and math.isfinite(evidence / target) else 0.0

@@ -1,7 +1,4 @@
-"""The page of a result: one HTML file that needs nothing else, for screens, phones and paper.
-
-The page and the figures of a result: which words, tables and pictures are on them.
-"""
+"""The page of a result, one HTML file for screens, phones and paper, and its figures."""
 
 import math
 from collections import Counter
@@ -17,13 +14,13 @@ from surepick._version import __version__
 from surepick.learning.explain import (
     assumptions,
     between,
-    confidence_words,
+    confidence,
     counted,
     fixed,
     label_of,
     percent,
     places_of,
-    standing_sentences,
+    sentences,
     verdict,
 )
 from surepick.reporting import figures
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Figure(NamedTuple):
-    """A drawing and what it shows."""
+    """A drawing and its caption."""
 
     canvas: Any
     caption: str
@@ -52,7 +49,7 @@ class Page:
     state: str
     """In a word or two."""
     tone: str
-    """How that looks: "good", "open" or "bad"."""
+    """Colour of the state: "good", "open" or "bad"."""
     verdict: str
     details: list[str] = field(default_factory=list)
     """Sentences below the verdict."""
@@ -61,7 +58,7 @@ class Page:
     """The first is above the figures."""
     figures: list[Figure] = field(default_factory=list)
     steps: list[tuple[str, str]] = field(default_factory=list)
-    """How to do it again: a sentence, and code or "" below it."""
+    """How to get the result again: a sentence, and code below."""
     foot: str = ""
 
 
@@ -84,13 +81,13 @@ def page_of(
 
     Args:
         result: what was found.
-        title: its title; None: a plain one.
-        command: what to type to do it again, if it was made by a command.
-        steps: how to do it again, each in words and as code, if not by `identify`.
+        title: of the page; None: the question that the result answers.
+        command: the command that made the result, if one did.
+        steps: how to get the result again, each in words and as code; default: by `identify`.
     """
     state, tone = _state(result)
-    said = [verdict(result), *standing_sentences(result.standing, label_of(result))]
-    # Before the end the verdict is who leads.
+    said = [verdict(result), *sentences(result, label_of(result))]
+    # Before the verdict, the first lines also name the leader.
     n_first = 1 if result.stopped else 2
     return Page(
         title=title or _question(result),
@@ -142,13 +139,13 @@ def _facts(result: "Result") -> list[tuple[str, str]]:
         facts.append(("Not excluded", f"{len(result.survivors):,} of {len(result.compared):,}"))
     if not math.isnan(result.noise_std):
         facts.append(("Noise of one measurement", f"{result.noise_std:.3g}"))
-    return [*facts, ("Rule", result.stopping), ("Algorithm", result.algorithm)]
+    return [*facts, ("Rule", result.rule), ("Algorithm", result.algorithm)]
 
 
 def _confidence(result: "Result") -> str:
     if result.guarantee == "withdrawn":
         return "withdrawn"
-    return NOTHING if result.best is None else confidence_words(result.standing)
+    return NOTHING if result.best is None else confidence(result)
 
 
 def _tables(result: "Result") -> list[Table]:
@@ -160,44 +157,45 @@ def _tables(result: "Result") -> list[Table]:
 
 def _versus(result: "Result") -> Table:
     """The leader beside its rival."""
-    standing, rows = result.standing, result.compared
+    rows = result.compared
     second = "runner-up" if result.stopped else "rival"
-    table = Table(f"Leader against {second}", ["", "", "Estimate", "PlannedBlock", "Pulls"], 2, [])
-    if standing.rival is None:
+    table = Table(f"Leader against {second}", ["", "", "Estimate", "Interval", "Pulls"], 2, [])
+    if result.rival is None:
         return table
     label, places = label_of(result), _places(rows)
-    for kind, arm in (("Leader", standing.leader), (second.capitalize(), standing.rival)):
+    for kind, arm in (("Leader", result.leader), (second.capitalize(), result.rival)):
         estimate = fixed(rows.estimate[arm], places)
         interval = between(rows.low[arm], rows.high[arm], places) or NOTHING
         pulls = f"{result.counts.get(arm, 0):,}" if result.candidates is None else NOTHING
         table.rows.append([Cell(kind), Cell(label(arm)), Cell(estimate), Cell(interval), Cell(pulls)])
-    places = places_of(standing.lead, standing.interval[1] - standing.lead)
-    interval = between(*standing.interval, places) or NOTHING
-    table.rows.append([Cell("Difference"), Cell(""), Cell(fixed(standing.lead, places)), Cell(interval), Cell("")])
+    places = places_of(result.lead, result.interval[1] - result.lead)
+    interval = between(*result.interval, places) or NOTHING
+    table.rows.append([Cell("Difference"), Cell(""), Cell(fixed(result.lead, places)), Cell(interval), Cell("")])
     return table._replace(note=_of_intervals(result))
 
 
 def _of_intervals(result: "Result") -> str:
     """Say what intervals mean, or why there are none."""
-    if not math.isfinite(result.standing.interval[1]):
+    low, high = result.interval
+    if not math.isfinite(high):
         if result.noise != "same" or result.allowed_misfit > 0.0:
             return "With noise of an unknown law or of many levels, or a misfit allowed for, there are no intervals."
         return "There is no interval yet: too few pulls say how large the noise can be."
     said = f"Intervals hold for all arms and all times together, at {percent(1.0 - result.delta)} confidence."
-    if not result.stopped or result.standing.interval[0] >= -result.epsilon:
+    if not result.stopped or low >= -result.epsilon:
         return said
     below = f"below {-result.epsilon:g}" if result.epsilon > 0.0 else "below 0"
     return f"{said} They pay for looking at everything at any time; the verdict needs less, and excludes all {below}."
 
 
 def _ranking(result: "Result", rows: "Estimates") -> Table:
-    """All rows of a table by their estimates; those never measured are predicted by the model."""
+    """All rows of a table, ranked by their estimates."""
     is_arms, columns = rows is result.arms, result.to_columns("arms" if rows is result.arms else "candidates")
     behind, low, high = (columns[name] for name in ("behind", "behind_low", "behind_high"))
     has_leader = rows.margin is not None and result.best is not None
     names, measured, places = _names(result, rows), result.measured(), _places(rows)
     of_behind = places_of(float(np.nanmax(behind, initial=0.0)), _typical(high - behind))
-    best = _row_of_best(result) if has_leader else None
+    best = result.row_of_leader if has_leader else None
     body = []
     for row in np.argsort(columns["rank"], kind="stable").tolist():
         cells = [Cell(str(columns["rank"][row])), Cell(names[row])]
@@ -223,8 +221,8 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
 
 
 def _coefficients(result: "Result") -> Table:
-    """What one more of each feature does."""
-    table = Table("Coefficients", ["Feature", "Coefficient", "PlannedBlock"], 1, [])
+    """The effect of one unit more of each feature."""
+    table = Table("Coefficients", ["Feature", "Coefficient", "Interval"], 1, [])
     if result.theta is None or result.model != "linear":
         return table
     margins = np.full(len(result.theta), np.inf) if result.theta_margin is None else result.theta_margin
@@ -242,36 +240,41 @@ def _resting_on(result: "Result") -> Table:
 
 
 def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
-    steps = [("The command that made this page:", command)] if command else []
-    options = [f"delta={result.delta!r}", f"epsilon={result.epsilon!r}", f"seed={result.seed!r}"]
-    options += [f"algorithm={result.algorithm!r}", f"model={result.model!r}"]
+    """Say how to get the result again."""
+    given, is_listed = result.given_noise_std, isinstance(result.given_noise_std, np.ndarray)
+    options = {name: repr(getattr(result, name)) for name in ("delta", "epsilon", "seed", "algorithm", "model")}
     if result.reward_range is not None:
-        options.append(f"reward_range={result.reward_range!r}")
-    elif isinstance(result.given_noise_std, np.ndarray):
-        options.append("noise_std=...")  # one for each arm
-    elif result.given_noise_std is not None:
-        options.append(f"noise_std={result.given_noise_std!r}")
-    options += [f"m={result.m}"] if result.m > 1 else []
-    options += ["costs=..."] if result.has_costs else []
-    options += [f"audit={result.n_checks}"] if result.n_checks else []
-    options += [f"noise={result.noise!r}"] if result.noise != "same" else []
-    options += [f"misfit={result.allowed_misfit!r}"] if result.allowed_misfit > 0.0 else []
-    call = f"import surepick as sp\n\nresult = sp.identify(arms, measure, {', '.join(options)})"
+        options["reward_range"] = repr(result.reward_range)
+    elif given is not None:
+        options["noise_std"] = "..." if is_listed else repr(given)  # one for each arm
+    more = {
+        "m": result.m if result.m > 1 else None,
+        "audit": result.n_checks or None,
+        "noise": result.noise if result.noise != "same" else None,
+        "misfit": result.allowed_misfit or None,
+    }
+    options |= {name: repr(value) for name, value in more.items() if value is not None}
+    options |= {"costs": "..."} if result.has_costs else {}
+    listed = ", ".join(f"{name}={value}" for name, value in options.items())
     again = (
         'earlier = sp.Result.load("result.json")\n'
         "same = sp.identify(arms, measure, max_pulls=0, history=earlier.history, ...)  # the options above\n"
         "assert same.best == earlier.best"
     )
-    steps.append((f"With surepick {__version__}, the same arms and the same rewards, this gives the same pulls:", call))
-    steps.append(
-        ("From a saved result, every decision is worked out again from the rewards, without measuring:", again)
-    )
-    identity = str(result.history.log[0][1]) if result.history.log else ""
-    return [*steps, ("What was measured belongs to:", identity)] if identity else steps
+    steps = [
+        ("The command that made this page:", command or ""),
+        (
+            f"With surepick {__version__}, the same arms and the same rewards, this gives the same pulls:",
+            f"import surepick as sp\n\nresult = sp.identify(arms, measure, {listed})",
+        ),
+        ("From a saved result, every decision is worked out again from the rewards, without measuring:", again),
+        ("What was measured belongs to:", str(result.history.log[0][1]) if result.history.log else ""),
+    ]
+    return [(words, code) for words, code in steps if code]
 
 
 def _figures(result: "Result") -> list[Figure]:
-    """The pictures of a result, those for which there is something to draw."""
+    """The figures of a result that have something to draw."""
     has_intervals = bool(np.isfinite(result.compared.high).any())
     intervals = f" with {percent(1.0 - result.delta)} intervals" if has_intervals else ""
     estimated = f"Estimates of {_most(len(result.compared))}{intervals}."
@@ -299,7 +302,7 @@ def estimates_figure(result: "Result") -> Any:
     if result.survivors is not None:
         left = set(result.survivors.tolist())
         kinds = ["not excluded" if row in left else "excluded" for row in range(len(rows))]
-    for row in result.best if result.m > 1 else [_row_of_best(result)]:
+    for row in result.best if result.m > 1 else [result.row_of_leader]:
         kinds[row] = "leader"
     numbers = (values.tolist() for values in (rows.estimate, rows.low, rows.high))
     bars = [figures.Bar(*row) for row in zip(names, *numbers, kinds, strict=True)]
@@ -316,7 +319,7 @@ def fit_figure(result: "Result") -> Any:
     names, means = _names(result, result.arms), result.measured()
     is_one_level = result.noise == "same" and not isinstance(result.given_noise_std, np.ndarray)
     noise = result.noise_std if is_one_level else math.nan
-    best = None if result.candidates is not None or result.best is None else result.arms.keys[_row_of_best(result)]
+    best = None if result.candidates is not None or result.best is None else result.arms.keys[result.row_of_leader]
     points = [
         figures.Point(name, fitted, means[arm], noise / math.sqrt(result.counts[arm]), is_leader=arm == best)
         for name, arm, fitted in zip(names, result.arms.keys, result.arms.estimate.tolist(), strict=True)
@@ -336,15 +339,6 @@ def pulls_figure(result: "Result") -> Any:
     return figures.pulls(rows)
 
 
-def _row_of_best(result: "Result") -> int:
-    """Return where the leader is, of several the last."""
-    rows = result.compared
-    if rows.listed is None:
-        return int(result.best[-1] if result.m > 1 else result.best)
-    best = tuple(result.best.tolist()) if isinstance(result.best, np.ndarray) else result.best
-    return rows.listed.index(best)
-
-
 def _names(result: "Result", rows: "Estimates") -> list[str]:
     if rows.names is not None:
         return list(rows.names)
@@ -355,7 +349,7 @@ def _names(result: "Result", rows: "Estimates") -> list[str]:
 
 
 def _places(rows: "Estimates") -> int:
-    """Return with how many decimals the estimates of a table are written."""
+    """Return how many decimals the estimates of a table have."""
     top = float(np.abs(rows.estimate[np.isfinite(rows.estimate)]).max(initial=0.0))
     return places_of(top, _typical(rows.high - rows.estimate))
 

@@ -21,13 +21,12 @@ from surepick.errors import InvalidInput, SurepickError
 from surepick.learning import explain
 from surepick.learning.events import n_earlier
 from surepick.learning.learner import GUIDED
-from surepick.learning.result import Result
 from surepick.stopping import Betting
 from surepick.study.eras import described
 from surepick.study.events import Kind, Row, canonical, check_asked, check_chain
 from surepick.study.signatures import check_anchor, envelope_of, read_public_key, signer_of
 from surepick.study.state import ROUNDING, Standing, State
-from surepick.study.views import status_of
+from surepick.study.views import snapshot_of
 
 FORMAT = "surepick certificate 2"
 FIRST_FORMAT = "surepick certificate 1"
@@ -83,7 +82,8 @@ OF_LOST = (
 
 def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
     """Return the certificate of a study, given its state after the event with this hash."""
-    learner, status = state.learner, status_of(state)
+    learner = state.learner
+    status = snapshot_of(state, state.name, (state.n_events, last_hash)).status
     result = learner.result()
     verdict = state.verdict
     content = {
@@ -95,7 +95,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         "best": [] if verdict is None else [_plain(key) for key in verdict.best],
         "best_names": [] if verdict is None else [state.roster.key_label(key) for key in verdict.best],
         "guarantee": status.guarantee if state.stopped else "none",
-        "claim": named(result.explain(), result),
+        "claim": explain.explain(result, numbers=False),
         "delta": learner.delta,
         "all_eras_delta": sum(era["options"]["delta"] for era in state.eras),
         "evidence": None if verdict is None else verdict.evidence,
@@ -165,13 +165,6 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
 def all_eras_words(certificate: Mapping[str, Any]) -> str:
     """Return a sentence with the error probability over all eras of a study (docs/guarantee.md, Theorem 30)."""
     return f"risk of all {certificate['era']} eras together: {certificate['all_eras_delta']:.6g}"
-
-
-def named(said: str, result: Result) -> str:
-    """Return a sentence without the learner's arm numbers, which differ from those of the study."""
-    if result.best_name is None or isinstance(result.best, list):
-        return said
-    return said.replace(f"{result.best_name} (arm {result.best})", str(result.best_name), 1)
 
 
 def digest_of(certificate: Mapping[str, Any]) -> str:

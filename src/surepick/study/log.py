@@ -93,6 +93,7 @@ class StudyLog:
         """Begin as if nothing had been read: in the child of a fork a thread of the parent may have had the lock."""
         self.lock = threading.RLock()
         """Its owner alone reads or changes the state."""
+        self._is_held = False
         self._forget()
 
     def _forget(self) -> None:
@@ -105,7 +106,19 @@ class StudyLog:
     def state(self) -> State:
         """Return the state by all events so far."""
         with self.lock, no_fork():
+            if self._is_held and self._state is not None:
+                return self._state
             return self._by(partial(self._storage.read, self._name))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the state as it was last read: inside the block, reading does not look for new events."""
+        with self.lock:
+            self._is_held = True
+            try:
+                yield
+            finally:
+                self._is_held = False
 
     @contextmanager
     def reading(self) -> Iterator[State]:

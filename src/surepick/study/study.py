@@ -7,9 +7,9 @@ Everything that happens is an event in the log (`events`), and the state of a st
 import base64
 import json
 import reprlib
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, final
 
@@ -33,7 +33,7 @@ from surepick.study.optimize import optimize
 from surepick.study.signatures import head_text, read_stamp, signature_of
 from surepick.study.state import AskRecord, Measurement, Standing, State
 from surepick.study.storage import Storage
-from surepick.study.views import Status, reason_for, status_of
+from surepick.study.views import Status, StudySnapshot, reason_for, snapshot_of
 
 OWN_LEASE = "own"
 """The lease that the study was created with."""
@@ -92,9 +92,15 @@ class Study:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _writing(self, worker: str | None) -> AbstractContextManager[LogTransaction]:
-        """Return a write transaction on the log."""
-        return self._log.writing(_text("author", self.author) if worker is None else _text("worker", worker))
+    @contextmanager
+    def _writing(self, worker: str | None) -> Iterator[LogTransaction]:
+        """Write to the log in one transaction; from a verdict on, keep a summary of the study for lists."""
+        with self._log.writing(_text("author", self.author) if worker is None else _text("worker", worker)) as pen:
+            was_stopped = pen.state.stopped
+            yield pen
+        if was_stopped or pen.state.stopped:
+            with suppress(SurepickError):  # a summary is a cache, and the events are on the disk
+                self.keep_summary()
 
     # ---- asks
 
@@ -431,10 +437,24 @@ class Study:
         return self.status.best_name
 
     @property
-    def status(self) -> Status:
-        """Where the study stands."""
+    def snapshot(self) -> StudySnapshot:
+        """Everything that is shown of the study, as one frozen record; two passes over the candidates."""
         with self._log.reading() as state:
-            return replace(status_of(state), name=self.name)  # a copy has the name it was given
+            return snapshot_of(state, self.name, self._log.head)
+
+    @property
+    def status(self) -> Status:
+        """The study at this moment, under the names of `surepick status --format json`."""
+        return self.snapshot.status
+
+    def held(self) -> AbstractContextManager[None]:
+        """Keep the study as it was last read: everything read inside the block belongs to one event of the log."""
+        return self._log.held()
+
+    def keep_summary(self) -> None:
+        """Let the storage keep what a list shows of the study, so that listing need not load it."""
+        now = self.snapshot
+        self.storage.keep_summary(self.name, *now.head, now.summary())
 
     def remaining(self) -> float:
         """Return about how many pulls are still needed; inf or NaN while nothing can be said."""

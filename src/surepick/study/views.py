@@ -1,55 +1,61 @@
-"""Why an arm is asked for, in words.
+"""How a study is shown: one frozen snapshot, and the records that programs read as JSON, CSV or HTTP.
 
-Where a study stands, for people and programs that look on.
+`snapshot_of` reads the learner once. The command line, pages and every `--format json` are views of its snapshot.
 """
 
-from dataclasses import dataclass
-from typing import Any, final
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, final
 
-from surepick.learning.snapshot import standing_of
-from surepick.study.state import AskRecord, State
+from surepick.errors import SurepickError
 
+if TYPE_CHECKING:  # commands that print a help text load no mathematics
+    from surepick.learning.snapshot import Snapshot
+    from surepick.study.state import AskRecord, Measurement, State
+    from surepick.study.storage.base import Storage, Summary
+    from surepick.study.study import StudyAsk
 
-def reason_for(state: State, one: AskRecord) -> str:
-    """Say what a measurement is good for, as things stand now."""
-    again = "; asked again, since an attempt before gave no result" if one.is_again else ""
-    if state.stopped:
-        return f"checks the model after the verdict{again}"
-    leaders, rival = state.learner.rivalry()
-    if not leaders:
-        return f"measures what is not known of yet{again}"
-    leader = state.roster.candidate_label(leaders[-1])
-    leads = f"{leader} leads" if len(leaders) == 1 else f"{leader} is the last of the {len(leaders)} that lead"
-    if rival is None:
-        return f"{leads}{again}"
-    return f"separates {leader} from {state.roster.candidate_label(rival)}; {leads}{again}"
+Record = dict[str, Any]
+
+OF_BEST = (
+    *("name", "state", "best", "best_name", "rival_name", "lead", "lead_low", "lead_high", "confidence", "delta"),
+    *("guarantee", "epsilon_bound", "n_pulls", "stopped_at"),
+)
+OF_PLAN = ("name", "state", "n_pulls", "remaining", "n_planned", "n_pending")
+OF_LIST = ("state", "best_name", "n_pulls", "n_pending", "n_events", "stopped_at")
+"""Fields of a status that `surepick best`, `plan` and `list` give."""
+OF_ASK = ("id", "arm", "name", "features", "until", "reason")
+OF_MEASUREMENT = ("id", "arm", "name", "value", "told", "is_void", "ask", "author", "at", "changes")
+"""Columns of asks and measurements; a CSV file has them also without rows."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A study at one moment; the names are those of `surepick status --format json` too."""
+    """A study at one moment, under the names of `surepick status --format json`."""
 
     name: str
     state: str
     """"new", "measuring", "stopped", "withdrawn" (the data contradict the model, or the noise given), or "spent"."""
     best: Any
-    """Row number or vector of the answer, or of who leads before; a list if several are sought; None: nobody yet."""
+    """Row number or vector of the answer, or of the leader before; a list with m > 1; None: no leader yet."""
     best_name: Any
     rival_name: str | None
-    """Who is hardest to tell from it; once stopped the runner-up."""
+    """The candidate that is hardest to tell from the best; once stopped, the runner-up."""
     lead: float
-    """How far the best is ahead of the rival, as it seems."""
+    """Estimated lead of the best over the rival."""
     lead_low: float
     lead_high: float
     evidence: float
     threshold: float
     confidence: float
-    """That the leader is right, at least; NaN where the rule has no such number."""
+    """Confidence that the leader is right, at least; NaN where the rule has no such number."""
     remaining: float
-    """Pulls still needed, as it seems; inf or NaN while nothing can be said."""
+    """Estimate of the pulls still needed; inf or NaN when unknown."""
     epsilon_bound: float
-    """What the leader can be losing at most, with probability 1 - delta."""
+    """How much the leader can be losing at most, with probability 1 - delta."""
     guarantee: str
     model_check: str
     stopping: str
@@ -64,7 +70,7 @@ class Status:
     era: int
     stopped_at: str | None
     registrations: list[str]
-    """For each era the hash of its first event: give it away before the first ask, and `verify` shows it again."""
+    """For each era the hash of its first event: publish it before the first ask, and `verify` shows it again."""
 
     @property
     def stopped(self) -> bool:
@@ -72,37 +78,60 @@ class Status:
         return self.stopped_at is not None
 
 
-def status_of(state: State) -> Status:
-    """Return where a study stands; two passes over the candidates."""
-    learner, verdict = state.learner, state.verdict
-    decision, standing = learner.decision, standing_of(learner)
-    leaders = () if standing.leader is None else standing.leaders
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudySnapshot:
+    """Everything that is shown of a study, after one event of its log."""
+
+    status: Status
+    learner: "Snapshot"
+    """What the learner of the present era knows."""
+    label: Callable[[Any], str]
+    """From a candidate, as the learner has it, to its name."""
+    is_spent: bool
+    """Whether the budget allows no further ask."""
+    head: tuple[int, str]
+    """Number and hash of the last event."""
+
+    def record(self, only: Sequence[str] = ()) -> Record:
+        """Return the status for a program, all of it or some fields."""
+        known = asdict(self.status)
+        return {name: known[name] for name in only or known}
+
+    def summary(self) -> str:
+        """Return what `surepick list` shows, as the JSON text that a storage keeps."""
+        return json.dumps(self.record(OF_LIST), allow_nan=False)
+
+
+def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapshot:
+    """Return everything that is shown of a study, under the name that its storage has for it."""
+    learner, verdict, roster, now = state.learner, state.verdict, state.roster, state.learner.snapshot
     # What was measured after the verdict does not change it.
-    keys = [state.roster.candidate_key(arm) for arm in leaders] if verdict is None else list(verdict.best)
-    names = [state.roster.key_label(key) for key in keys]
-    several = learner.m > 1
-    return Status(
-        name=state.name,
-        state=_word(state),
-        best=None if not keys else keys if several else keys[0],
-        best_name=None if not keys else names if several else names[0],
-        rival_name=None if standing.rival is None else state.roster.candidate_label(standing.rival),
-        lead=standing.lead,
-        lead_low=standing.interval[0],
-        lead_high=standing.interval[1],
-        evidence=decision.evidence if verdict is None else verdict.evidence,
-        threshold=decision.target if verdict is None else verdict.threshold,
-        confidence=standing.confidence,
-        remaining=0.0 if verdict is not None else standing.remaining,
-        epsilon_bound=standing.loss,
-        guarantee=decision.guarantee,
-        model_check=learner.model_check,
-        stopping=decision.rule,
-        delta=learner.delta,
-        n_pulls=decision.n_pulls,
+    keys = [roster.candidate_key(arm) for arm in now.leaders] if verdict is None else list(verdict.best)
+    best, names = (keys, [roster.key_label(key) for key in keys]) if keys else (None, None)
+    is_one, is_known = learner.m == 1 and keys, keys and now.guarantee != "withdrawn"
+    status = Status(
+        name=name,
+        state=_word(state, now),
+        best=keys[0] if is_one else best,
+        best_name=names[0] if names and is_one else names,
+        rival_name=None if now.rival is None else roster.candidate_label(now.rival),
+        lead=now.lead,
+        lead_low=now.interval[0],
+        lead_high=now.interval[1],
+        evidence=now.evidence if verdict is None else verdict.evidence,
+        threshold=now.threshold if verdict is None else verdict.threshold,
+        confidence=now.confidence,
+        remaining=0.0 if verdict is not None else now.remaining if is_known else math.inf,
+        epsilon_bound=now.epsilon_bound,
+        guarantee=now.guarantee,
+        model_check=now.model_check,
+        stopping=now.rule,
+        delta=now.delta,
+        n_pulls=now.n_pulls,
         n_pending=len(state.open),
         n_planned=learner.n_planned,
-        n_arms=getattr(state.roster.arms, "n_arms", None),
+        n_arms=getattr(roster.arms, "n_arms", None),
         n_events=state.n_events,
         n_void=sum(one.is_void for one in state.measurements),
         n_corrected=sum(one.is_corrected for one in state.measurements),
@@ -110,13 +139,73 @@ def status_of(state: State) -> Status:
         stopped_at=None if verdict is None else verdict.at,
         registrations=list(state.registrations),
     )
+    return StudySnapshot(status=status, learner=now, label=roster.candidate_label, is_spent=learner.is_spent, head=head)
 
 
-def _word(state: State) -> str:
-    if state.learner.decision.guarantee == "withdrawn":
+def _word(state: "State", now: "Snapshot") -> str:
+    if now.guarantee == "withdrawn":
         return "withdrawn"
     if state.stopped:
         return "stopped"
     if state.learner.is_spent and not state.open:
         return "spent"
     return "measuring" if state.attempts or state.measurements else "new"
+
+
+def reason_for(state: "State", one: "AskRecord") -> str:
+    """Say why an arm is asked for, as far as is known now."""
+    again = "; asked again, since an attempt before gave no result" if one.is_again else ""
+    if state.stopped:
+        return f"checks the model after the verdict{again}"
+    leaders, rival = state.learner.reader.rivalry
+    if not leaders:
+        return f"no data in this direction yet{again}"
+    leader = state.roster.candidate_label(leaders[-1])
+    leads = f"{leader} leads" if len(leaders) == 1 else f"{leader} is the last of the {len(leaders)} that lead"
+    if rival is None:
+        return f"{leads}{again}"
+    return f"separates {leader} from {state.roster.candidate_label(rival)}; {leads}{again}"
+
+
+def ask_record(one: "StudyAsk") -> Record:
+    """Return an ask for a program."""
+    return asdict(one)
+
+
+def measurement_record(state: "State", one: "Measurement") -> Record:
+    """Return a measurement for a program."""
+    values = (one.id, one.arm, state.roster.label(one.arm), one.value, one.told, one.is_void, one.ask, one.by, one.at)
+    changes = [f"{change.kind.value}: {change.reason}" for change in one.changes]
+    return dict(zip(OF_MEASUREMENT, (*values, changes), strict=True))
+
+
+def list_records(storage: "Storage") -> list[Record]:
+    """Return all studies of a storage for `surepick list`, sorted by name.
+
+    The storage keeps a summary of each study. A study that has changed since its summary is loaded, and its summary is
+    kept anew.
+    """
+    return [_list_record(storage, one) for one in storage.summaries()]
+
+
+def _list_record(storage: "Storage", one: "Summary") -> Record:
+    try:
+        known = json.loads(one.kept.text) if one.kept is not None and one.kept.hash == one.hash else None
+        if known is None:
+            from surepick.study.study import Study  # noqa: PLC0415 (loads the mathematics)
+
+            study = Study(storage, one.name)
+            with study.held():
+                known = study.snapshot.record(OF_LIST)
+                study.keep_summary()
+    except SurepickError:  # the others can be listed all the same
+        known = {**dict.fromkeys(OF_LIST), "state": "unreadable", "n_events": one.n_events}
+    stopped_at = known.pop("stopped_at")
+    return {"name": one.name, **known, "created_at": _created_at(one.first), "stopped_at": stopped_at}
+
+
+def _created_at(event: str) -> str | None:
+    try:
+        return str(json.loads(event)["at"])
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,6 +1,5 @@
 """Commands about studies as things: list, copy, delete, export, import."""
 
-import json
 import sys
 from contextlib import closing
 from enum import StrEnum
@@ -15,11 +14,10 @@ from surepick.cli.output import Code, Format, check_targets
 from surepick.cli.studies import Place, Where, command, complete_studies, printing
 from surepick.cli.studies.ask_tell import say_standing
 from surepick.errors import InvalidInput, SurepickError
+from surepick.study import views
 
 if TYPE_CHECKING:
     from surepick.study.state import Measurement
-    from surepick.study.storage import Storage
-    from surepick.study.storage.base import Summary
     from surepick.study.study import Study
 
 
@@ -37,7 +35,7 @@ class What(StrEnum):
 def list_command(*, place: Place, output: Output = Format.TABLE) -> int:
     """List the studies of a storage, and the state of each."""
     with place.opened() as storage:
-        records = [_record(storage, one) for one in storage.summaries()]
+        records = views.list_records(storage)
         if output is not Format.TABLE:
             printing.write(output, records)
         elif not records:
@@ -45,26 +43,6 @@ def list_command(*, place: Place, output: Output = Format.TABLE) -> int:
         else:
             printing.show(("study", "state", "best so far", "pulls", "created"), [_row(one) for one in records])
     return Code.OK
-
-
-def _record(storage: "Storage", one: "Summary") -> dict[str, Any]:
-    from surepick.study.study import Study  # noqa: PLC0415 (`--help` stays quick)
-
-    names = ("state", "best_name", "n_pulls", "n_pending", "n_events", "stopped_at")
-    try:
-        status = Study(storage, one.name).status
-        known = {name: getattr(status, name) for name in names}
-    except SurepickError:  # the others can be listed all the same
-        known = {**dict.fromkeys(names), "state": "unreadable", "n_events": one.n_events}
-    stopped_at = known.pop("stopped_at")
-    return {"name": one.name, **known, "created_at": _time_of(one.first), "stopped_at": stopped_at}
-
-
-def _time_of(event: str) -> str | None:
-    try:
-        return str(json.loads(event)["at"])
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def _row(one: dict[str, Any]) -> list[str]:

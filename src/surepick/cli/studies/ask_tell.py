@@ -23,6 +23,7 @@ from surepick.cli.options import (
 from surepick.cli.output import Code, Format, results
 from surepick.cli.studies import Place, Where, command, printing
 from surepick.errors import InvalidInput, SurepickError
+from surepick.study import views
 
 if TYPE_CHECKING:
     from surepick.study.study import Study
@@ -121,11 +122,11 @@ def ask(
     with where.loaded() as study:
         before = {one.id for one in study.pending}
         asks = study.ask(n, worker=where.who, **({} if lease is None else {"lease": lease}))
-        records = [printing.ask_record(one) for one in asks]
+        records = [views.ask_record(one) for one in asks]
         status = study.status
         if output is not Format.TABLE:
             document = {"study": study.name, "state": status.state, "asks": records}
-            printing.write(output, document, records, titles=printing.OF_ASK)
+            printing.write(output, document, records, titles=views.OF_ASK)
             return Code.OK
         if not asks:
             _say_why_none(study, where)
@@ -192,7 +193,7 @@ def tell(
                 printing.say(line)
             say_standing(study, where)
         else:
-            records = [printing.measurement_record(state, one) for one in told]
+            records = [views.measurement_record(state, one) for one in told]
             printing.write(output, {"measurements": records, "status": printing.status_record(study)}, records)
     return Code.OK
 
@@ -242,6 +243,7 @@ def number_of(text: str) -> float:
 def say_standing(study: "Study", where: Where) -> None:
     """Print the state of a study, and the next command once it has an answer."""
     printing.say(printing.standing_line(study))
+    study.keep_summary()
     if study.stopped:
         printing.say(f"Next: {where.next('best', study)}")
 
@@ -273,10 +275,10 @@ def pending(*, where: Where, output: Output = Format.TABLE) -> int:
             printing.write(
                 output,
                 [
-                    {**printing.ask_record(one), "worker": by.by, "asked_at": by.at}
+                    {**views.ask_record(one), "worker": by.by, "asked_at": by.at}
                     for one, by in zip(asks, of_asks, strict=True)
                 ],
-                titles=(*printing.OF_ASK, "worker", "asked_at"),
+                titles=(*views.OF_ASK, "worker", "asked_at"),
             )
         elif asks:
             printing.show_asks(study, asks, of_others=True)

@@ -9,6 +9,7 @@ from surepick.cli.options import Output, pulls_or_auto, says
 from surepick.cli.output import Code, Format
 from surepick.cli.studies import Where, command, printing
 from surepick.cli.studies.ask_tell import number_of, say_standing
+from surepick.study import views
 
 if TYPE_CHECKING:
     from surepick.study.study import Study
@@ -24,8 +25,8 @@ def measurements(*, where: Where, output: Output = Format.TABLE) -> int:
     with where.loaded() as study:
         state = study.state
         if output is not Format.TABLE:
-            records = [printing.measurement_record(state, one) for one in state.measurements]
-            printing.write(output, records, titles=printing.OF_MEASUREMENT)
+            records = [views.measurement_record(state, one) for one in state.measurements]
+            printing.write(output, records, titles=views.OF_MEASUREMENT)
         elif state.measurements:
             printing.show_measurements(state)
         else:

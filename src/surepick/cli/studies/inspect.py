@@ -1,4 +1,4 @@
-"""Commands that look at a study: status, best, what is left; and pages, certificates and tables made of it."""
+"""Commands that read a study: status, best, the pulls left to do; and its page, certificate and anchors."""
 
 import base64
 import getpass
@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +18,7 @@ from surepick.cli.options import Output, says
 from surepick.cli.output import Code, Format, check_targets, results, stages, to_json
 from surepick.cli.studies import Where, command, printing
 from surepick.errors import InvalidInput
+from surepick.study.views import OF_BEST, OF_PLAN
 
 if TYPE_CHECKING:
     from surepick.study.study import Study
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 OF_KEY = "SUREPICK_KEY_PASSWORD"
 N_SHOWN = 4
-"""Problems of a certificate that people are shown."""
+"""How many problems of a certificate are printed."""
 OUTCOMES = {
     "ok": "All of it follows from the log{within}. {claim}",
     "not ok": "Do not rely on this certificate with this log.",
@@ -33,13 +34,13 @@ OUTCOMES = {
         "This version cannot check all of the certificate: use version {version}. From the log follows: {claim}"
     ),
 }
-"""What people are told at the end of a check."""
+"""The last line of a check."""
 
 
 @command
 def status(
     *,
-    watch: Annotated[bool, says("Go on showing it until the study has stopped; Ctrl-C ends.", "--watch")] = False,
+    watch: Annotated[bool, says("Show the status again until the study has stopped; Ctrl-C ends.", "--watch")] = False,
     every: Annotated[float, says("Seconds between two looks of --watch.", min=0.1)] = 2.0,
     where: Where,
     output: Output = Format.TABLE,
@@ -50,56 +51,60 @@ def status(
     with where.loaded() as study:
         if watch:
             _watch(study, every)
-        elif output is Format.TABLE:
-            results().print(printing.status_table(study))
-        else:
-            record = printing.status_record(study)
-            printing.write(output, record, [record])
+            return Code.OK
+        with study.held():
+            if output is Format.TABLE:
+                results().print(printing.status_table(study))
+            else:
+                _write(output, printing.status_record(study))
+            study.keep_summary()
     return Code.OK
 
 
+def _write(output: Format, record: dict[str, Any], **more: Any) -> None:
+    """Write a record as JSON, with more entries than fit into a table, or as a line of CSV."""
+    printing.write(output, {**record, **more}, [record])
+
+
 def _watch(study: "Study", every: float) -> None:
-    """Show a study again and again: in place on a terminal, else a line whenever something has happened."""
+    """Show a study again and again: in place on a terminal, else one line after each change."""
     from rich.live import Live  # noqa: PLC0415 (loaded once something is shown)
 
-    console, seen = results(), 0
-    try:
-        with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
-            while True:
-                if study.head[0] != seen:
-                    seen = study.head[0]
-                    if live is None:
-                        printing.say(printing.standing_line(study))
-                        sys.stdout.flush()
-                    else:
-                        live.update(printing.status_table(study), refresh=True)
+    console, seen = results(), (0, "")
+    is_live = console.is_terminal
+    with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False) if is_live else nullcontext() as live:
+        while True:
+            head = study.head
+            with study.held():
+                if head != seen and live is not None:
+                    live.update(printing.status_table(study), refresh=True)
+                elif head != seen:
+                    printing.say(printing.standing_line(study))
+                    sys.stdout.flush()
+                seen = head
                 if study.status.state in ("stopped", "withdrawn", "spent"):
                     return
-                sleep(every)
-    except KeyboardInterrupt:
-        return
+            sleep(every)
 
 
 @command
 def best(*, where: Where, output: Output = Format.TABLE) -> int:
     """Say which arm is best. Exit code 3 if that is not decided yet, 4 if the answer is withdrawn."""
-    with where.loaded() as study:
+    with where.loaded() as study, study.held():
         if output is Format.TABLE:
             printing.say(printing.best_words(study))
         else:
-            record = printing.status_record(study, printing.OF_BEST)
-            printing.write(output, {**record, "explanation": study.result().explain()}, [record])
+            _write(output, printing.status_record(study, OF_BEST), explanation=study.result().explain())
         return printing.code_of(study)
 
 
 def left(where: Where, output: Format) -> int:
     """Say what is left to do: `surepick plan` of a study."""
-    with where.loaded() as study:
+    with where.loaded() as study, study.held():
         if output is Format.TABLE:
             printing.say(printing.plan_words(study))
         else:
-            record = printing.status_record(study, printing.OF_PLAN)
-            printing.write(output, record, [record])
+            _write(output, printing.status_record(study, OF_PLAN))
     return Code.OK
 
 
@@ -159,7 +164,7 @@ def certificate(
 
         with refusing("cannot write", out), replacing(out) as draft:
             draft.write_text(text, encoding="utf-8")
-        printing.say(f"{printing.standing_line(study)}")
+        printing.say(printing.standing_line(study))
         if made["era"] > 1:
             printing.say(f"The {all_eras_words(made)}.")
         printing.say(f"The certificate is in {out}. Whoever has it and the log can check it:")
@@ -211,12 +216,10 @@ def verify(
         printing.write(output, record, [record])
     else:
         n_more = len(found.problems) - N_SHOWN
-        for problem in [*found.problems[:N_SHOWN], *([f"{n_more} more, see --format json"] if n_more > 0 else [])]:
-            printing.say(f"Wrong: {problem}.")
-        for sentence in found.unchecked:
-            printing.say(f"Not checked: {sentence}.")
-        for note in found.notes:
-            printing.say(f"Note: {note}.")
+        problems = [*found.problems[:N_SHOWN], *([f"{n_more} more, see --format json"] if n_more > 0 else [])]
+        for word, said_of in (("Wrong", problems), ("Not checked", found.unchecked), ("Note", found.notes)):
+            for sentence in said_of:
+                printing.say(f"{word}: {sentence}.")
         for limit in found.limits:
             printing.say(f"Limit: {limit}")
         within = ", within the limits above" if found.limits else ""

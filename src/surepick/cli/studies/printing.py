@@ -1,8 +1,11 @@
-"""What commands about studies print: tables and sentences for people, JSON and CSV for programs."""
+"""What commands about studies print: tables and sentences for people, JSON and CSV for programs.
+
+`surepick.study.views` has the records, `surepick.learning.explain` the sentences.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +16,10 @@ from surepick.cli.output import Code, new_table, results
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from surepick.learning.result import Result
     from surepick.study.state import Measurement, State
     from surepick.study.study import Study, StudyAsk
+    from surepick.study.views import StudySnapshot
 
 
 say, write = output.say, output.write
@@ -28,16 +33,7 @@ WORDS = {
     "spent": "the budget is spent",
     "unreadable": "unreadable",
 }
-"""Of states, for people."""
-OF_BEST = (
-    *("name", "state", "best", "best_name", "rival_name", "lead", "lead_low", "lead_high", "confidence", "delta"),
-    *("guarantee", "epsilon_bound", "n_pulls", "stopped_at"),
-)
-OF_ASK = ("id", "arm", "name", "features", "until", "reason")
-OF_MEASUREMENT = ("id", "arm", "name", "value", "told", "is_void", "ask", "author", "at", "changes")
-"""Fields of what there may be none of."""
-OF_PLAN = ("name", "state", "n_pulls", "remaining", "n_planned", "n_pending")
-"""Fields of a status that `best` and `plan` give."""
+"""What people read for each state of a study."""
 
 
 def show(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -52,7 +48,7 @@ def show(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def aim_words(study: "Study") -> str:
-    """Say what a study is to find, and under which noise."""
+    """Say what a study looks for, and what it assumes of the noise."""
     from surepick.learning.explain import percent  # noqa: PLC0415 (`--help` stays quick)
 
     learner, options = study.learner, study.state.options
@@ -80,13 +76,8 @@ def registration_words(study: "Study") -> str:
 # ---- asks
 
 
-def ask_record(one: "StudyAsk") -> dict[str, Any]:
-    """An ask as a program reads it."""
-    return asdict(one)
-
-
 def show_asks(study: "Study", asks: "Sequence[StudyAsk]", *, of_others: bool = False) -> None:
-    """Print asks, and why they are made: once, if that is the same for all."""
+    """Print asks with their reasons; a reason that all share, once."""
     state = study.state
     reasons = {one.reason for one in asks}
     is_vector = any(isinstance(one.arm, tuple) for one in asks)
@@ -104,7 +95,7 @@ def show_asks(study: "Study", asks: "Sequence[StudyAsk]", *, of_others: bool = F
 
 
 def features_words(state: "State", features: Sequence[float]) -> str:
-    """Features as people read them: no constant, no levels that an arm does not have."""
+    """Return features as people read them: without the constant, and of levels only the arm's own."""
     names = state.roster.written.get("features") or [f"feature {place}" for place, _ in enumerate(features, start=1)]
     named = [(str(name), value) for name, value in zip(names, features, strict=True) if name != "constant"]
     shown = [
@@ -116,7 +107,7 @@ def features_words(state: "State", features: Sequence[float]) -> str:
 
 
 def when(time: str | None) -> str:
-    """A time of the log in this place's own; none is for ever."""
+    """Return a time of the log in local time; None is "for ever"."""
     if time is None:
         return "for ever"
     moment = datetime.strptime(time, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC).astimezone()
@@ -129,24 +120,8 @@ def when(time: str | None) -> str:
 # ---- measurements
 
 
-def measurement_record(state: "State", one: "Measurement") -> dict[str, Any]:
-    """A measurement as a program reads it."""
-    return {
-        "id": one.id,
-        "arm": one.arm,
-        "name": state.roster.label(one.arm),
-        "value": one.value,
-        "told": one.told,
-        "is_void": one.is_void,
-        "ask": one.ask,
-        "author": one.by,
-        "at": one.at,
-        "changes": [f"{change.kind.value}: {change.reason}" for change in one.changes],
-    }
-
-
 def show_measurements(state: "State") -> None:
-    """Print all measurements, with what became of them."""
+    """Print all measurements, with voids and corrections."""
     rows = []
     for one in state.measurements:
         mark = "void" if one.is_void else f"corrected, was {one.told:.12g}" if one.is_corrected else ""
@@ -160,9 +135,9 @@ def show_measurements(state: "State") -> None:
 
 
 def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> Iterator[str]:
-    """Say what values were taken for."""
+    """Say of each value which ask it answers."""
     for one in told:
-        answers = f"answers ask {one.ask}" if one.ask is not None else "nobody asked for it, kept all the same"
+        answers = f"answers ask {one.ask}" if one.ask is not None else "not asked for, kept all the same"
         if one.ask is not None and state.attempts[one.ask].results[0] != one.id:
             answers = f"further to ask {one.ask}"
         if not state.roster.is_present(one.arm):
@@ -175,110 +150,85 @@ def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> 
 
 
 def status_record(study: "Study", only: Sequence[str] = ()) -> dict[str, Any]:
-    """A status as a program reads it; of the whole, or of some fields."""
-    known = asdict(study.status)
-    return {name: known[name] for name in only or known}
+    """Return a status for a program, all of it or some fields."""
+    return study.snapshot.record(only)
 
 
 def standing_line(study: "Study") -> str:
     """Say in one line where a study stands."""
-    from surepick.cli.live import state_line  # noqa: PLC0415
-    from surepick.learning.explain import left_to_do  # noqa: PLC0415
-    from surepick.learning.snapshot import standing_of  # noqa: PLC0415
+    from surepick.learning.explain import left_to_do, state_line  # noqa: PLC0415 (`--help` stays quick)
 
-    state, status = study.state, study.status
-    if status.state == "withdrawn" or status.stopped:
-        return verdict_words(study)
-    standing = standing_of(state.learner)
-    said = state_line(standing, state.roster.candidate_label)
-    if status.state == "spent":
+    now = study.snapshot
+    if now.status.state == "withdrawn" or now.status.stopped:
+        return _verdict(study.result())
+    said = state_line(now.learner, now.label)
+    if now.status.state == "spent":
         return f"{said}; the budget is spent."
-    return f"{said}; {left_to_do(standing)}." if math.isfinite(standing.remaining) else f"{said}."
-
-
-def status_lines(study: "Study") -> list[tuple[str, str]]:
-    """Where a study stands, as words and what is to be said of each."""
-    from surepick.cli.live import OPTION, arm_label  # noqa: PLC0415 (`--help` stays quick)
-    from surepick.learning import explain  # noqa: PLC0415
-    from surepick.learning.snapshot import standing_of  # noqa: PLC0415
-
-    state, status = study.state, study.status
-    label, standing = state.roster.candidate_label, standing_of(state.learner)
-    is_open = not status.stopped and status.state != "withdrawn"
-    names = status.best_name if isinstance(status.best_name, list) else [status.best_name]
-    lines = [("study", f"{study.name}, {WORDS[status.state]}")]
-    if status.state != "withdrawn":
-        leaders = arm_label(None) if status.best_name is None else explain.joined(names)
-        lines.append(("leader" if is_open else "best", leaders))
-    if standing.rival is not None and status.state != "withdrawn":
-        lines.append(("rival" if is_open else "runner-up", label(standing.rival)))
-        lines.append(("ahead by", explain.lead_words(standing)))
-    lines.append(("confidence", explain.confidence_words(standing)))
-    if status.guarantee == "doubtful":
-        lines.append(("doubt", state.learner.noise_doubt))
-    if status.n_arms is not None:
-        lines.append(("arms", f"{status.n_arms:,}"))
-    lines.append(("pulls", f"{status.n_pulls:,}{_marks(status.n_void, status.n_corrected)}"))
-    planned = f", {status.n_planned} more planned" if status.n_planned else ""
-    planned += ", as many as the budget allows" if is_open and state.learner.is_spent else ""
-    lines.append(("asks", f"{status.n_pending or 'none'} open{planned}"))
-    if is_open and standing.leader is not None:
-        if cost := explain.stopping_now(standing, label(standing.leader)):
-            lines.append(("stop now", cost))
-        lines.append(("remaining", explain.left_to_do(standing)))
-    if near := explain.near_tie_words(standing, label, epsilon_is=OPTION):
-        lines.append(("near tie", near))
-    if status.state == "stopped":
-        lines.append(("decided", when(status.stopped_at)))
-    return lines
-
-
-def _marks(n_void: int, n_corrected: int) -> str:
-    said = [f"{n_void} void"] if n_void else []
-    said += [f"{n_corrected} corrected"] if n_corrected else []
-    return f" ({', '.join(said)})" if said else ""
+    return f"{said}; {left_to_do(now.learner)}." if math.isfinite(now.learner.remaining) else f"{said}."
 
 
 def status_table(study: "Study") -> "RenderableType":
-    """The same as a table without lines."""
+    """Return where a study stands, as a table without lines."""
     from rich.table import Table  # noqa: PLC0415 (loaded once a table is printed)
 
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim")
     rows.add_column(overflow="fold")
-    for word, text in status_lines(study):
+    for word, text in _status_lines(study.snapshot).items():
         rows.add_row(word, shown(text))
     return rows
 
 
-def verdict_words(study: "Study") -> str:
+def _status_lines(now: "StudySnapshot") -> dict[str, str]:
+    from surepick.cli.live import OPTION  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.learning.explain import facts, joined  # noqa: PLC0415
+
+    status = now.status
+    # The study's verdict stands, also where this machine, with other rounding, would have gone on.
+    learner = replace(now.learner, stopped=True) if status.stopped else now.learner
+    known = facts(learner, now.label, epsilon_is=OPTION)
+    if "best" in known:
+        known["best"] = joined(status.best_name if isinstance(status.best_name, list) else [status.best_name])
+    changed = [f"{n} {word}" for n, word in ((status.n_void, "void"), (status.n_corrected, "corrected")) if n]
+    asks = f"{status.n_pending or 'none'} open"
+    asks += f", {status.n_planned} more planned" if status.n_planned else ""
+    is_last = now.is_spent and not status.stopped and status.state != "withdrawn"
+    return {
+        "study": f"{status.name}, {WORDS[status.state]}",
+        **known,
+        **({} if status.n_arms is None else {"arms": f"{status.n_arms:,}"}),
+        "pulls": f"{status.n_pulls:,}" + (f" ({', '.join(changed)})" if changed else ""),
+        "asks": asks + (", as many as the budget allows" if is_last else ""),
+        **({"decided": when(status.stopped_at)} if status.state == "stopped" else {}),
+    }
+
+
+def _verdict(result: "Result") -> str:
     """Say in a sentence what became of the claim; arms go by their names alone."""
     from surepick.learning.explain import verdict  # noqa: PLC0415 (`--help` stays quick)
-    from surepick.study.certificate import named  # noqa: PLC0415
 
-    result = study.result()
-    return named(verdict(result), result)
+    return verdict(result, numbers=False)
 
 
 def best_words(study: "Study") -> str:
-    """Say who is best, or who leads and what is missing; and that it was never measured, where that is so."""
-    from surepick.learning.explain import standing_sentences  # noqa: PLC0415
-    from surepick.learning.snapshot import standing_of  # noqa: PLC0415 (`--help` stays quick)
+    """Say which arm is best, or which leads and what is missing; and whether it was measured itself."""
+    from surepick.cli.live import OPTION  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.learning.explain import sentences  # noqa: PLC0415
 
-    state = study.state
-    said = standing_sentences(standing_of(state.learner), state.roster.candidate_label, epsilon_is="--epsilon ")
-    result = study.result()
+    now, result = study.snapshot, study.result()
+    said = [_verdict(result), *sentences(now.learner, now.label, epsilon_is=OPTION)]
     is_one_row = result.m == 1 and result.candidates is None and not result.arm_set
-    if study.status.state == "stopped" and is_one_row and not result.counts.get(result.best):
+    if now.status.state == "stopped" and is_one_row and not result.counts.get(result.best):
         said.append("It was not measured itself: what it gives follows by the model.")
-    return " ".join([verdict_words(study), *said])
+    return " ".join(said)
 
 
 def plan_words(study: "Study") -> str:
     """Say what is left to do."""
     from surepick.learning.explain import counted  # noqa: PLC0415 (`--help` stays quick)
 
-    status = study.status
+    now = study.snapshot
+    status = now.status
     if status.stopped or status.state == "withdrawn":
         return standing_line(study)
     said = [f"{counted(status.n_pulls, 'pull')} so far."]
@@ -289,7 +239,7 @@ def plan_words(study: "Study") -> str:
     else:
         said.append("How many more are needed cannot be said yet.")
     said.append(f"{counted(status.n_pending, 'ask')} open" if status.n_pending else "No ask open")
-    if study.learner.is_spent:
+    if now.is_spent:
         return f"{' '.join(said)}; the budget allows no more."
     if status.n_planned:
         return f"{' '.join(said)}, {status.n_planned} more planned: a batch of up to {status.n_planned} loses nothing."
@@ -297,7 +247,7 @@ def plan_words(study: "Study") -> str:
 
 
 def code_of(study: "Study") -> Code:
-    """What the shell is told of a study's answer."""
+    """Return the exit code for a study's answer."""
     status = study.status
     if status.state == "withdrawn":
         return Code.WITHDRAWN
