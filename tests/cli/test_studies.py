@@ -223,7 +223,7 @@ MISTAKES = {
     ("status", "--watch", "--format", "json"): "--watch is for people",
     ("status", "--storage", "memory:"): "give --storage a file",
     ("audit", "many"): "must be a number of pulls",
-    ("delete", "paints"): "deleting needs --yes",
+    ("delete", "paints"): "to delete without a terminal, add --yes",
     ("plan", "paints.csv", "--study", "paints"): "leave out one of them",
     ("plan", "--gap", "0.3"): "--gap belongs to a file of arms",
     ("verify", "paints.csv", "--log", "paints.csv"): "cannot read paints.csv",

@@ -468,9 +468,6 @@ class Reader:
         return replace(made, **beside_rival(made, self.compared)) if learner.candidates.is_local else made
 
 
-SYMMETRIC_LAW = "is symmetric around 0, whatever its law, and independent of that of all others"
-
-
 def given_of(learner: "Learner") -> dict[str, Any]:
     """Return the fields of a snapshot that depend on options alone."""
     return {

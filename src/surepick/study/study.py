@@ -18,7 +18,7 @@ import numpy as np
 from surepick._files import file_name
 from surepick._version import __version__
 from surepick.core.checks import check_count, check_number, check_vector
-from surepick.errors import Conflict, InvalidInput, what_was_meant
+from surepick.errors import Conflict, InvalidInput, SurepickError, what_was_meant
 from surepick.learning import explain
 from surepick.learning.learner import Learner
 from surepick.learning.result import Result
