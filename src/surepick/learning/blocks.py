@@ -346,6 +346,7 @@ class Plans:
         self.proposed = Plan(first, length, tuple(arms), n_parts, is_last)
         return self.proposed
 
+    @one_blas_thread
     def follow(self, followed: Followed, *, checks: bool, catches_up: bool) -> None:
         """Take note of a plan that was made elsewhere.
 
@@ -421,10 +422,14 @@ class Plans:
         """Forget what is left of the newest block."""
         self._left.clear()
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether asks are limited by what they cost."""
+        return self._budget is not None
+
     def spend(self, arm: int) -> None:
         """Take note of an ask of this arm."""
-        if self._budget is not None:
-            self._spent += self.cost_of(arm)
+        self._spent += self.cost_of(arm)
 
     def cost_of(self, arm: int) -> float:
         """Return what a pull of the arm costs."""

@@ -77,15 +77,16 @@ KINDS: dict[str, type[Event]] = {
     "restore": Restored,
 }
 """Events by what a log calls them."""
-_NAMES = {kind: name for name, kind in KINDS.items()}
+_SPELLING = {kind: (name, tuple(kind._field_defaults.values())) for name, kind in KINDS.items()}
 
 
 def entry_of(event: Event) -> Entry:
-    """Return an event as a log spells it."""
-    fields, defaults = [*event._asdict().items()], event._field_defaults
-    while fields and fields[-1][0] in defaults and fields[-1][1] == defaults[fields[-1][0]]:
-        fields.pop()
-    return (_NAMES[type(event)], *(value for _, value in fields))
+    """Return an event as a log spells it: without fields at the end that have their defaults."""
+    name, defaults = _SPELLING[type(event)]
+    n, fields = len(defaults), tuple(event)
+    while n and fields[-1] == defaults[n - 1]:
+        n, fields = n - 1, fields[:-1]
+    return (name, *fields)
 
 
 def event_of(entry: Any, place: int) -> Event:

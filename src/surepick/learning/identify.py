@@ -249,7 +249,7 @@ class _Session:
             n_skipped = 0
             self._tell(arm, reward)
             # At powers of two: the cost of all checks together stays O(d) per pull.
-            n_told = self._learner.estimate.n_pulls
+            n_told = self._learner.n_told
             if n_told & (n_told - 1) == 0:
                 self._watch(arm)
                 if n_told >= ENOUGH_REPEATS and self._learner.reader.repeats:

@@ -340,7 +340,7 @@ class Learner:
     @property
     def stopped(self) -> bool:
         """Whether the rule has stopped; for good, unless a correction withdraws the verdict."""
-        return self._known.stopped
+        return self.state.stopped
 
     @property
     def reader(self) -> Reader:

@@ -107,6 +107,9 @@ class LearnerState:
         self._settlement = Settlement(setting, self, self.values)
         self._unseen: list[Followed] = []  # plans followed with the present values, and not passed by the settlement
         self._prepared: tuple[list[float | None], int, float | None, Settlement] | None = None
+        self._n_judged = 0  # results up to the last one that the rule has to judge
+        self._judges_pulls = self._settlement.state.decides_after_pulls
+        self._has_budget = plans.has_budget
 
     # ---- events
 
@@ -129,10 +132,14 @@ class LearnerState:
         else:
             place = self._place(answered) if self._asks_before else answered
             has_block = ledger.tell(answered, n, is_named=ask is not None)
-        closes = tuple(ledger.settled()) if ledger.has_settled else ()
-        n_places = self.n_places() if closes else 0.0
+        closes: tuple[PlannedBlock, ...] = ()
+        n_places = 0.0
+        if ledger.has_settled:
+            closes, n_places = tuple(ledger.settled()), self.n_places()
+        if closes or self._judges_pulls:
+            self._n_judged = n + 1
         told = place, arm, answered is not None, has_block, ledger.n_opened, ledger.is_settled, closes, n_places
-        self.results.append(ToldResult(*told))
+        self.results.append(ToldResult._make(told))
         self.values.append(self._setting.noise.scaled(arm, value))
         if self._is_eager:
             self._settle()
@@ -161,7 +168,7 @@ class LearnerState:
                     break
             n_before = ledger.n_asked
             asks.append(ledger.ask(partial(self._draw_known, arms[len(asks)]) if arms else self._draw))
-            if ledger.n_asked > n_before:
+            if self._has_budget and ledger.n_asked > n_before:
                 self.plans.spend(asks[-1][1])
         if asks:
             self.log.append(Asked(tuple([self._arms.key_of(arm) for _, arm in asks])))
@@ -201,7 +208,7 @@ class LearnerState:
     @property
     def needs_plan(self) -> bool:
         """Whether the next ask opens a block."""
-        return self.can_plan and not self.settled.stopped
+        return self.can_plan and not self.stopped
 
     @property
     def is_spent(self) -> bool:
@@ -216,7 +223,6 @@ class LearnerState:
             settled.look_back()
         return self.plans.propose(settled.context(self.ledger.outstanding), self.ledger.n_asked, draws=draws)
 
-    @one_blas_thread
     def open(self, plan: Plan, *, checks: bool = False) -> None:
         """Begin a block by a plan.
 
@@ -301,6 +307,13 @@ class LearnerState:
         return values
 
     # ---- what follows
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the rule has stopped. Inside a block the rule judges nothing, so no result has to be settled."""
+        settlement = self._settlement
+        is_judged = settlement.n_settled >= self._n_judged and not self._unseen
+        return (settlement if is_judged else self.settled).stopped
 
     @property
     def settled(self) -> "Settlement":
