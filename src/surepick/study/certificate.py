@@ -25,7 +25,7 @@ from surepick.stopping import Betting
 from surepick.study.eras import described
 from surepick.study.events import Kind, Row, canonical, check_asked, check_chain
 from surepick.study.signatures import check_anchor, envelope_of, read_public_key, signer_of
-from surepick.study.state import ROUNDING, Standing, State
+from surepick.study.state import ROUNDING, AskState, State
 from surepick.study.views import snapshot_of
 
 FORMAT = "surepick certificate 2"
@@ -213,15 +213,15 @@ def _lost(state: State) -> list[dict[str, Any]]:
     """Return for each arm how many asks failed, with their reasons, and how many expired."""
     lost: dict[str, dict[str, Any]] = {}
     for one in state.attempts.values():
-        if one.standing in (Standing.FAILED, Standing.EXPIRED):
+        if one.state in (AskState.FAILED, AskState.EXPIRED):
             arm = state.roster.label(one.arm)
             row = lost.setdefault(
                 arm, {"arm": arm, "failed": 0, "without_reason": 0, "reasons": Counter[str](), "expired": 0}
             )
-            row[one.standing.value] += 1
+            row[one.state.value] += 1
             if one.reason.strip():
                 row["reasons"][one.reason] += 1
-            elif one.standing is Standing.FAILED:
+            elif one.state is AskState.FAILED:
                 row["without_reason"] += 1
     return list(lost.values())
 

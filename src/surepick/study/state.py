@@ -19,8 +19,7 @@ from surepick.errors import CorruptLog, InvalidInput
 from surepick.learning.blocks import Plan
 from surepick.learning.events import Corrected, Correction, Restored, Voided
 from surepick.learning.learner import Learner
-from surepick.study.catalog import Key, key_from, plain_key
-from surepick.study.eras import Era, described, era_after, first_era
+from surepick.study.eras import Era, Key, described, era_after, first_era, key_from, plain_key
 from surepick.study.events import Kind, check_fields
 
 Event = Mapping[str, Any]
@@ -28,7 +27,7 @@ ROUNDING = 1e-6
 """Relative: sums of numbers are rounded differently on other machines."""
 
 
-class Standing(StrEnum):
+class AskState(StrEnum):
     """What became of an ask."""
 
     OPEN = "open"
@@ -51,7 +50,7 @@ class AskRecord:
     era: int
     is_again: bool = False
     """Whether an attempt before gave no result."""
-    standing: Standing = Standing.OPEN
+    state: AskState = AskState.OPEN
     results: tuple[int, ...] = ()
     """Ids of the measurements told for it."""
     reason: str = ""
@@ -278,25 +277,25 @@ class State:
             if own is None or plain_key(self.key_of(own)) != arm:
                 raise _not_so(event, "asks for what was not planned")
 
-    def _give_up(self, event: Event, id_: int, standing: Standing) -> None:
+    def _give_up(self, event: Event, id_: int, state: AskState) -> None:
         attempt = self.open.get(id_)
         if attempt is None:
             raise _not_so(event, f"gives up ask {id_}, which is not open")
-        if standing is Standing.EXPIRED and (attempt.until is None or attempt.until > event["at"]):
+        if state is AskState.EXPIRED and (attempt.until is None or attempt.until > event["at"]):
             raise _not_so(event, f"ends the lease of ask {id_} before its time")
         if attempt.era == self.era and self.learner.state.ledger.awaits(attempt.number):
             self.learner.fail(self._now.arm(attempt.arm), ask=attempt.number)
             self._given_up.add(attempt.number)
-        attempt.standing = standing
+        attempt.state = state
         del self.open[id_]
 
     def _failed(self, event: Event) -> None:
-        self._give_up(event, event["ask"], Standing.FAILED)
+        self._give_up(event, event["ask"], AskState.FAILED)
         self.attempts[event["ask"]].reason = event["reason"]
 
     def _expired(self, event: Event) -> None:
         for id_ in event["asks"]:
-            self._give_up(event, id_, Standing.EXPIRED)
+            self._give_up(event, id_, AskState.EXPIRED)
 
     # ---- results
 
@@ -322,7 +321,7 @@ class State:
         self.n_earlier += not self.attempts
         if attempt is not None:
             attempt.results = (*attempt.results, id_) if attempt.results else (id_,)
-            attempt.standing = Standing.TOLD
+            attempt.state = AskState.TOLD
             self.open.pop(attempt.id, None)
 
     def measurement(self, id_: int) -> Measurement:
@@ -472,7 +471,7 @@ class State:
         self.stopped = False
         self.eras.append(event)
         for attempt in self.open.values():
-            attempt.standing = Standing.EXPIRED  # a result is welcome, but no worker waits for it
+            attempt.state = AskState.EXPIRED  # a result is welcome, but no worker waits for it
         self.open = {}
 
 

@@ -23,15 +23,14 @@ from surepick.learning import explain
 from surepick.learning.learner import Learner
 from surepick.learning.result import Result
 from surepick.study import clock
-from surepick.study.catalog import Key, plain_key
 from surepick.study.certificate import certificate_of
-from surepick.study.eras import earlier_of, next_era
+from surepick.study.eras import Key, earlier_of, next_era, plain_key
 from surepick.study.events import Kind, Row
 from surepick.study.exchange import What, export
 from surepick.study.log import LogTransaction, StudyLog
 from surepick.study.optimize import optimize
 from surepick.study.signatures import head_text, read_stamp, signature_of
-from surepick.study.state import AskRecord, Measurement, Standing, State
+from surepick.study.state import AskRecord, AskState, Measurement, State
 from surepick.study.storage import Storage
 from surepick.study.views import Status, StudySnapshot, reason_for, snapshot_of
 
@@ -160,9 +159,9 @@ class Study:
         """Give up an ask: another worker gets it. For any reason but the value: a value that was seen must be told."""
         with self._writing(worker) as transaction:
             one = self._attempt(transaction.state, ask)
-            if one.standing is Standing.TOLD:
+            if one.state is AskState.TOLD:
                 raise Conflict(f"ask {one.id} has a result; `void` that if it does not count.")
-            if one.standing is Standing.OPEN:
+            if one.state is AskState.OPEN:
                 transaction.write(Kind.FAILED, ask=one.id, reason=_text("reason", reason))
 
     @staticmethod

@@ -9,8 +9,7 @@ from surepick.arms.base import ArmSet, VectorSet
 from surepick.learning.identify import identify
 from surepick.learning.learner import Learner, create_learner
 from surepick.testing.algorithms import as_tuples, state_of
-from surepick.testing.row_checks import RowChecks, must_refuse
-from surepick.testing.vector_checks import VectorChecks
+from surepick.testing.arm_checks import RowChecks, VectorChecks, must_refuse
 
 
 class ArmSetContract:
