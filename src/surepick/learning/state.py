@@ -237,7 +237,7 @@ class LearnerState:
                 f"the next block begins with ask {self.ledger.n_asked}, got a plan that begins with {plan.first}."
             )
         if not self.ledger.n_opened:
-            self.first_plan = len(self.results)
+            self.first_plan = self._n_judged = len(self.results)  # the rule judges earlier results here
         if plan != self.plans.proposed:
             followed = Followed(plan, len(self.results), self.ledger.outstanding, self.values)
             self._unseen.append(followed)
