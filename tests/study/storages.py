@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from surepick.study import clock
+from surepick.study import events, log
 from surepick.study.events import Row, canonical, rows_of
 from surepick.study.storage import Storage, Writer, open_storage
 from tests.waiting import LIMIT
@@ -67,8 +67,8 @@ def set_time(monkeypatch: pytest.MonkeyPatch, now: Callable[[], datetime]) -> No
     from surepick.study.storage.postgres import PostgresDatabase  # noqa: PLC0415 (loads psycopg)
 
     real = _REAL.setdefault("begin", PostgresDatabase.begin)
-    monkeypatch.setattr(clock, "now", now)
-    monkeypatch.setattr(clock, "elapsed", lambda: now().timestamp())
+    monkeypatch.setattr(events, "now", now)
+    monkeypatch.setattr(log, "elapsed", lambda: now().timestamp())
     monkeypatch.setattr(PostgresDatabase, "begin", lambda self, *given: (real(self, *given)[0], now()))
 
 

@@ -17,7 +17,7 @@ from benchmarks.study_common import NAME, check, endless, value_of
 from benchmarks.study_crash import go_on, kill_one, noted, work, workers
 from benchmarks.study_points import ACKNOWLEDGED, OPERATIONS, REFUSED, base, check_after, rows_of, try_sizes
 from surepick.errors import Conflict, StorageError
-from surepick.study import clock
+from surepick.study import events, log
 from surepick.study.admin import create_study, load_study
 from surepick.study.study import Study, StudyAsk
 from tests.postgres import Server
@@ -185,7 +185,7 @@ def test_a_server_that_stops_in_mid_work_holds_up_and_loses_nothing() -> None:
 
 def clock_ahead(url: str, n: int, is_loaded: Any, may_go: Any) -> None:
     """A worker on a machine whose clock is an hour ahead."""
-    clock.now = lambda: datetime.now(UTC) + timedelta(hours=1)
+    events.now = lambda: datetime.now(UTC) + timedelta(hours=1)
     study = load_study(NAME, url)
     is_loaded.set()
     assert may_go.wait(60)
@@ -215,9 +215,9 @@ def test_a_process_measures_leases_itself(shared: Place, monkeypatch: pytest.Mon
     other.ask(2, worker="slow")
     assert len(study.pending) == 2
     start, passed = datetime.now(UTC), [timedelta(0)]
-    real = clock.elapsed()
+    real = log.elapsed()
     set_time(monkeypatch, lambda: start + timedelta(hours=3))  # the clock of machine and server is set
-    monkeypatch.setattr(clock, "elapsed", lambda: real + passed[0].total_seconds())
+    monkeypatch.setattr(log, "elapsed", lambda: real + passed[0].total_seconds())
     pull(study)
     assert len(study.pending) == 2
     passed[0] += timedelta(minutes=59)

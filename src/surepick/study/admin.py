@@ -15,10 +15,11 @@ from surepick.arms.registry import read_arms, write_arms
 from surepick.errors import InvalidInput
 from surepick.learning.noise_models import NoiseModel, spelled
 from surepick.learning.spec import DEFAULTS, TaskOptions, takes_options
-from surepick.study import clock
+from surepick.study import events
 from surepick.study.eras import changed_options, described, earlier_of, learner_of
 from surepick.study.events import Kind, canonical, check_chain, rows_of
 from surepick.study.forks import no_fork
+from surepick.study.log import lease_length
 from surepick.study.state import State
 from surepick.study.storage import Storage, open_storage
 from surepick.study.storage.base import check_name, study_exists
@@ -61,7 +62,7 @@ def create_study(
         StudyExists: there is a study of that name.
         InvalidInput: a learner with these options is not possible; nothing was created.
     """
-    length = clock.lease_length(lease)
+    length = lease_length(lease)
     by = user() if author is None else author
     if not isinstance(by, str):  # not everyone checks types
         raise InvalidInput(f"`author` must be a text, got {by!r}.")
@@ -80,7 +81,7 @@ def create_study(
     learner = learner_of(read_arms(written), again, read_back, earlier_of(read_back))
     event = {
         "n": 1,
-        "at": clock.written(clock.now()),
+        "at": events.written(events.now()),
         "by": by,
         "kind": Kind.CREATED.value,
         "name": name,
@@ -147,7 +148,7 @@ def copy_study(
     if to in target.names():
         raise study_exists(to, target.address)
     fork = {
-        "at": clock.written(clock.now()),
+        "at": events.written(events.now()),
         "by": user() if author is None else author,
         "kind": Kind.COPIED.value,
         "fork": secrets.token_hex(8),

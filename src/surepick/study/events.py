@@ -14,6 +14,7 @@ import json
 import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -51,6 +52,16 @@ class Row(NamedTuple):
     n: int
     text: str
     hash: str
+
+
+def now() -> datetime:
+    """Return the time by this machine's clock."""
+    return datetime.now(UTC)
+
+
+def written(moment: datetime) -> str:
+    """Return a time as the log has it: in one form, in UTC, so that comparing texts compares times."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 # One encoder for all events: making one anew costs more than a short event.

@@ -2,23 +2,87 @@
 
 A transaction waits for its turn, reads what others have written meanwhile, and has its own events on the disk before
 the turn ends. So all writers decide on the same log, and an event that was acknowledged is never lost.
+
+A worker has an ask for the time of its lease. That a lease has run out is an event of its own, so nothing that is
+decided depends on a clock: a clock that jumps ends leases too early or too late, no more.
 """
 
 import gc
 import json
+import math
+import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, final
 
 from surepick.errors import CorruptLog, InvalidInput, SurepickError
-from surepick.study import clock
-from surepick.study.clock import Leases
-from surepick.study.events import START, Kind, Row, canonical, chained, check_chain
+from surepick.study.events import START, Kind, Row, canonical, chained, check_chain, written
 from surepick.study.forks import at_forks, no_fork
-from surepick.study.state import State
+from surepick.study.state import AskRecord, State
 from surepick.study.storage import Storage, Writer
+
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+_LEASE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw]?)\s*")
+_LONGEST = timedelta(days=36_500)
+
+
+def lease_length(lease: Any) -> timedelta | None:
+    """Return how long a lease lasts: "90s", "30m", "2h", "3d", "1w", seconds, or None for ever."""
+    if lease is None or (isinstance(lease, str) and lease.lower() == "none"):
+        return None
+    if isinstance(lease, str) and (match := _LEASE.fullmatch(lease)) is not None:
+        lease = float(match[1]) * _SECONDS[match[2]]
+    if isinstance(lease, int | float) and lease is not True and lease <= 1e10:  # NaN is not
+        lease = timedelta(seconds=lease)
+    if not isinstance(lease, timedelta) or not timedelta(0) < lease <= _LONGEST:
+        raise InvalidInput(
+            '`lease` must be a positive time such as "30m", "2h" or "3d", a number of seconds, or none for ever, got '
+            f"{lease!r}."
+        )
+    return lease
+
+
+def elapsed() -> float:
+    """Seconds since some moment, by a clock that cannot be set; with the time that the system slept, if it can say."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+@final
+class Leases:
+    """How long a process has known of asks, so that it ends no lease that cannot have run out.
+
+    A wrong clock says that leases are over which are not. So a process that saw an ask being made also measures how
+    long ago that was. Of asks from before it began to follow the log, a process has nothing but their times to go by.
+    """
+
+    def __init__(self) -> None:
+        self._looked: float | None = None
+        self._n_known = 0
+        self._since: dict[int, float] = {}
+
+    def look(self, n_asks: int) -> None:
+        """Take note that there are `n_asks` asks by now: new ones were made after the look before."""
+        if self._looked is not None:
+            self._since |= dict.fromkeys(range(self._n_known + 1, n_asks + 1), self._looked)
+        self._n_known, self._looked = n_asks, elapsed()
+
+    def due(self, asks: Iterable[AskRecord], at: str) -> list[int]:
+        """Return the ids of asks whose lease has run out: by the clock, and by what this process has seen."""
+        return [one.id for one in asks if self._is_due(one, at)]
+
+    def _is_due(self, one: AskRecord, at: str) -> bool:
+        if one.until is None or one.until > at:
+            return False
+        length = datetime.fromisoformat(one.until) - datetime.fromisoformat(one.at)
+        return elapsed() - self._since.get(one.id, -math.inf) >= length.total_seconds()
+
+    def keep(self, asks: Container[int]) -> None:
+        """Forget all other asks."""
+        self._since = {ask: since for ask, since in self._since.items() if ask in asks}
 
 
 @final
@@ -35,7 +99,7 @@ class LogTransaction:
     def __init__(self, state: State, writer: Writer, last_hash: str, by: str) -> None:
         self.state, self.hash, self.by = state, last_hash, by
         self.now = writer.now
-        self.at = clock.written(self.now)
+        self.at = written(self.now)
         self._writer, self._rows = writer, list[Row]()
 
     def write(self, kind: Kind, **fields: Any) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from surepick.errors import InvalidInput, SurepickError
-from surepick.study import clock
+from surepick.study.events import written
 
 LONGEST_TOKEN = 65_536
 """Bytes of a time stamp; with all certificates of the authority it has about 6,000."""
@@ -59,7 +59,7 @@ def read_stamp(token: bytes) -> Stamp:
         time = datetime.strptime(found["time"].decode(), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     except ValueError as error:
         raise InvalidInput(f"the time of a time stamp must be one, got {found['time'].decode()}.") from error
-    return Stamp(found["hash"].hex(), clock.written(time))
+    return Stamp(found["hash"].hex(), written(time))
 
 
 def openssl_command(anchor: Mapping[str, Any], file: str) -> str:
@@ -95,6 +95,28 @@ def check_anchor(event: Mapping[str, Any]) -> str:
     if signer is None:
         raise InvalidInput("its signature is not of that head")
     return f"signed by the key {signer} at {event['at']}, by the writer's clock"
+
+
+def stamp_of_head(token: bytes, heads: Mapping[str, int], last: tuple[int, str]) -> dict[str, Any]:
+    """Return the fields of an anchor that keeps a time stamp.
+
+    Args:
+        token: of the authority.
+        heads: the number of each event of the log, by its hash.
+        last: number and hash of the last event.
+    """
+    digest = read_stamp(token).hash
+    if digest not in heads:
+        raise InvalidInput(
+            f"the time stamp must be of the hash of an event of this log, got one of {digest}; the last event, "
+            f"{last[0]}, has the hash {last[1]}."
+        )
+    return {"event": heads[digest], "hash": digest, "token": _base64(token)}
+
+
+def signature_of_head(head: tuple[int, str], key: Path, password: str | None) -> dict[str, Any]:
+    """Return the fields of an anchor that keeps a signature of a head by a private key."""
+    return {"event": head[0], "hash": head[1], "signature": signature_of(head_text(*head), key, password)}
 
 
 def is_encrypted(key: Path) -> bool:

@@ -4,60 +4,37 @@ Everything that happens is an event in the log (`events`), and the state of a st
 (`state`). A method proposes events and applies them in one transaction (`log`). They are on the disk when it returns.
 """
 
-import base64
 import json
-import reprlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, final
 
-import numpy as np
-
 from surepick._files import file_name
 from surepick._version import __version__
-from surepick.core.checks import check_count, check_number, check_vector
-from surepick.errors import Conflict, InvalidInput, SurepickError, what_was_meant
-from surepick.learning import explain
+from surepick.core.checks import check_count
+from surepick.errors import Conflict, InvalidInput, SurepickError
 from surepick.learning.learner import Learner
 from surepick.learning.result import Result
-from surepick.study import clock
+from surepick.study import requests
 from surepick.study.certificate import certificate_of
-from surepick.study.eras import Key, earlier_of, next_era, plain_key
-from surepick.study.events import Kind, Row
+from surepick.study.eras import Key, next_era
+from surepick.study.events import Kind, Row, written
 from surepick.study.exchange import What, export
-from surepick.study.log import LogTransaction, StudyLog
+from surepick.study.log import LogTransaction, StudyLog, lease_length
 from surepick.study.optimize import optimize
-from surepick.study.signatures import head_text, read_stamp, signature_of
-from surepick.study.state import AskRecord, AskState, Measurement, State
+from surepick.study.requests import StudyAsk, check_text
+from surepick.study.signatures import signature_of_head, stamp_of_head
+from surepick.study.state import AskState, Measurement, State
 from surepick.study.storage import Storage
-from surepick.study.views import Status, StudySnapshot, reason_for, snapshot_of
+from surepick.study.views import Status, StudySnapshot, snapshot_of
 
+__all__ = ["Study", "StudyAsk"]
 OWN_LEASE = "own"
 """The lease that the study was created with."""
 MOST_ASKS = 100_000
 """In one call; each block among them is planned from older data."""
 Json = dict[str, Any]
-_Result = tuple[int | None, Key, Any]
-"""The ask that is answered, if any, the arm, and the value."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class StudyAsk:
-    """A measurement that a worker is asked for."""
-
-    id: int
-    """By which the result is told."""
-    arm: Key
-    """Row number, or the entries of a vector."""
-    name: str
-    features: tuple[float, ...]
-    until: str | None
-    """When it is given to another worker, in UTC; a result is welcome after that too."""
-    reason: str
-    """Why this arm, in words."""
 
 
 @final
@@ -94,10 +71,11 @@ class Study:
     @contextmanager
     def _writing(self, worker: str | None) -> Iterator[LogTransaction]:
         """Write to the log in one transaction; from a verdict on, keep a summary of the study for lists."""
-        with self._log.writing(_text("author", self.author) if worker is None else _text("worker", worker)) as pen:
-            was_stopped = pen.state.stopped
-            yield pen
-        if was_stopped or pen.state.stopped:
+        author = check_text("author", self.author) if worker is None else check_text("worker", worker)
+        with self._log.writing(author) as transaction:
+            was_stopped = transaction.state.stopped
+            yield transaction
+        if was_stopped or transaction.state.stopped:
             with suppress(SurepickError):  # a summary is a cache, and the events are on the disk
                 self.keep_summary()
 
@@ -121,61 +99,21 @@ class Study:
                 state.learner.state.plans.catch_up()  # before others have to wait for it
         with self._writing(worker) as transaction:
             state = transaction.state
-            length = clock.lease_length(state.lease if lease == OWN_LEASE else lease)
-            if due := [one.id for one in state.open.values() if self._is_due(one, transaction.at)]:
+            length = lease_length(state.lease if lease == OWN_LEASE else lease)
+            if due := self._log.leases.due(state.open.values(), transaction.at):
                 transaction.write(Kind.EXPIRED, asks=due)
             self._log.leases.keep(state.open)
-            until = None if length is None else clock.written(transaction.now + length)
-            asked = [one for one in state.open.values() if worker is not None and one.by == worker][:n]
-            while len(asked) < n and state.can_ask:
-                if (plan := state.propose_plan()) is not None:
-                    transaction.write(Kind.PLANNED, **plan)
-                    transaction.write_verdict()  # earlier results may be enough
-                    continue
-                fields = state.propose_asks(n - len(asked))
-                if not fields["asks"]:
-                    break
-                transaction.write(Kind.ASKED, **fields, until=until)
-                asked += [state.attempts[id_] for id_ in range(fields["ask"], len(state.attempts) + 1)]
-            return [self._shown(state, one) for one in asked]
-
-    def _is_due(self, one: AskRecord, at: str) -> bool:
-        """Whether the lease of an open ask has run out: by the clock, and by what this process has seen."""
-        if one.until is None or one.until > at:
-            return False
-        return self._log.leases.may_be_over(one.id, one.at, one.until)
-
-    def _shown(self, state: State, one: AskRecord) -> StudyAsk:
-        return StudyAsk(
-            one.id,
-            one.arm,
-            state.roster.label(one.arm),
-            state.roster.features(one.arm),
-            one.until,
-            reason_for(state, one),
-        )
+            until = None if length is None else written(transaction.now + length)
+            return requests.ask(transaction, n, worker=worker, until=until)
 
     def fail(self, ask: "int | StudyAsk", *, reason: str = "", worker: str | None = None) -> None:
         """Give up an ask: another worker gets it. For any reason but the value: a value that was seen must be told."""
         with self._writing(worker) as transaction:
-            one = self._attempt(transaction.state, ask)
+            one = requests.find_ask(transaction.state, ask)
             if one.state is AskState.TOLD:
                 raise Conflict(f"ask {one.id} has a result; `void` that if it does not count.")
             if one.state is AskState.OPEN:
-                transaction.write(Kind.FAILED, ask=one.id, reason=_text("reason", reason))
-
-    @staticmethod
-    def _attempt(state: State, ask: "int | StudyAsk") -> AskRecord:
-        id_ = ask.id if isinstance(ask, StudyAsk) else ask
-        one = state.attempts.get(id_) if type(id_) is int else None
-        if one is None:
-            shown = ", ".join(map(str, list(state.open)[:8])) or "none"
-            raise InvalidInput(f"there is no ask {id_!r}; open are {shown}.")
-        if isinstance(ask, StudyAsk) and ask.arm != one.arm:
-            raise Conflict(
-                f"ask {one.id} is of arm {state.roster.label(one.arm)} in this study, got one of {ask.name}."
-            )
-        return one
+                transaction.write(Kind.FAILED, ask=one.id, reason=check_text("reason", reason))
 
     # ---- results
 
@@ -205,32 +143,9 @@ class Study:
         """
         if (ask is None) is (arm is None):
             raise InvalidInput("`tell` needs an ask or an arm, got " + ("neither." if ask is None else "both."))
-        is_one = not isinstance(value, Iterable) or isinstance(value, str | bytes) or getattr(value, "ndim", 1) == 0
-        given: list[Any] = [value] if is_one else list(value)  # type: ignore[arg-type]  # is iterable
-        if value is None or not given:
-            raise InvalidInput("`value` must be a number, or a list of at least one; an ask without one can `fail`.")
-        if key is not None:
-            _text("key", key)
+        given = requests.values_in(value)
         with self._writing(worker) as transaction:
-            state = transaction.state
-            values = [_number(state, each) for each in given]
-            one = None if ask is None else self._attempt(state, ask)
-            told = self._key(state, arm) if one is None else one.arm
-            if key is not None and key in state.by_key:
-                before = state.by_key[key]
-                of = state.measurement(before[0])
-                if of.arm != told or (one is not None and of.ask != one.id):
-                    raise Conflict(f"key {key!r} names a result of {_of(state, of)} already; choose another key.")
-                return _told_already(state, before, values, f"key {key!r}")
-            if one is None:
-                # Not the ask of another, who will have a result of it too.
-                own = (each for each in state.open.values() if each.arm == told and each.by == transaction.by)
-                one = next(own, None)
-            elif one.results:
-                return _told_already(state, one.results, values, f"ask {one.id}")
-            return self._write_results(
-                transaction, [(None if one is None else one.id, told, each) for each in values], key
-            )
+            return requests.tell(transaction, ask, arm, given, key)
 
     def tell_earlier(
         self, pairs: Iterable[tuple[Any, float]], *, worker: str | None = None, key: str | None = None
@@ -247,56 +162,11 @@ class Study:
         """
         pairs = list(pairs)  # before others have to wait for it
         with self._writing(worker) as transaction:
-            state = transaction.state
-            results: list[_Result] = [(None, self._key(state, arm), value) for arm, value in pairs]
-            if key is not None and _text("key", key) in state.by_key:
-                before = state.by_key[key]
-                if [state.measurement(id_).arm for id_ in before] != [arm for _, arm, _ in results]:
-                    raise Conflict(f"key {key!r} names results of other arms already; choose another key.")
-                return _told_already(state, before, [_number(state, value) for _, _, value in results], f"key {key!r}")
-            if results and earlier_of(state.options) == "guidance":
-                state.learner.refuse_guidance()
-            values = [(arm, _number(state, value)) for _, arm, value in results]
-            if key is None and (told := state.told_together(values)):
-                raise Conflict(
-                    f"these {explain.counted(len(told), 'result')} were told before, as measurement {told[0].id} and "
-                    "following, and would count twice; if they are further measurements, tell them with a key."
-                )
-            return self._write_results(transaction, results, key)
-
-    @staticmethod
-    def _write_results(transaction: LogTransaction, results: "list[_Result]", key: str | None) -> list[Measurement]:
-        state, first = transaction.state, len(transaction.state.measurements)
-        named = {} if key is None else {"key": key}
-        for ask, arm, value in results:
-            fields = {"ask": ask, "arm": plain_key(arm), "value": _number(state, value), **named}
-            transaction.write(Kind.TOLD, measurement=len(state.measurements) + 1, **fields)
-            transaction.write_verdict()
-        return state.measurements[first:]
+            return requests.tell_earlier(transaction, pairs, key)
 
     def arm(self, name: Any) -> Key:
         """Return an arm by its name, its row number, or its vector; for a typo the error has the nearest name."""
-        return self._key(self._log.state(), name)
-
-    @staticmethod
-    def _key(state: State, arm: Any) -> Key:
-        if isinstance(arm, str):
-            named = state.roster.rows_by_name
-            if arm in named:
-                return named[arm]
-            if named:
-                raise InvalidInput(f"there is no arm {arm!r}; {what_was_meant(arm, named, 'arms')}")
-            arm = _unnamed(arm)
-        if isinstance(arm, np.ndarray | list | tuple):
-            white = state.learner.measured_arms
-            if white.is_enumerable:
-                raise InvalidInput(
-                    f"`arm` must be a name or a row number where arms are a list, got {reprlib.repr(arm)}."
-                )
-            return white.key_of(white.number_of(tuple(check_vector("arm", arm, white.dim).tolist())))
-        key = check_count("arm", arm, least=0)
-        state.roster.check_row(key)
-        return key
+        return requests.find_arm(self._log.state(), name)
 
     # ---- corrections
 
@@ -316,16 +186,14 @@ class Study:
         """Let a measurement that is void count again, with the value it had."""
         self._change(Kind.RESTORED, measurement, reason, worker)
 
-    def _change(
-        self, kind: Kind, measurement: int, reason: str, worker: str | None, value: float | None = None
-    ) -> None:
-        if not _text("reason", reason).strip():
+    def _change(self, kind: Kind, measurement: int, reason: str, worker: str | None, value: Any = None) -> None:
+        if not check_text("reason", reason).strip():
             raise InvalidInput("`reason` must say why in a few words: it stands in the certificate.")
         n = check_count("measurement", measurement, least=1)
         with self._log.reading() as state:  # what takes long is done before others wait for it
-            state.prepare_change(kind, n, _changed_value(state, kind, n, value))
+            state.prepare_change(kind, n, requests.changed_value(state, kind, n, value))
         with self._writing(worker) as transaction:
-            value = _changed_value(transaction.state, kind, n, value)
+            value = requests.changed_value(transaction.state, kind, n, value)
             said = {} if value is None else {"value": value}
             transaction.write(kind, measurement=n, reason=reason, **said)
             transaction.write_verdict(after_correction=True)
@@ -360,14 +228,13 @@ class Study:
             worker: who does it.
             **changes: of options: delta, budget, epsilon, ...
         """
-        if not _text("reason", reason).strip():
+        if not check_text("reason", reason).strip():
             raise InvalidInput("`reason` must say why in a few words.")
         with self._writing(worker) as transaction:
             state = transaction.state
-            fields = next_era(state, join, [self._key(state, arm) for arm in retire], changes)
-            transaction.write(
-                Kind.REOPENED, **state.propose_reopening({"reason": reason, **fields}), version=__version__
-            )
+            fields = next_era(state, join, [requests.find_arm(state, arm) for arm in retire], changes)
+            opening = state.propose_reopening({"reason": reason, **fields})
+            transaction.write(Kind.REOPENED, **opening, version=__version__)
             transaction.write_verdict()  # rules that count what was measured before may say the same again at once
 
     # ---- proofs for others
@@ -392,20 +259,10 @@ class Study:
             raise InvalidInput("`anchor` needs a token or a key, got " + ("neither." if key is None else "both."))
         heads = {} if token is None else {row.hash: row.n for row in self.rows()}
         with self._writing(worker) as transaction:
-            n, digest = transaction.state.n_events, transaction.hash
-            if token is not None:
-                digest = read_stamp(token).hash
-                if digest not in heads:
-                    raise InvalidInput(
-                        f"the time stamp must be of the hash of an event of this log, got one of {digest}; the last "
-                        f"event, {n}, has the hash {transaction.hash}."
-                    )
-                proof: Json = {"token": base64.b64encode(token).decode()}
-                n = heads[digest]
-            else:
-                assert key is not None
-                proof = {"signature": signature_of(head_text(n, digest), key, password)}
-            transaction.write(Kind.ANCHORED, event=n, hash=digest, **proof)
+            head = transaction.state.n_events, transaction.hash
+            signed = {} if key is None else signature_of_head(head, key, password)
+            stamped = {} if token is None else stamp_of_head(token, heads, head)
+            transaction.write(Kind.ANCHORED, **signed, **stamped)
             return dict(transaction.state.anchors[-1])
 
     # ---- what is known
@@ -432,7 +289,7 @@ class Study:
 
     @property
     def best_name(self) -> Any:
-        """What people call it."""
+        """The name of `best`, or a list of names."""
         return self.status.best_name
 
     @property
@@ -519,7 +376,7 @@ class Study:
     def pending(self) -> list[StudyAsk]:
         """Open asks, the oldest first."""
         with self._log.reading() as state:
-            return [self._shown(state, one) for one in state.open.values()]
+            return [requests.shown(state, one) for one in state.open.values()]
 
     @property
     def measurements(self) -> list[Measurement]:
@@ -540,51 +397,3 @@ class Study:
         """Number and hash of the last event."""
         with self._log.reading():
             return self._log.head
-
-
-def _unnamed(text: str) -> Any:
-    """Return the arm that a text means where arms have no names: a row number, or the entries of a vector."""
-    try:
-        return int(text) if text.strip().isdecimal() else [float(entry) for entry in text.strip("() ").split(",")]
-    except ValueError:
-        raise InvalidInput(
-            f"there is no arm {text!r}; they have no names here, so give its row number, or of a vector the entries "
-            "with commas between them, as in 0.6,-0.8."
-        ) from None
-
-
-def _number(state: State, value: Any) -> float:
-    return check_number("value", value, needed="one measured number", takes_booleans=state.learner.is_binary)
-
-
-def _changed_value(state: State, kind: Kind, n: int, value: Any) -> float | None:
-    """Return the value that a measurement is corrected to; None if it is voided or restored."""
-    if kind is not Kind.CORRECTED:
-        return None
-    number = _number(state, value)
-    if state.measurement(n).value == number:
-        raise InvalidInput(f"measurement {n} is {number:.12g} already; there is nothing to correct.")
-    return number
-
-
-def _of(state: State, one: Measurement) -> str:
-    return f"arm {state.roster.label(one.arm)}" + ("" if one.ask is None else f" (ask {one.ask})")
-
-
-def _told_already(state: State, ids: Sequence[int], values: Sequence[float], what: str) -> list[Measurement]:
-    """Return what was told before, if it is the same."""
-    told = [state.measurement(id_) for id_ in ids]
-    before = [one.told for one in told]
-    if before != values:
-        was, now = (", ".join(f"{value:.12g}" for value in row) for row in (before, values))
-        raise Conflict(
-            f"{what} has the result {was} already (measurement {ids[0]}), got {now}; if that was a mistake, correct "
-            "it by `correct`, giving the reason; if it is a further measurement, tell it by the arm."
-        )
-    return told
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.isprintable():
-        raise InvalidInput(f"`{name}` must be a line of text, got {value!r}.")
-    return value

@@ -203,13 +203,14 @@ def _counts_again(study: "Study", arm: Any, values: list[float], who: str) -> bo
 
     Two equal results of one worker within a lease may be both. A person is asked; a script must say which.
     """
-    from surepick.study import clock  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.events import now, written  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.log import lease_length  # noqa: PLC0415
 
     state = study.state
     if any(one.arm == arm and one.by == who for one in state.open.values()):
         return True  # it answers an ask
-    lease = clock.lease_length(state.lease)
-    since = "" if lease is None else clock.written(clock.now() - lease)
+    lease = lease_length(state.lease)
+    since = "" if lease is None else written(now() - lease)
     last = [one for one in state.measurements if one.arm == arm and one.by == who and one.at >= since][-len(values) :]
     if [one.told for one in last] != values:
         return True

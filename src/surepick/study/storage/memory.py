@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from surepick.errors import StorageError
-from surepick.study import clock
+from surepick.study import events
 from surepick.study.events import Row, check_chain
 from surepick.study.forks import at_forks, no_fork
 from surepick.study.storage.base import (
@@ -133,7 +133,7 @@ class _MemoryWriter:
     def __init__(self, name: str, rows: list[Row]) -> None:
         self._name = name
         self._rows = rows
-        self.now = clock.now()
+        self.now = events.now()
         self.new: list[Row] = []
 
     def read(self, after: int = 0) -> list[Row]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from surepick.errors import StorageError
-from surepick.study import clock
+from surepick.study import events
 from surepick.study.storage.base import PATIENCE
 from surepick.study.storage.sql import Database
 
@@ -114,7 +114,7 @@ class SqliteDatabase(Database):
         """Begin a transaction as the only writer of the file."""
         self.begin_migration(connection, patience)
         found = connection.execute("SELECT version_num FROM surepick_version").fetchone()
-        return found[0], clock.now()
+        return found[0], events.now()
 
     def begin_migration(self, connection: sqlite3.Connection, patience: float | None = None) -> None:
         """Begin a transaction as the only writer of the file."""

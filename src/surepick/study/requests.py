@@ -1,0 +1,211 @@
+"""Requests to a study: which ask, arm or value is meant, and which events follow.
+
+`Study` opens a transaction for each request; the functions here check the request against the state and write.
+"""
+
+import reprlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from surepick.core.checks import check_count, check_number, check_vector
+from surepick.errors import Conflict, InvalidInput, what_was_meant
+from surepick.learning.explain import counted
+from surepick.study.eras import Key, earlier_of, plain_key
+from surepick.study.events import Kind
+from surepick.study.log import LogTransaction
+from surepick.study.state import AskRecord, Measurement, State
+from surepick.study.views import reason_for
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StudyAsk:
+    """A measurement that a worker is asked for."""
+
+    id: int
+    """By which the result is told."""
+    arm: Key
+    """Row number, or the entries of a vector."""
+    name: str
+    features: tuple[float, ...]
+    until: str | None
+    """When it is given to another worker, in UTC; a result is welcome after that too."""
+    reason: str
+    """Why this arm, in words."""
+
+
+# ---- checks
+
+
+def check_text(name: str, value: Any) -> str:
+    """Check that a value is a line of text."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise InvalidInput(f"`{name}` must be a line of text, got {value!r}.")
+    return value
+
+
+def check_value(state: State, value: Any) -> float:
+    """Check that a value is one result."""
+    return check_number("value", value, needed="one measured number", takes_booleans=state.learner.is_binary)
+
+
+def values_in(value: Any) -> list[Any]:
+    """Return the values of a request: one value, or several of one arm."""
+    is_one = not isinstance(value, Iterable) or isinstance(value, str | bytes) or getattr(value, "ndim", 1) == 0
+    values = [value] if is_one else list(value)
+    if value is None or not values:
+        raise InvalidInput("`value` must be a number, or a list of at least one; an ask without one can `fail`.")
+    return values
+
+
+def changed_value(state: State, kind: Kind, n: int, value: Any) -> float | None:
+    """Return the value that a measurement is corrected to; None if it is voided or restored."""
+    if kind is not Kind.CORRECTED:
+        return None
+    number = check_value(state, value)
+    if state.measurement(n).value == number:
+        raise InvalidInput(f"measurement {n} is {number:.12g} already; there is nothing to correct.")
+    return number
+
+
+def find_arm(state: State, arm: Any) -> Key:
+    """Return the key of an arm that is given by its name, its row number, or its vector."""
+    if isinstance(arm, str):
+        named = state.roster.rows_by_name
+        if arm in named:
+            return named[arm]
+        if named:
+            raise InvalidInput(f"there is no arm {arm!r}; {what_was_meant(arm, named, 'arms')}")
+        arm = _unnamed(arm)
+    if isinstance(arm, np.ndarray | list | tuple):
+        arms = state.learner.measured_arms
+        if arms.is_enumerable:
+            raise InvalidInput(f"`arm` must be a name or a row number where arms are a list, got {reprlib.repr(arm)}.")
+        return arms.key_of(arms.number_of(tuple(check_vector("arm", arm, arms.dim).tolist())))
+    key = check_count("arm", arm, least=0)
+    state.roster.check_row(key)
+    return key
+
+
+def _unnamed(text: str) -> Any:
+    """Return the arm that a text means where arms have no names: a row number, or the entries of a vector."""
+    try:
+        return int(text) if text.strip().isdecimal() else [float(entry) for entry in text.strip("() ").split(",")]
+    except ValueError:
+        raise InvalidInput(
+            f"there is no arm {text!r}; they have no names here, so give its row number, or of a vector the entries "
+            "with commas between them, as in 0.6,-0.8."
+        ) from None
+
+
+def find_ask(state: State, ask: int | StudyAsk) -> AskRecord:
+    """Return the record of an ask that is given by its id, or as `Study.ask` returned it."""
+    id_ = ask.id if isinstance(ask, StudyAsk) else ask
+    one = state.attempts.get(id_) if type(id_) is int else None
+    if one is None:
+        shown = ", ".join(map(str, list(state.open)[:8])) or "none"
+        raise InvalidInput(f"there is no ask {id_!r}; open are {shown}.")
+    if isinstance(ask, StudyAsk) and ask.arm != one.arm:
+        raise Conflict(f"ask {one.id} is of arm {state.roster.label(one.arm)} in this study, got one of {ask.name}.")
+    return one
+
+
+# ---- asks
+
+
+def shown(state: State, one: AskRecord) -> StudyAsk:
+    """Return an ask for the worker."""
+    label, features = state.roster.label(one.arm), state.roster.features(one.arm)
+    return StudyAsk(one.id, one.arm, label, features, one.until, reason_for(state, one))
+
+
+def ask(transaction: LogTransaction, n: int, *, worker: str | None, until: str | None) -> list[StudyAsk]:
+    """Give n asks to a worker: its open asks first, then new ones; plan blocks where they are needed."""
+    state = transaction.state
+    asked = [one for one in state.open.values() if worker is not None and one.by == worker][:n]
+    while len(asked) < n and state.can_ask:
+        if (plan := state.propose_plan()) is not None:
+            transaction.write(Kind.PLANNED, **plan)
+            transaction.write_verdict()  # earlier results may be enough
+            continue
+        fields = state.propose_asks(n - len(asked))
+        if not fields["asks"]:
+            break
+        transaction.write(Kind.ASKED, **fields, until=until)
+        asked += [state.attempts[id_] for id_ in range(fields["ask"], len(state.attempts) + 1)]
+    return [shown(state, one) for one in asked]
+
+
+# ---- results
+
+
+def tell(
+    transaction: LogTransaction, of: int | StudyAsk | None, arm: Any, given: Sequence[Any], key: str | None
+) -> list[Measurement]:
+    """Write results of one arm, unless they were told before."""
+    state = transaction.state
+    values = [check_value(state, value) for value in given]
+    one = None if of is None else find_ask(state, of)
+    told = find_arm(state, arm) if one is None else one.arm
+    if key is not None and check_text("key", key) in state.by_key:
+        before = state.by_key[key]
+        first = state.measurement(before[0])
+        if first.arm != told or (one is not None and first.ask != one.id):
+            named = f"arm {state.roster.label(first.arm)}" + ("" if first.ask is None else f" (ask {first.ask})")
+            raise Conflict(f"key {key!r} names a result of {named} already; choose another key.")
+        return _told_already(state, before, values, f"key {key!r}")
+    if one is None:
+        # Not the ask of another, who will have a result of it too.
+        own = (each for each in state.open.values() if each.arm == told and each.by == transaction.by)
+        one = next(own, None)
+    elif one.results:
+        return _told_already(state, one.results, values, f"ask {one.id}")
+    return _write_results(transaction, None if one is None else one.id, [(told, value) for value in values], key)
+
+
+def tell_earlier(transaction: LogTransaction, pairs: Sequence[tuple[Any, Any]], key: str | None) -> list[Measurement]:
+    """Write unsolicited results, (arm, value), unless they were told before."""
+    state = transaction.state
+    arms = [find_arm(state, arm) for arm, _ in pairs]
+    if key is not None and check_text("key", key) in state.by_key:
+        before = state.by_key[key]
+        if [state.measurement(id_).arm for id_ in before] != arms:
+            raise Conflict(f"key {key!r} names results of other arms already; choose another key.")
+        return _told_already(state, before, [check_value(state, value) for _, value in pairs], f"key {key!r}")
+    if pairs and earlier_of(state.options) == "guidance":
+        state.learner.refuse_guidance()
+    results = [(arm, check_value(state, value)) for arm, (_, value) in zip(arms, pairs, strict=True)]
+    if key is None and (told := state.told_together(results)):
+        raise Conflict(
+            f"these {counted(len(told), 'result')} were told before, as measurement {told[0].id} and following, and "
+            "would count twice; if they are further measurements, tell them with a key."
+        )
+    return _write_results(transaction, None, results, key)
+
+
+def _write_results(
+    transaction: LogTransaction, ask_id: int | None, results: Sequence[tuple[Key, float]], key: str | None
+) -> list[Measurement]:
+    state, first = transaction.state, len(transaction.state.measurements)
+    named = {} if key is None else {"key": key}
+    for arm, value in results:
+        fields = {"ask": ask_id, "arm": plain_key(arm), "value": value, **named}
+        transaction.write(Kind.TOLD, measurement=len(state.measurements) + 1, **fields)
+        transaction.write_verdict()
+    return state.measurements[first:]
+
+
+def _told_already(state: State, ids: Sequence[int], values: Sequence[float], what: str) -> list[Measurement]:
+    """Return the measurements that were told before, if they have these values."""
+    told = [state.measurement(id_) for id_ in ids]
+    before = [one.told for one in told]
+    if before != values:
+        was, now = (", ".join(f"{value:.12g}" for value in row) for row in (before, values))
+        raise Conflict(
+            f"{what} has the result {was} already (measurement {ids[0]}), got {now}; if that was a mistake, correct "
+            "it by `correct`, giving the reason; if it is a further measurement, tell it by the arm."
+        )
+    return told
