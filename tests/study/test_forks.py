@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from benchmarks.study_common import NAME, check, endless, value_of
-from surepick.study import forks
 from surepick.study.admin import load_study
-from surepick.study.storage import open_storage
+from surepick.study.storage import base, open_storage
 from surepick.study.study import Study
 from tests.study.storages import Place, first_rows, in_processes
 
@@ -179,7 +178,7 @@ def test_a_study_in_memory_goes_on_in_both() -> None:
 
 def forks_while_a_turn_does_not_end(url: str) -> None:
     """A fork does not wait for ever; its child reads the log anew."""
-    forks.PATIENCE = 0.2
+    base.FORK_PATIENCE = 0.2
     study, is_in, may_end = endless(url), threading.Event(), threading.Event()
 
     def turn() -> None:
@@ -228,22 +227,22 @@ def test_work_waits_for_a_fork_that_waits(monkeypatch: pytest.MonkeyPatch) -> No
     in_work, may_end = threading.Event(), threading.Event()
 
     def first() -> None:
-        with forks.no_fork():
+        with base.no_fork():
             in_work.set()
             may_end.wait(10)
             order.append("first")
 
     def fork() -> None:
-        forks._pause()
+        base._pause()
         order.append("fork")
         time.sleep(0.05)
-        forks._go_on()
+        base._go_on()
 
     def second() -> None:
-        with forks.no_fork():
+        with base.no_fork():
             order.append("second")
 
-    monkeypatch.setattr(forks, "_owners", set())
+    monkeypatch.setattr(base, "_owners", set())
     threads = [threading.Thread(target=one) for one in (first, fork, second)]
     for thread in threads:
         thread.start()

@@ -18,11 +18,10 @@ from surepick.learning.spec import DEFAULTS, TaskOptions, takes_options
 from surepick.study import events
 from surepick.study.eras import changed_options, described, earlier_of, learner_of
 from surepick.study.events import Kind, canonical, check_chain, rows_of
-from surepick.study.forks import no_fork
 from surepick.study.log import lease_length
 from surepick.study.state import State
 from surepick.study.storage import Storage, open_storage
-from surepick.study.storage.base import check_name, study_exists
+from surepick.study.storage.base import check_name, no_fork, study_exists
 from surepick.study.study import Study
 
 DEFAULT_STORAGE = "surepick.db"

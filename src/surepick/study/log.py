@@ -21,9 +21,9 @@ from typing import Any, final
 
 from surepick.errors import CorruptLog, InvalidInput, SurepickError
 from surepick.study.events import START, Kind, Row, canonical, chained, check_chain, written
-from surepick.study.forks import at_forks, no_fork
 from surepick.study.state import AskRecord, State
 from surepick.study.storage import Storage, Writer
+from surepick.study.storage.base import at_forks, no_fork
 
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _LEASE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw]?)\s*")

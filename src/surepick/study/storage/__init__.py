@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 from surepick.errors import NoSuchStudy, StorageError, SurepickError
-from surepick.study.forks import no_fork
-from surepick.study.storage.base import KeptSummary, Storage, Summary, Writer
+from surepick.study.storage.base import KeptSummary, Storage, Summary, Writer, no_fork
 from surepick.study.storage.memory import MemoryStorage
 
 __all__ = ["KeptSummary", "Storage", "Summary", "Writer", "file_of", "open_storage"]

@@ -15,14 +15,15 @@ from typing import Any, Protocol, TypeVar
 
 from surepick.errors import NoSuchStudy, OutcomeUnknown, StorageError
 from surepick.study.events import Row, check_chain
-from surepick.study.forks import at_forks, no_fork
 from surepick.study.storage.base import (
     CACHE_PATIENCE,
     KeptSummary,
     Summary,
+    at_forks,
     check_first,
     check_name,
     log_is_short,
+    no_fork,
     no_such_study,
     study_exists,
 )
