@@ -5,7 +5,7 @@ event in order. Fields at the end that have their default are left out. A vector
 """
 
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Self, final
 
 from surepick.errors import InvalidInput
@@ -117,6 +117,31 @@ def n_earlier(log: Iterable[Entry]) -> int:
             break
         n += entry[0] == "tell"
     return n
+
+
+def check_start(log: Sequence[Entry], identity: Callable[..., str], earlier: str) -> None:
+    """Refuse a log that does not begin with the identity of the learner that replays it.
+
+    Args:
+        log: to be replayed.
+        identity: of the learner, as a function of `is_guided`: whether results before the first ask are guidance.
+        earlier: "guidance" or "evidence", as the learner takes such results.
+    """
+    given: object = log
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        raise InvalidInput(f"`log` must be a list of events as in `Learner.log`, got {reprlib.repr(given)}.")
+    n_before = n_earlier(log[1:])
+    expected = identity(is_guided=earlier == "guidance" and n_before > 0)
+    if log and log[0] == ("start", expected):
+        return
+    hint = ""
+    if n_before and log[0] == ("start", identity(is_guided=earlier == "evidence")):
+        kind = "guidance" if earlier == "evidence" else "evidence"
+        hint = f' Its {n_before} results from before the first ask are {kind}: give earlier="{kind}".'
+    raise InvalidInput(
+        f"`log` must begin with ('start', identity) of this learner, {expected!r}, got "
+        f"{log[0] if log else 'nothing'!r}; replay it on a learner with the same arms and options.{hint}"
+    )
 
 
 @final

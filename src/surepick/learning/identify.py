@@ -141,7 +141,7 @@ def identify(
         _replay(learner, history)
         history = None
     if pairs := _checked_history(history, learner):
-        learner.check_earlier()
+        learner.state.check_earlier()
     return _Session(learner, pull, on_pull, audit).run(pairs, limit)
 
 

@@ -339,7 +339,7 @@ def result_of(learner: "Learner", reader: Reader, *, interrupted: bool = False) 
         interrupted=interrupted,
         theta=theta,
         theta_margin=margin,
-        planned=learner.planned,
+        planned=reader.planned,
         arms=arms,
         candidates=compared if has_candidates else None,
         _find_margin=_margin_of(learner, reader),
@@ -351,7 +351,7 @@ def bare_result_of(learner: "Learner") -> Result:
     nothing = Estimates(None, np.empty(0), np.empty(0), np.empty(0), listed=())
     measured = _measured(learner)
     counts, number_of = measured["counts"], learner.measured_arms.number_of
-    cost = float(sum(n * learner.cost_of(number_of(arm)) for arm, n in counts.items()))
+    cost = float(sum(n * learner.state.plans.cost_of(number_of(arm)) for arm, n in counts.items()))
     return Result(**given_of(learner), **measured, cost=cost, threshold=math.log(1.0 / learner.delta), arms=nothing)
 
 
@@ -391,6 +391,21 @@ class Recorder(RuleState):
         return Verdict(threshold=np.inf)
 
 
+def blocks_of(learner: "Learner") -> Callable[[], list[Block]]:
+    """Return a function that works out all blocks so far, check pulls after the verdict included, in order.
+
+    The function goes through the results as they are now: later results and corrections do not change its answer.
+    """
+    recorder = Recorder(learner.task)
+    settle = learner.state.settled_by(recorder)
+
+    def blocks() -> list[Block]:
+        settle()
+        return recorder.blocks
+
+    return blocks
+
+
 def _margin_of(learner: "Learner", reader: Reader) -> Callable[[], float | None] | None:
     """Return how to find the misfit margin of a learner's answer, also after it has learnt on; None: no margin.
 
@@ -404,7 +419,7 @@ def _margin_of(learner: "Learner", reader: Reader) -> Callable[[], float | None]
     is_sought = learner.stopped and learner.model == "linear" and is_plain
     if not (is_sought and isinstance(rule, Betting)):
         return None
-    return partial(_find_margin, learner.later_blocks(), task, rule, reader.lead)
+    return partial(_find_margin, blocks_of(learner), task, rule, reader.lead)
 
 
 def _find_margin(find: Callable[[], list[Block]], task: Task, rule: Betting, lead: float) -> float | None:

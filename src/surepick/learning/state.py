@@ -113,6 +113,40 @@ class LearnerState:
 
     # ---- events
 
+    def answered_by(self, arm: int, ask: int | Literal["none"] | None) -> int | None:
+        """Return the number of the ask that a result answers; None if the result is unsolicited.
+
+        Raises:
+            InvalidInput: there is no such ask, or the rule cannot use an unsolicited result now.
+        """
+        answered, rule = self.ledger.find(arm, ask), self._setting.rule
+        if answered is not None:
+            return answered
+        if rule.is_fixed_design and not self._arms.is_enumerable:
+            raise InvalidInput(
+                f"stopping={rule.name!r} rests on its own fixed design and cannot use an unsolicited result, "
+                f'got one of arm {self._arms.key_of(arm)}; use stopping="evidence" for such results.'
+            )
+        self.check_earlier()
+        return None
+
+    def check_earlier(self) -> None:
+        """Refuse a result before the first ask if such results are guidance and the rule counts every result."""
+        if self._setting.earlier == "guidance" and not (self.ledger.n_asked or self.ledger.n_opened):
+            self.refuse_guidance()
+
+    def refuse_guidance(self) -> None:
+        """Refuse results that arms or options may have been chosen after, if the rule counts every result."""
+        if self.counts_every_result:
+            is_enumerable = self._setting.task.candidates.is_enumerable
+            other = '; else with stopping="betting", which they guide' if is_enumerable else ""
+            raise InvalidInput(
+                f"stopping={self._setting.rule.name!r} counts every result, and has no proof if arms or options were "
+                "chosen after a look at some, got earlier results. If arms, candidates and every option "
+                "were fixed before the first of these results was seen, each arm was chosen from results before it, "
+                f'and none is left out, begin with earlier="evidence"{other}.'
+            )
+
     def tell(self, arm: int, value: float, ask: int | Literal["none"] | None, answered: int | None) -> None:
         """Take in a result.
 
@@ -191,6 +225,18 @@ class LearnerState:
         n_new = min(n, ledger.n_left) if ledger.n_planned else n
         arms = list(self.checks)[:n_new] if self.checks else self.plans.peek(n_new)
         return [*enumerate(arms, start=ledger.n_asked), *ledger.failed(n - n_new)]
+
+    def check_audit(self, *, follows: bool) -> None:
+        """Refuse check pulls without a verdict or a proof; a log that is followed had its verdict."""
+        noise, n_left = self._setting.noise, len(self.checks)
+        if not (follows or self.stopped):
+            raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
+        if noise.needs_bets:
+            raise InvalidInput(f'an audit has no proof yet beside noise="{noise.name}"; give noise_std for each arm.')
+        if not self._arms.is_enumerable:
+            raise InvalidInput(f"an audit needs a list of arms, got {self._arms.description}; leave it out.")
+        if n_left:
+            raise InvalidInput(f"{n_left} check pulls are planned already; measure them first.")
 
     def audit(self, n: int) -> None:
         """Begin a block of check pulls; one that is open ends with what was asked of it."""
@@ -313,6 +359,8 @@ class LearnerState:
         """Whether the rule has stopped. Inside a block the rule judges nothing, so no result has to be settled."""
         settlement = self._settlement
         is_judged = settlement.n_settled >= self._n_judged and not self._unseen
+        if settlement.looks_back and self.first_plan is not None:
+            is_judged = False
         return (settlement if is_judged else self.settled).stopped
 
     @property
@@ -361,6 +409,11 @@ class LearnerState:
         """Results that count and were told before the first block, without being asked for."""
         return sum(self.values[n] is not None for n in self._early)
 
+    @property
+    def is_guided(self) -> bool:
+        """Whether some results guide plans and bets and are no evidence: arms may be chosen after them."""
+        return self._setting.earlier == "guidance" and self.n_earlier > 0
+
     def row(self, arm: int) -> Array:
         """Return the features (d,) of an arm."""
         x = self._rows.get(arm)
@@ -404,7 +457,8 @@ class Settlement:
         self.n_settled = 0
         """Results that are settled."""
         # Unless the noise is normal with one level, a start from earlier results has no proof.
-        self._looks_back = setting.earlier == "evidence" and not noise.needs_bets
+        self.looks_back = setting.earlier == "evidence" and not noise.needs_bets
+        """Whether the rule still has to take in the results from before the first block."""
         self.state = rule.start(task) if state is None else state
         self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
         self.levels = noise.variances(self._white.dim)
@@ -430,17 +484,17 @@ class Settlement:
     def advance(self, n: int) -> None:
         """Settle the first n results."""
         first = self._books.first_plan
-        if self._looks_back and first is not None and self.n_settled <= first <= n:
+        if self.looks_back and first is not None and self.n_settled <= first <= n:
             self._take_in(first)
             self.look_back()
         self._take_in(n)
 
     def look_back(self) -> None:
         """Before the first block opens, let the rule take in what was told: all of it is unsolicited."""
-        if self._looks_back and self.estimate.n_pulls > 0:
+        if self.looks_back and self.estimate.n_pulls > 0:
             pulls = self._pulls()
             self._decide(self.state.begin(self.estimate, pulls.X, pulls.rewards))
-        self._looks_back = False
+        self.looks_back = False
 
     def _take_in(self, n: int) -> None:
         """Learn from the results up to a number, one by one, and decide."""

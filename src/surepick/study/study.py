@@ -256,7 +256,7 @@ class Study:
                     raise Conflict(f"key {key!r} names results of other arms already; choose another key.")
                 return _told_already(state, before, [_number(state, value) for _, _, value in results], f"key {key!r}")
             if results and earlier_of(state.options) == "guidance":
-                state.learner.refuse_guidance()
+                state.learner.state.refuse_guidance()
             values = [(arm, _number(state, value)) for _, arm, value in results]
             if key is None and (told := state.told_together(values)):
                 raise Conflict(
