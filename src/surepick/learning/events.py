@@ -1,4 +1,4 @@
-"""What can happen to a learner: its events, how a log spells them, and the rewards among them as (arm, reward) pairs.
+"""The events of a learner, their spelling in a log, and the (arm, reward) pairs among them.
 
 A log is a list of tuples: ("start", identity), then ("ask", arms), ("tell", arm, reward), ... with the fields of each
 event in order. Fields at the end that have their default are left out. A vector is written as a tuple.
@@ -76,7 +76,7 @@ KINDS: dict[str, type[Event]] = {
     "correct": Corrected,
     "restore": Restored,
 }
-"""Events by what a log calls them."""
+"""Events by their names in a log."""
 _SPELLING = {kind: (name, tuple(kind._field_defaults.values())) for name, kind in KINDS.items()}
 
 
@@ -175,7 +175,7 @@ class History(tuple[tuple[Any, float], ...]):
                 voided[n] = pairs.pop(n)
             else:
                 pairs[n] = voided.pop(n)
-        pairs = dict(sorted(pairs.items()))  # what is restored stands where it was
+        pairs = dict(sorted(pairs.items()))  # a restored result stands at its old place
         history = super().__new__(cls, pairs.values())
         history.log, history.numbers = tuple(events), tuple(pairs)
         return history

@@ -47,7 +47,7 @@ class Algorithm(Protocol):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What the stopping rule says now."""
+    """The present decision of the stopping rule."""
 
     best: Arm | None
     """The leader, a row number or a vector; the answer once stopped. None before the pulled arms span the space. With
@@ -193,8 +193,8 @@ class Reader:
     A reader belongs to one moment: after every event the learner makes a new one.
 
     Args:
-        learner: whose options and arms these are.
-        known: what follows from its results.
+        learner: the learner to read.
+        known: the settlement of its results.
     """
 
     def __init__(self, learner: "Learner", known: "Settlement") -> None:
@@ -204,7 +204,7 @@ class Reader:
 
     @property
     def verdict(self) -> Verdict:
-        """What the rule says; a pass over the candidates if its last check could do without one."""
+        """The verdict of the rule; scans the candidates if the last check of the rule did not."""
         return self._known.verdict_to_show()
 
     @cached_property
@@ -221,7 +221,7 @@ class Reader:
 
     @cached_property
     def decision(self) -> Decision:
-        """What the rule says, and whether the results contradict its assumptions."""
+        """The verdict of the rule, and whether the results contradict its assumptions."""
         verdict, (leaders, rival) = self.verdict, self.rivalry
         return Decision(
             best=(leaders if self._learner.m > 1 else leaders[0]) if leaders else None,

@@ -1,4 +1,4 @@
-"""The state of a learner: what its events add up to.
+"""The state of a learner: the sum of its events.
 
 `LearnerState` keeps the books: which asks were made, which blocks they belong to, and which results answer them. Events
 change nothing else. `Settlement` holds everything that depends on values: the estimate, the state of the stopping rule
@@ -64,18 +64,18 @@ class ToldResult(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a settlement needs to know beside the events."""
+    """Task, rule and assumptions: all that a settlement needs beside the events."""
 
     task: Task
     rule: Rule
     noise: NoiseModel
     earlier: Literal["evidence", "guidance"]
-    """What results are that were told before the first block."""
+    """How results told before the first block are used."""
 
 
 @final
 class LearnerState:
-    """The books of one learner, and the settlement of them.
+    """The books of one learner, and their settlement.
 
     Args:
         setting: task, rule and assumptions.
@@ -93,10 +93,10 @@ class LearnerState:
         """Arms of check pulls, not yet asked for."""
         self.results: list[ToldResult] = []
         self.values: list[float | None] = []
-        """What each result counts with, in units of its noise; None: void. A correction makes a new list."""
+        """Value of each result in units of its noise; None: void. A correction makes a new list."""
         self.first_plan: int | None = None
         """Results told before the first block was planned; None: there is no plan yet."""
-        self._voided: dict[int, float] = {}  # what void results counted with
+        self._voided: dict[int, float] = {}  # last values of void results
         self._early: list[int] = []  # unsolicited results told before the first block
         self._asks_before: list[int] = []  # the number of asks made before each unsolicited result
         # Whether the time of a result may depend on its value.
@@ -239,7 +239,7 @@ class LearnerState:
             raise InvalidInput(f"{n_left} check pulls are planned already; measure them first.")
 
     def audit(self, n: int) -> None:
-        """Begin a block of check pulls; one that is open ends with what was asked of it."""
+        """Begin a block of check pulls; an open block ends with the asks that were made of it."""
         self.log.append(Audited(n))
         self.plans.drop_rest()
         self.ledger.cut()
@@ -321,7 +321,7 @@ class LearnerState:
         self.log.append(event)
 
     def _checked(self, event: Correction) -> tuple[Correction, float | None]:
-        """Return a correction as the log has it, and what the result counts with then; None if it is void."""
+        """Return a correction as the log has it, and the new value of the result; None: void."""
         n, rule = check_count("n", event.n, least=0), self._setting.rule
         if n >= len(self.results):
             raise InvalidInput(
@@ -352,7 +352,7 @@ class LearnerState:
         values[n] = value
         return values
 
-    # ---- what follows
+    # ---- settling
 
     @property
     def stopped(self) -> bool:
@@ -437,7 +437,7 @@ class Settlement:
     Args:
         setting: task, rule and assumptions.
         books: which results there are.
-        values: what they count with.
+        values: their values; None: void.
         state: of the rule, if not a fresh one.
         watches: whether the model is watched; contexts of samplers and bets do not depend on it.
     """
@@ -463,7 +463,7 @@ class Settlement:
         self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
         self.levels = noise.variances(self._white.dim)
         self.verdict: Verdict | None = None
-        """What the rule said last."""
+        """The last verdict of the rule."""
         self._watches = watches and not noise.needs_bets
         self.model = Model(self._white, noise.std, is_watched=self._watches, is_exact=task.misfit == 0.0)
         self.path: list[tuple[int, float, float]] = []
@@ -490,7 +490,7 @@ class Settlement:
         self._take_in(n)
 
     def look_back(self) -> None:
-        """Before the first block opens, let the rule take in what was told: all of it is unsolicited."""
+        """Before the first block opens, let the rule take in the results so far, which are all unsolicited."""
         if self.looks_back and self.estimate.n_pulls > 0:
             pulls = self._pulls()
             self._decide(self.state.begin(self.estimate, pulls.X, pulls.rewards))
@@ -501,7 +501,7 @@ class Settlement:
         results, state = self._books.results, self.state
         for number in range(self.n_settled, n):
             told, reward = results[number], self.values[number]
-            # First: if arms cannot be read, the error is raised once, and what was measured can still be shown.
+            # First: if arms cannot be read, the error is raised once, and the results can still be shown.
             self.n_settled, self._looked = number + 1, None
             if reward is not None:
                 self._learn(number, told, reward)
@@ -529,7 +529,7 @@ class Settlement:
 
     @property
     def noise(self) -> float:
-        """The level of the noise as far as it is known; NaN if it is not."""
+        """The given or estimated level of the noise; NaN if unknown."""
         given = self._noise.std
         return noise_estimate(self.estimate) if given is None else given
 
@@ -563,7 +563,7 @@ class Settlement:
         return known.of(np.arange(self._white.n_arms)) / self.noise
 
     def context(self, pending: Counter[int], *, is_kept: bool = False) -> SamplerContext:
-        """Return what a sampler may know now, with these asks not told; a copy if more results come before it looks."""
+        """Return the state that a sampler may see, with these asks pending; `is_kept` copies it for a later look."""
         estimate = self.estimate
         theta = estimate.theta if estimate.has_theta else None
         leaders: tuple[int, ...] = ()
@@ -576,14 +576,14 @@ class Settlement:
             n_asked=estimate.n_pulls + pending.total(),
             theta=theta,
             leaders=leaders,
-            alive=None if alive is None else alive.copy(),  # a plan must not see what is refuted later
+            alive=None if alive is None else alive.copy(),  # a plan must not see later refutations
             estimate=estimate.snapshot() if is_kept else estimate,
             pending=pending,
             stds=self.relative_stds(),
         )
 
     def verdict_to_show(self) -> Verdict:
-        """Return what the rule says now; a pass over the candidates if its last check could do without one."""
+        """Return the present verdict; scans the candidates if the last check of the rule did not."""
         verdict = self.verdict
         if verdict is not None and not verdict.is_exact:
             if self._looked is None:
@@ -605,7 +605,7 @@ class Settlement:
 
     @property
     def coarseness(self) -> float:
-        """Step of the readings where noise that is learnt is smaller than that; 0 where it is not."""
+        """Step of the readings if the learnt noise is smaller than this step; else 0."""
         return self._coarseness(self.estimate)
 
     def _coarseness(self, estimate: LeastSquares) -> float:
@@ -670,7 +670,7 @@ class Settlement:
         return Pulls(places, numbers, arms, self._features(arms), np.array(rewards))
 
     def _block(self, planned: PlannedBlock, arms: IntArray, X: Array, rewards: Array) -> Block | None:
-        """Return a block's own results beside what was known before; None if the rule cannot judge them."""
+        """Return the results of a block beside those known before it; None if the rule cannot judge them."""
 
         def repetitions() -> tuple[IntArray, Array, Array]:
             repeated, parts = planned.repetitions(self.values)
