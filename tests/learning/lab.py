@@ -50,8 +50,8 @@ def run(
 def chooser_of(learner: Learner, *, looks: bool = True) -> Any:
     """Return the chooser inside, which has just looked at the results unless told not to."""
     if looks:
-        learner._plans.sampler.open(learner._known.context(learner.state.ledger.outstanding))
-    return learner._plans.sampler._chooser  # type: ignore[attr-defined]
+        learner.state.plans.sampler.open(learner._known.context(learner.state.ledger.outstanding))
+    return learner.state.plans.sampler._chooser  # type: ignore[attr-defined]
 
 
 def plans_of(learner: Learner) -> list[Plan]:

@@ -122,7 +122,7 @@ def test_interruption_inside_the_algorithm_leaves_a_sound_state(where: str, monk
     left = [11]
 
     def cut_off(self: LeastSquares, x: Any, reward: float, arm: int | None = None) -> None:
-        left[0] -= arm is not None  # else it is what was known before an interval that grows
+        left[0] -= arm is not None  # else it is what was known before a block that grows
         if left[0] != 0 or arm is None:
             whole(self, x, reward, arm)
             return
@@ -134,10 +134,12 @@ def test_interruption_inside_the_algorithm_leaves_a_sound_state(where: str, monk
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LeastSquares, "update", cut_off)
-    result = identify(X, RunSettings(), noise_std=0.5)
+    lab = RunSettings()
+    result = identify(X, lab, noise_std=0.5)
     monkeypatch.undo()
     assert result.interrupted
-    budget = identify(X, RunSettings(), noise_std=0.5, max_pulls=11)
+    assert result.n_pulls == len(lab.pulled) >= 11  # results are settled when a block ends
+    budget = identify(X, RunSettings(), noise_std=0.5, max_pulls=len(lab.pulled))
     assert result.to_dict() | {"interrupted": False} == budget.to_dict()
 
 

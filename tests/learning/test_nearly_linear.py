@@ -18,6 +18,7 @@ from surepick.core.betting.bets import log_bet
 from surepick.core.betting.block import Block
 from surepick.core.betting.wealth import Wealth
 from surepick.errors import InvalidInput
+from surepick.learning.result import blocks_of
 from surepick.simulation import problems
 from surepick.stopping.betting import Replay
 from surepick.types import Array
@@ -46,7 +47,7 @@ def learnt(seed: int = 0, means: Array = MAIN, **options: Any) -> sp.Learner:
 
 def replay_of(learner: sp.Learner, sizes: Any = "shrunk") -> Replay:
     """Return the bets of a learner."""
-    return sp.stopping.Betting(sizes=sizes).start(learner.task).replay(learner.later_blocks()())
+    return sp.stopping.Betting(sizes=sizes).start(learner.task).replay(blocks_of(learner)())
 
 
 X = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]])
@@ -135,7 +136,7 @@ class TestMargin:
             for weighs in (False, True)
         )
         log_wealth = np.zeros(30)
-        for block in learner.later_blocks()():
+        for block in blocks_of(learner)():
             is_left = live.log_wealth(0) < live.log_price
             is_left[0] = live.log_wealth(1)[0] < live.log_price
             for placed in wealth.placed_on(block):

@@ -145,8 +145,8 @@ def test_a_budget_ends_a_block_on_itself(costs: tuple[float, float] | None, budg
     assert learner.is_spent
     assert not learner.stopped
     dearest = 1.0 if prices is None else float(prices.max())
-    assert budget - dearest < learner.cost <= budget
-    assert learner.n_pending == learner.n_planned == 0
+    assert budget - dearest < learner.reader.cost <= budget
+    assert sum(learner.pending.values()) == learner.n_planned == 0
     assert learner.next_arms(2) == []
     result = learner.result()
     assert result.path[-1][0] == result.n_pulls, "the last block was settled"

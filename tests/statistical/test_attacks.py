@@ -246,7 +246,7 @@ class Choosing(Leaning):
         beyond = Counter(learner.next_arms(12))
         for arm in block:
             self._direct(arm, [block[arm], beyond[arm]])
-        while self.goes_on() and (learner.n_planned or learner.n_pending):
+        while self.goes_on() and (learner.n_planned or learner.pending):
             if learner.n_planned:
                 learner.next_arms(learner.n_planned)
             for arm in list(Counter(learner.pending).elements()):

@@ -18,6 +18,7 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.misfit.shape import ShapeWatch
 from surepick.errors import NoiseWarning
 from surepick.learning.learner import Learner
+from surepick.learning.result import blocks_of
 from surepick.types import Array
 from tests.statistical.reference_implementation import Tally
 
@@ -161,4 +162,4 @@ def test_the_block_in_which_readings_begin_to_repeat_is_lost() -> None:
     """Its bets cannot win by what the block itself has shown to be no measurement."""
     values = [0.31415, 2.71828, 1.41421]
     learner = _learnt(lambda arm: values[arm], 60)
-    assert any(np.isinf(block.bias) for block in learner.later_blocks()())
+    assert any(np.isinf(block.bias) for block in blocks_of(learner)())

@@ -351,8 +351,8 @@ def test_options_that_have_one_number_per_arm_are_given_anew_with_the_arms() -> 
     with pytest.raises(InvalidInput, match="number for each arm"):
         study.reopen(reason="x", retire=["elm"])
     study.reopen(reason="x", retire=["elm"], costs=[2, 3, 4], noise_std=[0.2, 0.3, 0.4])
-    assert study.learner.cost_of(0) == 2.0
-    assert load_study("trees", study.storage).learner.cost_of(0) == 2.0
+    assert study.learner.state.plans.cost_of(0) == 2.0
+    assert load_study("trees", study.storage).learner.state.plans.cost_of(0) == 2.0
 
 
 def test_a_measurement_that_was_void_cannot_be_restored_in_a_later_era() -> None:

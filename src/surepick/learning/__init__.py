@@ -1,5 +1,6 @@
 """The loop: ask, tell, decide.
 
-Reading order: `ledger` (who asked for what), `learner` (the loop itself), `noise` (is `noise_std` believable?),
-`history`, `estimates` and `result` (what is reported), `identify` (all of it in one call).
+Reading order: `spec` and `noise_models` (the task), `events` (the log), `blocks` and `state` (what the events add up
+to), `learner` (the loop itself), `model` (the check of the model), `snapshot`, `estimates`, `result` and `explain` (the
+answer), `identify` (the whole loop in one call).
 """

@@ -93,9 +93,9 @@ class Ledger:
 
     def __init__(self, *, opens_ahead: bool) -> None:
         self.n_asked = 0
-        """Asks so far, those made again counted once: the number of the next one."""
+        """Asks so far, which is the number of the next new ask; a repeated ask counts once."""
         self.n_opened = 0
-        """Intervals opened so far."""
+        """Blocks opened so far."""
         self._opens_ahead = opens_ahead
         self._unsettled: deque[PlannedBlock] = deque()
         self._newest: PlannedBlock | None = None
@@ -292,28 +292,28 @@ class Followed:
     pending: Counter[int]
     """Asks per arm that had no result."""
     values: list[float | None]
-    """What the results counted with at the time."""
+    """Values of the results at the time; None: void."""
     context: SamplerContext | None = None
-    """What its sampler knew; None: not worked out yet."""
+    """The state that its sampler saw; None: not worked out yet."""
 
 
 @final
 class Plans:
-    """The sampler, the plans that it does not know yet, and what is left of the newest block.
+    """The sampler, the plans that it does not know yet, and the rest of the newest block.
 
     Args:
         sampler: chooses arms.
         task: what the algorithm is composed for.
         rule: says how short a block may be.
-        costs: what a pull of each arm costs (K,); None: 1.
-        budget: what may be spent on asks in all; None: anything.
+        costs: cost of a pull of each arm (K,); None: 1.
+        budget: most that all asks together may cost; None: no limit.
     """
 
     def __init__(self, sampler: Sampler, task: Task, rule: Rule, costs: Array | None, budget: float | None) -> None:
         self._sampler = sampler
         self.work_out: Callable[[Iterable[Followed]], None]
         """Gives plans that were followed their contexts."""
-        self._behind: list[Followed | None] = []  # what the sampler does not know yet; None: an arm beyond a block
+        self._behind: list[Followed | None] = []  # plans unknown to the sampler; None: an arm beyond a block
         self.proposed: Plan | None = None
         """A plan that the sampler has made and that is not adopted yet."""
         self.is_proposing = False
@@ -323,7 +323,7 @@ class Plans:
         self.differs = False
         """Whether the last plan that was checked is another than the own one."""
         self._costs, self._budget, self._least = costs, budget, rule.min_block(task)
-        self._spent = 0.0  # what all asks so far cost
+        self._spent = 0.0  # cost of all asks so far
         self._left: deque[int] = deque()
         # Pulls when the last two blocks opened, and how the designs before wanted them apportioned.
         self._wanted: deque[tuple[int, Mapping[int, float]]] = deque(maxlen=2)
@@ -400,7 +400,7 @@ class Plans:
                     self._sampler.next()
 
     def next(self) -> int:
-        """Return the next arm; beyond the end of a block, what the sampler says."""
+        """Return the next arm; beyond the end of a block, the next one of the sampler."""
         return self._left.popleft() if self._left else self.sampler.next()
 
     def skip(self) -> None:
@@ -419,12 +419,12 @@ class Plans:
         return list(islice(self._left, n))
 
     def drop_rest(self) -> None:
-        """Forget what is left of the newest block."""
+        """Forget the rest of the newest block."""
         self._left.clear()
 
     @property
     def has_budget(self) -> bool:
-        """Whether asks are limited by what they cost."""
+        """Whether a budget limits the asks."""
         return self._budget is not None
 
     def spend(self, arm: int) -> None:
@@ -432,13 +432,13 @@ class Plans:
         self._spent += self.cost_of(arm)
 
     def cost_of(self, arm: int) -> float:
-        """Return what a pull of the arm costs."""
+        """Return the cost of a pull of the arm."""
         return 1.0 if self._costs is None else float(self._costs[arm])
 
     def wanted_before(self, n_pulls: int) -> Mapping[int, float]:
         """Return how designs wanted pulls apportioned when the newest block opened of which anything is told."""
         self.catch_up()
-        # A block of which nothing is told has not begun: a log ends with what was told.
+        # A block without a result has not begun: a log ends with the last result.
         begun = [wanted for n, wanted in self._wanted if n < n_pulls]
         return begun[-1] if begun else {}
 
@@ -456,7 +456,7 @@ class Plans:
         while (price := self.cost_of(arm := self.sampler.next())) <= left:
             drawn.append(arm)
             left -= price
-            # What would be too little for a block of its own is spent in this one: bets are on whole blocks.
+            # A rest that is too small for a block of its own is spent in this one: bets are on whole blocks.
             if len(drawn) >= length and left >= self._least * (whole - left) / len(drawn):
                 return drawn, False
         return drawn, True

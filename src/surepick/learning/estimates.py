@@ -23,7 +23,7 @@ from surepick.types import Array, IntArray
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
-    """Estimated mean reward of every row of a set, or of some arms of it, with an interval around each; arrays."""
+    """Estimated mean reward of every row of a set, or of some arms of it, each with a confidence interval."""
 
     names: tuple[str, ...] | None
     estimate: Array

@@ -1,11 +1,11 @@
-"""What can happen to a learner: its events, how a log spells them, and the rewards among them as (arm, reward) pairs.
+"""The events of a learner, their spelling in a log, and the (arm, reward) pairs among them.
 
 A log is a list of tuples: ("start", identity), then ("ask", arms), ("tell", arm, reward), ... with the fields of each
 event in order. Fields at the end that have their default are left out. A vector is written as a tuple.
 """
 
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Self, final
 
 from surepick.errors import InvalidInput
@@ -76,7 +76,7 @@ KINDS: dict[str, type[Event]] = {
     "correct": Corrected,
     "restore": Restored,
 }
-"""Events by what a log calls them."""
+"""Events by their names in a log."""
 _SPELLING = {kind: (name, tuple(kind._field_defaults.values())) for name, kind in KINDS.items()}
 
 
@@ -119,6 +119,31 @@ def n_earlier(log: Iterable[Entry]) -> int:
     return n
 
 
+def check_start(log: Sequence[Entry], identity: Callable[..., str], earlier: str) -> None:
+    """Refuse a log that does not begin with the identity of the learner that replays it.
+
+    Args:
+        log: to be replayed.
+        identity: of the learner, as a function of `is_guided`: whether results before the first ask are guidance.
+        earlier: "guidance" or "evidence", as the learner takes such results.
+    """
+    given: object = log
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        raise InvalidInput(f"`log` must be a list of events as in `Learner.log`, got {reprlib.repr(given)}.")
+    n_before = n_earlier(log[1:])
+    expected = identity(is_guided=earlier == "guidance" and n_before > 0)
+    if log and log[0] == ("start", expected):
+        return
+    hint = ""
+    if n_before and log[0] == ("start", identity(is_guided=earlier == "evidence")):
+        kind = "guidance" if earlier == "evidence" else "evidence"
+        hint = f' Its {n_before} results from before the first ask are {kind}: give earlier="{kind}".'
+    raise InvalidInput(
+        f"`log` must begin with ('start', identity) of this learner, {expected!r}, got "
+        f"{log[0] if log else 'nothing'!r}; replay it on a learner with the same arms and options.{hint}"
+    )
+
+
 @final
 class History(tuple[tuple[Any, float], ...]):
     """Every (arm, reward) that counts, in order, corrected; in `log` the asks, failures and corrections between them.
@@ -150,7 +175,7 @@ class History(tuple[tuple[Any, float], ...]):
                 voided[n] = pairs.pop(n)
             else:
                 pairs[n] = voided.pop(n)
-        pairs = dict(sorted(pairs.items()))  # what is restored stands where it was
+        pairs = dict(sorted(pairs.items()))  # a restored result stands at its old place
         history = super().__new__(cls, pairs.values())
         history.log, history.numbers = tuple(events), tuple(pairs)
         return history

@@ -144,7 +144,7 @@ def sentences(now: Snapshot, label: Label, *, epsilon_is: str = "epsilon = ") ->
     """Say by how much the leader is ahead and, before the end, what stopping now would cost and what is left to do.
 
     Args:
-        now: what is known.
+        now: the snapshot to explain.
         label: names of arms.
         epsilon_is: how the reader sets epsilon.
     """
@@ -225,7 +225,7 @@ def lead_words(now: Snapshot) -> str:
 
 
 def stopping_now(now: Snapshot, leader: str) -> str:
-    """Say what is known if measuring ends now; "" if nothing is."""
+    """Say which answer holds if measuring ends now; "" if none does."""
     bound = now.epsilon_bound
     if not math.isfinite(bound):
         return ""
@@ -264,7 +264,7 @@ def confidence(now: Snapshot) -> str:
 
 
 def label_of(result: "Result") -> Callable[[Any], str]:
-    """Return what candidates of a result are called."""
+    """Return the word for the candidates of a result."""
     kind = "arm" if result.candidates is None else "candidate"
 
     def label(arm: Any) -> str:
@@ -404,7 +404,7 @@ def _few_residuals(result: "Result") -> str:
 
 
 def _mean(result: "Result") -> str:
-    """Say what is assumed of the means; "" for nothing."""
+    """Name the assumption about the means; "" if there is none."""
     if result.model != "linear":
         return ""
     if result.allowed_misfit > 0.0:
@@ -415,7 +415,7 @@ def _mean(result: "Result") -> str:
 
 
 def _noise(result: "Result", *, seen: bool) -> str:
-    """Say what is assumed of the noise, with the level that the data show if `seen`."""
+    """Name the assumption about the noise, with the level that the data show if `seen`."""
     return noise_of(result).assumption(result.noise_law, result.noise_std if seen else math.nan)
 
 

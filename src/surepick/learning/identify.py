@@ -23,19 +23,19 @@ from surepick.learning.snapshot import Algorithm, Arm, Decision, Snapshot
 from surepick.learning.spec import TaskOptions, takes_options
 
 ENOUGH_TO_DOUBT = 256
-"""Results from which on the shape of the noise is looked at before the end too."""
-# So many failures in a row are no accident; without an end somebody would wait for ever.
+"""From this many results on, the shape of the noise is checked before the end too."""
+# This many failures in a row are no accident: without a limit the loop would never end.
 SKIPPED_IN_A_ROW = 1000
 # Fewer readings may be equal by chance, or because few arms have been measured.
 FEWEST_READINGS = 16
-# Readings that repeat each other never decide: after so many of them measuring on is of no use.
+# Readings that repeat each other never decide: after this many, further pulls are of no use.
 ENOUGH_REPEATS = 256
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What `on_pull` is told after each pull."""
+    """The argument of `on_pull`: the last pull and the decision after it."""
 
     arm: Arm
     """Its row number, or the vector where arms are vectors."""
@@ -43,7 +43,7 @@ class Progress:
     n_pulls: int
     """Rewards known, those of `history` included."""
     decision: Decision
-    """Who leads, with how much evidence of what the rule asks for, and whether it has stopped."""
+    """The leader, its evidence and the target of the rule, and whether the rule has stopped."""
     _learner: Learner = field(repr=False, compare=False)
 
     @property
@@ -141,7 +141,7 @@ def identify(
         _replay(learner, history)
         history = None
     if pairs := _checked_history(history, learner):
-        learner.check_earlier()
+        learner.state.check_earlier()
     return _Session(learner, pull, on_pull, audit).run(pairs, limit)
 
 
@@ -153,7 +153,7 @@ def _replay(learner: Learner, history: History) -> None:
             f"`history` must be of the same arms, algorithm and options: {error} To let its rewards guide new bets, "
             "with a delta of their own, pass list(history)."
         ) from error
-    for arm in Counter(learner.pending).elements():  # whoever asked is gone; we ask again
+    for arm in Counter(learner.pending).elements():  # the caller that asked is gone; these arms are asked for again
         learner.fail(arm)
 
 
@@ -212,7 +212,7 @@ class _Session:
         for arm, reward in before:
             self._tell(arm, reward)
         self._watch()
-        # Again and again: a verdict may come in the middle of an interval, whose rest is measured before check pulls,
+        # Again and again: a verdict may come in the middle of a block, whose rest is measured before check pulls,
         # and a correction may withdraw it.
         while self._goes_on(limit) and self._learner.stopped and self._audit and not self._learner.reader.n_checks:
             if not self._learner.n_planned:
@@ -327,7 +327,7 @@ class _Session:
                 self._learner.tell(*self._untold)
 
     def _watch(self, arm: Arm | None = None) -> None:
-        """Warn, once each, of what the rewards contradict."""
+        """Warn of each assumption that the rewards contradict, once."""
         if (found := contradiction(self._learner, is_end=arm is None)) is not None:
             self._warn(*found, arm)
 

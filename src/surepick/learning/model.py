@@ -62,7 +62,7 @@ class Pulls(NamedTuple):
 
 @final
 class Model:
-    """What the rewards say of the model.
+    """The check of the model by the rewards.
 
     Args:
         view: the arms. Results are told in units of their noise where that differs, and explained in the user's.
@@ -128,7 +128,7 @@ class Model:
         self.has_slip = is_found or (self._block_has_slip and taken_off > 0.5 * estimate.residual_sum)
 
     def _units(self, arms: Sequence[int] | IntArray) -> Array:
-        """Return what rows and rewards of these arms were divided by."""
+        """Return the units by which rows and rewards of these arms were divided."""
         return np.ones(len(arms)) if self._view.stds is None else self._view.stds[np.asarray(arms)]
 
     @property
@@ -163,7 +163,7 @@ class Model:
             noise_std: level of the noise.
             estimate: of all results.
             pulls: gives them.
-            called: from the number of a result to what users call it by.
+            called: maps the number of a result to the number that users see.
         """
         if self.has_slip:
             # Of all results: when it was found there may have been two of the arm, and either could be the slip.

@@ -36,10 +36,10 @@ from surepick.types import Array, IntArray
 
 
 class NoiseModel:
-    """What is assumed of the noise. Each attribute has the value of the default model here."""
+    """An assumption about the noise. Attributes have the values of the default model here."""
 
     name: ClassVar[str] = "same"
-    """What `noise=` and results call the model."""
+    """Name of the model in `noise=` and in results."""
     needs_bets: ClassVar[bool] = False
     """Whether only rules that bet on blocks have a proof. Then there are no confidence intervals, earlier results are
     guidance, and the linear model is not watched."""
@@ -313,7 +313,7 @@ class Bounded(NoiseModel):
         return {"reward_range": self.reward_range}
 
     def refusal(self, reward: float, arm: int) -> str:
-        """Refuse what is out of bounds; of binary rewards, all but the bounds."""
+        """Refuse rewards out of bounds; of binary rewards, all but the bounds."""
         needed = f"between {self._lo:g} and {self._hi:g} (the range)"
         is_allowed = self._lo <= reward <= self._hi
         if self.is_binary:
@@ -345,7 +345,7 @@ class Binary(Bounded):
 
 
 NAMED: Mapping[str, type[NoiseModel]] = {kind.name: kind for kind in (UnknownGaussian, GaussianPerArm, Symmetric)}
-"""What `noise=` may name."""
+"""Names that `noise=` accepts."""
 
 
 def noise_model(

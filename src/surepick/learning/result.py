@@ -34,7 +34,7 @@ MOST_NUMBERS = 20_000_000
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result(Snapshot):
-    """What an identification found. Nothing in it changes later. Defaults are for what nothing is known about.
+    """The result of an identification; frozen. Defaults stand for "nothing is known".
 
     Estimates and intervals (`arms`, `candidates`, `theta`, `theta_margin`, `epsilon_bound`, `noise_std`,
     `noise_interval`) are of the results before the first ask that is still open, in the order of asks: a result that
@@ -61,15 +61,15 @@ class Result(Snapshot):
             withdrawn.
         survivors: row numbers of the candidates not excluded, read-only: a confidence set for the best at 1 - delta, at
             all times together (with an epsilon: for one that loses at most that). The betting rule excludes candidates
-            one by one, others nobody before they decide, and a claim that is doubtful or withdrawn nobody at all. None
-            for sets whose arms cannot be listed, and in files of older versions.
+            one by one. Other rules exclude none before they decide, and a doubtful or withdrawn claim excludes none at
+            all. None for sets whose arms cannot be listed, and in files of older versions.
         epsilon_bound: how much `best` can be losing at most, at confidence 1 - delta by the evidence rule; inf while
             nothing is known.
         remaining: estimate of the pulls still needed; inf or NaN when unknown, 0 when stopped.
         rival, lead, interval, near_tie: the closest rival of the leader, see `Snapshot`.
         theta: estimated parameter (d,) in the features given, read-only; None before the pulled arms span the space.
-        theta_margin: the true one is within this of it (d,), together with all intervals; inf where there are none.
-        feature_names: what the entries of theta are called; None where they have no names.
+        theta_margin: largest distance of the true theta from `theta` (d,), together with all intervals; inf if unknown.
+        feature_names: names of the entries of theta; None if they have no names.
         guarantee: state of the claim: `proved`, `published` or `heuristic`, by the rule that decides; `doubtful` if
             residuals speak against the normal noise of one level that it assumes (`noise_doubt`); `withdrawn` if the
             rewards contradict the model, or the noise level that was given; `none`.
@@ -109,7 +109,7 @@ class Result(Snapshot):
         arm_set: what the set is called if its arms are vectors, such as "the unit sphere in R^3"; else "".
         exact: whether the evidence is the set's own; else a lower bound on it, so that the stop came later at worst.
         path: how evidence grew: (pulls, evidence, target) for some times when the rule looked, in order.
-        planned: share of the pulls before the last interval that designs wanted for each arm; empty without designs.
+        planned: share of the pulls before the last block that designs wanted for each arm; empty without designs.
     """
 
     interrupted: bool = False
@@ -322,7 +322,7 @@ def _pages() -> ModuleType:
 
 
 def result_of(learner: "Learner", reader: Reader, *, interrupted: bool = False) -> Result:
-    """Return what a learner knows now, as its reader has it."""
+    """Return the present state of a learner as a result."""
     snapshot, estimate, white = reader.snapshot, reader.estimate, learner.measured_arms
     compared = replace(reader.compared, alike=_duplicates(learner.candidates))
     arms = compared
@@ -339,7 +339,7 @@ def result_of(learner: "Learner", reader: Reader, *, interrupted: bool = False) 
         interrupted=interrupted,
         theta=theta,
         theta_margin=margin,
-        planned=learner.planned,
+        planned=reader.planned,
         arms=arms,
         candidates=compared if has_candidates else None,
         _find_margin=_margin_of(learner, reader),
@@ -351,7 +351,7 @@ def bare_result_of(learner: "Learner") -> Result:
     nothing = Estimates(None, np.empty(0), np.empty(0), np.empty(0), listed=())
     measured = _measured(learner)
     counts, number_of = measured["counts"], learner.measured_arms.number_of
-    cost = float(sum(n * learner.cost_of(number_of(arm)) for arm, n in counts.items()))
+    cost = float(sum(n * learner.state.plans.cost_of(number_of(arm)) for arm, n in counts.items()))
     return Result(**given_of(learner), **measured, cost=cost, threshold=math.log(1.0 / learner.delta), arms=nothing)
 
 
@@ -391,6 +391,21 @@ class Recorder(RuleState):
         return Verdict(threshold=np.inf)
 
 
+def blocks_of(learner: "Learner") -> Callable[[], list[Block]]:
+    """Return a function that works out all blocks so far, check pulls after the verdict included, in order.
+
+    The function goes through the results as they are now: later results and corrections do not change its answer.
+    """
+    recorder = Recorder(learner.task)
+    settle = learner.state.settled_by(recorder)
+
+    def blocks() -> list[Block]:
+        settle()
+        return recorder.blocks
+
+    return blocks
+
+
 def _margin_of(learner: "Learner", reader: Reader) -> Callable[[], float | None] | None:
     """Return how to find the misfit margin of a learner's answer, also after it has learnt on; None: no margin.
 
@@ -404,7 +419,7 @@ def _margin_of(learner: "Learner", reader: Reader) -> Callable[[], float | None]
     is_sought = learner.stopped and learner.model == "linear" and is_plain
     if not (is_sought and isinstance(rule, Betting)):
         return None
-    return partial(_find_margin, learner.later_blocks(), task, rule, reader.lead)
+    return partial(_find_margin, blocks_of(learner), task, rule, reader.lead)
 
 
 def _find_margin(find: Callable[[], list[Block]], task: Task, rule: Betting, lead: float) -> float | None:

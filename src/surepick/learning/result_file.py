@@ -81,7 +81,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def needed_of(path: str | os.PathLike[str]) -> str:
-    """Say what a file must be."""
+    """Say which kind of file is needed."""
     return f"{os.fspath(path)!r} must be a file written by `Result.save`"
 
 

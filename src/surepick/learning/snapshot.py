@@ -16,9 +16,8 @@ from surepick.arms.views import ArmView, Task, as_rows
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import is_contradicted, noise_estimate, noise_interval, noise_to_assume
-from surepick.learning.blocks import Plans
 from surepick.learning.estimates import Estimates, estimates_of, margins_of
-from surepick.learning.model import ModelCheck
+from surepick.learning.model import ModelCheck, enough_checks
 from surepick.sampling.base import Sampler
 from surepick.stopping.base import Rule, Verdict
 from surepick.types import Array, BoolArray, Guarantee, IntArray
@@ -48,7 +47,7 @@ class Algorithm(Protocol):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What the stopping rule says now."""
+    """The present decision of the stopping rule."""
 
     best: Arm | None
     """The leader, a row number or a vector; the answer once stopped. None before the pulled arms span the space. With
@@ -194,19 +193,18 @@ class Reader:
     A reader belongs to one moment: after every event the learner makes a new one.
 
     Args:
-        learner: whose options and arms these are.
-        known: what follows from its results.
-        plans: its plans.
+        learner: the learner to read.
+        known: the settlement of its results.
     """
 
-    def __init__(self, learner: "Learner", known: "Settlement", plans: Plans) -> None:
-        self._learner, self._known, self._plans = learner, known, plans
+    def __init__(self, learner: "Learner", known: "Settlement") -> None:
+        self._learner, self._known, self._plans = learner, known, learner.state.plans
 
     # ---- the rule
 
     @property
     def verdict(self) -> Verdict:
-        """What the rule says; a pass over the candidates if its last check could do without one."""
+        """The verdict of the rule; scans the candidates if the last check of the rule did not."""
         return self._known.verdict_to_show()
 
     @cached_property
@@ -223,7 +221,7 @@ class Reader:
 
     @cached_property
     def decision(self) -> Decision:
-        """What the rule says, and whether the results contradict its assumptions."""
+        """The verdict of the rule, and whether the results contradict its assumptions."""
         verdict, (leaders, rival) = self.verdict, self.rivalry
         return Decision(
             best=(leaders if self._learner.m > 1 else leaders[0]) if leaders else None,
@@ -336,6 +334,27 @@ class Reader:
         """Check pulls told after the verdict."""
         return self._known.model.n_checks
 
+    @cached_property
+    def enough_checks(self) -> int:
+        """Check pulls that show a misfit of half the lead; at most twice the pulls, or twenty of every arm checked."""
+        rows, stds = as_rows(self._learner.measured_arms), self._learner.noise_model.stds
+        noise_std = self._known.noise * (1.0 if stds is None else math.sqrt(float(np.mean(stds**2))))
+        return enough_checks(rows, noise_std, self.lead, 2 * self._known.estimate.n_pulls)
+
+    # ---- pulls
+
+    @property
+    def cost(self) -> float:
+        """Cost of all results so far; their number, if no costs are given."""
+        return sum(n * self._plans.cost_of(number) for number, n in self._known.estimate.counts.items())
+
+    @property
+    def planned(self) -> dict[Any, float]:
+        """Share of the pulls before the newest block that the designs wanted for each arm, if there are any."""
+        wanted = self._plans.wanted_before(self._known.estimate.n_pulls)
+        total = sum(wanted.values())
+        return {self._learner.measured_arms.key_of(arm): n / total for arm, n in wanted.items() if n > 0.0}
+
     # ---- estimates
 
     @cached_property
@@ -357,7 +376,7 @@ class Reader:
         arms that may have been chosen after a look at results that would count here, or too few results.
         """
         learner = self._learner
-        has_none = learner.noise != "same" or learner.misfit > 0.0 or learner.is_guided or self.noise_doubt != ""
+        has_none = learner.noise != "same" or learner.misfit > 0.0 or learner.state.is_guided or self.noise_doubt != ""
         return math.inf if has_none or not self._known.prefix().has_theta else learner.noise_std
 
     @property
@@ -439,7 +458,7 @@ class Reader:
         made = Snapshot(
             **given_of(learner),
             n_pulls=decision.n_pulls,
-            cost=learner.cost,
+            cost=self.cost,
             best=decision.best,
             best_name=None if names is None or decision.best is None else _named(names, decision.best),
             stopped=decision.stopped,
@@ -470,13 +489,14 @@ class Reader:
 
 def given_of(learner: "Learner") -> dict[str, Any]:
     """Return the fields of a snapshot that depend on options alone."""
+    stds = learner.noise_model.stds
     return {
         "m": learner.m,
         "rule": learner.rule.name,
         "noise_law": learner.noise_model.law(learner.rule),
         "delta": learner.delta,
         "epsilon": learner.epsilon,
-        "given_noise_std": learner.given_noise_std,
+        "given_noise_std": learner.noise_std if stds is None else stds,
         "noise": learner.noise,
         "model": learner.model,
         "allowed_misfit": learner.misfit,

@@ -61,7 +61,7 @@ class TaskOptions(TypedDict, total=False):
 @final
 @dataclass(frozen=True)
 class Option:
-    """What is declared of an option beside its name, type and default."""
+    """The declaration of an option beside its name, type and default."""
 
     help: str
     """One line, for the command line and for editors of study.toml."""
@@ -237,7 +237,7 @@ class Spec:
 
     @cached_property
     def noise_model(self) -> "NoiseModel":
-        """What is assumed of the noise."""
+        """The assumption about the noise."""
         from surepick.learning.noise_models import noise_model  # noqa: PLC0415 - the mathematics of this file
 
         return noise_model(self.noise, self.noise_std, self.reward_range, self.rewards)

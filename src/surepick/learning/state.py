@@ -1,4 +1,4 @@
-"""The state of a learner: what its events add up to.
+"""The state of a learner: the sum of its events.
 
 `LearnerState` keeps the books: which asks were made, which blocks they belong to, and which results answer them. Events
 change nothing else. `Settlement` holds everything that depends on values: the estimate, the state of the stopping rule
@@ -64,18 +64,18 @@ class ToldResult(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a settlement needs to know beside the events."""
+    """Task, rule and assumptions: all that a settlement needs beside the events."""
 
     task: Task
     rule: Rule
     noise: NoiseModel
     earlier: Literal["evidence", "guidance"]
-    """What results are that were told before the first block."""
+    """How results told before the first block are used."""
 
 
 @final
 class LearnerState:
-    """The books of one learner, and the settlement of them.
+    """The books of one learner, and their settlement.
 
     Args:
         setting: task, rule and assumptions.
@@ -93,10 +93,10 @@ class LearnerState:
         """Arms of check pulls, not yet asked for."""
         self.results: list[ToldResult] = []
         self.values: list[float | None] = []
-        """What each result counts with, in units of its noise; None: void. A correction makes a new list."""
+        """Value of each result in units of its noise; None: void. A correction makes a new list."""
         self.first_plan: int | None = None
         """Results told before the first block was planned; None: there is no plan yet."""
-        self._voided: dict[int, float] = {}  # what void results counted with
+        self._voided: dict[int, float] = {}  # last values of void results
         self._early: list[int] = []  # unsolicited results told before the first block
         self._asks_before: list[int] = []  # the number of asks made before each unsolicited result
         # Whether the time of a result may depend on its value.
@@ -112,6 +112,40 @@ class LearnerState:
         self._has_budget = plans.has_budget
 
     # ---- events
+
+    def answered_by(self, arm: int, ask: int | Literal["none"] | None) -> int | None:
+        """Return the number of the ask that a result answers; None if the result is unsolicited.
+
+        Raises:
+            InvalidInput: there is no such ask, or the rule cannot use an unsolicited result now.
+        """
+        answered, rule = self.ledger.find(arm, ask), self._setting.rule
+        if answered is not None:
+            return answered
+        if rule.is_fixed_design and not self._arms.is_enumerable:
+            raise InvalidInput(
+                f"stopping={rule.name!r} rests on its own fixed design and cannot use an unsolicited result, "
+                f'got one of arm {self._arms.key_of(arm)}; use stopping="evidence" for such results.'
+            )
+        self.check_earlier()
+        return None
+
+    def check_earlier(self) -> None:
+        """Refuse a result before the first ask if such results are guidance and the rule counts every result."""
+        if self._setting.earlier == "guidance" and not (self.ledger.n_asked or self.ledger.n_opened):
+            self.refuse_guidance()
+
+    def refuse_guidance(self) -> None:
+        """Refuse results that arms or options may have been chosen after, if the rule counts every result."""
+        if self.counts_every_result:
+            is_enumerable = self._setting.task.candidates.is_enumerable
+            other = '; else with stopping="betting", which they guide' if is_enumerable else ""
+            raise InvalidInput(
+                f"stopping={self._setting.rule.name!r} counts every result, and has no proof if arms or options were "
+                "chosen after a look at some, got earlier results. If arms, candidates and every option "
+                "were fixed before the first of these results was seen, each arm was chosen from results before it, "
+                f'and none is left out, begin with earlier="evidence"{other}.'
+            )
 
     def tell(self, arm: int, value: float, ask: int | Literal["none"] | None, answered: int | None) -> None:
         """Take in a result.
@@ -192,8 +226,20 @@ class LearnerState:
         arms = list(self.checks)[:n_new] if self.checks else self.plans.peek(n_new)
         return [*enumerate(arms, start=ledger.n_asked), *ledger.failed(n - n_new)]
 
+    def check_audit(self, *, follows: bool) -> None:
+        """Refuse check pulls without a verdict or a proof; a log that is followed had its verdict."""
+        noise, n_left = self._setting.noise, len(self.checks)
+        if not (follows or self.stopped):
+            raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
+        if noise.needs_bets:
+            raise InvalidInput(f'an audit has no proof yet beside noise="{noise.name}"; give noise_std for each arm.')
+        if not self._arms.is_enumerable:
+            raise InvalidInput(f"an audit needs a list of arms, got {self._arms.description}; leave it out.")
+        if n_left:
+            raise InvalidInput(f"{n_left} check pulls are planned already; measure them first.")
+
     def audit(self, n: int) -> None:
-        """Begin a block of check pulls; one that is open ends with what was asked of it."""
+        """Begin a block of check pulls; an open block ends with the asks that were made of it."""
         self.log.append(Audited(n))
         self.plans.drop_rest()
         self.ledger.cut()
@@ -275,7 +321,7 @@ class LearnerState:
         self.log.append(event)
 
     def _checked(self, event: Correction) -> tuple[Correction, float | None]:
-        """Return a correction as the log has it, and what the result counts with then; None if it is void."""
+        """Return a correction as the log has it, and the new value of the result; None: void."""
         n, rule = check_count("n", event.n, least=0), self._setting.rule
         if n >= len(self.results):
             raise InvalidInput(
@@ -306,13 +352,15 @@ class LearnerState:
         values[n] = value
         return values
 
-    # ---- what follows
+    # ---- settling
 
     @property
     def stopped(self) -> bool:
         """Whether the rule has stopped. Inside a block the rule judges nothing, so no result has to be settled."""
         settlement = self._settlement
         is_judged = settlement.n_settled >= self._n_judged and not self._unseen
+        if settlement.looks_back and self.first_plan is not None:
+            is_judged = False
         return (settlement if is_judged else self.settled).stopped
 
     @property
@@ -361,6 +409,11 @@ class LearnerState:
         """Results that count and were told before the first block, without being asked for."""
         return sum(self.values[n] is not None for n in self._early)
 
+    @property
+    def is_guided(self) -> bool:
+        """Whether some results guide plans and bets and are no evidence: arms may be chosen after them."""
+        return self._setting.earlier == "guidance" and self.n_earlier > 0
+
     def row(self, arm: int) -> Array:
         """Return the features (d,) of an arm."""
         x = self._rows.get(arm)
@@ -384,7 +437,7 @@ class Settlement:
     Args:
         setting: task, rule and assumptions.
         books: which results there are.
-        values: what they count with.
+        values: their values; None: void.
         state: of the rule, if not a fresh one.
         watches: whether the model is watched; contexts of samplers and bets do not depend on it.
     """
@@ -404,12 +457,13 @@ class Settlement:
         self.n_settled = 0
         """Results that are settled."""
         # Unless the noise is normal with one level, a start from earlier results has no proof.
-        self._looks_back = setting.earlier == "evidence" and not noise.needs_bets
+        self.looks_back = setting.earlier == "evidence" and not noise.needs_bets
+        """Whether the rule still has to take in the results from before the first block."""
         self.state = rule.start(task) if state is None else state
         self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
         self.levels = noise.variances(self._white.dim)
         self.verdict: Verdict | None = None
-        """What the rule said last."""
+        """The last verdict of the rule."""
         self._watches = watches and not noise.needs_bets
         self.model = Model(self._white, noise.std, is_watched=self._watches, is_exact=task.misfit == 0.0)
         self.path: list[tuple[int, float, float]] = []
@@ -430,24 +484,24 @@ class Settlement:
     def advance(self, n: int) -> None:
         """Settle the first n results."""
         first = self._books.first_plan
-        if self._looks_back and first is not None and self.n_settled <= first <= n:
+        if self.looks_back and first is not None and self.n_settled <= first <= n:
             self._take_in(first)
             self.look_back()
         self._take_in(n)
 
     def look_back(self) -> None:
-        """Before the first block opens, let the rule take in what was told: all of it is unsolicited."""
-        if self._looks_back and self.estimate.n_pulls > 0:
+        """Before the first block opens, let the rule take in the results so far, which are all unsolicited."""
+        if self.looks_back and self.estimate.n_pulls > 0:
             pulls = self._pulls()
             self._decide(self.state.begin(self.estimate, pulls.X, pulls.rewards))
-        self._looks_back = False
+        self.looks_back = False
 
     def _take_in(self, n: int) -> None:
         """Learn from the results up to a number, one by one, and decide."""
         results, state = self._books.results, self.state
         for number in range(self.n_settled, n):
             told, reward = results[number], self.values[number]
-            # First: if arms cannot be read, the error is raised once, and what was measured can still be shown.
+            # First: if arms cannot be read, the error is raised once, and the results can still be shown.
             self.n_settled, self._looked = number + 1, None
             if reward is not None:
                 self._learn(number, told, reward)
@@ -475,7 +529,7 @@ class Settlement:
 
     @property
     def noise(self) -> float:
-        """The level of the noise as far as it is known; NaN if it is not."""
+        """The given or estimated level of the noise; NaN if unknown."""
         given = self._noise.std
         return noise_estimate(self.estimate) if given is None else given
 
@@ -509,7 +563,7 @@ class Settlement:
         return known.of(np.arange(self._white.n_arms)) / self.noise
 
     def context(self, pending: Counter[int], *, is_kept: bool = False) -> SamplerContext:
-        """Return what a sampler may know now, with these asks not told; a copy if more results come before it looks."""
+        """Return the state that a sampler may see, with these asks pending; `is_kept` copies it for a later look."""
         estimate = self.estimate
         theta = estimate.theta if estimate.has_theta else None
         leaders: tuple[int, ...] = ()
@@ -522,14 +576,14 @@ class Settlement:
             n_asked=estimate.n_pulls + pending.total(),
             theta=theta,
             leaders=leaders,
-            alive=None if alive is None else alive.copy(),  # a plan must not see what is refuted later
+            alive=None if alive is None else alive.copy(),  # a plan must not see later refutations
             estimate=estimate.snapshot() if is_kept else estimate,
             pending=pending,
             stds=self.relative_stds(),
         )
 
     def verdict_to_show(self) -> Verdict:
-        """Return what the rule says now; a pass over the candidates if its last check could do without one."""
+        """Return the present verdict; scans the candidates if the last check of the rule did not."""
         verdict = self.verdict
         if verdict is not None and not verdict.is_exact:
             if self._looked is None:
@@ -551,7 +605,7 @@ class Settlement:
 
     @property
     def coarseness(self) -> float:
-        """Step of the readings where noise that is learnt is smaller than that; 0 where it is not."""
+        """Step of the readings if the learnt noise is smaller than this step; else 0."""
         return self._coarseness(self.estimate)
 
     def _coarseness(self, estimate: LeastSquares) -> float:
@@ -616,7 +670,7 @@ class Settlement:
         return Pulls(places, numbers, arms, self._features(arms), np.array(rewards))
 
     def _block(self, planned: PlannedBlock, arms: IntArray, X: Array, rewards: Array) -> Block | None:
-        """Return a block's own results beside what was known before; None if the rule cannot judge them."""
+        """Return the results of a block beside those known before it; None if the rule cannot judge them."""
 
         def repetitions() -> tuple[IntArray, Array, Array]:
             repeated, parts = planned.repetitions(self.values)

@@ -145,7 +145,7 @@ def run_with(
         evidence=float(decision.evidence),
         target=float(decision.target),
         lower_bound=float(instance.bound),
-        cost=float(learner.cost),
+        cost=float(learner.reader.cost),
     )
 
 

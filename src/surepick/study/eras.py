@@ -192,7 +192,7 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     changed = [name for name, value in options.items() if value != before[name] and name != "budget"]
     is_other = bool(changed or changes["joined"] or changes["retired"])
     # Where nothing was chosen after a look, a rule that counts every result goes on with those it had.
-    counts = not (is_other or isinstance(state.learner.rule, Betting) or state.learner.is_guided)
+    counts = not (is_other or isinstance(state.learner.rule, Betting) or state.learner.state.is_guided)
     catalog = state.roster.changed(changes["joined"], changes["retired"])
     learner = _learner_in(catalog, options, "evidence" if counts else "guidance")
     if not isinstance(learner.rule, Betting) and is_other:

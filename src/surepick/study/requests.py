@@ -176,7 +176,7 @@ def tell_earlier(transaction: LogTransaction, pairs: Sequence[tuple[Any, Any]], 
             raise Conflict(f"key {key!r} names results of other arms already; choose another key.")
         return _told_already(state, before, [check_value(state, value) for _, value in pairs], f"key {key!r}")
     if pairs and earlier_of(state.options) == "guidance":
-        state.learner.refuse_guidance()
+        state.learner.state.refuse_guidance()
     results = [(arm, check_value(state, value)) for arm, (_, value) in zip(arms, pairs, strict=True)]
     if key is None and (told := state.told_together(results)):
         raise Conflict(
