@@ -1,1 +1,1 @@
-"""Plans: how many pulls an experiment will take, from a guess of its answer; and how noisy one pull is."""
+"""Plans: forecast the pulls of an experiment from a guess of its answer, and estimate the noise of one pull."""

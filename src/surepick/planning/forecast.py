@@ -1,15 +1,15 @@
-"""The pulls that a run takes: a formula for the mean, the law around the mean, and the designs behind both.
+"""Forecast of the pulls of a run: a formula for the mean, the law around the mean, and the designs behind both.
 
-Notation: T the pulls that a nat of evidence takes, sigma^2 T* for the design that would be used if theta were known;
+Notation: T the pulls per nat of evidence, sigma^2 T* for the optimal design at the true theta;
 d features; k rivals that have to be refuted at once; n_1 = 2d pulls of the first block; g the share of the G-optimal
 design in every other. The betting rule rejects a rival at log(1/delta) nats, so a run takes about N = M + c d pulls,
 
     M = T / (1 - g) (log(1/delta) + 1/2 log(M / n_1) + a log k),
 
 where the first pulls are worth less than (1 - g) / T each (`evidence_curve`). 1/2 log(M / n_1) is the loss of the bets
-while the gap is learnt, as for a mixture over an unknown mean; a log k is for the slowest of k rivals, and for a design
-that has to be learnt from them; c d is for all else that has to be learnt. a and c were fitted to simulated runs
-(docs/results.md); nothing here is proved. With rare clicks only the clicks are informative: n_1 and c d then count
+while the gap is learnt, as for a mixture over an unknown mean. a log k is the cost of the slowest of k rivals, and of
+learning the design from them. c d is the cost of learning all other parameters. a and c were fitted to simulated runs
+(docs/results.md); the formula is not proved. With rare clicks only clicks are informative: n_1 and c d then count
 clicks.
 
 Evidence is about a Brownian motion with drift 1 and variance 2 per nat, so the time at which it reaches N/T follows
@@ -17,14 +17,14 @@ the inverse Gaussian law with mean N and relative standard deviation sqrt(2 T / 
 
 *The first blocks.* Notation: y a direction in which T = 2 y'A(w)^-1 y pulls by the design w are worth a nat. The rule
 judges a block by its own pulls, A_k = sum x x' over them: the block is worth 1 / (2 y'A_k^+ y) nats, and none if y
-is not in the range of A_k. Early blocks have hardly more pulls than there are features, and a handful of whole pulls is
-a poor copy of a design. So a short experiment takes more pulls than its design says.
+is not in the range of A_k. Early blocks have hardly more pulls than there are features, and a few whole pulls
+approximate a design poorly. So a short experiment takes more pulls than its design predicts.
 
 *The difficulty.* Notation: y_j = (x_u - x_j) / (theta'(x_u - x_j) + epsilon) for u among the m best and j among the
-others; arms x_a with noise s_a and cost c_a per pull. A pull of x_a with noise s_a tells as much as one of x_a/s_a with
-noise 1, and a unit of money on x_a as much as one pull of x_a/sqrt(c_a). So with T = 2 min over w of max over y of
-y'A(w)^-1 y for arms x_a / (s_a sqrt(c_a)), the weights w are shares of the cost, no method has an expected cost below
-T kl(delta, 1 - delta), and a nat takes T of cost, spread over pulls like w_a/c_a.
+others; arms x_a with noise s_a and cost c_a per pull. A pull of x_a with noise s_a is as informative as a pull of
+x_a/s_a with noise 1, and a unit of cost spent on x_a as one pull of x_a/sqrt(c_a). Let T = 2 min over w of max over y
+of y'A(w)^-1 y for arms x_a / (s_a sqrt(c_a)). Then the weights w are shares of the cost, no method has an expected cost
+below T kl(delta, 1 - delta), and a nat costs T, spread over pulls like w_a/c_a.
 """
 
 import math
@@ -48,26 +48,26 @@ MIXED = 0.05
 PER_RIVAL = 1.6
 """a."""
 LEARNING = 4.0
-"""c: pulls for each feature."""
+"""c: pulls per feature."""
 TOL = 1e-6
-"""Relative gap of the designs; the formula is far less precise."""
+"""Relative gap of the designs; the formula is much less precise than this."""
 RATIO = 1.08
 """A block ends when pulls have grown by this factor."""
 LONG = 25
-"""Pulls for each feature with which a block is as good as its design."""
+"""Pulls per feature from which a block is as good as its design."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Nats by pulls, at the ends of the first blocks; both increase from 0."""
+    """Nats as a function of pulls, at the ends of the first blocks; both increase from 0."""
 
     pulls: Array
     nats: Array
 
 
 STRAIGHT = Curve(np.zeros(1), np.zeros(1))
-"""Every pull is worth (1 - g) / T from the first."""
+"""The curve on which every pull, from the first, is worth (1 - g) / T."""
 
 
 def expected_pulls(
@@ -95,7 +95,7 @@ def expected_pulls(
     """
     fixed = math.log(1.0 / delta) + per_rival * math.log(n_rivals)
     pulls = first
-    for _ in range(100):  # the nats needed grow like the log of N, so this settles
+    for _ in range(100):  # the needed nats grow like log N, so the iteration converges
         needed = fixed + 0.5 * math.log(max(pulls / first, 1.0))
         if needed < curve.nats[-1]:
             pulls = float(np.interp(needed, curve.nats, curve.pulls))
@@ -107,7 +107,7 @@ def expected_pulls(
 @final
 @dataclass(frozen=True, slots=True)
 class Law:
-    """The inverse Gaussian law of a run's pulls."""
+    """The inverse Gaussian law of the pulls of a run."""
 
     mean: float
     spread: float
@@ -124,7 +124,7 @@ class Law:
 
 
 def quantile(laws: Sequence[Law], share: float) -> float:
-    """Return the pulls that a run stays below with this probability, each law being as likely as the others."""
+    """Return the quantile of the pulls, for equally likely laws."""
     if sum(math.isfinite(law.mean) for law in laws) <= share * len(laws):
         return math.inf
     means: Array = np.array([law.mean for law in laws if math.isfinite(law.mean)])
@@ -137,7 +137,7 @@ def quantile(laws: Sequence[Law], share: float) -> float:
 
 
 def evidence_curve(arms: ArmSet, start: Design, aim: tuple[IntArray, Array], directions: Array, shares: Array) -> Curve:
-    """Return pulls and nats at the ends of blocks that track the design, as long as these are short.
+    """Return pulls and nats at the ends of the first, short blocks, which track the design.
 
     Args:
         arms: the arms, divided by their noise.
@@ -160,7 +160,7 @@ def evidence_curve(arms: ArmSet, start: Design, aim: tuple[IntArray, Array], dir
 
 
 def _rounded(due: Array) -> Array:
-    """Return whole pulls (B, S), each within one of the pulls due and with the same sum, as tracking keeps them."""
+    """Return whole pulls (B, S), each within one of the due pulls and with the same sum, as tracking chooses them."""
     whole = np.floor(due)
     missing = np.round((due - whole).sum(axis=1, keepdims=True))
     behind = np.argsort(np.argsort(whole - due, axis=1, kind="stable"), axis=1)
@@ -180,18 +180,18 @@ def _worth(A: Array, directions: Array) -> Array:
 @final
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """The price of a nat of evidence."""
+    """Pulls and cost per nat of evidence."""
 
     time: float
     """Pulls; infinite if arms are tied."""
     n_rivals: float
-    """Rivals that have to be refuted at once, in effect; at least 1."""
+    """Effective number of rivals to refute at once; at least 1."""
     price: float
     """Mean cost of a pull."""
     least: float
-    """Pulls that no design can be below; NaN with slack, for which no bound is known."""
+    """Lower bound on the pulls of any design; NaN with slack, for which no bound is known."""
     least_cost: float
-    """Cost that no design can be below; NaN likewise."""
+    """Lower bound on the cost of any design; NaN with slack."""
     curve: Curve = STRAIGHT
     """Worth of the first pulls."""
 
@@ -209,7 +209,7 @@ def difficulty(
     costs: Array | None = None,
     m: int = 1,
 ) -> Difficulty:
-    """Return the price of a nat of evidence.
+    """Return the pulls and the cost per nat of evidence.
 
     Args:
         arms: the arms.
@@ -217,7 +217,7 @@ def difficulty(
         stds: the noise of every arm (K,).
         start: the G-optimal design; None leaves the first pulls out.
         epsilon: slack.
-        costs: of a pull of every arm (K,); None: pulls cost 1.
+        costs: cost of a pull of every arm (K,); None means 1 each.
         m: number of best arms sought.
 
     Raises:
@@ -256,7 +256,7 @@ def leaders_of(arms: ArmSet, theta: Array, m: int) -> list[int]:
 
 
 def smallest_gap(arms: ArmSet, theta: Array, m: int = 1) -> float:
-    """Return the lead of the m-th best arm over the next; copies of the best are no rivals."""
+    """Return the lead of the m-th best arm over the next; copies of the best do not count as rivals."""
     leaders = leaders_of(arms, theta, m)
     others = np.ones(arms.n_arms, dtype=bool)
     others[leaders] = False

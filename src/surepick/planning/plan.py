@@ -1,4 +1,4 @@
-"""Plan an experiment before it costs anything: pulls to expect, their range, and a lower bound for every method."""
+"""Plan an experiment before the first measurement: expected pulls, their range, and a lower bound for any method."""
 
 import math
 from collections.abc import Iterable
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 MOST_PULLS = 10**6
-"""Most pulls of an experiment that is called possible."""
+"""Most pulls of an experiment that counts as possible."""
 START_TOL = 1e-2
 """Relative gap of the G-optimal design."""
 RISKS = (0.1, 0.05, 0.01, 1e-3)
 SLACKS = (0.0, 0.5, 1.0, 2.0)
-"""In units of the lead of the best arm."""
+"""Slacks of `Plan.by_slack`, in units of the lead of the best arm."""
 
 
 class _Setting(NamedTuple):
@@ -51,7 +51,7 @@ class _Setting(NamedTuple):
 
     arms: ArmSet
     noise: NoiseModel
-    """Of simulated runs."""
+    """Noise model of simulated runs."""
     scenarios: tuple[Scenario, ...]
     costs: Array | None
     m: int
@@ -69,10 +69,10 @@ class _Setting(NamedTuple):
         except TiedArms:
             if len(self.scenarios) == 1:
                 raise
-            return TIED  # one of many draws
+            return TIED  # one draw of many may tie
 
     def instance(self, scenario: Scenario, epsilon: float) -> Instance:
-        """Return a scenario made ready for runs of the default algorithm."""
+        """Return a scenario prepared for runs of the default algorithm."""
         truth = Truth(self.arms, scenario.theta, self.m)
         known = {"noise": self.noise, "m": self.m, "costs": self.costs}
         return Instance(truth, self.arms, truth.means.tolist().__getitem__, scenario.stds, known, epsilon, math.nan)
@@ -89,14 +89,14 @@ class Truth:
         self._worst = float(np.sort(self.means)[-m])
 
     def loss(self, answer: int | list[int]) -> float:
-        """Return how far the worst of the arms in the answer is behind the m-th best."""
+        """Return how far the worst arm of the answer is behind the m-th best."""
         return self._worst - float(self.means[answer].min())
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
-    """The pulls that an experiment will take, by a formula that is not proved (`planning.forecast`).
+    """A forecast of the pulls of an experiment, by a formula that is not proved (`planning.forecast`).
 
     The lower bounds are proved. With several scenarios, numbers are those of the median scenario, and the range covers
     all scenarios together.
@@ -107,20 +107,20 @@ class Plan:
     m: int
     """Number of best arms sought."""
     pulls: float
-    """Pulls to expect; infinite if arms are tied in half of the scenarios."""
+    """Expected pulls; infinite if arms are tied in half of the scenarios."""
     low: float
-    """A tenth of the runs take fewer."""
+    """10 % quantile of the pulls."""
     high: float
-    """A tenth of the runs take more."""
+    """90 % quantile of the pulls."""
     lower_bound: float
-    """No method that errs with probability at most delta can take fewer pulls on average; NaN with epsilon > 0, where
-    none is known."""
+    """Lower bound on the mean pulls of any method that errs with probability at most delta; NaN with epsilon > 0, for
+    which no bound is known."""
     cost: float | None
-    """Cost to expect, if costs were given."""
+    """Expected cost, if costs were given."""
     cost_lower_bound: float | None
-    """No method can have a smaller cost on average."""
+    """Lower bound on the mean cost of any method."""
     per_scenario: Array = field(repr=False)
-    """Pulls to expect in each scenario (n,)."""
+    """Expected pulls in each scenario (n,)."""
     _setting: _Setting = field(repr=False)
     _difficulties: tuple[Difficulty, ...] = field(repr=False)
 
@@ -149,15 +149,15 @@ class Plan:
 
     @cached_property
     def by_slack(self) -> tuple["Plan", ...]:
-        """The plans for other slacks, up to twice the lead of the best arm; none with m > 1 but this one."""
+        """The plans for other slacks, up to twice the lead of the best arm; with m > 1, this plan alone."""
         slacks = {self.epsilon, *(share * self.gap for share in SLACKS)} if self.m == 1 else {self.epsilon}
         return tuple(self.at(epsilon=epsilon) for epsilon in sorted(slacks))
 
     def simulate(self, n_runs: int = 100, *, seed: int = 0, max_pulls: int = MOST_PULLS) -> Runs:
         """Simulate runs of `identify`, over the scenarios in turn.
 
-        Noise is normal and its level is learnt, unless it was given arm by arm; rewards with bounds are lo or hi. Run i
-        depends on the seed and i only.
+        Noise is normal, and runs learn its level unless you gave one for each arm. Rewards with bounds are lo or hi.
+        Run i depends on the seed and i only.
         """
         setting, seed = self._setting, check_seed(seed)
         instances = [setting.instance(scenario, self.epsilon) for scenario in setting.scenarios]
@@ -170,7 +170,7 @@ class Plan:
         return collect(job, str(job.algorithm), outcomes)
 
     def explain(self) -> str:
-        """Return the plan in plain words."""
+        """Return the plan as text."""
         setting, lines = self._setting, []
         sought = "the best" if setting.m == 1 else f"the {setting.m} best"
         slack = f", up to a loss of {self.epsilon:g}," if self.epsilon else ""
@@ -201,7 +201,7 @@ class Plan:
         return " ".join(lines)
 
     def _alternatives(self) -> Iterable[str]:
-        """Say what fewer or more pulls would buy."""
+        """Yield sentences on the pulls for another slack or risk."""
         gap = float(f"{self.gap:.1g}")
         if self._setting.m == 1 and not self.epsilon and gap > 0.0:
             easier = self.at(epsilon=gap)
@@ -212,7 +212,7 @@ class Plan:
     __str__ = explain
 
     def plot(self) -> "Figure":
-        """Draw the pulls against risk and slack, with their range; a matplotlib figure, to be shown or saved."""
+        """Return a matplotlib figure of the pulls, with their range, against risk and slack."""
         from surepick.reporting import figures  # noqa: PLC0415 (matplotlib is optional, and slow to import)
 
         by_risk = [(each.delta, each) for each in self.by_risk]
@@ -255,12 +255,12 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
         gap: lead of the best arm over the next, if nothing else is known. The plan uses 25 thetas in random directions,
             scaled to this lead.
         delta: accepted probability of a wrong answer.
-        epsilon: an answer that loses at most this is right.
-        noise_std: standard deviation of one measurement, about; a list with one for each arm where arms differ. Not
-            needed with a pilot.
+        epsilon: an answer that loses at most epsilon is correct.
+        noise_std: approximate standard deviation of one measurement, or a list with one for each arm. Not needed with a
+            pilot.
         noise: assumption of `identify` on the noise; `simulate` draws from it. The forecast is for one level.
-        reward_range: (lo, hi) between which every reward lies, in the place of `noise_std`. Rewards are assumed to be
-            as noisy as their means allow.
+        reward_range: bounds (lo, hi) of every reward, instead of `noise_std`. The plan assumes rewards as noisy as
+            their means allow.
         rewards: "binary" for clicks.
         costs: cost of a pull of every arm, in the order of the arms. The plan is then for the smallest cost.
         m: number of best arms sought.
@@ -307,7 +307,7 @@ def _forecast(setting: _Setting, known: tuple[Difficulty, ...], delta: float, ep
         _law(setting, each, scenario.rarity, delta) for each, scenario in zip(known, setting.scenarios, strict=True)
     ]
     pulls = np.array([law.mean for law in laws])
-    # kl(delta, 1 - delta): a risk of one half or more needs no pulls at all as far as the bound can tell.
+    # kl(delta, 1 - delta): for a risk of one half or more the bound is 0.
     nats = (1.0 - 2.0 * delta) * math.log((1.0 - delta) / delta) if delta < 0.5 else 0.0
     has_costs = setting.costs is not None
     return Plan(
@@ -330,7 +330,7 @@ def _law(setting: _Setting, known: Difficulty, rarity: float, delta: float) -> L
     if not math.isfinite(known.time):
         return Law(math.inf, 1.0)
     dim, m = setting.arms.dim * rarity, setting.m
-    # One of m true hypotheses may be rejected by mistake, or one of K - m if these are fewer.
+    # Any of m true hypotheses may be rejected by mistake, or any of K - m if these are fewer.
     price = delta / min(m, setting.arms.n_arms - m)
     pulls = expected_pulls(
         known.time, price, first=2.0 * dim, n_rivals=known.n_rivals, learning=LEARNING * dim, curve=known.curve
@@ -339,12 +339,12 @@ def _law(setting: _Setting, known: Difficulty, rarity: float, delta: float) -> L
 
 
 def _middle(values: Array) -> float:
-    """The median; the upper one of two, so that infinite values do no harm."""
+    """Return the median; of two middle values the upper one, so that infinite values do no harm."""
     return float(np.sort(values)[len(values) // 2]) if not np.isnan(values).any() else math.nan
 
 
 def _said(value: float) -> str:
-    """A number to two digits."""
+    """Return a number as text, to two digits."""
     if not math.isfinite(value):
         return "infinitely many"
     rounded = float(f"{value:.2g}")

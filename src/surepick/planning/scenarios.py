@@ -1,4 +1,4 @@
-"""Scenarios: possible values of theta and the noise, from a guess, from a pilot experiment, or from a lead."""
+"""Scenarios: possible values of theta and of the noise, from a guess, a pilot experiment, or a lead."""
 
 import math
 from collections.abc import Iterable
@@ -18,9 +18,9 @@ from surepick.planning.forecast import smallest_gap
 from surepick.types import Array
 
 N_DRAWS = 25
-"""Scenarios that are drawn from a pilot, or for a lead."""
+"""Number of scenarios drawn from a pilot or for a lead."""
 LEAST_RATE = 0.3
-"""The variance of clicks assumes that each rate is at least this share of the mean rate, from either end."""
+"""The variance of clicks assumes that each rate is at least this share of the mean rate; likewise for 1 - rate."""
 
 
 @final
@@ -33,11 +33,11 @@ class Scenario:
     stds: Array
     """The noise of every arm (K,)."""
     rarity: float = 1.0
-    """Pulls per informative pull: before the first click there is nothing to learn from."""
+    """Pulls per informative pull: with rare clicks, only clicks are informative."""
 
 
 def noise_to_run(guess: NoiseModel) -> NoiseModel:
-    """Return the noise model of a run, from a guess of how noisy rewards are: one level is left to be learnt."""
+    """Return the noise model of a run, from a guess of the noise; a run learns a single level itself."""
     return UnknownGaussian() if isinstance(guess, SubGaussian) else guess
 
 
@@ -52,7 +52,8 @@ def from_thetas(thetas: Iterable[Any], arms: ArmSet, rewards: NoiseModel) -> lis
 def from_gap(gap: object, arms: ArmSet, rewards: NoiseModel, m: int, seed: int) -> list[Scenario]:
     """Return scenarios in which the best arm is ahead of the next by `gap`, in random directions.
 
-    Directions are drawn in coordinates in which the arms are about as long in all of them, whatever their units.
+    Directions are drawn in coordinates in which the arms extend about equally far in all directions, whatever the units
+    of the features.
     """
     needed = "how far the best arm is ahead of the next, above 0"
     lead = check_number("gap", gap, needed=needed, allowed=lambda value: value > 0.0)
@@ -65,7 +66,7 @@ def from_gap(gap: object, arms: ArmSet, rewards: NoiseModel, m: int, seed: int) 
     for _ in range(100 * N_DRAWS):
         theta = frame @ rng.standard_normal(arms.dim)
         found = smallest_gap(arms, theta, m)
-        if found > 1e-12 * np.linalg.norm(theta):  # else two arms are tied whatever the scale
+        if found > 1e-12 * np.linalg.norm(theta):  # else two arms are tied at every scale
             thetas.append(theta * (lead / found))
         if len(thetas) == N_DRAWS:
             return from_thetas(thetas, arms, rewards)
@@ -75,8 +76,8 @@ def from_gap(gap: object, arms: ArmSet, rewards: NoiseModel, m: int, seed: int) 
 def from_pilot(pilot: Any, arms: ArmSet, rewards: NoiseModel, seed: int) -> list[Scenario]:
     """Return draws of theta, and of the noise if it is unknown, that agree with a pilot experiment.
 
-    theta is normal around least squares. The noise is that of the residuals, its variance scaled by an inverse
-    chi-square with as many degrees of freedom.
+    theta is normal around the least-squares estimate. The variance of the noise is that of the residuals, scaled by an
+    inverse chi-square with as many degrees of freedom.
     """
     try:
         known = identify(arms, _never, history=list(pilot), max_pulls=0, noise=noise_to_run(rewards))
@@ -103,9 +104,9 @@ def from_pilot(pilot: Any, arms: ArmSet, rewards: NoiseModel, seed: int) -> list
 
 
 def _scenario(arms: ArmSet, theta: Array, rewards: NoiseModel, *, is_estimate: bool = False) -> Scenario:
-    """Return the scenario with its noise: as given, or as rewards that are lo or hi have it.
+    """Return the scenario with its noise: the given noise, or that of rewards that are lo or hi.
 
-    Means outside the bounds are a mistake, unless theta `is_estimate`.
+    Means outside the bounds are refused, unless theta `is_estimate`.
     """
     if rewards.stds is not None:
         return Scenario(theta, rewards.stds)

@@ -1,1 +1,1 @@
-"""Pages and figures from plain data: what a report looks like, whatever it is about."""
+"""Pages and figures of results, plans and experiments."""

@@ -1,6 +1,6 @@
 """Statistics of each cell of an experiment, compared with published figures.
 
-The runs of one cell at a time are read from the table, and only their summary is kept.
+Runs are read from the table cell by cell, and only the summary of a cell stays in memory.
 """
 
 import math
@@ -20,15 +20,15 @@ from surepick.types import Array
 MEASURED = ("n_pulls", "seconds", "support", "evidence", "target")
 COLUMNS = ("run", "stopped", "correct", "lower_bound", "version", *MEASURED)
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)
-"""Quantiles of the pulls that are kept."""
+"""Levels of the quantiles of the pulls in a summary."""
 WITHIN = 3.0
-"""Combined standard errors within which figures agree: chance exceeds them once in 370 times."""
+"""Figures agree within this number of combined standard errors; chance exceeds it once in 370 times."""
 
 Verdict = Literal["agrees", "better", "differs", "open"]
 
 
 class Estimated(NamedTuple):
-    """A mean over runs and its standard error, NaN for a single run."""
+    """A mean over runs and its standard error; NaN for a single run."""
 
     mean: float
     se: float
@@ -53,9 +53,9 @@ class Summary:
     compared: tuple[Compared, ...]
     n_runs: int = 0
     quantities: Mapping[str, Estimated] = field(default_factory=dict)
-    """By column: those of `MEASURED`; with lower bounds also ratio and lower_bound."""
+    """Means by column: the columns of `MEASURED`, with lower bounds also ratio and lower_bound."""
     quantiles: Mapping[float, float] = field(default_factory=dict)
-    """Of the pulls, by level."""
+    """Quantiles of the pulls, by level."""
     n_errors: int = 0
     error_interval: tuple[float, float] = (0.0, 1.0)
     n_unfinished: int = 0
@@ -73,7 +73,7 @@ class Summary:
 
     @property
     def is_fair(self) -> bool:
-        """Whether few pulls are a merit: all runs stopped, errors are rare, and the algorithm was not told theta."""
+        """Whether the pulls are comparable: all runs stopped, errors are rare, and the algorithm was not told theta."""
         return not (self.n_unfinished or self.errs_too_often or "theta" in self.cell.algorithm.knows)
 
 
@@ -83,7 +83,7 @@ class Section(NamedTuple):
     experiment: Experiment
     summaries: tuple[Summary, ...]
     written: datetime | None
-    """When the runs were last added to; None if there are none."""
+    """Time of the last saved run; None without runs."""
 
     @property
     def compared(self) -> list[tuple[Summary, Compared]]:
@@ -91,13 +91,13 @@ class Section(NamedTuple):
         return [(summary, compared) for summary in self.summaries for compared in summary.compared]
 
     def varying(self, problem: str) -> list[str]:
-        """Arguments, delta among them, of which this problem has several values, in the order of the file."""
+        """Return the arguments, delta among them, with several values for this problem, in the order of the file."""
         cells = [_arguments(summary.cell) for summary in self.summaries if summary.cell.problem.name == problem]
         names = dict.fromkeys(name for arguments in cells for name in arguments)
         return [name for name in names if len({repr(arguments.get(name)) for arguments in cells}) > 1]
 
     def rest(self, summary: Summary, without: str) -> str:
-        """Return the varying part of a cell's problem in words: name, arguments and risk but for one; may be empty."""
+        """Return the varying part of a cell's problem as text, except `without`: name, arguments, risk; or ""."""
         name, own = summary.cell.problem.name, _arguments(summary.cell)
         has_others = any(other.cell.problem.name != name for other in self.summaries)
         words = [f"{key} {own[key]}" for key in self.varying(name) if key in own and key != without]
@@ -113,7 +113,7 @@ def _arguments(cell: Cell) -> dict[str, Any]:
 
 
 def grouped(summaries: Iterable[Summary], label: Callable[[Summary], str]) -> dict[str, list[Summary]]:
-    """Cells of the same label together, in the order they come."""
+    """Return the cells by label, in their order."""
     groups: dict[str, list[Summary]] = {}
     for summary in summaries:
         groups.setdefault(label(summary), []).append(summary)
@@ -124,7 +124,7 @@ def read_section(folder: Path) -> Section:
     """Read a folder of results.
 
     Raises:
-        InvalidInput: the folder has no experiment, or one that cannot be used.
+        InvalidInput: the folder has no experiment, or an invalid one.
         SurepickError: the table of runs is damaged.
     """
     experiment = read_experiment(folder / EXPERIMENT)
@@ -133,7 +133,7 @@ def read_section(folder: Path) -> Section:
     cells = {cell.key: cell for cell in experiment.cells()}
     summaries = {key: summarize(cell, None, experiment.published) for key, cell in cells.items()}
     for key, columns in read_cells(table, COLUMNS) if has_runs else ():
-        if key in cells:  # a table also keeps runs of cells that the experiment has no more
+        if key in cells:  # a table also has runs of cells that the experiment no longer has
             summaries[key] = summarize(cells[key], columns, experiment.published)
     written = datetime.fromtimestamp(table.stat().st_mtime, UTC) if has_runs else None
     return Section(experiment=experiment, summaries=tuple(summaries.values()), written=written)
@@ -147,7 +147,7 @@ def summarize(cell: Cell, columns: Mapping[str, Any] | None, published: Sequence
     values = {name: np.asarray(columns[name], dtype=np.float64) for name in MEASURED}
     bound = np.asarray(columns["lower_bound"], dtype=np.float64)
     if np.isfinite(bound).all():
-        with np.errstate(divide="ignore"):  # a risk of one half needs no pulls
+        with np.errstate(divide="ignore"):  # a risk of one half has the lower bound 0
             values |= {"lower_bound": bound, "ratio": values["n_pulls"] / bound}
     quantities = {name: estimated(array) for name, array in values.items()}
     n_unfinished, n_errors = int((~columns["stopped"]).sum()), int((columns["stopped"] & ~columns["correct"]).sum())
@@ -166,18 +166,18 @@ def summarize(cell: Cell, columns: Mapping[str, Any] | None, published: Sequence
 
 
 def estimated(values: Array) -> Estimated:
-    """Mean and standard error."""
+    """Return mean and standard error."""
     n = len(values)
-    with np.errstate(over="ignore", invalid="ignore"):  # evidence can be infinite: a rival that no result speaks for
+    with np.errstate(over="ignore", invalid="ignore"):  # evidence can be infinite
         return Estimated(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan)
 
 
 def compare(figure: Published, cell: Cell, ours: Estimated | None, *, n_unfinished: int) -> Compared:
     """Compare a published figure with ours (None without runs).
 
-    Without a published standard error ours alone counts. A cell that repeats a published method (`variant = "paper"`,
-    or a plug-in) can agree or differ in its pulls; one with rules of our own can also be better, if it needs fewer.
-    Less time is better too, except for a plug-in, which shows the speed of the computer.
+    Without a published standard error, the comparison uses ours alone. A cell that repeats a published method
+    (`variant = "paper"`, or a plug-in) agrees or differs in its pulls; a cell with another method can also be better,
+    if it needs fewer pulls. Less time is better too, except for a plug-in, whose time shows the speed of the computer.
     """
     z = math.nan if ours is None else z_score(ours, Estimated(figure.mean, figure.se or 0.0))
     is_plugin = cell.algorithm.plugin is not None
@@ -199,7 +199,7 @@ def compare(figure: Published, cell: Cell, ours: Estimated | None, *, n_unfinish
 
 
 def z_score(ours: Estimated, theirs: Estimated) -> float:
-    """The difference in combined standard errors; NaN if ours is unknown."""
+    """Return the difference in combined standard errors; NaN if ours is unknown."""
     difference, spread = ours.mean - theirs.mean, math.hypot(ours.se, theirs.se)
     if math.isnan(spread) or spread > 0.0:
         return difference / spread

@@ -1,11 +1,11 @@
 """Reports of experiments: Markdown, one HTML page that needs no other file, and figures as PNG and SVG.
 
-Every number comes from the runs in the folders: `experiment_cells` computes, this module words and chooses the figures,
-and the two templates lay out. Published figures come first, with a tally of how ours compare.
+Every number comes from the runs in the folders. `experiment_cells` computes the numbers, this module writes the
+sentences and chooses the figures, and two templates lay out the page. Published figures come first, with a count of how
+many agree with ours.
 
-Which figures an experiment gets follows from its grid: means against an argument that is a number, against the risk
-and against the schedule, the distribution of the pulls unless there are too many cells, and how evidence grew in one
-run.
+The grid of an experiment determines its figures: means against each numeric argument, against the risk and against the
+schedule; the distribution of the pulls, unless there are too many cells; and the growth of evidence in one run.
 """
 
 import html
@@ -32,7 +32,7 @@ WORDS = {"agrees": "agree", "better": "better", "differs": "differ", "open": "ca
 LONG = 12
 """Rows above which the table of all cells is folded."""
 GROWTH = 1.05
-"""Growth of the pulls between two looks: a look costs a pass over the arms."""
+"""Growth of the pulls between two points of an evidence path; each point costs a pass over the arms."""
 MARKERS = "os^Dv<>P"
 DASHES = ("--", "-.", (0, (1, 1.5)), (0, (6, 2)))
 QUANTITIES = {"n_pulls": "pulls", "seconds": "CPU seconds", "support": "arms pulled", "ratio": "pulls / lower bound"}
@@ -41,11 +41,11 @@ BESIDE = {"n_pulls": "lower_bound", "evidence": "target"}
 MOST_BOXES = 80
 """Cells whose distributions fit into one figure."""
 PATH_SECONDS = 3.0
-"""Slowest run that is repeated to draw its path."""
+"""Longest time of a run that is repeated to draw its evidence path."""
 
 
 class Figure(NamedTuple):
-    """A figure in its files."""
+    """A caption and the files of its figure."""
 
     caption: str
     paths: tuple[Path, Path]
@@ -66,19 +66,19 @@ class Part(NamedTuple):
 
     @property
     def pictures(self) -> list[tuple[str, str]]:
-        """The figures as parts of a page, with their captions."""
+        """The figures as data URIs, with their captions."""
         return [(data_uri(figure.paths[1].read_bytes()), figure.caption) for figure in self.figures]
 
 
 def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
-    """Write report.md, report.html and the figures for some folders of results.
+    """Write report.md, report.html and the figures for folders of results.
 
     Args:
         folders: each with the `experiment.toml` and the `runs.parquet` of one experiment.
-        out: where to; made if there is none.
+        out: folder of the report; created if missing.
 
     Returns:
-        The files, the two reports first.
+        The written files, the two reports first.
 
     Raises:
         InvalidInput: no folder is given, or one has no experiment.
@@ -86,7 +86,7 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
     """
     if not folders:
         raise InvalidInput("a report needs at least one folder of results, got none.")
-    # Texts come from files of the user's, so both escape all of them.
+    # Texts come from files of the user, so both templates escape them.
     templates = {"report.md": template("report.md", finalize=_md), "report.html": template("report.html")}
     sections = sorted((read_section(Path(folder)) for folder in folders), key=lambda s: not s.experiment.published)
     out.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
 
 
 def part_of(section: Section, figures: list[Figure]) -> Part:
-    """Word one experiment."""
+    """Return the part of the report about one experiment."""
     experiment = section.experiment
     has_bounds = any("ratio" in summary.quantities for summary in section.summaries)
     words = {"better": "is better", "differs": "differs", "open": "cannot be told"}
@@ -122,7 +122,7 @@ def part_of(section: Section, figures: list[Figure]) -> Part:
 
 
 def tally(compared: Sequence[Compared]) -> str:
-    """Count the published figures that agree; empty if there are none."""
+    """Return a sentence that counts agreements with published figures; empty if there are none."""
     counts = Counter[str](one.verdict for one in compared)
     told = [f"{counts[verdict]} {word}" for verdict, word in WORDS.items() if counts[verdict]]
     return f"Of {len(compared)} published figures: {', '.join(told)}." if told else ""
@@ -162,7 +162,7 @@ def _beside_published(section: Section) -> list[Table]:
 
 
 def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
-    """Return a sentence and a matrix on the least pulls.
+    """Return a sentence and a matrix on the fewest pulls.
 
     An algorithm that does not stop, errs too often or is told theta does not compete.
     """
@@ -178,7 +178,7 @@ def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
     def entry(summary: Summary) -> Cell:
         mean, *details = _quantity(summary, quantity).split(" ±")
         is_best, low = id(summary) in best, least.get(section.place(summary), 0.0)
-        # Some cells have runs and no bound: an experiment may ask for one per instance alone.
+        # Some cells have runs but no bound: `bounds` may be off for an algorithm.
         shade = min(1.0, math.log10(size[id(summary)] / low)) if low and id(summary) in size else 0.0
         lines = [f"±{se}" for se in details] + ["wrong too often"] * summary.errs_too_often
         return Cell("★\u00a0" * is_best + mean, "\n".join(lines), "best" * is_best, round(shade, 2))
@@ -194,7 +194,7 @@ def _by_size(section: Section, quantity: str) -> tuple[str, Table]:
 
 
 def _matrix(section: Section, title: str, note: str, entry: Callable[[Summary], Cell]) -> Table:
-    """Algorithms and problems, the longer side downwards; empty where the experiment has no cell."""
+    """Return a matrix of algorithms and problems, the longer side as rows; empty where there is no cell."""
     entries = {(summary.label, section.place(summary)): entry(summary) for summary in section.summaries}
     labels, places = (list(dict.fromkeys(pair[side] for pair in entries)) for side in (0, 1))
     rows = [[entries.get((label, place), Cell("")) for place in places] for label in labels]
@@ -258,7 +258,7 @@ def _with_se(mean: float, se: float) -> str:
 
 
 def _number(value: float) -> str:
-    """Four digits or so, and never an exponent for what people count."""
+    """Return a number to about four digits, without an exponent for counts."""
     if math.isnan(value):
         return NOTHING
     if value == 0.0 or abs(value) >= 1000.0:
@@ -277,7 +277,7 @@ def _md(value: object) -> str:
 
 
 class Look(NamedTuple):
-    """The state of a run."""
+    """A point of an evidence path."""
 
     n_pulls: int
     share: float
@@ -285,7 +285,7 @@ class Look(NamedTuple):
 
 
 def evidence_path(cell: experiments.Cell, run: int = 0) -> list[Look]:
-    """Return the evidence of this run from its first estimate to its end; the run is the one in the table."""
+    """Repeat a run of the table and return its evidence, from the first estimate to the end."""
     looks: list[Look] = []
     due = 1.0
 
@@ -305,11 +305,11 @@ def evidence_path(cell: experiments.Cell, run: int = 0) -> list[Look]:
 
 
 Point = tuple[float, float, float]
-"""Where, mean and standard error."""
+"""Place, mean and standard error."""
 
 
 class Chart(NamedTuple):
-    """Means against something that varies, a panel for each quantity."""
+    """Means against a varying argument, with a panel for each quantity."""
 
     name: str
     cells: Sequence[Summary]
@@ -317,10 +317,10 @@ class Chart(NamedTuple):
     x_label: str
     x: Callable[[Summary], float]
     rest: Callable[[Summary], str]
-    """The rest of what varies; cells of the same label and rest are joined."""
+    """The other varying arguments; cells with equal label and rest are joined by a line."""
     label: Callable[[Summary], str] = attrgetter("label")
     ticks: Sequence[str] = ()
-    """Names of x = 0, 1, ... where they are no numbers."""
+    """Names of x = 0, 1, ... if the values are not numbers."""
 
 
 def sentence(*quantities: str) -> str:
@@ -329,7 +329,7 @@ def sentence(*quantities: str) -> str:
 
 
 def draw(section: Section, folder: Path) -> list[Figure]:
-    """Draw the figures that the grid of the experiment suggests; none without runs."""
+    """Draw the figures for the grid of the experiment; none without runs."""
     summaries = [summary for summary in section.summaries if summary.n_runs]
     if not summaries:
         return []
@@ -371,7 +371,7 @@ def _charts(section: Section, summaries: Sequence[Summary]) -> Iterator[Chart]:
 
 
 def _means(chart: Chart) -> tuple[Any, str]:
-    """Means with two standard errors; published ones hollow, once if several algorithms are held against them."""
+    """Draw means with two standard errors; published means are hollow, and drawn once."""
     canvas, panels = frame([4.4 if len(chart.quantities) == 1 else 3.6] * len(chart.quantities))
     lines = grouped(chart.cells, lambda s: _words(chart.label(s), chart.rest(s)))
     for axes, quantity in zip(panels, chart.quantities, strict=True):
@@ -389,7 +389,7 @@ def _means(chart: Chart) -> tuple[Any, str]:
             draw_line(axes, _new(bounds, seen), _words(beside.replace("_", " "), chart.rest(members[0])), **dashed)
         means = [y for name in (quantity, beside) for _, y, _ in _points(chart, chart.cells, name)]
         if quantity in {"n_pulls", "seconds"}:
-            # Down to the means, not to the ends of the bars: few runs would stretch it.
+            # The axis ends at the means, not at the bars, which few runs make long.
             axes.set_yscale("log")
             axes.set_ylim(bottom=0.6 * min(means))
         elif quantity == "ratio":
@@ -415,14 +415,14 @@ def _points(chart: Chart, summaries: Iterable[Summary], quantity: str) -> list[P
 
 
 def _new(points: Iterable[Point], seen: set[tuple[float, float]]) -> list[Point]:
-    """Points that no line before has shown."""
+    """Return the points that no earlier line has shown."""
     new = [point for point in points if point[:2] not in seen]
     seen.update(point[:2] for point in new)
     return new
 
 
 def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any, str]:
-    """A box for each cell: half of the runs inside, nine in ten between the whiskers."""
+    """Draw a box for each cell: half of the runs inside, 90 % between the whiskers."""
     groups = grouped(summaries, section.place)
     canvas, panels = frame([0.5 + 0.24 * len(members) for members in groups.values()], grid="x")
     for axes, (title, members) in zip(panels, groups.items(), strict=True):
@@ -442,18 +442,18 @@ def _distributions(section: Section, summaries: Sequence[Summary]) -> tuple[Any,
 
 
 def _paths(summaries: Sequence[Summary]) -> Iterator[tuple[str, list[Look]]]:
-    """Repeat run 0 on the first problem for the first algorithms that are quick enough."""
+    """Repeat run 0 on the first problem, for the first algorithms that are fast enough."""
     place = attrgetter("cell.problem", "cell.arguments", "cell.delta")
     same = [summary for summary in summaries if place(summary) == place(summaries[0])]
     for summary in [s for s in same if s.quantities["seconds"].mean <= PATH_SECONDS][: len(COLORS)]:
         try:
             yield _words(summary.label), evidence_path(summary.cell)
         except InvalidInput:
-            continue  # the runs may be from a version with other options; their table is shown all the same
+            continue  # the runs may be from a version with other options; the report still has their table
 
 
 def _evidence_paths(place: str, paths: Sequence[tuple[str, list[Look]]]) -> tuple[Any, str]:
-    """Draw how evidence grows in one run of each algorithm."""
+    """Draw the growth of evidence in one run of each algorithm."""
     canvas, (axes,) = frame([4.2])
     for (label, looks), color in zip(paths, COLORS, strict=False):
         shares = [min(max(look.share, -0.5), 1.5) for look in looks]

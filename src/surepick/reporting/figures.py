@@ -1,6 +1,6 @@
-"""Figures from plain numbers, all in one look: of a result, of a plan, and of an experiment.
+"""Figures of a result, a plan and an experiment, drawn from plain numbers in one style.
 
-Same numbers, same bytes of SVG: no date and no random identifiers go into the files.
+The same numbers give the same bytes of SVG: files contain no date and no random identifiers.
 """
 
 import io
@@ -15,12 +15,12 @@ from surepick.errors import SurepickError
 INK, GREY, LINE = "#1d2127", "#6b7380", "#d9dde3"
 COLORS = ("#0b5fa5", "#c8641e", "#3b7d3b", "#7a4fa0", "#b3263e", "#4a8f9c", "#8a6d1c", "#5b5f97")
 WIDTH = 5.8
-"""Inches: on a phone a figure is shown at half its size and must still be read."""
+"""Width in inches; a figure must stay readable on a phone, at half its size."""
 PNG_DPI = 150
 MOST = 30
-"""Arms in a figure that names them."""
+"""Most arms in a figure that names them."""
 LONGEST = 22
-"""Letters of a name beside an axis."""
+"""Most letters of a name beside an axis."""
 BLUE, ORANGE = COLORS[:2]
 KINDS = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY, "o"), "arm": (BLUE, "o")}
 """Colour and marker of each kind of arm."""
@@ -29,9 +29,9 @@ KINDS = {"leader": (ORANGE, "D"), "not excluded": (BLUE, "o"), "excluded": (GREY
 def frame(
     heights: Sequence[float], *, grid: str = "y", width: float = WIDTH, is_row: bool = False
 ) -> tuple[Any, list[Any]]:
-    """Return a figure and its axes of these heights in inches, below each other with one x-axis for all.
+    """Return a figure with axes of these heights in inches, stacked, with a shared x-axis.
 
-    With `is_row` they are beside each other, of that width each, with one y-axis for all.
+    With `is_row` the axes are side by side, with these widths and a shared y-axis.
     """
     try:
         from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (a second to import, and optional)
@@ -52,13 +52,13 @@ def frame(
 
 
 def plain(text: str, most: int = 200) -> str:
-    """Return a text as a figure shows it: a dollar sign would start a formula, and a long one would leave no room."""
+    """Return a text for a figure: dollar signs, which start a formula, are escaped, and long texts are cut."""
     short = text if len(text) <= most else f"{text[: most - 3]}..."
     return " ".join(short.split()).replace("$", r"\$")
 
 
 def finish(canvas: Any) -> None:
-    """Write numbers plainly, and one legend below the axes, where a narrow page has room for it."""
+    """Format the numbers, and put one legend below the axes, where a narrow page has room."""
     entries: dict[str, Any] = {}
     for axes in canvas.axes:
         _plain_numbers(axes)
@@ -78,7 +78,7 @@ def image(canvas: Any, kind: str) -> bytes:
         options = {"metadata": {"Date": None}}
     buffer = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "surepick"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # names of arms may be in any script
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # names of arms can be in any script
         canvas.savefig(buffer, format=kind, **options)
     return buffer.getvalue()
 
@@ -94,19 +94,19 @@ def save(canvas: Any, path: Path) -> tuple[Path, Path]:
 
 
 def draw_line(axes: Any, points: Sequence[tuple[float, float, float]], label: str, **style: Any) -> None:
-    """Join points (place, mean, standard error), with bars of two standard errors where there is one."""
+    """Join points (place, mean, standard error), with bars of two standard errors where known."""
     if not points:
         return
     x, y, errors = zip(*points, strict=True)
     bars = [2.0 * error if math.isfinite(error) else 0.0 for error in errors]
-    # On a logarithmic axis a bar may not reach 0.
+    # On a logarithmic axis a bar must not reach 0.
     down = [min(bar, 0.95 * abs(value)) for bar, value in zip(bars, y, strict=True)]
     usual = {"linewidth": 1.4, "markersize": 5, "capsize": 2}
     axes.errorbar(x, y, yerr=[down, bars] if any(bars) else None, label=label, **{**usual, **style})
 
 
 def _plain_numbers(axes: Any) -> None:
-    """On logarithmic axes numbers as people write them, three to a decade if there are few decades."""
+    """Write numbers on logarithmic axes without exponents, three to a decade if there are few decades."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: PLC0415
 
     for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
@@ -134,7 +134,7 @@ class Point(NamedTuple):
     fitted: float
     measured: float
     error: float
-    """Standard error of the measured mean; NaN if the noise is not known."""
+    """Standard error of the measured mean; NaN if the noise is unknown."""
     is_leader: bool = False
 
 
@@ -144,11 +144,11 @@ class Pulls(NamedTuple):
     name: str
     pulls: int
     planned: float
-    """NaN if there was no plan."""
+    """Planned pulls; NaN without a plan."""
 
 
 def estimates(bars: Sequence[Bar], confidence: str) -> Any:
-    """Draw estimates with intervals, the best on top."""
+    """Draw estimates with confidence intervals, the best on top."""
     shown = sorted(bars, key=lambda bar: -bar.value)[:MOST]
     canvas, axes = _rows([bar.name for bar in shown])
     for label, (color, marker) in KINDS.items():
@@ -211,7 +211,7 @@ def pulls(rows: Sequence[Pulls]) -> Any:
 
 
 def _rows(names: Sequence[str]) -> tuple[Any, Any]:
-    """Axes with a row for each name, the first on top."""
+    """Return axes with a row for each name, the first on top."""
     canvas, (axes,) = frame([1.1 + 0.22 * max(len(names), 4)], grid="x")
     axes.set_yticks(range(len(names)), [plain(name, LONGEST) for name in names], fontsize=8.5)
     axes.set_ylim(len(names) - 0.4, -0.6)
@@ -224,10 +224,10 @@ def _finished(canvas: Any) -> Any:
 
 
 def plan(panels: Sequence[tuple[str, float, Sequence[tuple[float, Any]]]]) -> Any:
-    """Draw expected pulls with their range: against the risk on a logarithmic axis and, beside it, against the slack.
+    """Draw expected pulls with their range, against the risk (logarithmic axis) and beside it against the slack.
 
     Args:
-        panels: for each its label, the place of the plan itself, and the plans at other places.
+        panels: for each panel its label, the place of the plan itself, and the plans at other places.
     """
     canvas, drawn = frame([3.9] * len(panels), grid="both", width=4.2, is_row=True)
     for axes, (label, now, plans) in zip(drawn, panels, strict=True):

@@ -1,4 +1,4 @@
-"""Pages that need no other file: tables, templates that escape every text, and figures inside the page."""
+"""Self-contained HTML pages: tables, templates that escape every text, and embedded figures."""
 
 import base64
 from importlib.util import find_spec
@@ -14,9 +14,9 @@ class Cell(NamedTuple):
     detail: str = ""
     """Lines in small print below the text."""
     tone: str = ""
-    """Class of its look: a verdict, or "best"."""
+    """CSS class: a verdict, or "best"."""
     shade: float = 0.0
-    """Darkness, up to 1."""
+    """Darkness of the background, from 0 to 1."""
 
 
 class Table(NamedTuple):
@@ -28,17 +28,17 @@ class Table(NamedTuple):
     rows: list[list[Cell]]
     note: str = ""
     first: int | None = None
-    """The row that stands out."""
+    """The highlighted row."""
     key: int = 0
     """The column that names the row."""
     is_folded: bool = False
-    """Whether the reader has to unfold it."""
+    """Whether the table is folded at first."""
 
 
 def template(name: str, **options: Any) -> Any:
     """Return a template, with options of Jinja2.
 
-    Texts come from users, so they are escaped: for HTML, unless the option `finalize` escapes them otherwise.
+    Texts come from users, so the template escapes them: for HTML, unless the option `finalize` does the escaping.
     """
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (optional)
@@ -56,12 +56,12 @@ def template(name: str, **options: Any) -> Any:
 
 
 def data_uri(svg: bytes) -> str:
-    """Return a figure as part of a page; inside an image its identifiers cannot meet those of another figure."""
+    """Return a figure as a data URI; as an image, its identifiers cannot clash with those of another figure."""
     return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
 
 
 def check_ready() -> None:
-    """Refuse to promise a report that cannot be written."""
+    """Raise an error if a package that reports need is missing."""
     missing = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
     if missing:
         raise SurepickError(f"a report needs {' and '.join(missing)}; install surepick[report].")

@@ -43,11 +43,11 @@ class Figure(NamedTuple):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """Everything on a page, as plain texts, tables and figures."""
+    """The content of a page: texts, tables and figures."""
 
     title: str
     state: str
-    """In a word or two."""
+    """State of the result, in a word or two."""
     tone: str
     """Colour of the state: "good", "open" or "bad"."""
     verdict: str
@@ -55,15 +55,15 @@ class Page:
     """Sentences below the verdict."""
     facts: list[tuple[str, str]] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-    """The first is above the figures."""
+    """Tables; the first is above the figures."""
     figures: list[Figure] = field(default_factory=list)
     steps: list[tuple[str, str]] = field(default_factory=list)
-    """How to get the result again: a sentence, and code below."""
+    """Steps to reproduce the result, each a sentence and code."""
     foot: str = ""
 
 
 def write_page(page: Page, path: Path) -> None:
-    """Write a page to a file, which appears whole or not at all."""
+    """Write a page to a file atomically."""
     layout = template("result.html")
     pictures = [(data_uri(image(figure.canvas, "svg")), figure.caption) for figure in page.figures]
     text = layout.render(page=page, pictures=pictures)
@@ -77,13 +77,13 @@ NOTHING = "-"
 def page_of(
     result: "Result", *, title: str | None, command: str | None, steps: Sequence[tuple[str, str]] | None = None
 ) -> Page:
-    """Return everything that the page of a result shows.
+    """Return the content of the page of a result.
 
     Args:
-        result: what was found.
-        title: of the page; None: the question that the result answers.
-        command: the command that made the result, if one did.
-        steps: how to get the result again, each in words and as code; default: by `identify`.
+        result: the result.
+        title: title of the page; None: the question that the result answers.
+        command: the command that made the result, if any.
+        steps: steps to reproduce the result, each a sentence and code; default: a call of `identify`.
     """
     state, tone = _state(result)
     said = [verdict(result), *sentences(result, label_of(result))]
@@ -156,7 +156,7 @@ def _tables(result: "Result") -> list[Table]:
 
 
 def _versus(result: "Result") -> Table:
-    """The leader beside its rival."""
+    """Return the table of the leader and its rival."""
     rows = result.compared
     second = "runner-up" if result.stopped else "rival"
     table = Table(f"Leader against {second}", ["", "", "Estimate", "Interval", "Pulls"], 2, [])
@@ -175,7 +175,7 @@ def _versus(result: "Result") -> Table:
 
 
 def _of_intervals(result: "Result") -> str:
-    """Say what intervals mean, or why there are none."""
+    """Return a note on the meaning of the confidence intervals, or on why there are none."""
     low, high = result.interval
     if not math.isfinite(high):
         if result.noise != "same" or result.allowed_misfit > 0.0:
@@ -189,7 +189,7 @@ def _of_intervals(result: "Result") -> str:
 
 
 def _ranking(result: "Result", rows: "Estimates") -> Table:
-    """All rows of a table, ranked by their estimates."""
+    """Return the table of all arms, ranked by their estimates."""
     is_arms, columns = rows is result.arms, result.to_columns("arms" if rows is result.arms else "candidates")
     behind, low, high = (columns[name] for name in ("behind", "behind_low", "behind_high"))
     has_leader = rows.margin is not None and result.best is not None
@@ -221,7 +221,7 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
 
 
 def _coefficients(result: "Result") -> Table:
-    """The effect of one unit more of each feature."""
+    """Return the table of the effects of the features, per unit."""
     table = Table("Coefficients", ["Feature", "Coefficient", "Interval"], 1, [])
     if result.theta is None or result.model != "linear":
         return table
@@ -240,7 +240,7 @@ def _resting_on(result: "Result") -> Table:
 
 
 def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
-    """Say how to get the result again."""
+    """Return the steps to reproduce the result."""
     given, is_listed = result.given_noise_std, isinstance(result.given_noise_std, np.ndarray)
     options = {name: repr(getattr(result, name)) for name in ("delta", "epsilon", "seed", "algorithm", "model")}
     if result.reward_range is not None:
@@ -274,7 +274,7 @@ def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
 
 
 def _figures(result: "Result") -> list[Figure]:
-    """The figures of a result that have something to draw."""
+    """Return the figures of a result, without empty ones."""
     has_intervals = bool(np.isfinite(result.compared.high).any())
     intervals = f" with {percent(1.0 - result.delta)} intervals" if has_intervals else ""
     estimated = f"Estimates of {_most(len(result.compared))}{intervals}."
@@ -296,7 +296,7 @@ def _most(n: int) -> str:
 
 
 def estimates_figure(result: "Result") -> Any:
-    """Draw estimates with intervals."""
+    """Draw estimates with confidence intervals."""
     rows, names = result.compared, _names(result, result.compared)
     kinds = ["arm"] * len(rows)
     if result.survivors is not None:
@@ -310,7 +310,7 @@ def estimates_figure(result: "Result") -> Any:
 
 
 def evidence_figure(result: "Result") -> Any:
-    """Draw how evidence grew."""
+    """Draw the growth of evidence."""
     return figures.evidence(result.path)
 
 
@@ -329,7 +329,7 @@ def fit_figure(result: "Result") -> Any:
 
 
 def pulls_figure(result: "Result") -> Any:
-    """Draw pulls against the plan; check pulls, which came after it, are left out."""
+    """Draw pulls against the plan, without check pulls, which the plan does not contain."""
     names = dict(zip(result.arms.keys, _names(result, result.arms), strict=True))
     pairs = result.history[: result.n_pulls - result.n_checks]
     counts = Counter(arm for arm, _ in pairs)
@@ -349,7 +349,7 @@ def _names(result: "Result", rows: "Estimates") -> list[str]:
 
 
 def _places(rows: "Estimates") -> int:
-    """Return how many decimals the estimates of a table have."""
+    """Return the number of decimals for the estimates of a table."""
     top = float(np.abs(rows.estimate[np.isfinite(rows.estimate)]).max(initial=0.0))
     return places_of(top, _typical(rows.high - rows.estimate))
 

@@ -28,9 +28,9 @@ from surepick.errors import SurepickError
 from surepick.sampling.choosers import Asked
 from surepick.types import Array, BoolArray, IntArray
 
-# Tables up to this many numbers are kept in whitened coordinates, larger ones are mapped chunk by chunk.
+# Largest table, in numbers, that is kept in whitened coordinates; larger tables are mapped chunk by chunk.
 KEPT = 4_000_000
-# Values closer than this, relatively, are a tie: rounding must not decide between arms.
+# Values within this relative distance are a tie: rounding must not decide between arms.
 TIE = 1e-9
 # Weights below this share are rounding of the linear program.
 SMALLEST = 1e-9
@@ -82,7 +82,7 @@ class Closest(NamedTuple):
 
 @final
 class Alternatives:
-    """Transport costs of all rivals of a leader; O(K d^2) per question, O(K d) memory at most."""
+    """Transport costs of all rivals of a leader; O(K d^2) per call, at most O(K d) memory."""
 
     def __init__(self, candidates: ArmSet) -> None:
         self._candidates = candidates
@@ -92,7 +92,7 @@ class Alternatives:
         self._differences: Array | None = None
 
     def rivals(self, leader: int, among: BoolArray | None = None) -> BoolArray:
-        """Return which candidates (K,) compete with this leader: not itself, not its copies, only those of `among`."""
+        """Return a mask (K,) of the leader's rivals: candidates of `among` except the leader and its copies."""
         self._turn_to(leader)
         return self._others if among is None else self._others & among
 
@@ -101,7 +101,7 @@ class Alternatives:
         self._turn_to(leader)
         if self._differences is not None:
             return _forms(self._differences, theta, A_inv)
-        # The difference first, then the products: the gap of two nearly equal rows keeps its digits.
+        # Subtract first, then multiply: the gap of two nearly equal rows keeps its digits.
         x = self.rows.gather([leader])
         gaps, squares = zip(*(_forms(x - rows, theta, A_inv) for _, rows in self.rows.chunks()), strict=True)
         return np.concatenate(gaps), np.concatenate(squares)
@@ -116,7 +116,7 @@ class Alternatives:
         return gap, costs
 
     def closest(self, leader: int, theta: Array, A_inv: Array, among: BoolArray | None = None) -> Closest | None:
-        """Return the rival of least cost, of equals the lowest row number; None if there is no rival."""
+        """Return the rival of least cost, or None if there is none; ties go to the lowest row number."""
         gap, costs = self.costs(leader, theta, A_inv, among)
         rival = int(np.argmin(costs))
         if costs[rival] == np.inf:
@@ -155,7 +155,7 @@ class GreedyChoice:
         return along
 
     def best(self, A_inv: Array, y: Array) -> int:
-        """Return the arm that shrinks y'A^-1 y most; of equals, the lowest row number."""
+        """Return the arm that shrinks y'A^-1 y most; ties go to the lowest row number."""
         return first_of_largest(self.gains(A_inv, y))
 
     def arm(self, asked: Asked, y: Array, pair: tuple[int, int]) -> int:
@@ -170,7 +170,7 @@ def first_of_largest(gains: Array) -> int:
 
 @final
 class L1Allocation:
-    """Solves the linear program of the L1 allocation and keeps its answers."""
+    """Solves the linear program of the L1 allocation and caches its solutions."""
 
     def __init__(self, arms: ArmSet) -> None:
         self._X = np.vstack([rows for _, rows in arms.chunks()])
@@ -179,7 +179,7 @@ class L1Allocation:
     def of(self, y: Array, key: Any = None) -> tuple[IntArray, Array]:
         """Return the arms to pull and their proportions for the difference y.
 
-        `key` names the difference: a later call with the same key gets the same answer without solving again.
+        `key` names the difference: a later call with the same key returns the cached solution.
         """
         if key is not None and key in self._known:
             return self._known[key]

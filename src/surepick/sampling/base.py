@@ -29,13 +29,13 @@ class SamplerContext:
     theta: Array | None
     """Estimate in whitened coordinates; None before the pulled arms span."""
     leaders: tuple[int, ...]
-    """Candidates that would be the answer now, the best first; empty before the pulled arms span."""
+    """The answer if the run stopped now, the best candidate first; empty before the pulled arms span."""
     alive: BoolArray | None
-    """Candidates (K,) that the leaders are not separated from yet; None means all."""
+    """Mask (K,) of the candidates not separated from the leaders yet; None means all."""
     estimate: LeastSquares
-    """All results so far, in whitened coordinates. Read it in `open` alone and never change it: it goes on growing."""
+    """All results so far, in whitened coordinates. Read them in `open` only, because they grow; never change them."""
     pending: Mapping[int, int]
-    """Asks per arm without a result: pending, or failed and to be made again."""
+    """Open asks per arm: pending, or failed and to be repeated."""
     stds: Array | None = None
     """Estimated noise of each arm (K,) relative to the others, if arms may differ in noise."""
 
@@ -46,7 +46,7 @@ class SamplerContext:
 
 
 class Sampler(Protocol):
-    """Chooses arms, and reads results only when a block opens."""
+    """Chooses the arms to pull; reads results only when a block opens."""
 
     def open(self, context: SamplerContext) -> int:
         """Plan a block and return its number of pulls."""
@@ -57,7 +57,7 @@ class Sampler(Protocol):
         ...
 
     def pulls_per_nat(self) -> float:
-        """Return the pulls that one unit of evidence costs by the current plan, for noise_std 1; inf if unknown."""
+        """Return the pulls per nat of evidence under the current plan, for noise_std = 1; inf if unknown."""
         return math.inf
 
 
@@ -66,23 +66,23 @@ class Apportions(Protocol):
     """A sampler that follows designs and reports their sum."""
 
     def planned(self) -> Mapping[int, float]:
-        """Return the pulls per arm that the designs so far add up to, in any unit."""
+        """Return the sum of the designs so far, as pulls per arm in any unit."""
         ...
 
 
 @runtime_checkable
 class Follows(Protocol):
-    """A sampler that can take in many arms at once, faster than by choosing them again."""
+    """A sampler that can record many arms at once, faster than by choosing them again."""
 
     def follow(self, arms: Sequence[int]) -> None:
         """Record that the next pulls are of these arms, planned by another sampler in the same context."""
         ...
 
 
-# Repetitions in a block. More repetitions estimate the noise better: with three, four and eight 15, 12 and 6 % of a
-# small difference are lost. But each repetition has to hold all arms that are needed, and short blocks have few pulls:
-# with at most 4, 5, 6, 8 and 16 the problems of `benchmarks.trust` needed 1094, 1091, 1056, 1147, 1167 (+- 80) and
-# 642, 742, 792, 857, 1069 (+- 60) pulls, 40 to 60 runs each.
+# Repetitions in a block. More repetitions estimate the noise better: three, four and eight lose 15, 12 and 6 % of a
+# small difference. But each repetition must hold all needed arms, and short blocks have few pulls. With at most 4, 5,
+# 6, 8 and 16 repetitions, the problems of `benchmarks.trust` needed 1094, 1091, 1056, 1147, 1167 (+- 80) and 642, 742,
+# 792, 857, 1069 (+- 60) pulls, in 40 to 60 runs each.
 FEWEST, MOST = 3, 4
 
 
@@ -95,7 +95,7 @@ class SubBlocks(Sampler):
     Theorem 27), or by their signs and sizes if that law is symmetric (`log_symmetric_returns`; Theorem 32).
 
     Args:
-        sampler: chooses the arms of a plan; every part of its sequence has about the proportions that it wants.
+        sampler: chooses the arms of a plan; every part of its sequence must have about the proportions of its design.
         dim: number of features; a plan has at least this number of arms, unless the sampler wants a shorter block.
     """
 
@@ -114,13 +114,13 @@ class SubBlocks(Sampler):
         return len(self._left)
 
     def next(self) -> int:
-        """Return the next arm of the block; beyond its end, the sampler's."""
+        """Return the next arm of the block; beyond its end, the next arm of the sampler."""
         return self._left.popleft() if self._left else self._sampler.next()
 
     def pulls_per_nat(self) -> float:
-        """Return the sampler's own value."""
+        """Return the value of the wrapped sampler."""
         return self._sampler.pulls_per_nat()
 
     def planned(self) -> Mapping[int, float]:
-        """Return the sampler's plan: one repetition of each block, in the proportions of all."""
+        """Return the plan of the wrapped sampler: one repetition of each block, in the same proportions as all."""
         return self._sampler.planned() if isinstance(self._sampler, Apportions) else {}

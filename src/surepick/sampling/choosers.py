@@ -1,10 +1,10 @@
 """Choosers: samplers that choose arms one by one after a starting set.
 
-A chooser may be asked any number of times between results, so one chooser serves blocks of one pull (for rules that
-decide after every pull) and long blocks (for the betting rule, whose bets need several pulls between looks).
+A chooser can choose any number of arms between results. So one chooser serves blocks of one pull (for rules that
+decide after every pull) and long blocks (for the betting rule, whose bets need several pulls).
 
 Notation: A (d, d) = sum x x' over results, pending asks and arms chosen since the last look, in whitened coordinates.
-Without the arms chosen since, a batch would consist of one arm n times.
+If A left out the arms chosen since, a batch would consist of one arm n times.
 """
 
 from abc import ABC, abstractmethod
@@ -29,12 +29,12 @@ from surepick.types import Array, BoolArray
 class Asked:
     """Information and counts of all asks; `renew` when a block opens, `add` after each choice.
 
-    Results told inside a block must not change its remaining arms, or rules that need arms fixed in advance would lose
-    their proof. So nothing is read between `renew` and the next `renew`.
+    Results told inside a block must not change its remaining arms: some rules have a proof only for arms fixed in
+    advance. So `renew` alone reads results.
 
     Args:
         arms: the arms, in whitened coordinates.
-        ridge: a matrix added to A, for algorithms that regularise; None for none.
+        ridge: a matrix added to A, for algorithms that regularise; None adds nothing.
     """
 
     def __init__(self, arms: ArmSet, ridge: Array | None = None) -> None:
@@ -45,7 +45,7 @@ class Asked:
         self.n, self.counts = 0, np.zeros(arms.n_arms)
 
     def renew(self, context: SamplerContext) -> None:
-        """Start again from the results so far and the pending asks; needs an estimate unless there is a ridge."""
+        """Restart from the results so far and the pending asks; needs an estimate or a ridge."""
         estimate = context.estimate
         if self._ridge is None and not estimate.has_theta:
             raise NotEnoughData("the pulled arms do not span yet; pull a spanning set first.")
@@ -55,7 +55,7 @@ class Asked:
         for arm, n in context.pending.items():
             self._note(arm, n)
         if self._ridge is None and not context.pending:
-            self.A_inv = estimate.A_inv.copy()  # the estimate keeps it accurate
+            self.A_inv = estimate.A_inv.copy()  # the estimate keeps this inverse accurate
         else:
             self.A_inv = solve_cholesky(cholesky(self.A), np.eye(len(self.A)))
 
@@ -81,9 +81,9 @@ class Exploration:
     """Decides which pulls explore, and which arm they pull.
 
     A chooser that reacts to the closest alternative alone can get stuck: a few unlucky rewards make an arm look
-    hopeless, no later pull concerns it, and its estimate never recovers. A fixed share of the G-optimal design lets
-    information grow linearly in all directions and costs about that share of the pulls; the floor lets it grow like
-    sqrt(t), which costs nothing asymptotically.
+    hopeless, no later pull measures this arm, and its estimate never recovers. With a fixed share of the G-optimal
+    design, information grows linearly in all directions, at the cost of about this share of the pulls. With the floor,
+    information grows like sqrt(t), at no cost asymptotically.
 
     Args:
         task: the task of the run.
@@ -97,12 +97,12 @@ class Exploration:
         self._design = Tracker.of(task.rows.design)
 
     def due(self, asked: Asked) -> int | None:
-        """Return the arm to explore now, None if this pull is free; call it once per pull."""
+        """Return the arm to explore now, None if no exploration is due; call once per pull."""
         arm = self._floor.due(asked.A, asked.n)
         if arm is not None:
             return arm
         self._owed += self._g_mix
-        # Shares such as 0.1 add up to a little less than one.
+        # Ten shares of 0.1 add up to slightly less than one.
         if self._owed > 1.0 - 1e-9:
             self._owed -= 1.0
             return self.design_arm()
@@ -114,13 +114,13 @@ class Exploration:
 
 
 class Chooser(ABC):
-    """Base class: chooses arms once there is an estimate; in a batch the estimate stays and the information grows.
+    """Base class of choosers; within a batch the estimate stays fixed and the information grows.
 
     Args:
         task: the task of the run.
         floor: factor of the floor on the smallest eigenvalue; 0 switches it off.
         g_mix: share of the pulls that follow the G-optimal design.
-        ridge: a matrix added to the information; None for none.
+        ridge: a matrix added to the information; None adds nothing.
         reads_ridge: whether to read the ridge estimate of the rule's regulariser instead of least squares.
     """
 
@@ -141,7 +141,7 @@ class Chooser(ABC):
         self._exploration = Exploration(task, floor=floor, g_mix=g_mix)
 
     def look(self, context: SamplerContext) -> None:
-        """Take in the results so far; there is an estimate."""
+        """Take in the results so far; needs an estimate."""
         assert context.theta is not None
         assert context.leader is not None
         self._theta = RidgeEstimate(context.estimate).theta if self._reads_ridge else context.theta
@@ -166,11 +166,11 @@ class StartThenChoose(Sampler):
     """The sampler made of a starting set, a chooser and a schedule.
 
     Args:
-        start: arms pulled first, in order; they must span. Pulled again if the results still do not span.
+        start: arms pulled first, in order; they must span. They are pulled again if the results do not span.
         chooser: chooses every later arm.
-        rule: the stopping rule; a rule that needs fixed blocks gets them, by the usual schedule if none is given.
-        schedule: when to look at results; None looks as often as the rule can use.
-        least: pulls that a block must have.
+        rule: the stopping rule; a rule that needs fixed blocks gets its default schedule if none is given.
+        schedule: when to look at results; None looks as often as the rule allows.
+        least: fewest pulls of a block.
     """
 
     def __init__(

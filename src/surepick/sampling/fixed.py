@@ -1,6 +1,6 @@
 """Pulls that depend on no reward: a starting set, then an endless sequence of arms.
 
-Notation: A (d, d) information of the pulls so far; Y (m, d) the directions an allocation is to resolve; q_y = y'A^-1 y;
+Notation: A (d, d) information of the pulls so far; Y (m, d) the directions to resolve; q_y = y'A^-1 y;
 h_a = x_a'A^-1 x_a; N_a pulls of arm a.
 
 The sequence of arms is the same for all results and all batch sizes.
@@ -21,9 +21,9 @@ from surepick.types import Array, IntArray
 LARGEST_TABLE = 200_000
 """Pairs (arm, direction) up to which the greedy allocation is used; above, the certified design is tracked."""
 
-# Values closer than this, relatively, are a tie: rounding must not decide between arms.
+# Values within this relative distance are a tie: rounding must not decide between arms.
 TIE = 1e-9
-# Rank-one updates after which the inverse is computed afresh.
+# Rank-one updates between two fresh computations of the inverse.
 REFRESH = 256
 
 
@@ -41,15 +41,15 @@ class Source(Protocol):
 
 @final
 class FixedSampler(Sampler):
-    """The sampler made of a starting set and a source; blocks follow a schedule, which changes no arm.
+    """A starting set, then the arms of a source; the schedule sets the blocks and changes no arm.
 
     Args:
-        start: arms pulled first; pulled again while the results do not span. Empty if the source needs none.
+        start: arms pulled first, and again while the results do not span. Empty if the source needs none.
         source: gives every later arm.
         rule: the stopping rule, which may need blocks of some length.
-        schedule: when blocks end, for rules that decide then; None for the usual one.
-        least: pulls that a block must have.
-        pulls_per_nat: pulls that a unit of evidence costs with this design, if known.
+        schedule: when blocks end, for rules that decide between blocks; None means the default of the rule.
+        least: fewest pulls of a block.
+        pulls_per_nat: pulls per nat of evidence under this design, if known.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class FixedSampler(Sampler):
         self._turn = 0
 
     def open(self, context: SamplerContext) -> int:
-        """Return the length of the block, without a look at rewards."""
+        """Return the length of the block; reads no reward."""
         if context.theta is None and self._start and not context.pending:
             self._turn = 0
             return len(self._start)
@@ -86,13 +86,13 @@ class FixedSampler(Sampler):
         return arm
 
     def pulls_per_nat(self) -> float:
-        """Return the cost of a unit of evidence, as given."""
+        """Return the given pulls per nat of evidence."""
         return self._pulls_per_nat
 
 
 @final
 class Drawn(Source):
-    """Independent draws from a design: its support and weights."""
+    """Independent draws from a design, given by its support and weights."""
 
     def __init__(self, support: IntArray, weights: Array, rng: np.random.Generator) -> None:
         self._support, self._rng = support, rng
@@ -109,11 +109,11 @@ class GreedyAllocation(Source):
     """The incremental allocation of Soare, Lazaric and Munos (2014): argmin over a of max over y after a pull of a.
 
     By the Sherman-Morrison formula q_y becomes q_y - (x_a'A^-1 y)^2 / (1 + h_a), which is at least q_y / (1 + h_a). So
-    only directions with q_y >= max q / (1 + max h) can be the largest afterwards; soon they are few, and the others
-    cost O(m d) per pull.
+    only directions with q_y >= max q / (1 + max h) can be the largest afterwards. Soon such directions are few, and
+    the others cost O(m d) per pull.
 
     Ties, which the paper breaks at random, go to the arm pulled least so far, then to the lowest row number. Row
-    numbers alone would get stuck: on the unit basis no single pull lowers the maximum, so all arms tie for ever.
+    numbers alone would get stuck: on the unit basis no single pull lowers the maximum, so all arms always tie.
 
     Args:
         rows: the arms (K, d).
@@ -140,7 +140,7 @@ class GreedyAllocation(Source):
         return float(self._q.max())
 
     def next(self) -> int:
-        """Return the arm after which the worst direction is known best."""
+        """Return the arm whose pull leaves the smallest max over y of q_y."""
         worst = self._worst_after()
         ties = np.flatnonzero(worst <= (1.0 + TIE) * worst.min())
         arm = int(ties[np.argmin(self.counts[ties])])

@@ -21,20 +21,20 @@ from surepick.sampling.base import SamplerContext
 from surepick.sampling.schedules import Schedule
 from surepick.types import Array, IntArray
 
-# Relative gap of the designs of phases.
+# Relative gap at which the solver of a design stops.
 TOL = 1e-2
-# Arms below these shares of the mean weight are idle if the design does without them; the largest cut is tried first.
+# Arms with a weight below these shares of the mean are idle if the design works without them; largest share first.
 CUTS = (0.2, 0.01)
-# Largest factor on the value that dropping idle arms may cost.
+# Largest factor by which dropping idle arms may raise the value.
 COST = 1.01
 # A design measures a direction if at most this share of it is outside its range; rules have their own test.
 RANGE_TOL = 1e-9
-# No phase is longer; beyond, whole numbers and floating-point numbers differ.
+# Longest phase; beyond, floating-point numbers do not represent every whole number.
 MOST_PULLS = 2**53
 
 
 def candidates_left(context: SamplerContext, n_candidates: int) -> IntArray:
-    """Return the leader and the candidates it is not separated from yet, in order; before an estimate all."""
+    """Return the leader and the candidates not separated from it, in order; all before there is an estimate."""
     if context.alive is None or context.leader is None:
         return np.arange(n_candidates)
     left = context.alive.copy()
@@ -58,15 +58,15 @@ class Proportions:
 
 
 def proportions_of(design: Design) -> Proportions:
-    """Return the whole design."""
+    """Return the proportions of the whole design."""
     return Proportions(design.support, design.weights, design.value)
 
 
 def without_idle_arms(design: Design, arms: ArmSet, rows: Array, *, is_pairs: bool) -> Proportions:
     """Return the design without its idle arms, if that costs at most one percent of the value.
 
-    A solver keeps tiny weights so that A(w) is regular. As whole pulls each would be one pull per block, which short
-    blocks cannot afford. It suffices that every direction is in the range of A(w).
+    A solver keeps tiny weights so that A(w) is regular. Rounding would turn each into one pull per block, too many for
+    short blocks. It suffices that every direction is in the range of A(w).
 
     Args:
         design: the design.
@@ -100,12 +100,12 @@ def _worst(scaled: Array, rows: Array, *, is_pairs: bool) -> float:
 class EvenlySpread:
     """A sequence with given counts of each arm, every part of which has about the same proportions.
 
-    Beyond its end it goes on in the same proportions. Its memory does not grow with its length.
+    Beyond its end the sequence goes on in the same proportions. Memory does not grow with its length.
 
     Args:
         arms: the arms.
         counts: pulls of each arm.
-        pulls_per_nat: pulls that a unit of evidence costs by this plan, if known.
+        pulls_per_nat: pulls per nat of evidence under this plan, if known.
     """
 
     def __init__(self, arms: IntArray, counts: IntArray, *, pulls_per_nat: float = math.inf) -> None:
@@ -126,7 +126,7 @@ class EvenlySpread:
 
 @final
 class Designs:
-    """Designs for the candidates left, phase after phase; each solution starts from the one before.
+    """Designs for the candidates left, phase after phase; each is solved from the previous one.
 
     Args:
         task: the task of the run.
@@ -138,7 +138,7 @@ class Designs:
         self._last: Design | None = None
 
     def next(self, left: IntArray, *, is_whole: bool = False) -> Proportions:
-        """Return the design for these candidates, without idle arms unless it is to span."""
+        """Return the design for these candidates, without idle arms unless `is_whole`."""
         arms, rows = self._task.rows, self._task.rivals.gather(left)
         if self._is_pairs:
             self._last = pairwise_design(arms, rows, tol=TOL, warm_start=self._last)
@@ -162,7 +162,7 @@ class Planner(Protocol):
 
 @final
 class PhasedSampler:
-    """The sampler of a phased algorithm: its planner plans every block."""
+    """The sampler of a phased algorithm; its planner plans every block."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
@@ -184,7 +184,7 @@ class PhasedSampler:
 
 
 class PhaseEnd(Protocol):
-    """Decides when a phase is over; called once per block."""
+    """Decides when a phase ends; called once per block."""
 
     def __call__(self, n_pulls: int, left: IntArray, value: float, /) -> bool:
         """Return whether the next phase begins.
@@ -192,7 +192,7 @@ class PhaseEnd(Protocol):
         Args:
             n_pulls: pulls asked for so far.
             left: the candidates left.
-            value: the value of the design in force.
+            value: the value of the current design.
         """
         ...
 
@@ -201,8 +201,8 @@ class PhaseEnd(Protocol):
 class PracticalPhases:
     """The planner of a phased algorithm whose rule decides inside phases: a spanning set, then blocks by schedule.
 
-    Each block holds every arm of the design in force, so that it measures by itself all that the rule bets on. The
-    design is for the candidates left when its phase began.
+    Each block holds every arm of the current design, so the block alone measures every difference that the rule bets
+    on. The design is for the candidates left when its phase began.
 
     Args:
         task: the task of the run.

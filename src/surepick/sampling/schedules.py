@@ -1,9 +1,9 @@
 """Schedules: the numbers of pulls at which a sampler looks at its results and plans anew.
 
-Notation: t pulls so far. Between two scheduled times the sequence of arms does not depend on rewards, so a batch is
-exact; the betting rule settles its bets at these times. Any unbounded schedule keeps Lazy Track-and-Stop asymptotically
-optimal almost surely (Jedra and Proutiere 2020, section 3.3; in expectation with a second condition, section 3.5);
-frequent ones lose fewer pulls.
+Notation: t pulls so far. Between two scheduled times the sequence of arms does not depend on rewards, so batches lose
+nothing. The betting rule settles its bets at these times. Any unbounded schedule keeps Lazy Track-and-Stop
+asymptotically optimal almost surely (Jedra and Proutiere 2020, section 3.3; in expectation with a second condition,
+section 3.5). Frequent updates cost fewer pulls.
 """
 
 import math
@@ -31,7 +31,7 @@ class Schedule(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class Doubling:
-    """At 1, 2, 4, 8, ...: the paper's experiments."""
+    """Times 1, 2, 4, 8, ..., as in the paper's experiments."""
 
     def next_after(self, t: int) -> int:
         """Return the next power of two."""
@@ -41,7 +41,7 @@ class Doubling:
 @final
 @dataclass(frozen=True, slots=True)
 class Geometric:
-    """Each time is `ratio` times the one before: 1.1 costs few more pulls than planning after every pull."""
+    """Each time is `ratio` times the previous one; 1.1 costs few more pulls than planning after every pull."""
 
     ratio: float
 
@@ -50,7 +50,7 @@ class Geometric:
             raise InvalidInput(f"`ratio` must be a growth factor above 1, got {self.ratio}; 1.15 is usual.")
 
     def next_after(self, t: int) -> int:
-        """Return t grown by the ratio, at least by one."""
+        """Return t times the ratio, at least t + 1."""
         return max(t + 1, math.ceil(self.ratio * t - 1e-9))
 
 
@@ -72,7 +72,7 @@ class Periodic:
 @final
 @dataclass(frozen=True, slots=True)
 class AtTimes:
-    """At the given times, and at doubled times once they are used up, so that planning never ends."""
+    """The given times; after the last, times double, so that planning never ends."""
 
     times: tuple[int, ...]
 
@@ -94,7 +94,7 @@ ScheduleOption = str | Iterable[int] | Schedule | None
 
 
 def schedule_for(rule: Rule, schedule: ScheduleOption) -> Schedule:
-    """Return the schedule given, or the one that suits the rule."""
+    """Return the given schedule, or the default of the rule."""
     return Geometric(rule.default_ratio) if schedule is None else as_schedule(schedule)
 
 
@@ -105,7 +105,7 @@ def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:
     if isinstance(schedule, Schedule):
         return schedule
     try:
-        # Bytes and mappings are iterable too, but their items are not meant as times.
+        # Bytes and mappings are iterable too, but do not list times.
         listed = None if isinstance(schedule, bytes | bytearray | Mapping) else list(schedule)
     except TypeError:
         listed = None
@@ -115,7 +115,7 @@ def as_schedule(schedule: "str | Iterable[int] | Schedule") -> Schedule:
             f"{reprlib.repr(schedule)}; pass 'doubling' or [100, 200, 400], say."
         )
     times = [check_count("times", time, least=1) for time in listed]
-    # A set has no order of its own; a list out of order is more likely a mistake than a schedule.
+    # A set has no order, so sort it; a list out of order is probably a mistake.
     return AtTimes(tuple(sorted(times) if isinstance(schedule, AbstractSet) else times))
 
 

@@ -1,7 +1,7 @@
-"""Tracking: designs into pulls, with a floor on the smallest eigenvalue of the information.
+"""Tracking: turn designs into pulls, with a floor on the smallest eigenvalue of the information.
 
-Notation: N (n,) pulls asked for, W (n,) the sum of the designs so far, both over the few arms that ever
-mattered; w the design in force; t the number and A (d, d) the information of the pulls asked for; A0 the d arms of
+Notation: N (n,) pulls asked for, W (n,) the sum of the designs so far, both over the few arms that were
+ever used; w the current design; t the number and A (d, d) the information of the pulls asked for; A0 the d arms of
 forced exploration, f(t) = c sqrt(t) the floor on the smallest eigenvalue of A.
 
 No reward enters: given the designs, the sequence of arms is fixed.
@@ -23,7 +23,7 @@ from surepick.types import Array, IntArray
 Tracking = Literal["averaged", "current"]
 ExplorationSet = Literal["pivoted", "random"]
 
-# Deficits closer than this are a tie: rounding in the weights must not decide between arms.
+# Deficits within this distance are a tie: rounding in the weights must not decide between arms.
 TIE = 1e-7
 
 
@@ -33,7 +33,7 @@ class Tracker:
 
     "averaged" compares N with the sum of all designs so far and is restricted to arms that some design used: with p
     of them no arm is more than p - 1 pulls behind, so proportions approach the set the designs end in (Lemma 6).
-    "current" compares N with t times the design in force; it may get stuck where optimal designs are not unique.
+    "current" compares N with t times the current design; it may get stuck where optimal designs are not unique.
 
     Erratum: the paper's tracking rule prints the current design where its proof needs the sum over time.
     """
@@ -42,11 +42,11 @@ class Tracker:
         self.is_averaged = tracking == "averaged"
         self.n_asked = 0
         self.arms = np.empty(0, dtype=np.int64)
-        """In increasing order, those of the design in force included."""
+        """Arms in increasing order, those of the current design included."""
         self.N = np.empty(0)
-        # The sum of the designs before the one in force (0 if that alone counts), -inf for arms that no design uses;
-        # the design in force; and the pulls since it came into force. So the pulls due depend on the number of pulls
-        # alone, to the last bit, and many can be noted at once.
+        # The sum of the earlier designs (0 if the current design alone counts; -inf for arms that no design uses), the
+        # current design, and the pulls since that design began. So the due pulls depend, to the last bit, only on the
+        # number of pulls, and many pulls can be counted at once.
         self._W = np.empty(0)
         self._w = np.empty(0)
         self._n_followed = 0
@@ -76,24 +76,24 @@ class Tracker:
 
     @property
     def wanted(self) -> dict[int, float]:
-        """Pulls per arm that the designs so far add up to, or that the design in force asks for if it alone counts."""
+        """Pulls per arm that all designs so far ask for, or the current design if it alone counts."""
         return dict(zip(self.arms.tolist(), np.maximum(self._due, 0.0).tolist(), strict=True))
 
     def note(self, arm: int) -> None:
-        """Count a pull in the place of one that the design in force asked for, which stays due."""
+        """Count a pull that replaces a pull of the current design; the replaced pull stays due."""
         self.follow([arm])
 
     def follow(self, arms: Sequence[int]) -> None:
-        """Count pulls that the design in force asked for, or that replaced such."""
+        """Count pulls of the current design, or their replacements."""
         places = self._places(np.asarray(arms, dtype=np.int64))
         np.add.at(self.N, places, 1.0)
         self._n_followed += len(arms)
         self.n_asked += len(arms)
 
     def excuse(self, arm: int) -> None:
-        """Count a pull beside the designs: with averaged tracking the design owes nothing for it.
+        """Count a pull outside the designs: averaged tracking does not make up for it.
 
-        A starting set is excused, or tracking would spend its first pulls catching up with the designs.
+        Pulls of a starting set are excused; else tracking would spend its first pulls catching up with the designs.
         """
         if not self.is_averaged:
             self.note(arm)
@@ -107,13 +107,13 @@ class Tracker:
         """Choose the next arm and count it."""
         self._n_followed += 1
         behind = self.N - self._due
-        place = int((behind <= behind[behind.argmin()] + TIE).argmax())  # of those tied, the lowest arm
+        place = int((behind <= behind[behind.argmin()] + TIE).argmax())  # ties go to the lowest arm
         self.N[place] += 1.0
         self.n_asked += 1
         return int(self.arms[place])
 
     def _places(self, arms: IntArray | int) -> Any:
-        """Return the places of these arms; new arms get one."""
+        """Return the places of these arms; add places for new arms."""
         known = self.arms
         if not np.isin(arms, known).all():
             self.arms = np.union1d(known, arms)
@@ -152,7 +152,7 @@ class EigenvalueFloor:
         return self._c * math.sqrt(t)
 
     def holds(self, t: int) -> bool:
-        """Return whether the information of t pulls suffices for sure, without computing an eigenvalue."""
+        """Return whether the floor surely holds after t pulls; computes no eigenvalue."""
         # The smallest eigenvalue only grows: a value computed earlier is a lower bound. Right after A0 it can equal the
         # floor, and rounding must not decide.
         return self._smallest >= (1.0 - 1e-9) * self.value(t)
@@ -169,18 +169,18 @@ class EigenvalueFloor:
 
 
 def exploration_set(arms: ArmSet, kind: ExplorationSet, pivoted: IntArray, seed: int) -> IntArray:
-    """Return d arms that span: those of large volume (`pivoted`), or at random as in the paper.
+    """Return d arms that span: the set of large volume (`pivoted`), or a random set as in the paper.
 
-    A random set may be nearly singular where arms are clustered, which makes the paper's constant c tiny and its
-    threshold large.
+    A random set may be nearly singular if arms are clustered; the paper's constant c is then tiny and its threshold
+    large.
     """
     if kind == "pivoted":
         return pivoted
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
     chosen = np.empty(0, dtype=np.int64)
     rows = np.empty((0, arms.dim))
-    # Random arms one by one, each kept if it adds a dimension; after many failures (one arm in thousands spans) the
-    # pivoted set completes the rest.
+    # Draw arms one by one and keep each that adds a dimension. After many failures (say, one arm in thousands adds
+    # one), complete the set from the pivoted set.
     for arm in (*rng.integers(arms.n_arms, size=100 * arms.dim).tolist(), *pivoted.tolist()):
         trial = np.vstack([rows, arms.gather([arm])])
         if _adds_dimension(trial):

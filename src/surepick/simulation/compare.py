@@ -1,10 +1,10 @@
-"""Two tables of runs side by side: what changed in each cell, and whether noise explains it.
+"""Compare two tables of runs: the change of each cell, and whether noise explains the change.
 
-Cells are the same if problem, arguments, label and delta agree. Where their seeds agree too, run i met the same
-instance and the same noise in both tables, so runs are compared in pairs: mean pulls by the paired t test, wrong
-answers by the exact sign test of the runs in which one table is wrong and the other is not. Else by Welch's t test and
-Fisher's exact test. Every p-value is multiplied by the number of tests (Bonferroni), so the probability that any cell
-is called changed although nothing did is at most the level, if means of runs are close to normal.
+Cells are the same if problem, arguments, label and delta agree. If their seeds agree too, run i met the same instance
+and the same noise in both tables. Such runs are compared in pairs: mean pulls by the paired t test, wrong answers by
+the exact sign test on the runs in which exactly one table is wrong. Other cells are compared by Welch's t test and
+Fisher's exact test. Every p-value is multiplied by the number of tests (Bonferroni). So if nothing changed and means
+of runs are close to normal, the probability that any cell is called changed is at most the level.
 """
 
 import json
@@ -36,13 +36,13 @@ class Side(NamedTuple):
     n_errors: int
     n_unfinished: int
     seconds: float
-    """Mean CPU time of a run; it depends on the machine and is not tested."""
+    """Mean CPU time of a run; depends on the machine, so it is not tested."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class CellChange:
-    """A cell that both tables have."""
+    """The change of a cell that both tables have."""
 
     problem: str
     arguments: str
@@ -51,7 +51,7 @@ class CellChange:
     first: Side
     second: Side
     is_paired: bool
-    """Compared run by run, and only the runs that both tables have; else the seeds differ."""
+    """Whether the seeds agree, so that the runs in both tables are compared in pairs."""
     p_pulls: float
     """Probability of a difference of this size by chance, times the number of tests; NaN if not tested."""
     p_errors: float
@@ -61,7 +61,7 @@ class CellChange:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All cells of two tables."""
+    """The comparison of two tables, cell by cell."""
 
     cells: tuple[CellChange, ...]
     only_first: tuple[str, ...]
@@ -71,7 +71,7 @@ class Comparison:
 
     @property
     def n_changed(self) -> int:
-        """Cells with a difference that noise does not explain."""
+        """Number of cells with a difference that noise does not explain."""
         return sum(cell.verdict == "changed" for cell in self.cells)
 
 
@@ -83,8 +83,8 @@ def compare(first: Path, second: Path, *, level: float = LEVEL) -> Comparison:
     """Compare two tables of runs.
 
     Raises:
-        InvalidInput: they have no cell in common.
-        SurepickError: a file is missing, damaged or no table of runs.
+        InvalidInput: the tables have no cell in common.
+        SurepickError: a file is missing, damaged or not a table of runs.
     """
     tables = _cells(first), _cells(second)
     common = [identity for identity in tables[0] if identity in tables[1]]
@@ -106,7 +106,7 @@ def compare(first: Path, second: Path, *, level: float = LEVEL) -> Comparison:
 
 
 def _cells(path: Path) -> dict[Identity, _Cell]:
-    """The cells of a table, in its order."""
+    """Return the cells of a table, in its order."""
     cells: dict[Identity, _Cell] = {}
     for _, columns in read_cells(path, COLUMNS):
         problem, arguments, algorithm, delta = (columns[name][0] for name in COLUMNS[:4])
@@ -118,7 +118,7 @@ def _cells(path: Path) -> dict[Identity, _Cell]:
 
 
 def _change(identity: Identity, a: _Cell, b: _Cell) -> CellChange:
-    """A cell of both tables, its p-values not yet multiplied by the number of tests."""
+    """Return the change of a cell, with p-values not yet multiplied by the number of tests."""
     _, in_a, in_b = np.intersect1d(a["run"], b["run"], return_indices=True)
     is_paired = bool(a["seed"][0] == b["seed"][0] and len(in_a))
     if is_paired:
@@ -141,7 +141,7 @@ def _test_pairs(a: _Cell, b: _Cell) -> tuple[float, float]:
     p_errors = float(scipy.stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
     if np.ptp(difference) > 0.0:
         return float(scipy.stats.ttest_1samp(difference, 0.0).pvalue), p_errors
-    # All differences are equal: random signs all agree with this probability.
+    # All differences are equal: the probability that random signs all agree.
     return 2.0 ** (1 - len(difference)) if difference[0] else 1.0, p_errors
 
 

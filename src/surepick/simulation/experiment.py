@@ -1,14 +1,14 @@
-"""Experiments: which problems, algorithms and risks to run, how often, and which published figures to compare with.
+"""Experiments: problems, algorithms and risks to run, the number of runs, and published figures to compare with.
 
-An experiment is a TOML file. A list as an argument spans the grid, so an argument that is itself a list stands in
-another list: `means = [[1.0, 0.5, 0.0]]`.
+An experiment is a TOML file. A list as an argument spans the grid. Put an argument that is itself a list into another
+list: `means = [[1.0, 0.5, 0.0]]`.
 
     name = "my-experiment"                  the folder of the results
     title, about                            texts
     delta = [0.05]                          risks
     n_runs = 200, quick_runs = 20           runs of each cell: in full, and by default
     seed = 100, max_pulls = 1000000
-    own_seeds = false                       optional: every problem of the grid has its own: seed, seed + 1, ...
+    own_seeds = false                       optional: problem i of the grid has its own seed, seed + i
     bounds = false                          optional: also the lower bound of each run's instance
     [[problems]]
     name = "many_arms"                      a function of `surepick.problems`
@@ -40,7 +40,7 @@ cell's key and i alone. The key covers everything that determines a run and no t
 option asks for new ones.
 
 published.csv has the tables of Jedra and Proutiere (2020); Tables 1 and 2 differ in the constants of the stopping rule
-only. Three things are inferred, because the paper does not say them. Its columns "Std" are standard errors: runs
+only. Three facts are inferred, because the paper does not state them. Its columns "Std" are standard errors: runs
 repeated with its constants have standard errors of that size. It made 20 runs: its means are multiples of 1/20. Its
 arms are those of `problems.many_arms(variant="as-run")`, the one variant that reproduces its figures.
 """
@@ -82,9 +82,9 @@ from surepick.simulation.parallel import text_of
 from surepick.simulation.run import AnyProblem, Instance, Job, instance_of, new_learner, prepared, run_seeds
 
 FORMAT = 1
-"""Enters every key: raised when runs of the same description come out differently on purpose."""
+"""Part of every key. Raise the number when a change of the code is meant to change the outcome of runs."""
 N_INSTANCES = 8
-"""Problems that a process keeps ready."""
+"""Number of prepared problems that a process caches."""
 EXPERIMENTS: Any = resources.files("surepick.simulation") / "experiments"
 """Folder of the experiments that come with the package, and of published.csv."""
 
@@ -122,7 +122,7 @@ def _list_of_tables(key: str, default: Any = ...) -> Any:
 
 
 class Table(BaseModel):
-    """A table of the file. The description of a field says what its key must be."""
+    """A table of the file. Error messages quote the description of a field."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -160,13 +160,13 @@ class ProblemSpec(Table):
         return self
 
     def grid(self) -> list[dict[str, Any]]:
-        """All combinations, the last argument running fastest."""
+        """Return all combinations of arguments; the last argument varies fastest."""
         points = itertools.product(*self.arguments.values())
         return [dict(zip(self.arguments, point, strict=True)) for point in points]
 
 
 def draw_problem(name: str, arguments: Mapping[str, Any], seed: int | None = None) -> AnyProblem:
-    """Make the problem at one point of the grid; `seed` is that of a problem that is redrawn."""
+    """Make the problem at one point of the grid; `seed` is for a problem that is redrawn in every run."""
     parameters = inspect.signature(GENERATORS[name]).parameters
     own = {key: value for key, value in arguments.items() if key in parameters}
     problem = GENERATORS[name](**own, **({} if seed is None else {"seed": seed}))
@@ -175,7 +175,7 @@ def draw_problem(name: str, arguments: Mapping[str, Any], seed: int | None = Non
 
 
 class Plugin(NamedTuple):
-    """An algorithm in a file of the user's; the source travels with it, to processes on other machines too."""
+    """An algorithm in a file of the user; its source is sent to the processes, on other machines too."""
 
     file: Path
     class_name: str
@@ -204,7 +204,7 @@ class AlgorithmSpec(Table):
             raise ValueError
         file_name, _, class_name = place.rpartition(":")
         assert info.context is not None
-        # In a folder of results the file lies beside the experiment, wherever it was before.
+        # In a folder of results the file is beside the experiment.
         places = [folder / file for folder in info.context["folders"] for file in (file_name, Path(file_name).name)]
         file = next((file for file in places if file.exists()), places[0])
         return Plugin(file, class_name, _read_text(file, f"cannot read the plug-in {file}"))
@@ -222,7 +222,7 @@ class AlgorithmSpec(Table):
 
 @final
 class Published(Table):
-    """One entry of [[published]]: a mean that others have published, to compare ours with."""
+    """One entry of [[published]]: a published mean to compare with."""
 
     algorithm: Text
     problem: Values = {}
@@ -235,7 +235,7 @@ class Published(Table):
     source: Text
     note: Text = ""
     figures: str = ""
-    """Name of the published table that the figure is from; empty for a figure of your own."""
+    """Name of the published table; empty for a figure of your own."""
 
     def is_about(self, cell: "Cell") -> bool:
         """Whether the figure belongs to this cell."""
@@ -255,7 +255,7 @@ class PublishedTable(Table):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One point of the grid: everything that its runs have in common."""
+    """One point of the grid: the settings that its runs share."""
 
     experiment: str
     problem: ProblemSpec
@@ -268,7 +268,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Digest of everything that determines a run besides its number."""
+        """Digest of all settings that determine a run, except its number."""
         algorithm, plugin = self.algorithm, self.algorithm.plugin
         content = {
             "format": FORMAT,
@@ -288,12 +288,12 @@ class Cell:
 
     @property
     def epsilon(self) -> float:
-        """Slack of the runs; 0 where the problem brings its own."""
+        """Slack of the runs; 0 if the problem has its own slack."""
         is_own = "epsilon" in inspect.signature(GENERATORS[self.problem.name]).parameters
         return 0.0 if is_own else float(self.arguments.get("epsilon", 0.0))
 
     def draw(self, seed: int) -> AnyProblem:
-        """Make the problem; `seed` counts only if the problem is redrawn in every run."""
+        """Make the problem; `seed` matters only if the problem is redrawn in every run."""
         return draw_problem(self.problem.name, self.arguments, seed if self.problem.redraw else None)
 
     def __str__(self) -> str:
@@ -341,7 +341,7 @@ class Experiment(Table):
         return self._text
 
     def cells(self) -> list[Cell]:
-        """The grid: by problem, its arguments, delta and algorithm, each in the order of the file."""
+        """Return the grid, ordered by problem, arguments, delta and algorithm, each in the order of the file."""
         points = [(problem, arguments) for problem in self.problems for arguments in problem.grid()]
         return [
             Cell(
@@ -362,18 +362,18 @@ class Experiment(Table):
 
 
 def matches(wanted: Mapping[str, Any], problem: ProblemSpec, arguments: Mapping[str, Any], delta: float) -> bool:
-    """Whether a problem has the wanted arguments, each a value or a list; `name` and `delta` count as such."""
+    """Return whether a problem has the wanted arguments, each a value or a list; `name` and `delta` count too."""
     own = {**arguments, "name": problem.name, "delta": delta}
     return all(name in own and own[name] in _values_of(value) for name, value in wanted.items())
 
 
 def call_of(problem: str, arguments: Mapping[str, Any]) -> str:
-    """A problem with its arguments, as a call."""
+    """Return a problem with its arguments, written as a call."""
     return f"{problem}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
 
 
 def canonical_json(value: Any) -> str:
-    """JSON in which equal content is equal text."""
+    """Return JSON text that is equal for equal content."""
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     except TypeError as error:  # TOML has dates
@@ -382,7 +382,7 @@ def canonical_json(value: Any) -> str:
 
 @cache
 def published_tables() -> dict[str, list[Published]]:
-    """Return the figures of published.csv by the name of their table, which also stands for the algorithm."""
+    """Return the figures of published.csv by the name of their table."""
     tables: dict[str, list[Published]] = {}
     for row in csv.DictReader((EXPERIMENTS / "published.csv").read_text("utf-8").splitlines()):
         values: dict[str, Any] = {key: value for key, value in row.items() if value} | {"algorithm": row["figures"]}
@@ -398,28 +398,28 @@ def named_experiments() -> list[str]:
 
 
 def named_experiment(name: str, **changes: object) -> Experiment:
-    """Read an experiment that comes with the package, with other values for some of its numbers."""
+    """Read an experiment that comes with the package; `changes` replace some of its values."""
     known = named_experiments()
     if name not in known:
         raise InvalidInput(f"an experiment must be one of {', '.join(known)}, got {name!r}.")
     text = (EXPERIMENTS / f"{name}.toml").read_text("utf-8")
     for key, value in changes.items():
         text = re.sub(rf"^{key} = .*$", f"{key} = {value}", text, count=1, flags=re.MULTILINE)
-    # A plug-in lies beside the file in an installed package, or where its path says in a copy of the repository.
+    # A plug-in is beside the file in an installed package, and at its path in a copy of the repository.
     return parse_experiment(text, name, Path(str(EXPERIMENTS)), Path(__file__).parents[3])
 
 
 def read_experiment(path: Path) -> Experiment:
-    """Read and check a file.
+    """Read and check an experiment file. Plug-ins are read, not run.
 
     Raises:
-        InvalidInput: a key is missing or has a value that cannot be used. A plug-in is read, not run.
+        InvalidInput: a key is missing, or its value cannot be used.
     """
     return parse_experiment(_read_text(path, f"cannot read {path}"), str(path), path.parent)
 
 
 def parse_experiment(text: str, origin: str, *folders: Path) -> Experiment:
-    """Check the text of a file; `origin` names it in errors, plug-ins are looked for in the folders."""
+    """Check the text of an experiment file; `origin` names the file in errors, `folders` are searched for plug-ins."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -441,7 +441,7 @@ def parse_experiment(text: str, origin: str, *folders: Path) -> Experiment:
 
 
 Entries = Sequence[tuple[dict[str, Any], str]]
-"""Tables of one heading, each with its place for error messages."""
+"""Tables under one heading, each with its place for error messages."""
 T = TypeVar("T", bound=Table)
 
 
@@ -450,7 +450,7 @@ def _problems(entries: Entries, _folders: Sequence[Path]) -> list[ProblemSpec]:
 
 
 def _algorithms(entries: Entries, folders: Sequence[Path]) -> list[AlgorithmSpec]:
-    """Every "*" is replaced by the algorithms it stands for."""
+    """Return the algorithms, with every "*" replaced by the algorithms it stands for."""
     specs = [_checked(AlgorithmSpec, entry, where, folders=folders) for entry, where in entries]
     expanded: list[AlgorithmSpec] = []
     for spec in specs:
@@ -474,7 +474,7 @@ def _published(entries: Entries, _folders: Sequence[Path]) -> list[Published]:
 
 
 def _checked(model: type[T], content: Mapping[str, Any], where: str, **context: Any) -> T:
-    """Return a table of this model, or say in one sentence what is wrong with its first wrong key."""
+    """Return a table of this model; an error names the first wrong key in one sentence."""
     try:
         return model.model_validate(content, context=context)
     except ValidationError as error:
@@ -500,7 +500,7 @@ def _read_text(path: Path, complaint: str) -> str:
 
 
 def _check_together(experiment: Experiment, cells: Sequence[Cell]) -> None:
-    """Check what no entry can know alone."""
+    """Check conditions that involve several entries."""
     specs = experiment.algorithms
     labels = [spec.label for spec in specs]
     files = {spec.plugin.file.name: spec.plugin.file for spec in specs if spec.plugin is not None}
@@ -520,7 +520,7 @@ def _check_together(experiment: Experiment, cells: Sequence[Cell]) -> None:
         if other is not cell:
             raise InvalidInput(f"the cells of an experiment must differ, got the same runs twice: {other}; {cell}.")
     for figure in experiment.published:
-        # A whole table needs its algorithm only.
+        # A whole table only needs its algorithm.
         if not (any(map(figure.is_about, cells)) or (figure.figures and figure.algorithm in labels)):
             raise InvalidInput(
                 f"a published figure needs a cell to stand beside, got {figure.algorithm!r} with {figure.problem}; "
@@ -529,7 +529,7 @@ def _check_together(experiment: Experiment, cells: Sequence[Cell]) -> None:
 
 
 def check_cells(cells: Sequence[Cell]) -> None:
-    """Draw every problem and compose every algorithm on the first of its cells.
+    """Draw every problem, and compose every algorithm on its first cell.
 
     Raises:
         InvalidInput: a problem or an algorithm cannot be made as described.
@@ -551,7 +551,7 @@ def check_cells(cells: Sequence[Cell]) -> None:
 
 
 def job_of(cell: Cell) -> Job:
-    """Return the job of a cell. The last few problems that are not redrawn are kept ready."""
+    """Return the job of a cell. Problems that are not redrawn are cached."""
     algorithm = cell.algorithm
     shared = cell.problem.name, canonical_json(cell.arguments), cell.delta, cell.epsilon, cell.bounds
     return Job(
@@ -581,7 +581,7 @@ def loaded(plugin: Plugin) -> Callable[..., Algorithm]:
     name = f"surepick_plugin_{hashlib.sha256(plugin.source.encode()).hexdigest()[:16]}"
     module = types.ModuleType(name)
     module.__file__ = str(plugin.file)
-    sys.modules[name] = module  # where dataclasses look their module up
+    sys.modules[name] = module  # dataclasses look up their module here
     try:
         exec(compile(plugin.source, str(plugin.file), "exec"), module.__dict__)  # noqa: S102 (the user's own file)
     except Exception as error:

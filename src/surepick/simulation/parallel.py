@@ -1,7 +1,7 @@
-"""Many runs of many jobs: in this process, in several, or on a Dask cluster, with their progress on standard error.
+"""Many runs of many jobs: in this process, in several, or on a Dask cluster, with progress on standard error.
 
 `dispatch` cuts the work into batches of runs of one job, taken from all jobs in turn. A batch lasts about
-`BATCH_SECONDS`, judged by the earlier runs of the job: a killed process loses little, and sending takes little time.
+`BATCH_SECONDS`, estimated from earlier runs of the job: a killed process loses little, and sending takes little time.
 The outcome of a run does not depend on batches, processes or machines.
 
 `simulate` runs one algorithm on one problem. Run i depends on (seed, i) only. So results are the same for any number of
@@ -31,7 +31,7 @@ from surepick.simulation.run import AnyProblem, Job, Outcome, prepared, run_once
 from surepick.simulation.runs import MEASURED, Runs
 
 LINE_SECONDS = 30.0
-"""Time between two lines of progress, where there is no terminal."""
+"""Time between two lines of progress if standard error is not a terminal."""
 BATCH_SECONDS = 0.5
 LARGEST_BATCH = 64
 DASK_SECONDS = 60.0
@@ -45,9 +45,9 @@ class State(NamedTuple):
 
     done: int
     total: int
-    """Runs to do; runs that were there before count in neither number."""
+    """Runs to do. Runs that existed before count neither here nor in `done`."""
     seconds_left: float | None
-    """An estimate from the earlier runs of each job; None at first."""
+    """Estimated time left, from the earlier runs of each job; None at first."""
 
     def __str__(self) -> str:
         if self.seconds_left is None or self.done == self.total:
@@ -61,9 +61,9 @@ Show = Callable[[State], None]
 
 @contextmanager
 def shown(label: str, *, each_quarter: bool = False) -> Iterator[Show]:
-    """Yield a function to call after each batch: a bar on a terminal, else a line now and then.
+    """Yield a function that shows progress after each batch: a bar on a terminal, else occasional lines.
 
-    With `each_quarter` lines also come at every quarter of the runs.
+    With `each_quarter`, a line also appears at every quarter of the runs.
     """
     if not sys.stderr.isatty() or find_spec("rich") is None:
         yield _lines(label, each_quarter=each_quarter)
@@ -101,7 +101,7 @@ class Batch(NamedTuple):
     """Place of the job in the list."""
     runs: list[int]
     result: Any = None
-    """The value that the work returned; an error if machines were lost, which the runs themselves did not cause."""
+    """The value that the work returned; an error if machines were lost for reasons outside the runs."""
     seconds: float = 0.0
 
 
@@ -118,24 +118,24 @@ def dispatch(
     n_jobs: int = 1,
     dask: str | None = None,
 ) -> Generator[Batch, None, None]:
-    """Yield batches as they are finished, in any order; to be closed by the caller.
+    """Yield batches as they finish, in any order. The caller closes the generator.
 
     Args:
         work: does a batch, in any process.
         jobs: the jobs; each batch is sent with its own.
         missing: the runs to do, by job.
-        show: called at the start and whenever the caller has taken a batch and asks for the next.
+        show: called at the start, and whenever the caller asks for the next batch.
         n_jobs: processes, also of a local Dask cluster; 1 is this one, -1 one per core.
         dask: address of a Dask scheduler such as "tcp://host:8786", or "local" for a cluster on this machine.
 
     Raises:
-        InvalidInput: `dask` is no address.
-        SurepickError: processes or machines were lost. Errors of the work itself come through.
+        InvalidInput: `dask` is not an address.
+        SurepickError: processes or machines were lost. Errors of the work itself are passed on.
     """
     total = sum(map(len, missing))
     n_workers = n_processes(n_jobs, total or 1)
     is_here = n_workers == 1 and dask is None
-    # In this process one by one: a finished run does not wait for the rest of a batch.
+    # In this process, batches of one run: a finished run does not wait for others.
     plan = _Plan(missing, largest=1 if is_here else LARGEST_BATCH)
     show(State(0, total, None))
     if not total:
@@ -169,7 +169,7 @@ class _Plan:
         self._start = time.perf_counter()
 
     def batches(self) -> Iterator[Batch]:
-        """Yield all batches; the next one is cut when it is asked for."""
+        """Yield all batches; each is cut on demand."""
         places = dict.fromkeys(range(len(self._missing)), 0)
         while places:
             for number, place in list(places.items()):
@@ -210,13 +210,13 @@ class _Plan:
 def _do(work: Work, job: Any, batch: Batch) -> Batch:
     """Do a batch, in any process."""
     start = time.perf_counter()
-    with _one_at_a_time:  # a process of a cluster may have several threads, but there is one BLAS to be limited
+    with _one_at_a_time:  # a cluster process may have several threads, but only one BLAS whose threads are limited
         result = work(job, batch.runs)
     return batch._replace(result=result, seconds=time.perf_counter() - start)
 
 
 def _do_in_process(*task: Any) -> Batch:
-    # Ctrl-C reaches every process of the terminal; the parent alone answers it.
+    # Ctrl-C reaches every process of the terminal; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return _do(*task)
 
@@ -240,9 +240,9 @@ def _in_processes(tasks: Iterator[Any], n_workers: int) -> Generator[Batch, None
                 "command goes on."
             ) from error
         finally:
-            # The executor's own shutdown can wait for itself without end when Ctrl-C comes at a bad moment.
+            # The executor's own shutdown can deadlock if Ctrl-C comes at a bad moment.
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # processes still at work are killed, as they should be
+                warnings.simplefilter("ignore")  # running processes are killed on purpose
                 results.close()
 
 
@@ -254,7 +254,7 @@ def _on_dask(tasks: Iterator[Any], address: str, n_jobs: int) -> Generator[Batch
         raise SurepickError("Dask is not installed; install surepick[dask] or leave it out.") from error
     if address != "local":
         try:
-            # A client that fails on its address is never closed, and keeps the interpreter from ending for a minute.
+            # A client with a wrong address is never closed, and delays the end of the interpreter by a minute.
             get_address_host_port(address)
         except ValueError as error:
             raise InvalidInput(
@@ -281,7 +281,7 @@ def _on_dask(tasks: Iterator[Any], address: str, n_jobs: int) -> Generator[Batch
             batch = in_flight.pop(future.key)
             if future.cancelled():
                 raise SurepickError(f"the Dask scheduler at {address} was lost; the same command goes on from here.")
-            # Such an error does not come from a run: the batch has lost several workers, or they lack a package.
+            # Such an error does not come from a run: the batch lost several workers, or workers lack a package.
             trouble = future.exception()
             yield future.result() if trouble is None else batch._replace(result=trouble)
 
@@ -300,7 +300,7 @@ def _local_cluster(n_jobs: int) -> Any:
 
 @contextmanager
 def _ignoring_interrupts() -> Iterator[None]:
-    """Processes started meanwhile do not hear Ctrl-C, which reaches every process of the terminal."""
+    """Make processes started in this context ignore Ctrl-C, which reaches every process of the terminal."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -312,7 +312,7 @@ def _ignoring_interrupts() -> Iterator[None]:
 
 
 def text_of(error: BaseException) -> str:
-    """Return an error as one line, with its kind unless surepick raised it."""
+    """Return an error as one line, with its type unless surepick raised the error."""
     kind = "" if isinstance(error, SurepickError) else f"{type(error).__name__}: "
     return f"{kind}{' '.join(str(error).split())}"
 
@@ -338,13 +338,13 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         problem: a problem, or a function of a seed that draws one for each run.
         algorithm: its name, see `surepick.algorithms`.
         delta: accepted probability of a wrong answer.
-        epsilon: slack; an answer that loses at most this is correct. A problem on a set of vectors brings its own.
+        epsilon: slack; an answer that loses at most epsilon is correct. A problem on a set of vectors has its own.
         n_runs: number of runs.
-        seed: the same seed gives the same runs.
+        seed: seed of all runs; the same seed gives the same runs.
         n_jobs: processes; 1 runs in this one, -1 uses every core. More than one needs joblib.
-        max_pulls: most pulls of a run. A run that reaches them is counted as not stopped, never dropped.
+        max_pulls: most pulls of a run. A run that reaches this limit counts as not stopped; it is never dropped.
         bounds: also compute the lower bound of each run's instance.
-        only: numbers of the runs to do instead of 0..n_runs-1, say to look at a slow one again.
+        only: numbers of the runs to do instead of 0..n_runs-1, for example to repeat a slow run.
         progress: show the progress on standard error, or call a function with (runs done, runs in all).
         options: options of the learner and of the algorithm. `reward_range`, `rewards` and `noise` take the place of
             the problem's `noise_std`: rewards are drawn from that noise model. A function is called with the problem
@@ -386,7 +386,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
 
 
 def collect(job: Job, algorithm: str, outcomes: Mapping[int, Outcome], *, is_redrawn: bool = False) -> Runs:
-    """Return finished runs, by their numbers, as arrays."""
+    """Return finished runs as arrays, ordered by run number."""
     rows = list(outcomes.values())
     kinds = {**MEASURED, "cost": np.float64} | ({"lower_bound": np.float64} if job.bounds else {})
     return Runs(

@@ -1,4 +1,4 @@
-"""The instances of the literature and random ones, each reproducible from its arguments.
+"""Problems of the literature and random problems, each reproducible from its arguments.
 
 Notation: X (K, d) arms; Z (M, d) candidates, the arms themselves unless said otherwise; theta (d,) the true
 parameter; pulling arm x pays theta'x plus noise of standard deviation `noise_std`.
@@ -39,21 +39,21 @@ from surepick.errors import InvalidInput
 Array = NDArray[np.float64]
 
 N_DRAWS = 1000
-"""Instances that are drawn before a difficulty is given up."""
+"""Instances to draw before giving up on a difficulty."""
 
 ManyArmsVariant = Literal["as-run", "normal-std-0.09", "normal-var-0.09"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
-    """Arms together with the truth: theta and the noise level, which an experimenter does not know.
+    """Arms with the truth, theta and the noise level, which an experimenter does not know.
 
     Attributes:
         X: arms (K, d), one per row; read-only.
         theta: true parameter (d,); read-only.
         noise_std: standard deviation of the Gaussian noise of one pull.
-        name: says which generator and which arguments made the problem.
-        candidates: possible answers (M, d) when they are not the arms; read-only. None means the arms.
+        name: the generator and its arguments.
+        candidates: possible answers (M, d), if other than the arms; read-only. None means the arms.
     """
 
     X: Array
@@ -63,7 +63,7 @@ class Problem:
     candidates: Array | None = None
 
     def __post_init__(self) -> None:
-        # Checked, then copied as they came: the order in memory may decide the last bit of a product.
+        # Check, then copy in the given memory order, which may decide the last bit of a product.
         dim = check_matrix("X", self.X).shape[1]
         check_vector("theta", self.theta, dim)
         if self.candidates is not None:
@@ -74,7 +74,7 @@ class Problem:
 
     @property
     def n_arms(self) -> int:
-        """Number of arms one may pull."""
+        """Number of arms."""
         return int(self.X.shape[0])
 
     @property
@@ -84,7 +84,7 @@ class Problem:
 
     @property
     def answers(self) -> Array:
-        """The rows among which the best is sought: the candidates if given, else the arms."""
+        """Possible answers as rows: the candidates if given, else the arms."""
         return self.X if self.candidates is None else self.candidates
 
     @cached_property
@@ -106,12 +106,12 @@ class Problem:
         return float(np.delete(self.gaps, self.best).min())
 
     def loss(self, answer: int) -> float:
-        """Return the loss of an answer against the best; 0 for a copy of the best, whatever rounding says."""
+        """Return the loss of an answer against the best; exactly 0 for a copy of the best."""
         is_copy = np.array_equal(self.answers[answer], self.answers[self.best])
         return 0.0 if is_copy else float(self.gaps[answer])
 
     def pull(self, arm: int, rng: np.random.Generator) -> float:
-        """Reward of one pull of row `arm` of X."""
+        """Draw the reward of one pull of row `arm` of X."""
         return float(self.X[arm] @ self.theta + self.noise_std * rng.standard_normal())
 
 
@@ -122,8 +122,8 @@ class VectorProblem:
     Attributes:
         vectors: the arms, which are also the answers.
         theta: true parameter (d,); read-only.
-        epsilon: slack, known to the experimenter too; 0 only if the set can do without.
-        name: says which generator and which arguments made the problem.
+        epsilon: slack, which the experimenter knows; 0 only if the set needs no slack.
+        name: the generator and its arguments.
         noise_std: standard deviation of the Gaussian noise of one pull.
     """
 
@@ -157,7 +157,7 @@ class VectorProblem:
         return self.mean(self.vectors.best(self.theta)) - self.mean(answer)
 
     def lower_bound(self, delta: float) -> float:
-        """Pulls that no method can be below in expectation; NaN for a set without a known bound."""
+        """Return a lower bound on the expected pulls of any method; NaN for a set without a known bound."""
         if isinstance(self.vectors, Hypercube | TopK) and not self.epsilon:
             return self.vectors.lower_bound(self.theta, delta, self.noise_std)
         if not isinstance(self.vectors, Sphere):
@@ -253,8 +253,8 @@ def sphere(
         closest_pair: None draws theta uniformly on the sphere of radius 2. A number s in [0, 1) takes the two
             closest arms x, y and theta = x + s (y - x), the hard version of the literature (s = 0.01 there).
             Finding the pair compares all of them in O(K^2 d) time and O(K d) memory.
-        times: draw again until the characteristic time lies between these two, so that the instance is neither trivial
-            nor hopeless.
+        times: redraw until the characteristic time is between these two numbers, so that the instance is neither
+            trivial nor hopeless.
 
     Reference: Tao, Blanco and Zhou (2018).
     """
@@ -286,7 +286,7 @@ def sphere(
 def sphere_set(dim: int, *, norm: float = 1.0, epsilon: float = 0.1) -> VectorProblem:
     """All unit vectors as arms, theta along (1, ..., 1) with the given norm; an answer may lose epsilon.
 
-    Unlike `sphere`, whose arms are finitely many points.
+    In contrast, `sphere` has finitely many arms.
 
     Reference: Jedra and Proutiere (2020), section on continuous arms.
     """
@@ -296,12 +296,12 @@ def sphere_set(dim: int, *, norm: float = 1.0, epsilon: float = 0.1) -> VectorPr
 
 
 def hypercube_set(theta: ArrayLike, *, epsilon: float = 0.0) -> VectorProblem:
-    """All vectors of signs as arms: theta has the effect of each feature, set low or high."""
+    """All vectors of signs as arms; theta has the effect of each feature, set low or high."""
     return _on_set(Hypercube(np.size(theta)), theta, epsilon)
 
 
 def top_k_set(theta: ArrayLike, k: int, *, epsilon: float = 0.0) -> VectorProblem:
-    """All choices of k elements as arms: theta has what each element pays."""
+    """All choices of k elements as arms; theta has the mean reward of each element."""
     return _on_set(TopK(np.size(theta), k), theta, epsilon)
 
 
@@ -371,7 +371,7 @@ def multivariate(n_factors: int, *, seed: int = 0) -> Problem:
 
 
 def _checked_length(name: str, value: object) -> float:
-    """Return a length as a float; 0 makes all arms tie, which is a problem too."""
+    """Return a length as a float; 0 is allowed and makes all arms tie."""
     needed = "a length of at least 0"
     return check_number(name, value, needed=needed, allowed=lambda length: length >= 0.0, advice="drop the sign")
 
@@ -382,7 +382,7 @@ def _set(problem: Problem | VectorProblem, **values: object) -> None:
 
 
 def _frozen(values: ArrayLike) -> Array:
-    """A read-only copy, so that a problem shared between runs cannot drift."""
+    """Return a read-only copy, so that no run can change a shared problem."""
     copy = np.array(values, dtype=np.float64)
     copy.setflags(write=False)
     return copy
@@ -394,7 +394,7 @@ def _unit_rows(rows: Array) -> Array:
 
 
 def _closest_pair(rows: Array) -> tuple[int, int]:
-    """The two nearest rows, earlier one first."""
+    """Return the two nearest rows, the earlier one first."""
     best = (math.inf, 0, 1)
     for i in range(len(rows) - 1):
         distances = np.linalg.norm(rows[i + 1 :] - rows[i], axis=1)

@@ -24,9 +24,9 @@ from surepick.types import Array
 
 AnyProblem = Problem | VectorProblem
 OF_REWARDS = ("noise", "reward_range", "rewards")
-"""Options of a learner that take the place of `noise_std`."""
+"""Options of a learner that replace `noise_std`."""
 CHUNK = 256
-"""Normal numbers that are drawn at once."""
+"""Normal numbers drawn at once."""
 
 
 class Seeds(NamedTuple):
@@ -38,13 +38,13 @@ class Seeds(NamedTuple):
 
 
 def run_seeds(seed: int, run: int) -> Seeds:
-    """Return the seeds of run number `run`; a function of its arguments alone."""
+    """Return the seeds of run number `run`, which depend on the arguments alone."""
     instance, noise, learner = np.random.SeedSequence(seed, spawn_key=(run,)).spawn(3)
     return Seeds(int(instance.generate_state(1)[0]), noise, int(learner.generate_state(1)[0]))
 
 
 class KnownAnswer(Protocol):
-    """A problem as a run sees it: a name, and the loss of an answer."""
+    """The part of a problem that a run reads: a name, and the loss of an answer."""
 
     @property
     def name(self) -> str:
@@ -55,26 +55,26 @@ class KnownAnswer(Protocol):
 
 
 class Instance(NamedTuple):
-    """A problem made ready for runs."""
+    """A problem prepared for runs."""
 
     problem: KnownAnswer
     arms: ArmSet | VectorSet
     mean: Callable[[Any], float]
     """Mean reward of an arm."""
     noise_std: float | Array
-    """Standard deviation of one pull; (K,) where arms differ."""
+    """Standard deviation of one pull; (K,) if arms differ in noise."""
     known: Mapping[str, Any]
     """Options of the learner that describe the problem."""
     epsilon: float
     bound: float
-    """Lower bound of the expected pulls; NaN if unknown or not asked for."""
+    """Lower bound on the expected pulls; NaN if unknown or not requested."""
 
 
 class Job(NamedTuple):
-    """Everything the runs share; sent to the processes once per batch."""
+    """The settings that runs share; sent to the processes once per batch."""
 
     problem: Instance | AnyProblem | Callable[[int], AnyProblem]
-    """A problem, best made ready, or a function that draws one from a seed."""
+    """A problem, preferably prepared, or a function that draws a problem from a seed."""
     algorithm: str | Callable[..., Algorithm] = "lazy-track-and-stop"
     """A name, or a class with the algorithm's options as arguments."""
     delta: float = 0.05
@@ -102,18 +102,18 @@ class Outcome(NamedTuple):
 
 
 def run_once(job: Job, run: int, watch: Callable[[Learner, Any], object] | None = None) -> Outcome:
-    """Do one run, a function of the job and the run's number.
+    """Do one run; its outcome depends on the job and the number of the run alone.
 
     Args:
         job: the options that all runs share.
-        run: its number.
+        run: number of the run.
         watch: called with the learner and the arm after every pull; neither its effects nor its time count.
     """
     seeds = run_seeds(job.seed, run)
     return run_with(job, instance_of(job, seeds), seeds, watch)
 
 
-# One BLAS thread here too: sums are then added in the same order in every process.
+# One BLAS thread here too, so that every process adds sums in the same order.
 @one_blas_thread
 def run_with(
     job: Job, instance: Instance, seeds: Seeds, watch: Callable[[Learner, Any], object] | None = None
@@ -150,7 +150,7 @@ def run_with(
 
 
 def instance_of(job: Job, seeds: Seeds) -> Instance:
-    """Return the problem of a run, made ready."""
+    """Return the prepared problem of a run."""
     if isinstance(job.problem, Instance):
         return job.problem
     problem = job.problem if isinstance(job.problem, AnyProblem) else job.problem(seeds.instance)
@@ -163,7 +163,7 @@ def instance_of(job: Job, seeds: Seeds) -> Instance:
 
 
 def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
-    """Return a learner at its start."""
+    """Return a fresh learner."""
     options = {name: value(instance.problem) if callable(value) else value for name, value in job.options.items()}
     known = {**instance.known, "delta": job.delta, "epsilon": instance.epsilon, "seed": seed}
     if not options.keys().isdisjoint(OF_REWARDS):
@@ -176,7 +176,7 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
 
 @one_blas_thread
 def prepared(problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool) -> Instance:
-    """Make a problem ready, its lower bound included if asked for."""
+    """Prepare a problem, with its lower bound if requested."""
     known: dict[str, Any] = {"noise_std": problem.noise_std}
     if isinstance(problem, VectorProblem):
         if epsilon:
@@ -184,7 +184,7 @@ def prepared(problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool)
         bound = problem.lower_bound(delta) if bounds else math.nan
         return Instance(problem, problem.vectors, problem.mean, problem.noise_std, known, problem.epsilon, bound)
     arms, bound = FiniteArms(problem.X), math.nan
-    if bounds and not epsilon:  # with slack fewer pulls suffice, and no bound is known here
+    if bounds and not epsilon:  # with slack fewer pulls suffice, and no bound is known
         bound = lower_bound(arms, problem.theta, delta, problem.noise_std, problem.candidates)
     known["candidates"] = problem.candidates
     mean = (problem.X @ problem.theta).tolist().__getitem__
@@ -204,7 +204,7 @@ def _measurement(learner: Learner, instance: Instance, rng: np.random.Generator)
 
         return drawn
     level = level if model.stds is None else model.stds
-    normal = _normals(rng)  # the same numbers as one by one, in less time
+    normal = _normals(rng)  # the same numbers as single draws, in less time
     if isinstance(level, float):
         return lambda arm: mean(arm) + level * next(normal)
     stds = level.tolist()
@@ -212,6 +212,6 @@ def _measurement(learner: Learner, instance: Instance, rng: np.random.Generator)
 
 
 def _normals(rng: np.random.Generator) -> Iterator[float]:
-    """Standard normal numbers, drawn in chunks, which does not change them."""
+    """Yield standard normal numbers, drawn in chunks; the same numbers as single draws."""
     while True:
         yield from rng.standard_normal(CHUNK).tolist()

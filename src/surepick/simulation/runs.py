@@ -1,4 +1,4 @@
-"""Outcomes of many runs: pulls, right answers and time, with the statistics to report about them."""
+"""Outcomes of many runs: pulls, correct answers and time, with their statistics."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,15 +18,15 @@ MEASURED = {"n_pulls": np.int64, "stopped": np.bool_, "correct": np.bool_, "supp
 @final
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Runs:
-    """The outcome of every run, those that did not stop included; arrays have one entry per run, in order.
+    """Outcomes of all runs, including runs that did not stop; arrays have one entry per run, in order.
 
     A run that reached `max_pulls` counts with `max_pulls`. The mean is then too small, and the summary says so.
     """
 
     problem: str
-    """Name of the problem; of the first run's if every run drew its own."""
+    """Name of the problem; that of the first run if every run drew its own."""
     is_redrawn: bool
-    """Every run drew its own problem."""
+    """Whether every run drew its own problem."""
     algorithm: str
     options: Mapping[str, object]
     delta: float
@@ -34,19 +34,19 @@ class Runs:
     seed: int
     max_pulls: int
     index: IntArray
-    """Number of the run: with `seed` it determines everything about it."""
+    """Numbers of the runs; `seed` and the number determine a run."""
     n_pulls: IntArray
     correct: BoolArray
-    """Stopped with the best answer, or with one that loses at most epsilon."""
+    """Whether the run stopped with the best answer, or with an answer that loses at most epsilon."""
     stopped: BoolArray
     seconds: Array
-    """CPU time of the algorithm, without the problem's generation."""
+    """CPU time of the algorithm, without the generation of the problem."""
     support: IntArray
     """Number of different arms that were pulled."""
     lower_bound: Array | None = None
-    """Expected pulls no method can be below, for each run's own instance; None unless asked for."""
+    """Lower bound on the expected pulls of any method, for the instance of each run; None unless requested."""
     cost: Array | None = None
-    """Cost of each run; the number of pulls where all arms cost the same. None if it was not recorded."""
+    """Cost of each run; the number of pulls if all arms cost the same. None if not recorded."""
 
     @property
     def n_runs(self) -> int:
@@ -88,29 +88,29 @@ class Runs:
         return self.n_errors / self.n_runs
 
     def error_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Exact (Clopper-Pearson) interval of the probability of a wrong answer."""
+        """Return the exact (Clopper-Pearson) confidence interval for the probability of a wrong answer."""
         return error_interval(self.n_errors, self.n_runs, level)
 
     @property
     def ratio(self) -> Array:
-        """Pulls divided by the lower bound of the run's own instance; needs `simulate(..., bounds=True)`."""
+        """Pulls divided by the lower bound for the instance of the run; needs `simulate(..., bounds=True)`."""
         if self.lower_bound is None:
             raise InvalidInput("`ratio` needs the lower bounds, which were not asked for; pass `bounds=True`.")
         return self.n_pulls / self.lower_bound
 
     def to_columns(self) -> dict[str, Any]:
-        """One array per column, one entry per run."""
+        """Return one array per column, with one entry per run."""
         columns: dict[str, Any] = {"run": self.index, **{name: getattr(self, name) for name in MEASURED}}
         if self.lower_bound is not None:
             columns |= {"lower_bound": self.lower_bound, "ratio": self.ratio}
         return columns
 
     def to_frame(self) -> Any:
-        """Return the columns as a pandas `DataFrame`, one row per run; as they are where pandas is not installed."""
+        """Return the columns as a pandas `DataFrame`, one row per run; without pandas, as in `to_columns`."""
         return data_frame(self.to_columns())
 
     def summary(self) -> str:
-        """Return a few lines to read."""
+        """Return a summary in a few lines."""
         low, high = self.error_interval()
         tenth, _, ninth = self.quantiles()
         spread = f" +- {self.se:.1f}" if self.n_runs > 1 else ""
@@ -143,7 +143,7 @@ class Runs:
 
 
 def error_interval(n_errors: int, n_runs: int, level: float = 0.95) -> tuple[float, float]:
-    """Exact (Clopper-Pearson) interval of the probability of an error, from the number of errors in n_runs runs."""
+    """Return the exact (Clopper-Pearson) confidence interval for the error probability: n_errors in n_runs runs."""
     if not 0.0 < level < 1.0:
         raise InvalidInput(f"`level` must be strictly between 0 and 1, got {level!r}; 0.95 is the usual choice.")
     n_right, tail = n_runs - n_errors, (1.0 - level) / 2.0

@@ -1,14 +1,14 @@
-"""The folder of an experiment: `sweep` does the missing runs and keeps each as soon as the run is finished.
+"""The folder of an experiment: `sweep` does the missing runs and saves each run as soon as it is finished.
 
     experiment.toml     the experiment, and beside it the files of its plug-ins
     runs.sqlite         every finished run, once
     runs.parquet        the table of runs: sorted by cell in the order of the experiment, then by run
 
-Each batch of runs is one transaction, so a process killed at any moment loses the runs it was doing and nothing else;
-after a power cut the last finished runs may be missing too. When a sweep ends, the table is written anew from the
-SQLite file in one step; the next sweep does this for a killed process. Without a SQLite file the runs of the table are
-taken over. Every run carries a checksum. Rows go in and out in pieces, so memory does not grow with the number of runs.
-Rows of cells that the experiment does not have any more are kept, behind the others.
+Each batch of runs is one transaction, so a killed process loses only the runs in progress. After a power cut the last
+finished runs may be missing too. When a sweep ends, it rewrites the table from the SQLite file in one step; if a sweep
+is killed, the next one does so. If the SQLite file is missing, the runs of the table are imported. Every run has a
+checksum. Rows are read and written in chunks, so memory does not grow with the number of runs. Rows of cells that the
+experiment no longer has are kept, after the others.
 """
 
 import math
@@ -33,7 +33,7 @@ from surepick.simulation.parallel import Show, dispatch, text_of
 from surepick.simulation.run import run_once
 
 GROUP = 8192
-"""Rows that are read or written at once."""
+"""Rows read or written at once."""
 
 EXPERIMENT, TABLE, DATABASE = "experiment.toml", "runs.parquet", "runs.sqlite"
 
@@ -51,7 +51,7 @@ _COLUMNS = {"key": str, "run": int} | _OF_CELL | _OF_RUN
 
 
 def schema() -> Any:
-    """The columns of the table."""
+    """Return the columns of the table."""
     pa = _arrow()
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     return pa.schema([pa.field(name, kinds[kind], nullable=False) for name, kind in _COLUMNS.items()])
@@ -73,15 +73,15 @@ def cell_columns(cell: Cell) -> dict[str, Any]:
 
 @final
 class Store:
-    """The folder of an experiment, open for one process that adds runs; to be used in a `with` block.
+    """The folder of an experiment, open for one process that adds runs; use it in a `with` statement.
 
     Args:
-        folder: made if there is none.
-        experiment: must have the name of the one in the folder; may have other cells than before.
+        folder: the folder; created if missing.
+        experiment: must have the same name as the experiment in the folder; its cells may differ.
 
     Raises:
-        InvalidInput: the folder belongs to something else.
-        SurepickError: another process writes there, or a file is damaged; no run was changed then.
+        InvalidInput: the folder belongs to another experiment, or has runs without an experiment.
+        SurepickError: another process writes to the folder, or a file is damaged. No run has changed then.
     """
 
     def __init__(self, folder: Path, experiment: Experiment) -> None:
@@ -92,7 +92,7 @@ class Store:
         with ExitStack() as stack, _clear_errors(folder / DATABASE):
             self._db = sqlite3.connect(folder / DATABASE, timeout=0.0, isolation_level=None)
             stack.callback(self._db.close)
-            # The lock ends with the process, however it ends.
+            # The lock ends with the process, even if the process is killed.
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             if self._db.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
                 raise sqlite3.DatabaseError
@@ -141,20 +141,20 @@ class Store:
         self._db.execute(f"PRAGMA user_version = {int(not value)}")
 
     def missing(self, key: str, n_runs: int) -> Any:
-        """Numbers below n_runs of the runs a cell does not have yet, as an array."""
+        """Return the numbers below n_runs of the missing runs of a cell, as an array."""
         is_missing = np.ones(n_runs, dtype=np.bool_)
         for (run,) in self._db.execute("SELECT run FROM runs WHERE key = ? AND run < ?", (key, n_runs)):
             is_missing[run] = False
         return np.flatnonzero(is_missing)
 
     def append(self, rows: Iterable[Row]) -> None:
-        """Keep finished runs: each has the columns that are not common to its cell. All of them or none."""
+        """Save finished runs, all or none; a row has the columns that its cell does not share."""
         with _clear_errors(self.folder / DATABASE), self._transaction():
             self._insert("runs", map(_checked, rows))
             self._is_settled = False
 
     def export(self) -> None:
-        """Write the table, unless it has all runs."""
+        """Write the table, unless it is complete."""
         pa = _arrow()
         with _clear_errors(self.folder / DATABASE):
             has_runs = self._db.execute("SELECT 1 FROM runs").fetchone() is not None
@@ -180,7 +180,7 @@ class Store:
             yield
 
     def _insert(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        # A cell may have new texts; a run that is there stays.
+        # A cell is replaced, because its texts may be new; a saved run stays.
         verb, n = ("REPLACE", len(_OF_CELL)) if table == "cells" else ("IGNORE", len(_OF_RUN))
         self._db.executemany(f"INSERT OR {verb} INTO {table} VALUES (?{', ?' * n})", rows)  # noqa: S608
 
@@ -206,7 +206,7 @@ def _restored(row: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def settle(folder: Path, experiment: Experiment) -> None:
-    """Write the table if a killed process could not."""
+    """Write the table if a killed process left it incomplete."""
     with Store(folder, experiment):
         pass
 
@@ -215,7 +215,7 @@ def check_table(path: Path) -> Any:
     """Open a table of runs.
 
     Raises:
-        SurepickError: there is none, it is damaged, or it holds something else.
+        SurepickError: the file is missing, damaged, or not a table of runs.
     """
     pa = _arrow()
     try:
@@ -231,14 +231,14 @@ def check_table(path: Path) -> Any:
 
 
 def read_cells(path: Path, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Read these columns as arrays, cell by cell with its key; no more than a cell and a group is in memory."""
+    """Yield the key and these columns of each cell, as arrays; memory holds at most a cell and a row group."""
     for key, pieces in groupby(_pieces(path, names), key=itemgetter(0)):
         tables = [table for _, table in pieces]
         yield key, {name: np.concatenate([table[name].to_numpy() for table in tables]) for name in names}
 
 
 def _pieces(path: Path, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Rows of one cell and of one group of the table, with the key of the cell."""
+    """Yield the key of a cell and its rows within one row group."""
     for table in _groups(path, ["key", *names]):
         keys = table["key"].to_numpy()
         edges = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
@@ -246,7 +246,7 @@ def _pieces(path: Path, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _groups(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
-    """Read a table in pieces."""
+    """Yield the row groups of a table."""
     with check_table(path) as file:
         try:
             for number in range(file.num_row_groups):
@@ -256,7 +256,7 @@ def _groups(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
 
 
 def damaged(path: Path) -> SurepickError:
-    """The error for a file that cannot be read."""
+    """Return the error for a file that cannot be read."""
     kind, other = ("SQLite", TABLE) if path.name == DATABASE else ("Parquet", DATABASE)
     remedy = f"move it away, and it is made again from {other} if that is there"
     return SurepickError(f"{path} is damaged or no {kind} file; {remedy}.")
@@ -282,7 +282,7 @@ def _clear_errors(path: Path) -> Iterator[None]:
 
 
 def _check_owner(folder: Path, experiment: Experiment) -> None:
-    """Refuse folders of something else."""
+    """Refuse a folder that belongs to another experiment."""
     path = folder / EXPERIMENT
     if not path.exists():
         if (folder / TABLE).exists():
@@ -298,7 +298,7 @@ def _check_owner(folder: Path, experiment: Experiment) -> None:
 
 
 def _save_experiment(folder: Path, experiment: Experiment) -> None:
-    """Write the plug-ins and the experiment, as far as they are not there as they are."""
+    """Write the plug-ins and the experiment, unless the folder has them already."""
     sources = {spec.plugin.file.name: spec.plugin.source for spec in experiment.algorithms if spec.plugin}
     for name, content in {**sources, EXPERIMENT: experiment.text}.items():
         file = folder / name
@@ -327,10 +327,10 @@ class SweepResult(NamedTuple):
     """The result of a sweep."""
 
     n_before: int
-    """Runs that were there already."""
+    """Runs that existed before the sweep."""
     n_done: int
     failures: list[Failure]
-    """The failure of the lowest run of each cell, in the order of their texts; `n_failed` counts all."""
+    """The failure with the lowest run number of each cell, ordered by error text; `n_failed` counts all failures."""
     n_failed: int
 
 
@@ -343,21 +343,21 @@ def sweep(
     dask: str | None = None,
     progress: Show = lambda _: None,
 ) -> SweepResult:
-    """Do the missing ones of the runs 0..n_runs-1 of every cell, and keep each as soon as it is finished.
+    """Do the missing runs among 0..n_runs-1 of every cell, and save each run as soon as it is finished.
 
     Args:
         experiment: the experiment to run.
-        folder: where the runs are kept.
+        folder: folder of the runs.
         n_runs: runs of each cell.
         n_jobs: processes, also of a local Dask cluster; 1 is this one, -1 one per core.
         dask: address of a Dask scheduler such as "tcp://host:8786", or "local" for a cluster on this machine.
         progress: called at the start and after each batch.
 
-    A run that ends in an error is reported and not kept; the others go on. After Ctrl-C the next call goes on where
-    this one was.
+    A run that ends in an error is reported and not saved; the other runs go on. After Ctrl-C, the next call resumes
+    this sweep.
 
     Raises:
-        InvalidInput: an algorithm cannot be composed as described, or `dask` is no address; nothing was run then.
+        InvalidInput: an algorithm cannot be composed as described, or `dask` is not an address; no run has started.
         SurepickError: processes or machines were lost, or a file of the folder is damaged.
     """
     check_count("n_runs", n_runs, least=1)
@@ -383,7 +383,7 @@ def sweep(
 
 
 def _rows(cell: Cell, runs: list[int]) -> tuple[list[Row], list[Failure]]:
-    """Do some runs of a cell; those that end in an error apart."""
+    """Do some runs of a cell; return finished and failed runs separately."""
     rows: list[Row] = []
     failures: list[Failure] = []
     for run in runs:

@@ -51,12 +51,12 @@ def names(*, vectors: bool = False) -> list[str]:
 
 
 def as_rule(stopping: Stopping, **options: Any) -> Rule:
-    """Return the rule.
+    """Return the rule that a name or a rule object stands for.
 
     Args:
         stopping: a rule, or its name.
-        options: options of the rule that the algorithm was given, such as `elimination` or `regularizer`; None means
-            not given. The rule named must have them, except `start_arms`, which other rules ignore.
+        options: rule options that the algorithm received, such as `elimination` or `regularizer`; None means not
+            given. The named rule must have every option except `start_arms`, which other rules ignore.
     """
     given = {name: value for name, value in options.items() if value is not None}
     asked = [name for name, value in given.items() if value is not False and name != "start_arms"]

@@ -2,15 +2,19 @@
 
 `rule.start(task)` returns a `RuleState`, which the learner drives:
 
-    begin           the first block is about to open, and results were told before it
-    after_pull      a result is in: decide, or leave the decision to `after_block`
-    after_block     all results of the block are in, summed in a `Block` beside the estimate before it: decide
+    begin           take in results told before the first block; called when that block opens
+    after_pull      decide after one result, or leave the decision to `after_block`
+    after_block     decide after a block; a `Block` sums its results and keeps the estimate before it
     exact           return the verdict as of now; changes nothing
 
-What every proved rule needs: each arm was chosen from the past, before its reward was seen, and every reward is
-reported; the noise is sub-Gaussian with scale `noise_std` given the past; results arrive at moments that do not depend
-on their values; delta, epsilon, the rule and everything that enters a regulariser are fixed before the first reward.
-docs/guarantee.md has the theorems and what each rule allows beyond that.
+Every proved rule assumes:
+
+    * each arm is chosen from the past, before its reward is seen, and every reward is reported;
+    * the noise is sub-Gaussian with scale `noise_std` given the past;
+    * results arrive at moments that do not depend on their values;
+    * delta, epsilon, the rule and everything that enters a regulariser are fixed before the first reward.
+
+docs/guarantee.md has the theorems, and the weaker assumptions that suffice for some rules.
 """
 
 from abc import ABC, abstractmethod
@@ -26,8 +30,8 @@ from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
 from surepick.types import Array, BoolArray, Guarantee
 
-# Pulls beyond the dimensions in a block whose results estimate the noise. Without them, blocks of few dimensions are so
-# short that unknown noise costs 20 % of the pulls in the plane; with them 4 %, and 10 would do as well.
+# Extra pulls, beyond the number of dimensions, in a block that also estimates the noise. In two dimensions, unknown
+# noise costs 20 % of the pulls without the extra pulls and 4 % with them; 10 work as well.
 SPARE = 4
 
 
@@ -38,38 +42,38 @@ class Verdict:
 
     stopped: bool = False
     leader: int | None = None
-    """The candidate that leads, the answer once stopped; None before the pulled arms span."""
+    """The candidate with the lead, and the answer once the rule stops; None before the pulled arms span."""
     others: tuple[int, ...] = ()
-    """The next best, if more than one is sought, in the order of their estimates."""
+    """With m > 1, the other candidates of the answer, in the order of their estimates."""
     rival: int | None = None
     """The candidate hardest to tell from the leader, if the rule knows it."""
     statistic: float = 0.0
-    """The evidence of the leader against the others, to be compared with `threshold`."""
+    """Evidence for the leader; the rule compares it with `threshold`."""
     threshold: float
     unit: Literal["nats", "widths"] = "nats"
-    """Nats of evidence, or multiples of a confidence width."""
+    """Unit of `statistic`: nats of evidence, or multiples of a confidence width."""
     is_exact: bool = True
-    """Whether `RuleState.exact` would return the same now. False: the rule looked at enough to prove "not yet"; leader
-    and rival are earlier ones, or None, and the statistic is an upper bound on that of `exact`."""
+    """Whether `RuleState.exact` would return the same verdict now. If False, the rule proved "not yet" by a shortcut:
+    leader and rival are from an earlier check, or None, and the statistic is an upper bound on that of `exact`."""
     is_bound: bool = False
-    """Whether the statistic is a lower bound, also in `exact`: the rule is valid and may stop later."""
+    """Whether the statistic is a lower bound, also in `exact`. The rule is then valid but may stop late."""
 
 
 class RuleState(ABC):
     """A stopping rule on one task. A rule overrides `exact` and one of `after_pull` and `after_block`."""
 
     decides_after_pulls: bool = False
-    """Whether `after_pull` returns verdicts; else the rule decides between blocks."""
+    """Whether the rule decides after every pull; else it decides between blocks."""
     counts_every_result: bool = True
-    """Whether the rule decides by the estimate of all results; else by those of its blocks, and others guide it."""
+    """Whether the rule decides by all results; else by the results of its blocks, and other results only guide it."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.regularizers: Array = np.zeros((0, task.arms.dim, task.arms.dim))
-        """Matrices (J, d, d) whose log-determinants the estimate must follow."""
+        """Matrices (J, d, d) whose log-determinants the estimate must keep up to date."""
 
     def leader(self, estimate: LeastSquares) -> int:
-        """Return the candidate that leads; called once there is an estimate."""
+        """Return the candidate with the lead; needs an estimate."""
         return self.task.candidates.best(estimate.theta)
 
     def leaders(self, estimate: LeastSquares) -> tuple[int, ...]:
@@ -85,27 +89,27 @@ class RuleState(ABC):
         return None
 
     def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict | None:
-        """Take in the results told before the first block, which opens now; None if the rule ignores them.
+        """Take in the results told before the first block; return None if the rule ignores them.
 
-        The estimate includes them. X (n, d) and rewards (n,) are the results one by one, in the order of telling.
+        The estimate includes these results. X (n, d) and rewards (n,) list them in the order of telling.
         """
         return None
 
     def after_pull(self, estimate: LeastSquares) -> Verdict | None:
-        """Decide after a result; None if this rule decides after blocks."""
+        """Decide after a result; return None if this rule decides after blocks."""
         return None
 
     def after_block(self, estimate: LeastSquares, block: Block) -> Verdict | None:
-        """Decide after a block, from its own pulls; None if this rule decides after pulls."""
+        """Decide after a block, from the pulls of the block; return None if this rule decides after pulls."""
         return None
 
     def n_undecidable(self, estimate: LeastSquares) -> int:
-        """Return the number of candidates too close to the leader to be decided under the misfit allowed."""
+        """Return how many candidates are too close to the leader to be rejected under the allowed misfit."""
         return 0
 
     @abstractmethod
     def exact(self, estimate: LeastSquares) -> Verdict:
-        """Return the exact verdict as of now, from all candidates if need be; changes nothing."""
+        """Return the exact verdict as of now, by a full scan if needed; changes nothing."""
 
 
 class Rule(ABC):
@@ -115,27 +119,28 @@ class Rule(ABC):
     guarantee: Guarantee
 
     needs_fixed_blocks: ClassVar[bool] = False
-    """Whether it decides between blocks of several pulls, whose arms are fixed in advance."""
+    """Whether the rule decides between blocks of several pulls, whose arms are fixed in advance."""
     has_determinant_price: ClassVar[bool] = True
-    """Whether its price grows with the log-determinant of the information, hence with every direction measured."""
+    """Whether the threshold grows with the log-determinant of the information, hence with every measured direction."""
 
     always_eliminates: ClassVar[bool] = False
-    """Whether a candidate once refuted stays refuted, whatever `elimination` says."""
+    """Whether a refuted candidate stays refuted, regardless of the option `elimination`."""
     takes_vectors: ClassVar[bool] = False
-    """Whether it can do without a list of candidates."""
+    """Whether the rule works on sets of vectors, which have no list of candidates."""
     takes_unknown_noise: ClassVar[bool] = False
-    """Whether it can do without `noise_std`, for Gaussian noise of one level."""
+    """Whether the rule can learn `noise_std` of Gaussian noise of one level."""
     takes_misfit: ClassVar[bool] = False
-    """Whether it can allow for means that are off their linear fit by a known distance."""
+    """Whether the rule supports `misfit`: means that are off their linear fit by a known distance."""
     takes_unequal_noise: ClassVar[bool] = False
-    """Whether it can do without it where arms differ in noise, or its law is only known to be symmetric, if blocks
-    are repetitions of one plan."""
+    """Whether the rule works without `noise_std` where arms differ in noise, or where the noise is only known to be
+    symmetric. Blocks are then repetitions of one plan."""
     supports_top_m: ClassVar[bool] = False
-    """Whether it can tell the m best from the rest."""
+    """Whether the rule can find the m best arms."""
     pays_real_variances: ClassVar[bool] = False
-    """Whether it profits from bounded rewards that scatter less than their bounds allow."""
+    """Whether the rule needs fewer pulls if bounded rewards scatter less than their bounds allow."""
     takes_corrections: ClassVar[bool] = True
-    """Whether its state can be worked out again without results that are void; not if it reads its sampler's plans."""
+    """Whether results can be voided later, which rebuilds the state without them. False for a rule that reads the plans
+    of its sampler or counts whole rounds alone."""
     opens_ahead: ClassVar[bool] = True
     """Whether the next block may be planned before the results of this one are in."""
 
@@ -144,7 +149,7 @@ class Rule(ABC):
         return next(self._limits(task), None)
 
     def _limits(self, task: Task) -> Iterator[str]:
-        """Yield what the proof does not cover of a task, the most important first."""
+        """Yield the reasons why the proof does not cover a task, the most important first."""
         if not (task.candidates.is_enumerable or self.takes_vectors):
             from surepick import stopping  # noqa: PLC0415 - the table of all rules, which knows this file
 
@@ -166,7 +171,7 @@ class Rule(ABC):
             )
 
     def _of_misfit(self, task: Task) -> Iterator[str]:
-        """Yield what keeps a misfit from being allowed for."""
+        """Yield the reasons why a `misfit` above 0 is not supported."""
         if not self.takes_misfit:
             yield (
                 f"`misfit` must be 0 for stopping={self.name!r}, which has no proof for means that are not linear; use "
@@ -174,7 +179,7 @@ class Rule(ABC):
             )
         if task.candidates is not task.arms:
             yield (
-                "`misfit` must be 0 beside `candidates` (the means of what is never measured may be off too), and "
+                "`misfit` must be 0 beside `candidates` (candidates that are never measured may be off too), and "
                 "beside a noise_std for each arm."
             )
         if task.needs_bets:
@@ -183,7 +188,7 @@ class Rule(ABC):
             yield f"`misfit` must be 0 beside model={task.model!r}, by which every mean is its own fit."
 
     def _of_several(self, task: Task) -> Iterator[str]:
-        """Yield what keeps the m best from being found."""
+        """Yield the reasons why `m` above 1 is not supported."""
         m, candidates = task.m, task.candidates
         if not candidates.is_enumerable:
             yield f"m = {m} needs a list of arms, got {candidates.description}; leave `m` out."
@@ -203,11 +208,11 @@ class Rule(ABC):
             )
 
     def noise_law(self, *, is_known: bool) -> str:
-        """What it assumes of the noise beside its scale, as the end of a sentence "the noise ..."."""
+        """Return the assumption on the law of the noise, as the end of a sentence "the noise ..."."""
         return "has no heavier tails than a normal law" if is_known else "follows a normal law"
 
     def has_p_value(self, *, is_noise_known: bool) -> bool:
-        """Whether exp(-statistic) is a p-value against the leader, whenever one looks: P(leader wrong, <= p) <= p."""
+        """Return whether exp(-statistic) is an anytime p-value against the leader: P(leader wrong, <= p) <= p."""
         return False
 
     @property
@@ -222,11 +227,11 @@ class Rule(ABC):
 
     @property
     def is_fixed_design(self) -> bool:
-        """Whether its guarantee covers pulls that depend on no reward alone, hence no unsolicited results."""
+        """Whether the guarantee needs pulls that depend on no reward. Such a rule takes no unsolicited results."""
         return False
 
     def min_block(self, task: Task) -> int:
-        """Return the fewest pulls that a block must have to be of use."""
+        """Return the fewest pulls of a useful block."""
         if not self.needs_fixed_blocks:
             return 1
         # If the noise is unknown, only the pulls beyond the dimensions estimate it.

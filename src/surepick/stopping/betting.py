@@ -1,4 +1,4 @@
-"""The betting rule, which pays out the bets of a block when the block closes, and the replay of its bets.
+"""The betting rule, which settles the bets of a block when the block closes, and the replay of its bets.
 
 Reference: `core.betting.wealth` has the wealth, its proof and its assumptions, `core.betting.bets` the bets.
 """
@@ -26,14 +26,13 @@ from surepick.types import Array, BoolArray, Guarantee
 class Betting(Rule):
     """Reject a candidate for good when the wealth bet against it reaches 1/delta; stop when one is left.
 
-    Guarantee: proved, for pulls that come in blocks fixed in advance. Its price has neither the dimension nor the
-    number of candidates in it. A block of fewer pulls than dimensions tells it little.
+    Guarantee: proved, for pulls in blocks whose arms are fixed in advance. The threshold depends neither on the
+    dimension nor on the number of candidates. A block of fewer pulls than dimensions adds little evidence.
 
     Args:
-        sizes: how large bets are. "shrunk" learns a prior for the gaps and splits its stakes; "plain" stakes all on the
-            estimate (with the longer blocks and the larger share of the G-optimal design that suit it); "capped"
-            wins no more than is needed, which is proved for exactly Gaussian noise whose standard deviation is
-            exactly `noise_std`, and for nothing else.
+        sizes: sizes of the bets. "shrunk" learns a prior for the gaps and splits its stakes. "plain" stakes all on the
+            estimate, and uses longer blocks and a larger share of the G-optimal design. "capped" never wins more than
+            it needs; its proof holds only for Gaussian noise whose standard deviation is exactly `noise_std`.
     """
 
     sizes: Sizes = "shrunk"
@@ -56,7 +55,7 @@ class Betting(Rule):
             object.__setattr__(self, "name", f"betting-{self.sizes}")
 
     def noise_law(self, *, is_known: bool) -> str:
-        """Return the law; capped bets need the exact one."""
+        """Return the assumption on the noise; capped bets need exactly Gaussian noise."""
         return "follows exactly a normal law" if self.sizes == "capped" else super().noise_law(is_known=is_known)
 
     def has_p_value(self, *, is_noise_known: bool) -> bool:
@@ -65,12 +64,12 @@ class Betting(Rule):
 
     @property
     def default_ratio(self) -> float:
-        """Smaller bets go with shorter blocks."""
+        """Factor by which the pulls grow from one block to the next; smaller bets suit shorter blocks."""
         return 1.15 if self.sizes == "plain" else 1.08
 
     @property
     def usual_g_mix(self) -> float:
-        """A shrunk estimate needs less exploration."""
+        """Share of the G-optimal design; a shrunk estimate needs less exploration."""
         return 0.1 if self.sizes == "plain" else 0.05
 
     def start(self, task: Task) -> "BettingState":
@@ -106,7 +105,7 @@ class BettingState(RuleState):
             self._wealth = (EpsilonWealth if task.epsilon > 0.0 else Wealth)(task.rivals, **self._options)
 
     def leader(self, estimate: LeastSquares) -> int:
-        """Return the candidate that leads now: the best estimate among those not rejected."""
+        """Return the candidate with the best estimate among those not rejected."""
         return self._wealth.leading(estimate.theta)
 
     def leaders(self, estimate: LeastSquares) -> tuple[int, ...]:
@@ -115,7 +114,7 @@ class BettingState(RuleState):
         return tuple(wealth.members(estimate.theta)) if isinstance(wealth, TopMWealth) else (self.leader(estimate),)
 
     def alive(self, leader: int) -> BoolArray:
-        """Return a mask (K,) of the candidates that the leader is not separated from yet."""
+        """Return a mask (K,) of the candidates not separated from the leader yet."""
         return self._wealth.alternatives(leader)
 
     def survivors(self, leader: int) -> BoolArray:
@@ -128,7 +127,7 @@ class BettingState(RuleState):
         return self.exact(estimate)
 
     def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
-        """Pay out the bets by the block's own pulls and return the verdict."""
+        """Settle the bets by the pulls of the block and return the verdict."""
         self._wealth.settle(block)
         return self.exact(estimate)
 
@@ -137,7 +136,7 @@ class BettingState(RuleState):
         return self._wealth.n_undecidable(estimate.theta) if estimate.has_theta else 0
 
     def replay(self, blocks: Iterable[Block]) -> "Replay":
-        """Return the bets of a learner with these blocks, to be paid for any misfit; for epsilon = 0 alone."""
+        """Return the bets on these blocks, to be settled for any misfit; needs epsilon = 0 and m = 1."""
         if self.task.epsilon > 0.0 or self.task.m > 1:
             raise InvalidInput("a replay needs epsilon = 0 and m = 1; no proof says what other accounts bear together.")
         return Replay(Wealth(self.task.rivals, weighs_arms=True, **self._options), blocks)
@@ -163,7 +162,7 @@ class BettingState(RuleState):
 
 @final
 class Replay:
-    """The bets on some blocks, to be paid for any misfit: would the verdict stand if means were off by eta?
+    """The bets on some blocks, settled for any misfit: would the verdict stand if means were off by eta?
 
     Notation: that of `core.misfit.tolerance`; L_b(eta) the log wealth against arm b that the same leaders, blocks and
     laws of D lead to with z - eta bias in the place of z; price = log(1/delta).
@@ -173,7 +172,7 @@ class Replay:
     L_b(eta) has ever reached the price, for every rival b of the answer: docs/guarantee.md, Theorem 22.
 
     Args:
-        wealth: fresh accounts that weigh arms; they settle the blocks.
+        wealth: fresh accounts, which settle the blocks.
         blocks: all blocks in the order of settling, those after the verdict included.
     """
 
@@ -189,12 +188,12 @@ class Replay:
 
     @property
     def answer(self) -> int | None:
-        """Where the rule stopped; None if it did not."""
+        """The answer of the rule; None if it did not stop."""
         return self._wealth.answer
 
     @one_blas_thread
     def stands(self, misfit: float) -> bool:
-        """Return whether the answer has rejected all rivals although means may be off by `misfit`."""
+        """Return whether the answer still rejects all rivals if means may be off by `misfit`."""
         log_wealth, peak = np.zeros((2, len(self._is_rival)))
         for placed in self._placed:
             log_wealth[placed.index] += placed.log_returns(misfit)
@@ -204,7 +203,7 @@ class Replay:
         return bool((peak[is_rival] >= self._wealth.log_price).all())
 
     def margin(self, lead: float) -> float | None:
-        """Return how far means may be off for the answer to stand; None if there is no answer or no lead.
+        """Return the largest misfit at which the answer stands; None if there is no answer or no lead.
 
         Args:
             lead: estimated lead of the answer over the closest rival.

@@ -22,7 +22,7 @@ from surepick.errors import InvalidInput
 from surepick.stopping.scan import PairTest, ScanRule, ScanState
 from surepick.types import Array, Guarantee, IntArray
 
-# The floor c is often exactly the smallest eigenvalue after the first pulls; rounding must not hide that.
+# After the first pulls the smallest eigenvalue often equals the floor c; rounding must not hide the equality.
 FLOOR_ROUNDING = 1e-10
 
 
@@ -39,11 +39,11 @@ class GLR(ScanRule):
         c: the paper's constant in the user's features; default: the smallest eigenvalue of the information of
             `start_arms` for "paper-main" and "paper-appendix", the largest squared norm of an arm for "paper-remark".
         start_arms: the arms pulled first; default: those of `Task.spanning`.
-        elimination: an alternative once refuted stays refuted; None: wherever a number per candidate can be kept.
+        elimination: a refuted alternative stays refuted. None: if surepick can keep a number per candidate.
         full_scan: look at all candidates at every check.
         spacing: see `scan.ScanRule`; 0 decides exactly as full scans would.
         is_ridge: read the ridge estimate of the threshold's regulariser instead of least squares.
-        for_fixed_design: the threshold is proved for pulls that depend on no reward.
+        for_fixed_design: whether the proof of the threshold needs pulls that depend on no reward.
     """
 
     threshold: Threshold | str
@@ -74,12 +74,12 @@ class GLR(ScanRule):
 
     @property
     def guarantee(self) -> Guarantee:  # type: ignore[override]
-        """What is proved about the rule."""
+        """Guarantee of the rule: that of its threshold."""
         return self.preset.guarantee
 
     @property
     def is_fixed_design(self) -> bool:
-        """Whether the threshold is proved for pulls that depend on no reward alone."""
+        """Whether the proof of the threshold needs pulls that depend on no reward."""
         return self.for_fixed_design
 
     def start(self, task: Task) -> ScanState:
@@ -87,7 +87,7 @@ class GLR(ScanRule):
         return self.scan(task, _GLRTest(self, task))
 
     def constant(self, task: Task) -> float | None:
-        """Return the paper's c, None if the threshold has no use for it."""
+        """Return the paper's c; None if the threshold does not use c."""
         if self.c is not None or not (self.preset.needs_floor or self.preset.u is not None):
             return self.c
         arms = task.rows.arms
@@ -117,7 +117,7 @@ class _GLRTest(PairTest):
 
     def threshold(self, estimate: LeastSquares) -> float:
         t, dim = estimate.n_pulls, estimate.dim
-        logdet = estimate.logdets[self.slots(estimate)].sum()  # there is one, or none and no use for it
+        logdet = estimate.logdets[self.slots(estimate)].sum()  # at most one; a threshold without one ignores it
         price = self._preset(n_pulls=t, dim=dim, logdet=logdet, delta=self._delta, noise_std=self.noise_std)
         return float(price) / self.noise_std**2
 

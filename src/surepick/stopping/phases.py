@@ -1,16 +1,16 @@
-"""Elimination by phases: a candidate goes when another beats it on the results of the phase alone.
+"""Elimination by phases: reject a candidate when another beats it on the results of one phase.
 
 Notation: theta, A (d, d) least squares and information of the phase's own pulls; y = z - z' a difference of two
-candidates left; price(j) the log of tests over risk in phase j = 1, 2, ... At the end of phase j candidate z' goes if
+candidates left; price(j) = log(tests / risk) of phase j = 1, 2, ... The end of phase j rejects candidate z' if
 
     theta'y >= noise_std |y|_{A^-1} sqrt(2 price(j))   for some z,
 
-and, where a paper rejects by a fixed accuracy instead of by widths, theta'y is at least that as well.
+and, where a paper rejects by a fixed accuracy instead of by widths, if theta'y is at least that accuracy as well.
 
 Why it is valid: the arms of a phase are fixed before its first result, so each test is one sub-Gaussian tail of
 probability exp(-price(j)); if the number of tests times exp(-price(j)), summed over phases, is at most delta, the best
-candidate is ever beaten with probability at most delta. No data of earlier phases enter: what was pulled then depends
-on results, and the tails would not hold.
+candidate is ever beaten with probability at most delta. Data of earlier phases do not enter: their arms depend on
+results, so the tail bounds would not hold.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class Phases(Rule):
 
     Args:
         price: log(tests / risk) of a phase, by its number 1, 2, ...
-        accuracy: a gap below which a phase rejects nothing, by its number; None rejects by the widths alone.
+        accuracy: the gap below which a phase rejects nothing, by its number; None rejects by the widths alone.
         name: name of the rule.
         guarantee: guarantee of these prices.
     """
@@ -70,7 +70,7 @@ class EliminationState(RuleState):
         return np.flatnonzero(self._alive)
 
     def leader(self, estimate: LeastSquares) -> int:
-        """Return the candidate left with the best estimate from all results."""
+        """Return the candidate with the best estimate from all results, among those left."""
         return self.task.rivals.best(estimate.theta, self._alive) if self._answer is None else self._answer
 
     def alive(self, leader: int) -> BoolArray:
@@ -130,12 +130,12 @@ class Phase:
         self.value: Array = rows @ said.theta
         """theta'z by the phase's least squares."""
         self.scaled: Array = rows @ said.root
-        """Rows whose distances are the |y| in the norm of A^-1."""
+        """Rows whose distances are |y| in the norm of A^-1."""
         self.missed: Array | None = None if said.missed is None else rows @ said.missed
-        """Rows whose distances are the standard errors of the part not measured; None: the phase measured all."""
+        """Rows whose distances are the standard errors of the unmeasured part; None if all is measured."""
 
     def beaten(self, width: float, *, at_least: float = 0.0) -> BoolArray:
-        """Return which candidates lose to some other by at least width |y|_{A^-1} and by `at_least`."""
+        """Return which candidates are behind some other by at least width |y|_{A^-1} and by `at_least`."""
         gone = np.zeros(len(self.value), dtype=bool)
         order = np.argsort(-self.value, kind="stable")  # the best reject most, so later chunks are short
         left = order
@@ -162,7 +162,7 @@ class Phase:
         return float(np.min(certainty[different], initial=np.inf))
 
     def comparable(self, first: IntArray, second: IntArray) -> BoolArray:
-        """Return for which pairs (n, m) the phase measured the whole difference, or all but a negligible part."""
+        """Return for which pairs (n, m) the phase measured the whole difference, up to a negligible part."""
         if self.missed is None:
             return np.ones((len(first), len(second)), dtype=bool)
         seen, missed = (_squares(points, first, second) for points in (self.scaled, self.missed))

@@ -21,7 +21,7 @@ each time, and m is the lead over the arms outside. When only (ii) fails, a pass
 cheaper than a full scan, often suffices. The argument uses no probability: every decision is that of a full
 scan, up to rounding, for which thresholds are undercut by `MARGIN`.
 
-Elimination: an alternative once refuted stays refuted, so a rule may stop before all are refuted at the same time.
+Elimination: a refuted alternative stays refuted, so a rule may stop although some would not be refuted now.
 
 Notation: for each leader i a set of alternatives j not yet refuted; f_ij(t) the statistic of the pair; beta(t) the
 threshold. At time t every j with f_ij(t) at or above beta(t) leaves the set of the leader i of that time; the rule
@@ -29,10 +29,11 @@ stops when the set of the current leader is empty.
 
 Why it is valid: the threshold belongs to a confidence set for theta that holds at all times together. A wrong answer i
 needs the best arm j refuted for i at some time, when the true theta, which prefers j, was outside the confidence set.
-That is the same event as for the rule without elimination, so delta stays what it is.
+The rule without elimination errs in the same event, so delta does not change.
 
-The value reported for a leader is the smallest over its alternatives, those refuted with what refuted them. Where the
-statistic is a log e-value, so is this one: whichever of them is the best arm, the supermartingale was as large once.
+The value reported for a leader is the smallest statistic over its alternatives; a refuted alternative counts with the
+statistic that refuted it. If the statistic is a log e-value, so is this value: whichever alternative is the best arm,
+its supermartingale was as large at some time.
 
 Reference: Tirinzoni and Degenne (2022), selective elimination.
 """
@@ -54,27 +55,27 @@ from surepick.errors import InvalidInput
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.types import Array, BoolArray, IntArray
 
-# Relative room left below the threshold when a scan is skipped: far above rounding, far below what matters.
+# Relative room below the threshold when a scan is skipped: far above rounding, far too small to cost pulls.
 MARGIN = 1e-6
-# Beside arms of size 1, as they are in whitened coordinates.
+# Relative to arms of size 1, as in whitened coordinates.
 SMALLEST_REGULARIZER = 1e-15
-# Arms kept at hand when epsilon > 0.
+# Arms in the pool around the leader when epsilon > 0.
 POOL_SIZE = 64
-# With elimination, passes over the alternatives left refute them. A pass is made when the hardest known rival falls,
-# and after the pulls have grown by this share, at least by the number of features; it looks up the leader too. A later
-# refutation costs pulls, never validity.
+# With elimination, a pass scans the alternatives left and looks up the leader. A pass is due when the hardest known
+# rival is refuted, and when the pulls have grown by this share, at least by the number of features. A late refutation
+# costs pulls, never validity.
 SPACING = 0.05
-# Leaders whose sets are kept, one byte per arm each. Many arms lead for a moment; a forgotten set is refuted anew.
+# Leaders whose sets are kept, one byte per arm each. Many arms lead briefly; a forgotten set is refuted anew.
 KEPT_LEADERS = 64
 
 
 class PairTest(ABC):
-    """A statistic of (leader, rival) pairs in nats, and the threshold its minimum over rivals is compared with.
+    """A statistic of (leader, rival) pairs in nats, and the threshold for its minimum over rivals.
 
     Args:
         task: the task of the run.
         regularizers: matrices (J, d, d) whose log-determinants the threshold or the statistic uses.
-        is_strict: whether the threshold must be exceeded (or only reached).
+        is_strict: whether the statistic must exceed the threshold; else reaching the threshold suffices.
     """
 
     first_threshold = math.inf
@@ -102,11 +103,11 @@ class PairTest(ABC):
 
     @abstractmethod
     def pair(self, estimate: LeastSquares, difference: Array) -> float:
-        """Return the statistic of one pair from leader - rival (d,); inf if that is 0."""
+        """Return the statistic of one pair from leader - rival (d,); inf if the difference is 0."""
 
     @abstractmethod
     def shifted(self, estimate: LeastSquares, shift: Array, factor: float) -> float:
-        """Return the largest statistic of any direction that a move of theta by factor * `shift` explains."""
+        """Return the largest statistic, over all directions, that a move of theta by factor * `shift` explains."""
 
     @abstractmethod
     def factors(self, estimate: LeastSquares) -> Sequence[Array]:
@@ -138,7 +139,7 @@ class ScanState(RuleState):
         self._rival, self._rival_row = -1, np.empty(0)
         self._next_pass = 0.0
         self.n_scans = 0
-        """Passes so far that computed the statistic of every rival, or of every one not refuted."""
+        """Passes so far that computed the statistic of every rival that is not refuted."""
         self.n_leader_passes = 0
         """Cheaper passes so far that only looked up the leader."""
 
@@ -170,7 +171,7 @@ class ScanState(RuleState):
         return Verdict(leader=leader, rival=self._rival, statistic=value, threshold=threshold, is_exact=False)
 
     def _remember(self, scanned: Verdict) -> None:
-        """Count a scan, and compare the leader with the rival it found until the next one."""
+        """Count a scan, and keep its rival for the comparisons until the next scan."""
         assert scanned.rival is not None
         self.n_scans += 1
         self._rival, self._rival_row = scanned.rival, self._arms.gather([scanned.rival])[0]
@@ -179,7 +180,7 @@ class ScanState(RuleState):
 @final
 @dataclass(slots=True)
 class _Reference:
-    """What the last pass over the arms found."""
+    """Findings of the last pass over the arms."""
 
     leader: int
     row: Array
@@ -219,7 +220,7 @@ class LazyScan(ScanState):
             self.n_leader_passes += 1
             value = test.pair(estimate, reference.row - self._rival_row)
             if not value < below:
-                # The old leader is a rival too, if it is not the leader still.
+                # The old leader, if overtaken, is a rival too.
                 value = test.pair(estimate, reference.row - previous.row)
                 if value < below:
                     self._rival, self._rival_row = previous.leader, previous.row
@@ -261,7 +262,7 @@ class LazyScan(ScanState):
             return _Reference(leader, row, theta, 1.0, row[None])
         # A copy of the gaps: the oracle may overwrite the scores it gets.
         near = self._arms.rivals(leader, theta, [], np.copy, POOL_SIZE)
-        # Row order, so that of several equal arms the pool names the same one as a scan.
+        # Row order: among equal arms, the pool names the same arm as a scan.
         pool = np.sort(np.append(near.index, leader))
         lead = float(near.score[-1])
         factor = 0.0 if len(near.index) < POOL_SIZE else max(1.0, epsilon / lead) if lead > 0.0 else math.inf
@@ -274,18 +275,18 @@ class _Alternatives:
     """The alternatives to one leader."""
 
     alive: BoolArray
-    """Which (K,) are not refuted; the leader and its copies are no alternatives."""
+    """Mask (K,) of alternatives not refuted; the leader and its copies are not alternatives."""
     weakest: float = math.inf
-    """The smallest statistic that refuted one, as a multiple of the threshold of that time."""
+    """The smallest statistic that refuted an alternative, as a multiple of the threshold at that time."""
 
 
 @final
 class EliminatingScan(ScanState):
-    """Keeps a set of alternatives per leader, and passes over those alone."""
+    """Keeps a set of alternatives per leader; passes scan this set alone."""
 
     def __init__(self, task: Task, test: PairTest) -> None:
         super().__init__(task, test)
-        self._refuted: dict[int, _Alternatives] = {}  # of leaders with refuted alternatives, the latest last
+        self._refuted: dict[int, _Alternatives] = {}  # leaders with refuted alternatives, latest last
         self._leader, self._leader_row = -1, np.empty(0)
 
     def alive(self, leader: int) -> BoolArray | None:
@@ -319,7 +320,7 @@ class EliminatingScan(ScanState):
         return alive is not None and not alive.any()
 
     def _refute(self, estimate: LeastSquares, leader: int, threshold: float) -> Verdict:
-        """Refute alternatives; the rival is the hardest of those left, or of all if none is left."""
+        """Refute alternatives; the verdict names the hardest rival left, or the hardest of all if none is left."""
         index, scores = self._scores(estimate, leader, self.alive(leader))
         falls = self._test.refuted(estimate, scores, threshold)
         is_reached = bool(falls.all())
@@ -335,7 +336,7 @@ class EliminatingScan(ScanState):
         return self._verdict(leader, index, scores, threshold, is_reached=is_reached)
 
     def _verdict(self, leader: int, index: IntArray, scores: Array, threshold: float, *, is_reached: bool) -> Verdict:
-        """Return the verdict on the leader against these alternatives and those refuted before."""
+        """Return the verdict on the leader against these alternatives and the refuted ones."""
         first = int(np.argmin(scores))
         rival, value = int(index[first]), float(scores[first])
         if (known := self._refuted.get(leader)) is not None:
@@ -363,10 +364,11 @@ class EliminatingScan(ScanState):
 
 @final
 class TeamScan(ScanState):
-    """Compares each of the m best with every candidate outside, in passes that are spaced like those of elimination.
+    """Compares each of the m best with every other candidate, in passes that are spaced as with elimination.
 
-    Why it is valid: if the answer is wrong, one of its members loses more than epsilon to one outside. Their pair has
-    reached the threshold, which the confidence set of the rule for the best alone excludes as well: no union.
+    Why it is valid: if the answer is wrong, one of its members is more than epsilon behind some candidate outside.
+    The pair of these two has reached the threshold, and then the true theta was outside the confidence set of the rule
+    for m = 1. So no union over pairs is needed.
     """
 
     def __init__(self, task: Task, test: PairTest, *, full_scan: bool) -> None:
@@ -408,11 +410,11 @@ class ScanRule(Rule):
     """Base class of rules that are checked by scans: their options.
 
     Args:
-        elimination: an alternative once refuted stays refuted; None: wherever a number per candidate can be kept.
+        elimination: a refuted alternative stays refuted. None: if surepick can keep a number per candidate.
         full_scan: look at all candidates at every check; for tests and comparisons.
-        spacing: after a pass over the arms make the next one only once the number of pulls has grown by this
-            fraction. 0 decides exactly as a full scan. Above 0 a stop may come late by that fraction, never early,
-            which bounds the number of passes when very many arms are within epsilon of the leader.
+        spacing: growth of the number of pulls between two passes over the arms. 0 decides exactly as a full scan.
+            Above 0, a stop may come late by this fraction, never early; the number of passes stays bounded even when
+            very many arms are within epsilon of the leader.
     """
 
     elimination: bool | None = None
@@ -436,7 +438,7 @@ class ScanRule(Rule):
 
 
 def _usable(V: Array) -> Array:
-    """Return the regularisers, unless A plus one of them is singular to rounding until the pulls span."""
+    """Return the regularisers; refuse one that is so small that A + V is singular to rounding until the pulls span."""
     least = float(np.linalg.eigvalsh(V).min(initial=np.inf)) if np.isfinite(V).all() else np.inf
     if least < SMALLEST_REGULARIZER:
         raise InvalidInput(

@@ -1,7 +1,7 @@
 """Rules on sets of vectors: evidence, mix-grid, the printed rule of the sphere, and one test per coordinate.
 
 Notation: whitened coordinates; Z'(F) the statistic of `arms.base` for F F' = A^-1; m the length of a round. All
-decide after whole rounds, which costs next to no pulls.
+rules decide after whole rounds, at nearly no extra pulls.
 
     evidence         stop when the log e-value of `arms.numbered` reaches log(1/delta)
     mix-grid         stop when Z'(F)/noise_std^2 reaches xi, the root in `core.thresholds.mix_grid_threshold` with the
@@ -9,7 +9,7 @@ decide after whole rounds, which costs next to no pulls.
     paper            the rule printed for the sphere, `arms.sphere.printed_rule`
     per-coordinate   the hypercube under its own fixed design, one test per coordinate at risk delta/d
 
-A rule is a function from task and estimate to a verdict without the leader, which is the same for all rules.
+Each rule is a function from task and estimate to a verdict without its leader; `VectorState` adds the leader.
 """
 
 import math
@@ -33,23 +33,23 @@ from surepick.errors import InvalidInput
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.types import Array, Guarantee
 
-# Relative room left below the threshold when the set is not searched, see `scan.MARGIN`.
+# Relative room below the threshold when the search is skipped; see `scan.MARGIN`.
 MARGIN = 1e-6
 
 Look = Callable[[Task, LeastSquares], Verdict]
-"""The verdict without the leader; called once there is an estimate."""
+"""Returns the verdict without its leader; needs an estimate."""
 
 
 class VectorState(RuleState):
-    """A rule on a set of vectors: checked after whole rounds."""
+    """A rule on a set of vectors, checked after whole rounds."""
 
     def __init__(self, task: Task, look: Look) -> None:
         super().__init__(task)
         self._look = look
         if task.vectors.vectors.needs_slack and task.epsilon == 0.0:
             raise InvalidInput(
-                f"`epsilon` must be above 0 on {task.arms.description}, got 0: there are arms as close to the best as "
-                "one likes, and no number of pulls tells them apart. Pass what an answer may lose at most."
+                f"`epsilon` must be above 0 on {task.arms.description}, got 0: arms can be arbitrarily close to the "
+                "best, and no number of pulls tells them apart. Pass the largest loss that you accept."
             )
 
     def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
@@ -65,7 +65,7 @@ class VectorState(RuleState):
 
 @final
 class VectorEvidenceState(VectorState):
-    """The evidence rule; the whole set is searched only if the last rival is refuted."""
+    """The evidence rule; it searches the whole set only if the last rival is refuted."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task, self._search)
@@ -148,7 +148,7 @@ class PerCoordinate(Rule):
 def per_coordinate(task: Task, estimate: LeastSquares) -> Verdict:
     """Return the verdict of the rule for the hypercube."""
     n, dim = estimate.n_pulls, estimate.dim
-    # Entries of A are sums of +-1, but for the rounding of whitening: other than t I, a round is not whole.
+    # Entries of A are sums of +-1, up to the rounding of whitening. If A differs from t I, a round is not whole.
     is_whole = n % task.vectors.round_length == 0 and np.abs(estimate.A - n * np.eye(dim)).max() <= 1e-9 * n
     return compared(task, estimate, coordinate_threshold(n, dim, task.delta) if is_whole else math.inf)
 

@@ -1,1 +1,1 @@
-"""Tables of arms: from a spreadsheet or a data frame to arms, with a summary of how each column was understood."""
+"""Tables of arms: read arms from a spreadsheet or a data frame, with a summary of the role of each column."""

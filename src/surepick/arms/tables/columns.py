@@ -1,4 +1,4 @@
-"""Columns of a table: numbers or categories, with errors that name the cell, and the roles that columns get."""
+"""Columns of a table: numbers or categories, errors that name the cell, and the roles of columns."""
 
 import datetime as dt
 import re
@@ -24,22 +24,22 @@ from surepick.core.checks import LARGEST, is_number
 from surepick.errors import InvalidInput
 from surepick.types import Array
 
-# Last words in headers of running numbers: sample_id, Run No., "Nr".
+# Last words in headers of row numbers: sample_id, Run No., "Nr".
 _NUMBERING = {"id", "no", "nr", "num", "number", "index", "idx", "code", "key", "uuid"}
-# Rows from which on a column that differs in every row is a name of the rows, not a property.
+# From this number of rows on, a column that differs in every row names the rows and is not a property.
 TELLS_APART = 3
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that has been understood: numbers, or texts that are levels of a category."""
+    """A column as numbers, or as texts that are levels of a category."""
 
     title: str
     numbers: Array | None = None
     texts: tuple[str, ...] = ()
     has_commas: bool = False
-    """Whether decimal commas were read."""
+    """Whether the column has decimal commas."""
     are_dates: bool = False
 
     @property
@@ -49,15 +49,15 @@ class Column:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all rows agree."""
+        """Whether the column has the same value in all rows."""
         return len(self.levels) == 1 if self.numbers is None else bool((self.numbers == self.numbers[0]).all())
 
     def encoded(self) -> list[tuple[str, Array]]:
-        """Name and values of its features."""
+        """Return name and values of each feature of the column."""
         return level_columns(self.title, self.texts) if self.numbers is None else [(self.title, self.numbers)]
 
     def attention(self) -> list[str]:
-        """Return doubts about the column for the user to read."""
+        """Return warnings about the column, for the user."""
         said = []
         if self.are_dates:
             said.append(
@@ -75,7 +75,7 @@ class Column:
 
 
 def read_column(table: Table, title: str) -> Column:
-    """Understand a column that is to be a feature, or the noise."""
+    """Read a column that becomes a feature, or the noise."""
     cells = table.cells[title]
     if isinstance(cells, np.ndarray):
         return Column(title, _checked(table, title, cells.astype(np.float64), cells))
@@ -106,7 +106,7 @@ def _missing(table: Table, title: str, row: int) -> InvalidInput:
 
 
 def check_describes(table: Table, column: Column, *, is_asked_for: bool) -> None:
-    """Refuse a column that only tells the rows apart; `is_asked_for`: the user has named it as a feature."""
+    """Refuse a column that only numbers or names the rows; `is_asked_for`: the user listed it as a feature."""
     if table.n_rows < TELLS_APART:
         return
     advice = (
@@ -128,7 +128,7 @@ def check_describes(table: Table, column: Column, *, is_asked_for: bool) -> None
 
 
 def check_points(table: Table, columns: Sequence[Column]) -> None:
-    """Refuse a 1.500 in a file that has decimal commas elsewhere: it could be two numbers."""
+    """Refuse 1.500 in a file with decimal commas elsewhere: it could mean 1500 or 1.5."""
     with_commas = [column.title for column in columns if column.has_commas]
     for column in columns if with_commas else ():
         if column.numbers is None or column.has_commas:
@@ -143,7 +143,7 @@ def check_points(table: Table, columns: Sequence[Column]) -> None:
 
 
 def seems_a_name(table: Table, title: str) -> bool:
-    """Whether a column is text, no dates and no numbers, without repetition."""
+    """Return whether a column is text without repetition, and neither dates nor numbers."""
     cells = table.cells[title]
     if isinstance(cells, np.ndarray) or title in table.categories:
         return False
@@ -154,7 +154,7 @@ def seems_a_name(table: Table, title: str) -> bool:
 
 
 def _typed_numbers(table: Table, title: str, texts: Sequence[str], cells: Sequence[Any]) -> Array | None:
-    """Numbers that were typed as text, also with decimal commas; in Excel beside cells that are numbers."""
+    """Return numbers that were typed as text, also with decimal commas, or mixed with number cells in Excel."""
     numbers = plain_numbers(texts)
     if numbers is not None:
         return numbers
@@ -182,7 +182,7 @@ def _is_mostly_numbers(texts: Sequence[str]) -> bool:
 
 
 def _checked(table: Table, title: str, numbers: Array, cells: Any) -> Array:
-    """Numbers that are finite and can be squared, as a fresh array in which 0.0 has no sign."""
+    """Return a copy of the numbers without -0.0; refuse numbers that are not finite or too large to square."""
     for row in np.flatnonzero(np.isnan(numbers)).tolist()[:1]:
         if not table.is_typed:
             raise _missing(table, title, row)
@@ -205,7 +205,7 @@ def _check_one_kind(table: Table, title: str, cells: Sequence[Any]) -> None:
 
 
 def text_of(cell: Any) -> str:
-    """A cell as text: a whole number without a point, a day without a time."""
+    """Return a cell as text: a whole number without a point, a day without a time."""
     if isinstance(cell, dt.datetime) and cell.time() == dt.time():
         cell = cell.date()
     if isinstance(cell, float) and cell.is_integer():
@@ -220,7 +220,7 @@ class Levels(NamedTuple):
     """Levels of a category."""
 
     reference: str | None
-    """The level with which the others are compared; None if all have a feature."""
+    """The level to which the others are compared; None if every level has a feature."""
     others: tuple[str, ...]
     """Levels with a feature of their own."""
 
@@ -232,26 +232,26 @@ class Levels(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """The role of every column of a table of arms; `str()` lists all of them."""
+    """The role of every column of a table of arms; `str()` lists all roles."""
 
     source: str
     """The file, or "the data frame"."""
     notes: tuple[str, ...] = ()
-    """Recognised features of the file: semicolons, decimal commas, Latin-1, a byte order mark, the sheet."""
+    """Recognised properties of the file: semicolons, decimal commas, Latin-1, a byte order mark, the sheet."""
     n_arms: int
     feature_names: tuple[str, ...]
-    """All features, those of the arms."""
+    """Names of all features of the arms."""
     constant: str
     """Whether there is a constant, and why."""
     formula: str | None = None
     numbers: tuple[str, ...] = ()
-    """Columns that are used as numbers."""
+    """Columns used as numbers."""
     categories: Mapping[str, Levels] = field(default_factory=dict)
     """Columns that became 0/1 features."""
     products: tuple[str, ...] = ()
     squares: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    """Products and squares that would say nothing new, and features that others make up; each with the reason."""
+    """Redundant products, squares and other features, each with the reason."""
     names: str
     """The source of the arms' names."""
     noise: str | None = None
@@ -259,9 +259,9 @@ class Roles:
     cost: str | None = None
     """The column with the cost of a pull of each arm."""
     dropped: tuple[str, ...] = ()
-    """Columns that are not used, each with the reason."""
+    """Unused columns, each with the reason."""
     attention: tuple[str, ...] = ()
-    """Doubts: levels that differ in case alone, dates."""
+    """Warnings: levels that differ in case alone, dates."""
     alike: tuple[tuple[str, ...], ...] = ()
     """Names of arms with the same features."""
 

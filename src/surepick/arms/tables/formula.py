@@ -1,7 +1,7 @@
 """Formulas that are safe to evaluate: columns, numbers, Wilkinson's operators, and a fixed list of functions.
 
-The library formulaic evaluates Python, so a formula from a stranger could run any program. `check_formula` first reads
-the formula without evaluating it, refuses every other piece, and bounds the number of features.
+The library formulaic evaluates Python, so a formula from a stranger could run any program. `check_formula` first parses
+the formula without evaluating it, refuses every piece that is not listed, and bounds the number of features.
 """
 
 import ast
@@ -41,17 +41,17 @@ CONTRASTS: Mapping[str, tuple[str, ...]] = {
 }
 """Functions that the second argument of C may call, and their options."""
 LONGEST = 10_000
-"""Characters of a formula."""
+"""Most characters of a formula."""
 HIGHEST = 20
-"""Degree of a polynomial or a power, and degrees of freedom of a spline."""
+"""Highest degree of a polynomial or a power, and most degrees of freedom of a spline."""
 MOST_KNOTS = 50
 MOST_FEATURES = 5_000
-"""By a bound that counts products more than once, as formulaic forms them."""
+"""Most features, by a bound that counts products more than once, as formulaic forms them."""
 MOST_NUMBERS = 20_000_000
-"""In the table of features: 160 MB."""
+"""Most numbers in the table of features: 160 MB."""
 
 _WORD = re.compile(r"`([^`]*)`|(?<![\w.])([.\w]+)(?![\w.(])")
-"""A name in backticks, or a word that no parenthesis follows."""
+"""A name in backticks, or a word without a parenthesis after it."""
 _PLAIN_TEXT = re.compile(r"[^\"'`\\()\[\]{}]*")
 """Of a level. formulaic writes calls into texts of its own, where a quotation mark would end them."""
 
@@ -64,20 +64,20 @@ class Values(NamedTuple):
 
     @property
     def n_features(self) -> int:
-        """The most features that the column makes by itself."""
+        """Most features that the column alone makes."""
         return 1 if self.is_number else max(self.n_different, 1)
 
 
 def check_formula(formula: str, columns: Mapping[str, Values], n_rows: int) -> None:
-    """Refuse a formula that could do anything but make features of columns, or that makes too many.
+    """Refuse a formula that does more than make features of columns, or makes too many features.
 
     Args:
-        formula: the text.
-        columns: of the table, by name.
-        n_rows: of the table.
+        formula: the formula.
+        columns: columns of the table, by name.
+        n_rows: number of rows of the table.
 
     Raises:
-        InvalidInput: the formula has a piece that is not allowed, which the error names.
+        InvalidInput: the formula is not allowed; the error names the piece.
     """
     if len(formula) > LONGEST:
         raise InvalidInput(
@@ -96,7 +96,7 @@ def check_formula(formula: str, columns: Mapping[str, Values], n_rows: int) -> N
 
 
 def check_call(text: str, columns: Mapping[str, Values], formula: str) -> None:
-    """Refuse a call in a formula, as formulaic is about to evaluate it, unless every piece of it is allowed."""
+    """Refuse a call that formulaic is about to evaluate, unless every piece of the call is allowed."""
     checker = _Checker(text, formula, columns)
     if not isinstance(checker.tree, ast.Call):
         raise _refusal(formula, f"{text[:60]!r} is no call of a function")
@@ -104,16 +104,16 @@ def check_call(text: str, columns: Mapping[str, Values], formula: str) -> None:
 
 
 class _Checker:
-    """Reads a formula, or a call in one, as Python and checks its tree; nothing is evaluated.
+    """Parses a formula, or a call in a formula, as Python and checks the tree; evaluates nothing.
 
     A formula is Python but for names in backticks, `:` and `^`. Names that Python cannot read become placeholders; `:`
-    becomes `@`, which binds less, so that the number of features is never underestimated; `^` becomes `** +`, which a
-    function refuses, because there formulaic would compute an exclusive or.
+    becomes `@`, which binds less, so that the number of features is never underestimated; `^` becomes `** +`, which is
+    refused inside functions, where formulaic would compute an exclusive or.
 
     Args:
         text: the text to check.
-        formula: the formula of which it is a part.
-        columns: of the table, by name.
+        formula: the formula that contains the text.
+        columns: columns of the table, by name.
     """
 
     def __init__(self, text: str, formula: str, columns: Mapping[str, Values]) -> None:
@@ -130,7 +130,7 @@ class _Checker:
             if mark == "@":
                 raise _refusal(self._formula, "'@' has no meaning in it")
             raise InvalidInput(f"the formula must have the features alone, got {self._formula!r}; leave out ~ and |.")
-        code = code.replace("^", "** +").replace(":", "@").replace("#", "$")  # a comment would hide what follows
+        code = code.replace("^", "** +").replace(":", "@").replace("#", "$")  # a comment would hide the rest
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # "2or x" is refused below, in our own words
@@ -140,7 +140,7 @@ class _Checker:
             raise _refusal(self._formula, f"{text[:60]!r} cannot be read{why}") from error
 
     def _placed(self, found: re.Match[str]) -> str:
-        """Return a placeholder for a name in backticks, and for the name of a column that Python cannot read."""
+        """Return a placeholder for a name in backticks, or for a column name that Python cannot parse."""
         quoted, word = found.groups()
         if quoted is None:
             is_python = word.isascii() and word.isidentifier() and not keyword.iskeyword(word)
@@ -154,7 +154,7 @@ class _Checker:
         return placeholder
 
     def size(self, node: ast.expr) -> int:
-        """Return the number of features that a part of a formula can make."""
+        """Return the most features that a part of a formula can make."""
         total = 0
         while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):  # no recursion: sums are long
             total += self.size(node.right)
@@ -220,7 +220,7 @@ class _Checker:
         return 1 if not OPTIONS[name] else 1 + HIGHEST + sum(largest)
 
     def _function(self, call: ast.Call, known: Mapping[str, tuple[str, ...]]) -> str:
-        """Return the name of the function that is called, with options that it has."""
+        """Return the name of the called function; refuse unknown functions and options."""
         func = call.func
         name = func.id if isinstance(func, ast.Name) else ""
         if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name):
@@ -268,7 +268,7 @@ class _Checker:
             raise self._refusal(node, f"is a power, which must be a number of at most {HIGHEST}")
 
     def _option(self, name: str, option: int | str | None, node: ast.expr) -> int:
-        """Check an option, named or by its place; return the number of features that it can add."""
+        """Check an option, named or positional; return the most features that the option can add."""
         if isinstance(option, int):
             if option >= len(OPTIONS[name]):
                 raise self._refusal(node, f"is one argument too many for {name}")
@@ -281,7 +281,7 @@ class _Checker:
         return size
 
     def _literal(self, node: ast.expr) -> int:
-        """Check that an option is a number, a text, true or false, none, or a list of such; return its length."""
+        """Check that an option is a number, a text, true, false, none, or a list of these; return its length."""
         match node:
             case ast.Constant(value=None | bool() | float()):
                 return 0

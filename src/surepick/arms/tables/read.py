@@ -1,4 +1,4 @@
-"""`read_arms`: from a table to arms, for Python and for the command line."""
+"""`read_arms`: read arms from a table, for Python and for the command line."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,11 +29,11 @@ NEGLIGIBLE = 1e-7
 
 
 def redundant_features(R: Array, names: Sequence[str]) -> dict[str, str]:
-    """Return the features that follow from those before them, each with how it does.
+    """Return the features that follow from earlier ones, each with the reason.
 
     Args:
         R: (d, d) upper triangular with R'R = X'X.
-        names: of the features.
+        names: names of the features.
     """
     scale = np.abs(R).max(axis=0)
     columns = R / np.where(scale > 0.0, scale, 1.0)
@@ -45,10 +45,10 @@ def redundant_features(R: Array, names: Sequence[str]) -> dict[str, str]:
             found[name] = "is always 0"
             continue
         rest = columns[:, j]
-        for _ in range(2):  # a second time, for what rounding has left
+        for _ in range(2):  # twice, to remove rounding errors
             rest = rest - basis @ (basis.T @ rest)
         size = np.linalg.norm(rest)
-        # As in `independent_columns`: what agrees to 14 digits is the same feature.
+        # As in `independent_columns`: features that agree to 14 digits are the same.
         if size > 100 * len(names) * np.finfo(float).eps * np.linalg.norm(columns[:, j]):
             basis = np.column_stack([basis, rest / size])
             before.append(j)
@@ -59,13 +59,13 @@ def redundant_features(R: Array, names: Sequence[str]) -> dict[str, str]:
 
 
 def parts_of(weights: Array, names: Sequence[str], scale: Array) -> list[tuple[str, float]]:
-    """Return the features that a combination needs, with their weights; `scale` is how large they are."""
+    """Return the features that a combination needs, with their weights; `scale` has the sizes of the features."""
     size = np.abs(weights) * scale
     return [(names[k], float(weights[k])) for k in np.flatnonzero(size > NEGLIGIBLE * size.max()).tolist()]
 
 
 def joined(words: Sequence[str]) -> str:
-    """Return a, b and c."""
+    """Return the words as text, such as "a, b and c"."""
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
@@ -79,7 +79,7 @@ def _said(parts: Sequence[tuple[str, float]]) -> str:
 NAME_HEADERS = ("name", "arm", "id")
 
 
-class TableArms(FiniteArms):  # type: ignore[misc]  # these are such arms and answer every question in the same way
+class TableArms(FiniteArms):  # type: ignore[misc]  # behaves as FiniteArms in every method
     """Arms read from a table: `FiniteArms` with the roles of its columns."""
 
     roles: Roles
@@ -117,28 +117,28 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
             (pandas, polars, Arrow, or a mapping of columns).
         name_column: the column with the arms' names. Default: the index of a data frame, if it has one; else a column
             headed name, arm or id; else the first column of text in which no two rows agree; else rows are numbered.
-        features: the columns to use, and no others.
-        drop: columns not to use.
+        features: the only columns to use.
+        drop: columns to leave out.
         interactions: add the product of any two columns, named `temp:time`.
-        quadratic: add the square of every column of numbers, named `temp^2`, unless it has but two values.
+        quadratic: add the square of every column of numbers, named `temp^2`, unless the column has only two values.
         formula: features by a Wilkinson formula such as `"temp * catalyst + C(solvent)"`, read by the library formulaic
             (`surepick[tables]`), instead of the four options above. It has a constant unless it says `0 +`.
-            It may call log, exp, sqrt, C, poly, bs and the like; whatever else is refused.
-        intercept: put a constant 1 in front, or do not. Default: unless some combination of the columns is constant; a
-            `.npy` is taken as it is.
-        on_span: leave out features that others make up, instead of refusing them.
-        noise_column: the column with the noise of each arm, as `noise_std`; it is no feature.
-        cost_column: the column with the cost of a pull of each arm, as `costs`; it is no feature.
+            It may call log, exp, sqrt, C, poly, bs and a few more functions; all others are refused.
+        intercept: whether to put a constant 1 in front. Default: yes, unless some combination of the columns is
+            constant; a `.npy` file is used as it is.
+        on_span: whether to leave out features that follow from others, instead of refusing them.
+        noise_column: the column with the noise of each arm, as `noise_std`; not a feature.
+        cost_column: the column with the cost of a pull of each arm, as `costs`; not a feature.
         sheet: the sheet of an Excel file, if several have cells.
-        trust_formula: let the formula be any Python that formulaic evaluates. It can then run any program: use it with
-            formulas of your own alone.
+        trust_formula: allow any Python that formulaic evaluates. The formula can then run any program: use this option
+            with your own formulas only.
 
     Returns:
         `FiniteArms` with names, feature names, `roles`, `noise_std` and `costs`, for `identify` and `Learner`.
 
     Raises:
-        InvalidInput: the table cannot be used; the text names the cell.
-        ArmsDoNotSpan: some features follow from others; the text names them.
+        InvalidInput: the table cannot be used; the error names the cell.
+        ArmsDoNotSpan: some features follow from others; the error names them.
 
     Examples:
         >>> arms = read_arms({"name": ["A", "B", "C", "D"], "temp": [60, 80, 80, 60], "solvent": ["W", "E", "W", "E"]})
@@ -164,7 +164,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     if formula is not None:
         terms, intercept = formula_terms(formula, columns, table, trusts=trust_formula), False
     else:
-        # A .npy is used as it is: its author knows whether it needs a constant.
+        # A .npy file is used as it is: its author decides on a constant.
         intercept = False if intercept is None and not table.has_titles else intercept
         terms = terms_of(columns, interactions=interactions, quadratic=quadratic, intercept=intercept)
     for name in terms.features:
@@ -209,10 +209,10 @@ class _Choice:
     name_column: str | None
     features: list[str]
     dropped: dict[str, str]
-    """Columns that are not used, and why."""
+    """Unused columns, each with the reason."""
 
     def names(self, table: Table) -> Sequence[str] | None:
-        """The names of the arms, all different."""
+        """Return the names of the arms, all different."""
         if self.name_column is None:
             return table.names
         check_filled(table, self.name_column)
@@ -232,7 +232,7 @@ class _Choice:
         return names
 
     def naming(self, table: Table) -> str:
-        """Return the source of the names in words."""
+        """Return the source of the names as text."""
         if self.name_column is not None:
             return f"column {self.name_column!r}"
         return "row numbers, from 0 on" if table.names is None else "the index of the data frame"
@@ -292,7 +292,7 @@ def _check_title(table: Table, option: str, title: str | None) -> None:
 def _built(
     table: Table, terms: Terms, choice: _Choice, *, intercept: bool | None, on_span: bool
 ) -> tuple[TableArms, list[str]]:
-    """The arms, and features that were left out because others make them up."""
+    """Return the arms, and the features left out because they follow from others."""
     rows, names = replace(table, cells=terms.features), choice.names(table)
     try:
         return TableArms(rows, names, intercept=intercept), []
@@ -320,7 +320,7 @@ def _numbers(table: Table, title: str) -> Column:
 
 
 def _constant(arms: TableArms, columns: Sequence[Column], *, formula: str | None, intercept: bool | None) -> str:
-    """Return in words whether there is a constant, and why."""
+    """Return as text whether there is a constant, and why."""
     has_constant = arms.feature_names[0] == "constant"
     if formula is not None:
         return "by the formula" if has_constant else "none, by the formula"

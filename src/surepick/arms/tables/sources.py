@@ -1,4 +1,4 @@
-"""Sources of tables: CSV, Excel, Parquet, Arrow and `.npy` files, and data frames, all read as columns of cells."""
+"""Sources of tables: CSV, Excel, Parquet, Arrow and `.npy` files and data frames, read as columns of cells."""
 
 import csv
 import io
@@ -33,7 +33,7 @@ _DATE = re.compile(r"(?:\d{4}-\d{1,2}-\d{1,2}|\d{1,2}([./])\d{1,2}\1(?:\d{4}|\d{
 
 
 def parse_number(text: str) -> float | None:
-    """A finite number, also with a decimal comma; None for all else, and for 1,500, which could be two numbers."""
+    """Return a finite number, also with a decimal comma; None for other text, and for the ambiguous 1,500."""
     text = text.strip()
     value = _float(text)
     if value is None and has_decimal_comma(text) and not is_grouped(text):
@@ -42,36 +42,36 @@ def parse_number(text: str) -> float | None:
 
 
 def plain_numbers(cells: Sequence[str]) -> Array | None:
-    """The cells as numbers with decimal points, NaN and infinities among them; None if one of them is no number."""
+    """Return the cells as numbers with decimal points, NaN and infinities included; None if a cell is not a number."""
     values = [_float(cell) for cell in cells]
     return None if None in values else np.array(values, dtype=np.float64)
 
 
 def has_decimal_comma(text: str) -> bool:
-    """Whether this is a number if its comma is a decimal one, such as 74,5."""
+    """Return whether a text is a number with a decimal comma, such as 74,5."""
     return _COMMA.fullmatch(text) is not None
 
 
 def is_grouped(text: str) -> bool:
-    """Whether this could be thousands, such as 1,500 or 1.500."""
+    """Return whether a text may have a thousands separator, such as 1,500 or 1.500."""
     return _GROUPED.fullmatch(text) is not None
 
 
 def is_like_a_number(text: str) -> bool:
-    """Whether the text looks like a number."""
+    """Return whether a text looks like a number."""
     if _float(text) is not None:
         return True
     return has_decimal_comma(text) or is_grouped(text) or _GROUPED_AND_CUT.fullmatch(text) is not None
 
 
 def is_date(text: str) -> bool:
-    """Whether this is a day, such as 2026-03-01 or 1.3.2026, maybe with a time."""
+    """Return whether a text is a date, such as 2026-03-01 or 1.3.2026, with or without a time."""
     return _DATE.fullmatch(text) is not None
 
 
 def _float(text: str) -> float | None:
     try:
-        return None if "_" in text else float(text)  # Python reads 1_2 as 12; in a table it is a label
+        return None if "_" in text else float(text)  # Python reads 1_2 as 12; in a table 1_2 is a label
     except ValueError:
         return None
 
@@ -79,39 +79,39 @@ def _float(text: str) -> float | None:
 COLUMN_FILES = (".parquet", ".arrow", ".feather")
 EXCEL = (".xlsx", ".xlsm")
 LARGEST_UNPACKED = 200_000_000
-"""Bytes of an Excel file once it is unpacked."""
+"""Most bytes of an unpacked Excel file."""
 MOST_PARTS = 10_000
-"""Files in an Excel file."""
+"""Most parts of an Excel file, which is an archive."""
 READ_WHOLE = ("styles.xml", "workbook.xml", "[content_types].xml", ".rels")
-"""Parts of an Excel file of which the library makes a tree; they may have a tenth of the bytes."""
+"""Parts of an Excel file that the library holds as a tree; these may have a tenth of the bytes."""
 MOST_CELLS = 10_000_000
 """Of a sheet."""
 LOOKED_AT = 20_000
-"""Characters of a CSV file from which its separator is found."""
+"""Characters of a CSV file that are read to find its separator."""
 _MARKS = {",": "", ";": "semicolons between the columns", "\t": "tabs between the columns"}
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Columns of cells, and where each cell is."""
+    """Columns of cells, with the place of each row for errors."""
 
     title: str
     """The name of the table in errors: the file, or "the data frame"."""
     cells: Mapping[str, Any]
-    """By the name of the column: an array of numbers, or a list of anything; None and NaN are missing."""
+    """Cells by column name: an array of numbers, or a list of any values; None and NaN are missing."""
     place: Callable[[int], str]
     """The place of a row, such as "line 5"."""
     notes: tuple[str, ...] = ()
-    """Recognised features of the file, such as "semicolons between the columns"."""
+    """Recognised properties of the file, such as "semicolons between the columns"."""
     names: Sequence[str] | None = None
-    """Names of the rows that are no column: the index of a data frame."""
+    """Names of the rows from outside the columns: the index of a data frame."""
     categories: frozenset[str] = frozenset()
-    """Columns that are declared to be categories."""
+    """Columns declared as categories."""
     has_titles: bool = True
     """Whether the columns have names of their own."""
     is_typed: bool = False
-    """Whether text that reads like a number is one, as in spreadsheets; data frames have types."""
+    """Whether text that looks like a number is read as a number: yes for spreadsheets; data frames have types."""
     takes_grouped: bool = False
     """Whether 1,500 is 1.5: yes where columns are not separated by commas."""
 
@@ -138,7 +138,7 @@ class Table:
 
 @contextmanager
 def refusing(what: str, path: Path) -> Iterator[None]:
-    """Refuse a file with which something failed, such as "cannot read", and say why."""
+    """Turn failures with a file into `InvalidInput` with the reason; `what` begins the text, such as "cannot read"."""
     try:
         yield
     except (OSError, ValueError, EOFError, OverflowError, RecursionError, csv.Error) as error:
@@ -193,24 +193,24 @@ def _decoded(content: bytes) -> tuple[str, list[str]]:
         return content.decode("utf-8-sig"), notes
     except UnicodeDecodeError:
         try:
-            return content.decode("cp1252"), ["Latin-1 letters"]  # as Windows has them, with the euro sign
+            return content.decode("cp1252"), ["Latin-1 letters"]  # the Windows variant, with the euro sign
         except UnicodeDecodeError:
             return content.decode("latin-1"), ["Latin-1 letters"]
 
 
 def _mark_of(text: str) -> str:
-    """Return the separator: the mark that makes most of the header; of equals, one that cuts no cell in two."""
+    """Return the separator: the mark that makes the most header cells; of equals, one that cuts no cell in two."""
     best, score = ",", (0, False)
     for mark in _MARKS:
         rows = _rows(text, mark) or [(0, [])]
         width = len(rows[0][1])
-        this = width, all(len(cells) == width for _, cells in rows[:-1])  # the last may have been cut off
+        this = width, all(len(cells) == width for _, cells in rows[:-1])  # the last row may be cut off
         best, score = (mark, this) if this > score else (best, score)
     return best
 
 
 def _rows(text: str, mark: str) -> list[tuple[int, list[str]]]:
-    """Lines with their number, without blank ones and comments on top."""
+    """Return lines with their numbers, without blank lines and without comments on top."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
     rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
     rows = [(line, cells) for line, cells in rows if _is_filled(cells)]
@@ -226,7 +226,7 @@ def _from_lines(
     header = ["" if cell is None else str(cell).strip() for cell in rows[0][1]]
     body = rows[1:]
     while header and not header[-1] and not any(_is_filled(cells[len(header) - 1 :]) for _, cells in body):
-        header.pop()  # columns that a spreadsheet has left empty
+        header.pop()  # empty columns of a spreadsheet
     if len(set(header)) < len(header) or "" in header:
         raise InvalidInput(
             f"{title} needs a header line with a different name for every column, got {', '.join(header)!r}."
@@ -259,7 +259,7 @@ def _read_excel(path: Path, wanted: str | None) -> Table:
             sheets = {sheet.title: _filled_rows(sheet) for sheet in book.worksheets}
     except SurepickError as error:
         raise InvalidInput(f"cannot read {path}: {error}") from error
-    except Exception as error:  # a damaged file makes the library fail in any way
+    except Exception as error:  # a damaged file can raise any error in the library
         raise InvalidInput(
             f"cannot read {path}: it is no Excel file, or a damaged one ({type(error).__name__})."
         ) from error
@@ -277,7 +277,7 @@ def _read_excel(path: Path, wanted: str | None) -> Table:
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse an Excel file that would take too much memory: it is an archive, and says how large its parts are."""
+    """Refuse an Excel file that would take too much memory, by the sizes of its parts in the archive."""
     try:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()
@@ -300,7 +300,7 @@ def _check_archive(path: Path) -> None:
 
 
 def _defines_entities(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bool:
-    """Whether a part has a document type: an entity that contains others can unfold to gigabytes."""
+    """Return whether a part has a document type; nested entities can expand to gigabytes."""
     met: list[str] = []
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = lambda *_: met.append("entities")
@@ -312,7 +312,7 @@ def _defines_entities(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bool:
 
 
 def _filled_rows(sheet: Any) -> list[tuple[int, list[Any]]]:
-    sheet.reset_dimensions()  # the size in the file may be wrong, and would be filled with empty cells
+    sheet.reset_dimensions()  # the stated size may be wrong, and the library would add empty cells
     filled, n_cells = [], 0
     for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
         cells = [cell.strip() if isinstance(cell, str) else cell for cell in row]
@@ -334,7 +334,7 @@ def _is_filled(cells: Sequence[Any]) -> bool:
 
 
 def _read_columns(path: Path) -> Table:
-    """Read a Parquet or Arrow file whole; an index that pandas has written names the rows."""
+    """Read a whole Parquet or Arrow file; an index written by pandas names the rows."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - optional, and slow to import
         import pyarrow.parquet as pq  # noqa: PLC0415
@@ -415,7 +415,7 @@ def _frame_cells(column: Any) -> Any:
     values = np.asarray(column)
     if values.dtype.kind in "biuf":
         return values
-    # pandas stores days as nanoseconds; as seconds they become Python's own datetimes.
+    # pandas stores dates in nanoseconds; in seconds they become Python datetimes.
     return values.astype("datetime64[s]").tolist() if values.dtype.kind == "M" else values.tolist()
 
 

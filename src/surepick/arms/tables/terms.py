@@ -21,20 +21,20 @@ _CONTROL = re.compile(r"\x1b\[[0-9;]*m|[⧛⧚]")
 @final
 @dataclass(slots=True)
 class Terms:
-    """Features by name, in order, and those left out."""
+    """Features by name, in order, and the features left out."""
 
     features: dict[str, Array] = field(default_factory=dict)
     products: list[str] = field(default_factory=list)
     squares: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     numbers: list[str] = field(default_factory=list)
-    """Columns that are used as numbers."""
+    """Columns used as numbers."""
     categories: dict[str, Levels] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
-    """Columns that make no feature, and why."""
+    """Columns without a feature, each with the reason."""
 
     def add(self, name: str, values: Array) -> None:
-        """Take in a feature; one that cannot be squared is refused."""
+        """Add a feature; refuse values that are too large to square."""
         if name in self.features:
             raise InvalidInput(f"two features are called {name!r}; rename a column, or a level of one.")
         if not np.isfinite(values).all() or np.abs(values).max() > LARGEST:
@@ -47,7 +47,7 @@ class Terms:
 
 
 def terms_of(columns: Sequence[Column], *, interactions: bool, quadratic: bool, intercept: bool | None) -> Terms:
-    """Columns, then products of any two, named temp:time, then squares of numbers, named temp^2."""
+    """Return the columns, then products of two columns, named temp:time, then squares of numbers, named temp^2."""
     terms = Terms()
     for column in columns:
         for name, values in column.encoded():
@@ -88,7 +88,7 @@ def _multiply(terms: Terms, columns: Sequence[Column]) -> None:
 
 
 def named_in(formula: str, titles: Sequence[str]) -> list[str]:
-    """Return the columns that a formula names, a name that is no plain word between backticks."""
+    """Return the columns that a formula names, as plain words or in backticks."""
     return [
         title
         for title in titles
@@ -97,9 +97,9 @@ def named_in(formula: str, titles: Sequence[str]) -> list[str]:
 
 
 def formula_terms(formula: str, columns: Sequence[Column], table: Table, *, trusts: bool = False) -> Terms:
-    """Features by a formula such as "temp * catalyst + C(solvent)"; the library formulaic reads it.
+    """Return the features of a formula such as "temp * catalyst + C(solvent)", evaluated by the library formulaic.
 
-    formulaic evaluates Python: unless `trusts`, only what `check_formula` allows comes so far.
+    formulaic evaluates Python: unless `trusts`, `check_formula` first refuses everything that is not listed.
     """
     try:
         import formulaic  # noqa: PLC0415 - optional, and slow to import
@@ -120,9 +120,9 @@ def formula_terms(formula: str, columns: Sequence[Column], table: Table, *, trus
             raise InvalidInput(f"the formula must have the features alone, got {formula!r}; leave out ~ and |.")
         if not trusts:
             _check_factors(read, known, formula)
-        # No other context: a formula means its columns, not what happens to be around.
+        # No other context: a formula refers to its columns, not to variables in scope.
         context = {name: function for name, function in ELEMENTWISE.items() if name not in known}
-        with np.errstate(all="ignore"):  # numbers that are not finite are refused below, with their place
+        with np.errstate(all="ignore"):  # non-finite numbers are refused below, with their place
             matrix = formulaic.model_matrix(read, frame, context=context, na_action="ignore", output="pandas")
     except (formulaic.errors.FormulaicError, ArithmeticError, TypeError, ValueError, RecursionError) as error:
         if isinstance(error, InvalidInput):
@@ -147,7 +147,7 @@ def formula_terms(formula: str, columns: Sequence[Column], table: Table, *, trus
 
 
 def _check_factors(read: Any, known: Mapping[str, Values], formula: str) -> None:
-    """Check what formulaic has made of a formula: every piece that it will evaluate must be one that was allowed."""
+    """Check the parse of formulaic: every piece that formulaic will evaluate must be allowed."""
     for factor in {factor for term in read for factor in term.factors}:
         method = factor.eval_method.value
         if method == "python":
@@ -157,7 +157,7 @@ def _check_factors(read: Any, known: Mapping[str, Values], formula: str) -> None
 
 
 def _readable(name: str, categories: Mapping[str, Mapping[str, str]]) -> str:
-    """The names of this package: constant for Intercept, catalyst=b for catalyst[T.b] or catalyst[b]."""
+    """Return the name in this package: constant for Intercept, catalyst=b for catalyst[T.b] or catalyst[b]."""
     if name == "Intercept":
         return "constant"
     for factor, levels in categories.items():
