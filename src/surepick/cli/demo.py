@@ -13,8 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from surepick.cli.live import live_view
-from surepick.cli.output import Code, Format, check_out, print_error, results, stages, write
+from surepick.cli.output import Code, Format, check_out, live_view, print_error, results, stages, write
 from surepick.cli.reproduce import INTERRUPTED, fill
 from surepick.core.checks import check_count, check_delta
 from surepick.learning.explain import confidence

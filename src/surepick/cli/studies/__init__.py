@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 TITLE = "Studies: experiments in a file, for several people and many days"
-MODULES = ("ask_tell", "inspect", "corrections", "admin")
+MODULES = ("ask_tell", "inspect", "admin")
 """In the order of the help."""
 COMMANDS: dict[str, Callable[..., int]] = {}
 """By name; `add_to` fills it."""
