@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from surepick._version import __version__
 from surepick.cli.options import (
     ARM_FILES,
+    OF_FILES,
     ExperimentOptions,
     LearnerOptions,
     Output,
@@ -31,7 +32,6 @@ from surepick.errors import InvalidInput, SurepickError
 INTERRUPTED = 130
 """Exit code of typer after a Ctrl-C that no command has handled."""
 
-OF_FILES = (*option_names(TableOptions), "--costs")
 OWN = (
     *("--pull", "--audit", "--history", "--log", "--save", "--report"),
     *(name for name in option_names(LearnerOptions) if name not in ("--delta", "--seed")),
@@ -141,7 +141,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     chosen = one_set(arms, sets)
     if chosen is None:
         refuse(context, OWN, "needs your arms; add --arms FILE")
-        from surepick.cli.demo import demonstrate  # noqa: PLC0415 (`--help` stays quick)
+        from surepick.cli.reproduce import demonstrate  # noqa: PLC0415 (`--help` stays quick)
 
         kept: dict[str, Any] = {"delta": learner.delta, "seed": learner.seed, "max_pulls": max_pulls}
         return demonstrate(**kept, runs=runs, jobs=jobs, out=out or Path("out"), output=output)

@@ -213,3 +213,7 @@ def pulls_or_auto(text: str, what: str = "--audit") -> int | str:
 
 def _columns(listed: str | None) -> list[str] | None:
     return None if listed is None else [title.strip() for title in listed.split(",")]
+
+
+OF_FILES = (*option_names(TableOptions), "--costs")
+"""Options that need a file of arms."""

@@ -11,6 +11,7 @@ import typer
 from surepick._texts import control_in, shown
 from surepick.cli.options import (
     ARM_FILES,
+    OF_FILES,
     LearnerOptions,
     Output,
     SetOptions,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from surepick.study.study import Study
 
 
-OF_FILES = (*option_names(TableOptions), "--costs")
 IN_STUDY_FILE = (*option_names(SetOptions), *option_names(LearnerOptions), *option_names(TableOptions), "--lease")
 
 
