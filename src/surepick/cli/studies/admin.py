@@ -14,7 +14,7 @@ import typer
 from surepick._texts import shown
 from surepick.cli.options import Output, pulls_or_auto, says
 from surepick.cli.output import Code, Format, check_targets
-from surepick.cli.studies import Place, Where, command, complete_studies, printing
+from surepick.cli.studies import StorageOptions, StudyOptions, command, complete_studies, printing
 from surepick.cli.studies.ask_tell import number_of, say_standing
 from surepick.errors import InvalidInput, SurepickError
 from surepick.study import views
@@ -29,7 +29,7 @@ Id = Annotated[int, typer.Argument(metavar="MEASUREMENT", help="Number of the me
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the study.", autocompletion=complete_studies)]
 
 
-class What(StrEnum):
+class ExportContent(StrEnum):
     """Content of an export."""
 
     LOG = "log"
@@ -40,7 +40,7 @@ class What(StrEnum):
 
 
 @command
-def measurements(*, where: Where, output: Output = Format.TABLE) -> int:
+def measurements(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
     """List all measurements with their numbers. Void and corrected ones are marked."""
     with where.loaded() as study:
         state = study.state
@@ -55,7 +55,7 @@ def measurements(*, where: Where, output: Output = Format.TABLE) -> int:
 
 
 @command
-def void(measurement: Id, *, reason: Reason, where: Where) -> int:
+def void(measurement: Id, *, reason: Reason, where: StudyOptions) -> int:
     """Void a measurement, for any reason but its value. The study is recomputed without it."""
     return _let_count(measurement, reason, where, counts=False)
 
@@ -66,7 +66,7 @@ def correct(
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The right value.")],
     *,
     reason: Reason,
-    where: Where,
+    where: StudyOptions,
 ) -> int:
     """Correct a measurement that was told wrong. The study is recomputed with the right value."""
     number = number_of(value)
@@ -80,12 +80,12 @@ def correct(
 
 
 @command
-def restore(measurement: Id, *, reason: Reason, where: Where) -> int:
+def restore(measurement: Id, *, reason: Reason, where: StudyOptions) -> int:
     """Restore a void measurement, which then counts again."""
     return _let_count(measurement, reason, where, counts=True)
 
 
-def _let_count(measurement: int, reason: str, where: Where, *, counts: bool) -> Code:
+def _let_count(measurement: int, reason: str, where: StudyOptions, *, counts: bool) -> Code:
     with where.loaded() as study:
         was_stopped, change = study.stopped, study.restore if counts else study.void
         change(measurement, reason=reason, worker=where.who)
@@ -95,7 +95,7 @@ def _let_count(measurement: int, reason: str, where: Where, *, counts: bool) -> 
     return Code.OK
 
 
-def _say_what_follows(study: "Study", where: Where, *, was_stopped: bool) -> None:
+def _say_what_follows(study: "Study", where: StudyOptions, *, was_stopped: bool) -> None:
     if was_stopped and not study.stopped:
         goes_on = ": the study goes on" if study.status.state == "measuring" else ""
         printing.say(f"The verdict does not hold after this change{goes_on}.")
@@ -108,7 +108,7 @@ def audit(
         str, typer.Argument(metavar="[N|auto]", help="How many check pulls; auto: as many as needed.")
     ] = "auto",
     *,
-    where: Where,
+    where: StudyOptions,
 ) -> int:
     """Plan check pulls of the model after the verdict. The next asks are the check pulls."""
     wanted: Any = pulls_or_auto(n, "N")
@@ -130,9 +130,9 @@ def reopen(
     join: Annotated[Path | None, says("Arms to add: a file with a column for each feature and one of names.")] = None,
     retire: Annotated[list[str] | None, says("Arms to remove, by name: A,B.")] = None,
     name_column: Annotated[str | None, says("Column with the names of the added arms.")] = None,
-    where: Where,
+    where: StudyOptions,
 ) -> int:
-    """Go on after a verdict, or with other arms or options. The new era has its own risk; earlier results guide it."""
+    """Reopen a study after a verdict, or change arms or options. The new era has its own risk; old results guide it."""
     given = {"delta": delta, "epsilon": epsilon, "budget": budget}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     with where.loaded() as study:
@@ -170,7 +170,7 @@ def _names(study: "Study", text: str) -> list[str]:
 
 
 @command
-def list_command(*, place: Place, output: Output = Format.TABLE) -> int:
+def list_command(*, place: StorageOptions, output: Output = Format.TABLE) -> int:
     """List the studies of a storage, and the state of each."""
     with place.opened() as storage:
         records = views.list_records(storage)
@@ -201,12 +201,12 @@ def copy(
     to: Annotated[str, typer.Argument(metavar="TO", help="Name of the copy.")],
     *,
     to_storage: Annotated[str | None, says("Storage of the copy (default: the same).")] = None,
-    place: Place,
+    place: StorageOptions,
 ) -> int:
     """Copy a study to another name or storage. Both logs record the copy, and certificates show it."""
     from surepick.study.admin import copy_study  # noqa: PLC0415 (`--help` stays quick)
 
-    target = place if to_storage is None else Place(storage=to_storage)
+    target = place if to_storage is None else StorageOptions(storage=to_storage)
     with place.opened() as storage:
         study = copy_study(name, to, storage=storage, to_storage=target.address, author=place.who)
         fork = study.state.forks[-1]["fork"]
@@ -220,7 +220,7 @@ def delete(
     name: Name,
     *,
     yes: Annotated[bool, says("Delete without a question.", "--yes")] = False,
-    place: Place,
+    place: StorageOptions,
 ) -> int:
     """Delete a study with all its measurements, for good."""
     from surepick.study.study import Study  # noqa: PLC0415 (`--help` stays quick)
@@ -253,9 +253,9 @@ def export(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="File to write: .csv, .parquet or .json.")],
     *,
     what: Annotated[
-        What, says("The log with its hashes, against which a certificate is checked; or the measurements.")
-    ] = What.LOG,
-    where: Where,
+        ExportContent, says("The log with its hashes, against which a certificate is checked; or the measurements.")
+    ] = ExportContent.LOG,
+    where: StudyOptions,
 ) -> int:
     """Write the log, or the measurements, to a file."""
     from surepick.study.exchange import export as export_to  # noqa: PLC0415
@@ -263,8 +263,10 @@ def export(
     check_targets({"FILE": path}, {"--storage": where.file})
     with where.loaded() as study:
         export_to(study, path, what.value)
-        n = study.head[0] if what is What.LOG else len(study.measurements)
-        printing.say(f"{n} {'events' if what is What.LOG else 'measurements'} of study {study.name} are in {path}.")
+        n = study.head[0] if what is ExportContent.LOG else len(study.measurements)
+        printing.say(
+            f"{n} {'events' if what is ExportContent.LOG else 'measurements'} of study {study.name} are in {path}."
+        )
     return Code.OK
 
 
@@ -274,7 +276,7 @@ def import_command(
         Path, typer.Argument(metavar="FILE", help="Table with the columns arm and value: .csv, .xlsx, ...")
     ],
     *,
-    where: Where,
+    where: StudyOptions,
 ) -> int:
     """Tell a study earlier results from a file, all or none. They guide plans and bets, see create --earlier."""
     from surepick.study.eras import earlier_of  # noqa: PLC0415 (`--help` stays quick)

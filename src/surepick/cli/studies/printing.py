@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from surepick._texts import shown
 from surepick.cli import output
@@ -147,11 +147,6 @@ def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> 
 
 
 # ---- where a study stands
-
-
-def status_record(study: "Study", only: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a status for a program, all of it or some fields."""
-    return study.snapshot.record(only)
 
 
 def standing_line(study: "Study") -> str:
