@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from surepick.cli.demo import Line, Record, plot_lines, plot_records, read_records
+from surepick.cli.reproduce import Line, Record, plot_lines, plot_records, read_records
 from surepick.simulation.experiment import named_experiment
 from surepick.simulation.store import sweep
 

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import surepick as sp
-from surepick.cli.live import OPTION, _panel
+from surepick.cli.output import EPSILON_IS, live_panel
 from surepick.learning.explain import (
     confidence,
     label_of,
@@ -63,7 +63,7 @@ def texts(result: sp.Result) -> list[str]:
     """Return all that is shown about a result: its explanation, the line after a prompt, and the live view."""
     label = label_of(result)
     console = Console(file=io.StringIO(), width=200, color_system=None)
-    console.print(_panel(result, 0, "run", label))
+    console.print(live_panel(result, 0, "run", label))
     assert isinstance(console.file, io.StringIO)
     return [result.explain(), state_line(result, label), console.file.getvalue()]
 
@@ -156,6 +156,6 @@ def test_near_tie_on_the_command_line_names_the_option() -> None:
     standing = Snapshot(
         n_pulls=9, threshold=3.0, best=0, rival=1, lead=0.01, delta=0.05, p_value=1.0, near_tie=NearTie(1, 0.1, 40)
     )
-    near = near_tie(standing, lambda arm: NAMES[arm], epsilon_is=OPTION)
+    near = near_tie(standing, lambda arm: NAMES[arm], epsilon_is=EPSILON_IS)
     assert near == "F-04: with --epsilon 0.1 about 40 more pulls"
     assert "near tie" not in state_line(standing, lambda arm: NAMES[arm])

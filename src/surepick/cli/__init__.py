@@ -1,1 +1,1 @@
-"""What people touch: the command line, its tables and its plots."""
+"""The command line: its commands, tables and plots."""

@@ -107,11 +107,6 @@ class ChosenSet:
         return f"{self.arms.description}; an arm is its {self.arms.dim} entries with commas between them"
 
 
-def chosen_set(option: str, value: Any) -> ChosenSet:
-    """The set that an option names: --sphere, --hypercube, --top-k or --ellipsoid."""
-    return ChosenSet(set_of_option(option, str(value)), f"{option[2:]} {value}")
-
-
 LARGE_FILE = 200_000_000
 """Bytes of a .npy, Parquet or Arrow file from which on it is not read into memory."""
 
@@ -164,7 +159,7 @@ def chosen_arms(option: str, value: Any, **reading: Any) -> ArmFile | ChosenSet:
         return arm_file(value, **reading)
     if reading["noise_column"] is not None:
         raise InvalidInput(f"--noise-std must be a number beside {option}, got {reading['noise_column']!r}.")
-    return chosen_set(option, value)
+    return ChosenSet(set_of_option(option, str(value)), f"{option[2:]} {value}")
 
 
 def arms_and_settings(

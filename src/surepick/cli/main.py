@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from surepick._version import __version__
 from surepick.cli.options import (
     ARM_FILES,
+    OF_FILES,
     ExperimentOptions,
     LearnerOptions,
     Output,
@@ -25,13 +26,12 @@ from surepick.cli.options import (
 )
 from surepick.cli.output import Code, Format, check_targets, one_line_warnings, print_error
 from surepick.cli.studies import COMMANDS as OF_STUDIES
-from surepick.cli.studies import TITLE, Where, add_to
+from surepick.cli.studies import TITLE, StudyOptions, add_to
 from surepick.errors import InvalidInput, SurepickError
 
 INTERRUPTED = 130
 """Exit code of typer after a Ctrl-C that no command has handled."""
 
-OF_FILES = (*option_names(TableOptions), "--costs")
 OWN = (
     *("--pull", "--audit", "--history", "--log", "--save", "--report"),
     *(name for name in option_names(LearnerOptions) if name not in ("--delta", "--seed")),
@@ -121,14 +121,14 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     ] = None,
     learner: LearnerOptions,
     audit: Annotated[
-        str | None, says('Check the model after the verdict by this many pulls, or "auto" for as many as needed.')
+        str | None, says('Check pulls of the model after the verdict: a number, or "auto" for as many as needed.')
     ] = None,
     max_pulls: Annotated[int | None, says("Stop measuring after this many pulls (default: never).")] = None,
     table: TableOptions,
     history: Annotated[Path | None, says("Earlier measurements: a .csv with the columns arm and reward.")] = None,
     log: Annotated[
         Path | None,
-        says("Keep the run as a study in this file, such as log.db; the same command then goes on where it was."),
+        says("Keep the run as a study in this file, such as log.db; the same command then resumes the run."),
     ] = None,
     save: Annotated[Path | None, says("Write the result to this .json file.")] = None,
     report: Annotated[Path | None, says("Write a page about the result to this .html file.")] = None,
@@ -141,7 +141,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     chosen = one_set(arms, sets)
     if chosen is None:
         refuse(context, OWN, "needs your arms; add --arms FILE")
-        from surepick.cli.demo import demonstrate  # noqa: PLC0415 (`--help` stays quick)
+        from surepick.cli.reproduce import demonstrate  # noqa: PLC0415 (`--help` stays quick)
 
         kept: dict[str, Any] = {"delta": learner.delta, "seed": learner.seed, "max_pulls": max_pulls}
         return demonstrate(**kept, runs=runs, jobs=jobs, out=out or Path("out"), output=output)
@@ -171,14 +171,14 @@ def plan_command(  # noqa: PLR0913 (every argument is an option of its own)
         Path | None, typer.Argument(help=f"Your arms: a {ARM_FILES}. Without arms: the pulls left in a study.")
     ] = None,
     *,
-    where: Where,
-    gap: Annotated[float | None, says("Guess: how far the best arm is ahead of the next.")] = None,
+    where: StudyOptions,
+    gap: Annotated[float | None, says("Guess: the lead of the best arm over the next.")] = None,
     theta: Annotated[str | None, says("Guess: the effects of the features, as 1,-0.5,0.8.")] = None,
     pilot: Annotated[
         Path | None, says("Results of a pilot instead of a guess: a .csv with the columns arm and reward.")
     ] = None,
     delta: Annotated[float, says("Accepted probability of a wrong answer.")] = 0.05,
-    epsilon: Annotated[float, says("An answer that loses at most this is right.")] = 0.0,
+    epsilon: Annotated[float, says("Tolerance: an arm at most this much below the best is a right answer.")] = 0.0,
     noise_std: Annotated[
         str | None,
         says("Noise of one measurement: a number, or the column of the arms' file that has one for each arm."),
@@ -191,7 +191,7 @@ def plan_command(  # noqa: PLR0913 (every argument is an option of its own)
     costs: Annotated[str | None, says("Column of the arms' file with the cost of a pull.")] = None,
     m: Annotated[int, says("How many of the best arms to find.", "--m")] = 1,
     simulate: Annotated[int | None, says("Also simulate this many runs.")] = None,
-    seed: Annotated[int, says("Seed of everything random.")] = 0,
+    seed: Annotated[int, says("Random seed.")] = 0,
     table: TableOptions,
     out: Annotated[Path | None, says("Write a plot to this file: .png, .svg or .pdf.")] = None,
     output: Output = Format.TABLE,
@@ -235,7 +235,7 @@ def noise(
     confidence: Annotated[float, says("Confidence of the intervals.")] = 0.95,
     output: Output = Format.TABLE,
 ) -> int:
-    """Estimate the noise of a measurement. From options that were measured more than once."""
+    """Estimate the noise of a measurement. The file has options that were measured more than once."""
     from surepick.cli.plan import estimate_noise  # noqa: PLC0415 (`--help` stays quick)
 
     return estimate_noise(
@@ -253,7 +253,7 @@ def reproduce(
     options: ExperimentOptions,
     show: Annotated[bool, says("List the experiments.", "--list")] = False,
 ) -> int:
-    """Repeat the experiments of the paper and more. Interrupted, the same command goes on where it was."""
+    """Repeat the experiments of the paper and more. After an interruption, the same command resumes."""
     from surepick.cli import reproduce as experiments  # noqa: PLC0415 (`--help` stays quick)
 
     return experiments.list_experiments() if show else experiments.reproduce(names or [], options)
@@ -270,7 +270,7 @@ def bench_run(
     *,
     options: ExperimentOptions,
 ) -> int:
-    """Run the experiments of some files. Interrupted, the same command goes on where it was."""
+    """Run the experiments of some files. After an interruption, the same command resumes."""
     from surepick.cli.reproduce import run_files  # noqa: PLC0415 (`--help` stays quick)
 
     return run_files(files, options)

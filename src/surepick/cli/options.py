@@ -60,8 +60,8 @@ class TableOptions:
     """How a file of arms is read."""
 
     name_column: Annotated[str | None, says("Column with the arms' names.")] = None
-    features: Annotated[str | None, says("Columns to use as features, and no others: temp,time.")] = None
-    drop: Annotated[str | None, says("Columns not to use: remarks,date.")] = None
+    features: Annotated[str | None, says("Use only these columns as features, such as temp,time.")] = None
+    drop: Annotated[str | None, says("Columns to leave out, such as remarks,date.")] = None
     interactions: Annotated[bool, says("Add the product of any two columns.", "--interactions")] = False
     quadratic: Annotated[bool, says("Add the square of every column of numbers.", "--quadratic")] = False
     formula: Annotated[str | None, says('Features by a Wilkinson formula instead: "temp * catalyst + C(solvent)".')] = (
@@ -75,8 +75,8 @@ class TableOptions:
             "--constant/--no-constant",
         ),
     ] = None
-    on_span: Annotated[bool, says("Leave out features that others make up.", "--on-span")] = False
-    sheet: Annotated[str | None, says("Which sheet of an Excel file, if several have cells.")] = None
+    on_span: Annotated[bool, says("Leave out features that are linear combinations of others.", "--on-span")] = False
+    sheet: Annotated[str | None, says("Sheet of an Excel file, needed if several sheets have cells.")] = None
 
     def reading(self) -> dict[str, Any]:
         """Return the arguments of `read_arms`."""
@@ -105,7 +105,7 @@ def _flags() -> Iterator[tuple[str, Any, Any]]:
         kind = kind | None if default is None else kind
         yield field, Annotated[kind, says(option.help, f"--{field.replace('_', '-')}")], default
         if name == "algorithm":
-            yield "stopping", Annotated[str | None, says("Which rule decides (default: that of the algorithm).")], None
+            yield "stopping", Annotated[str | None, says("Stopping rule (default: the rule of the algorithm).")], None
             text = "An option of the algorithm as NAME=VALUE, such as tracking=current."
             yield "option", Annotated[list[str] | None, says(text, "--option")], None
 
@@ -119,7 +119,7 @@ def _with_flags(group: type[T]) -> type[T]:
 
 @_with_flags
 class LearnerOptions:
-    """What is sought, at which risk, under which noise, and by which algorithm: a flag for each option of `Spec`."""
+    """Goal, risk, noise and algorithm of a task: a flag for each option of `Spec`."""
 
     if TYPE_CHECKING:
 
@@ -145,7 +145,7 @@ class ExperimentOptions:
     dask: Annotated[str | None, says('Do the runs on a Dask cluster: its address "tcp://host:8786", or "local".')] = (
         None
     )
-    out: Annotated[Path, says("Folder of results and report; runs that are there are not done again.")] = Path("out")
+    out: Annotated[Path, says("Folder of results and report; finished runs are not repeated.")] = Path("out")
 
     def __post_init__(self) -> None:
         if self.full and self.runs is not None:
@@ -170,13 +170,9 @@ def refuse(context: typer.Context, options: Sequence[str], why: str) -> None:
     """Refuse options that do not go with the others."""
     for option in options:
         value = context.params[option[2:].replace("-", "_")]
-        if value not in (None, False, (), []) and value != default_of(context, option):
+        default = next(one.default for one in context.command.params if option in one.opts)
+        if value not in (None, False, (), [], default):
             raise InvalidInput(f"{option} {why}.")
-
-
-def default_of(context: typer.Context, option: str) -> Any:
-    """Return what an option is if nobody gives it."""
-    return next(one.default for one in context.command.params if option in one.opts)
 
 
 def option_names(group: type) -> tuple[str, ...]:
@@ -185,7 +181,7 @@ def option_names(group: type) -> tuple[str, ...]:
 
 
 def help_of(group: type) -> dict[str, str]:
-    """Return what the options of a group are for, by the names of its fields."""
+    """Return the help of each option of a group, by the names of its fields."""
     hints = get_type_hints(group, include_extras=True)
     return {name: next(iter(hint.__metadata__)).help or "" for name, hint in hints.items()}
 
@@ -213,3 +209,7 @@ def pulls_or_auto(text: str, what: str = "--audit") -> int | str:
 
 def _columns(listed: str | None) -> list[str] | None:
     return None if listed is None else [title.strip() for title in listed.split(",")]
+
+
+OF_FILES = (*option_names(TableOptions), "--costs")
+"""Options that need a file of arms."""

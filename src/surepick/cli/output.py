@@ -11,8 +11,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from enum import IntEnum, StrEnum
 from functools import cache
 from pathlib import Path
@@ -22,11 +22,17 @@ from surepick._texts import safe_cell, shown
 from surepick.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table
+
+    from surepick.learning.snapshot import Snapshot
 
 PIPE_WIDTH = 120
 """Columns of a table that goes to a file or a pipe."""
+BAR_WIDTH = 32
+"""Columns of the progress bar in the live view."""
+EPSILON_IS = "--epsilon "
+"""How sentences for people at the command line name the option for a tolerance."""
 
 Record = Mapping[str, Any]
 
@@ -162,6 +168,54 @@ def new_table(titles: Sequence[str], *, left: Sequence[str], **options: Any) -> 
     for title in titles:
         table.add_column(title, justify="left" if title in left else "right", overflow="fold")
     return table
+
+
+def facts_table(facts: "Mapping[str, RenderableType]", *, min_width: int = 0, bold: Sequence[str] = ()) -> "Table":
+    """Return a table without lines: each fact beside its word, in bold for the words of `bold`."""
+    from rich.table import Table  # noqa: PLC0415 (loaded once a table is printed)
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold", min_width=min_width)
+    for word, fact in facts.items():
+        table.add_row(word, fact, style="bold" if word in bold else None)
+    return table
+
+
+@contextmanager
+def live_view(console: "Console", title: str, label: Callable[[Any], str] = str) -> Iterator[Callable[..., None]]:
+    """Yield a function that refreshes a view of a run after a pull; without a terminal the function does nothing."""
+    from rich.live import Live  # noqa: PLC0415 (loaded once a run is shown)
+
+    with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
+
+        def show(look: "Callable[[], Snapshot]", *, arm: Any) -> None:
+            """Show the state of the run after a pull of `arm`."""
+            if live is not None:
+                live.update(live_panel(look(), arm, title, label), refresh=True)
+
+        yield show
+
+
+def live_panel(now: "Snapshot", arm: Any, title: str, label: Callable[[Any], str]) -> "RenderableType":
+    """Return the live view: leader and rival, confidence, pulls so far and pulls to come."""
+    from rich.panel import Panel  # noqa: PLC0415 (loaded once a run is shown)
+    from rich.progress_bar import ProgressBar  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    from surepick.learning.explain import facts  # noqa: PLC0415
+
+    said: dict[str, Any] = {"last pull": f"arm {label(arm)}", **facts(now, label, epsilon_is=EPSILON_IS)}
+    said["pulls"] = f"{now.n_pulls:,}"
+    if now.stopped:
+        said["remaining"] = "none, it is decided"
+    if "confidence" in said:
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(ProgressBar(total=1.0, completed=now.share, width=BAR_WIDTH), said["confidence"])
+        said["confidence"] = bar
+    rows = facts_table(said, min_width=BAR_WIDTH + 16, bold=("leader", "leaders", "best"))
+    return Panel(rows, title=Text(shown(title)), title_align="left", expand=False, padding=(0, 1))
 
 
 # ---- for programs

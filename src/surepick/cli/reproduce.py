@@ -1,20 +1,41 @@
-"""Experiments on the command line, those of the package and your own: run, report, compare."""
+"""Experiments on the command line: those of the package, your own, and the demonstration.
+
+The demonstration is the experiment `many-arms`: a live run, then a table and a plot beside published figures.
+Interrupted, the same command goes on where it was.
+"""
 
 import json
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from surepick.cli.options import ExperimentOptions
-from surepick.cli.output import Code, Format, new_table, print_error, results, stages, write
+from surepick.cli.output import Code, Format, check_out, live_view, new_table, print_error, results, stages, write
+from surepick.core.checks import check_count, check_delta
 from surepick.errors import InvalidInput
+from surepick.learning.explain import confidence
+from surepick.learning.learner import Learner
+from surepick.reporting.experiment_cells import COLUMNS as OF_RUNS
+from surepick.reporting.experiment_cells import Summary, summarize
+from surepick.reporting.figures import COLORS, INK, draw_line, frame, save
 from surepick.simulation.compare import CellChange, Comparison, compare
-from surepick.simulation.experiment import Experiment, call_of, named_experiment, named_experiments, read_experiment
+from surepick.simulation.experiment import (
+    Cell,
+    Experiment,
+    call_of,
+    job_of,
+    named_experiment,
+    named_experiments,
+    read_experiment,
+)
 from surepick.simulation.parallel import shown
-from surepick.simulation.store import EXPERIMENT, settle, sweep
+from surepick.simulation.problems import Problem
+from surepick.simulation.run import run_once, run_seeds
+from surepick.simulation.store import EXPERIMENT, TABLE, read_cells, settle, sweep
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -168,3 +189,282 @@ def _print_comparison(comparison: Comparison, first: Path, second: Path) -> None
 
 def _p(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.2g}"
+
+
+# ---- the demonstration
+
+BLUE, ORANGE, GREEN, PURPLE = COLORS[:4]
+
+
+class Line(NamedTuple):
+    """A line of a figure: means with two standard errors either way."""
+
+    label: str
+    color: str
+    marker: str = ""
+    width: float = 1.4
+    dashes: str = "-"
+    is_hollow: bool = False
+    points: Sequence[tuple[float, float, float]] = ()
+    """Place, mean and standard error."""
+
+
+def plot_lines(lines: Sequence[Line], title: str, note: str, folder: Path, name: str) -> tuple[Path, Path]:
+    """Mean pulls by number of arms on a log scale; the legend has the order of the lines."""
+    canvas, (axes,) = frame([5.2], width=7.6)
+    for line in lines:
+        style: dict[str, Any] = {"color": line.color, "linewidth": line.width, "linestyle": line.dashes}
+        style |= {"marker": line.marker, "markerfacecolor": "white" if line.is_hollow else line.color}
+        draw_line(axes, line.points, line.label, **style)
+    axes.set_yscale("log")
+    # Not down to the ends of the bars: with few runs they would stretch the axis to nothing.
+    lowest = min(mean for line in lines for _, mean, _ in line.points if mean > 0.0)
+    axes.set_ylim(0.6 * lowest, 1.2 * axes.get_ylim()[1])
+    axes.set_xticks(sorted({place for line in lines for place, _, _ in line.points}))
+    axes.set(xlabel=f"number of arms K\n{note}", ylabel="mean number of pulls (log scale)")
+    axes.set_title(title, loc="left", color=INK)
+    return save(canvas, folder / name)
+
+
+Record = dict[str, Any]
+NOTE = 'bars: two standard errors either way (published: from "Std");\npublished with other stopping constants'
+
+
+class Column(NamedTuple):
+    """Means of pulls in table and plot."""
+
+    header: str
+    line: Line
+
+
+COLUMNS = {
+    "": Column("\nsurepick", Line("surepick, {n_runs} runs", BLUE, "o", 2.2)),
+    "rage_": Column("\nRAGE", Line("RAGE, run here", PURPLE, "^")),
+    "xy-oracle_": Column("\nOracle", Line("Oracle (knows theta), run here", GREEN, "v")),
+    "published_table_2_": Column("Lazy\nTS 2*", Line("Lazy TS, published (Table 2)", ORANGE, "D", 1.0, is_hollow=True)),
+    "published_table_1_": Column("Lazy\nTS 1*", Line("Lazy TS, published (Table 1)", ORANGE, "s", 1.0, is_hollow=True)),
+    "published_rage_": Column("\nRAGE*", Line("RAGE, published", PURPLE, "^", 1.0, is_hollow=True)),
+    "published_oracle_": Column("\nOracle*", Line("Oracle, published", GREEN, "v", 1.0, is_hollow=True)),
+}
+"""By the first part of the fields `mean` and `se` of a record."""
+
+
+def read_records(experiment: Experiment, folder: Path, n_runs: int) -> list[Record]:
+    """Read up to n_runs runs of each cell; a record for each number of arms that all algorithms have run."""
+    found = {
+        key: {name: values[columns["run"] < n_runs] for name, values in columns.items()}
+        for key, columns in (read_cells(folder / TABLE, OF_RUNS) if (folder / TABLE).exists() else ())
+    }
+    records: dict[int, Record] = {}
+    for n_arms, cells in groupby(experiment.cells(), key=lambda cell: int(cell.arguments["n_arms"])):
+        summaries = [summarize(cell, found.get(cell.key)) for cell in cells]
+        if all(summary.n_runs for summary in summaries):
+            records[n_arms] = {"n_arms": n_arms, **_ours(summaries[0])}
+            for other in summaries[1:]:
+                name, pulls = other.cell.algorithm.name, other.quantities["n_pulls"]
+                records[n_arms] |= {f"{name}_mean": pulls.mean, f"{name}_se": pulls.se}
+    for figure in experiment.published:
+        for n_arms, record in records.items():
+            field, is_here = f"published_{figure.figures}", figure.problem == {"n_arms": n_arms}
+            record[f"{field}_mean"] = figure.mean if is_here else record.get(f"{field}_mean")
+            record[f"{field}_se"] = figure.se if is_here else record.get(f"{field}_se")
+    return list(records.values())
+
+
+def _ours(summary: Summary) -> Record:
+    pulls = summary.quantities["n_pulls"]
+    return {
+        "n_runs": summary.n_runs,
+        "seed": summary.cell.seed,
+        "mean": pulls.mean,
+        "se": pulls.se,
+        "median": summary.quantiles[0.5],
+        "lower_bound": summary.quantities["lower_bound"].mean,
+        "ratio": summary.quantities["ratio"].mean,
+        "n_errors": summary.n_errors,
+        "n_unfinished": summary.n_unfinished,
+        "arms_pulled": summary.quantities["support"].mean,
+        "seconds_per_run": summary.quantities["seconds"].mean,
+    }
+
+
+def shown_columns(records: Sequence[Record]) -> dict[str, Column]:
+    """Return the columns that have figures."""
+    return {part: column for part, column in COLUMNS.items() if any(record.get(f"{part}mean") for record in records)}
+
+
+def plot_records(records: Sequence[Record], folder: Path, *, delta: float) -> tuple[Path, Path]:
+    """Mean pulls by number of arms with the published means and the lower bound."""
+    lines = [
+        column.line._replace(
+            label=column.line.label.format(**records[0]),
+            points=[(one["n_arms"], one[f"{part}mean"], one[f"{part}se"]) for one in records if one[f"{part}mean"]],
+        )
+        for part, column in shown_columns(records).items()
+    ]
+    bound = [(record["n_arms"], record["lower_bound"], 0.0) for record in records]
+    lines.append(Line("lower bound", "black", dashes="--", points=bound))
+    title = f"Pulls until the best of K arms is known, delta = {delta:g}"
+    return plot_lines(lines, title, NOTE, folder, "many_arms")
+
+
+NAME = "many-arms"
+LIVE_SECONDS = 5.0
+"""How long the live view may last on a terminal; the run itself takes milliseconds."""
+NEXT = "Next, with your own options: surepick run --arms arms.csv --pull './measure {arm}'"
+
+
+def demonstrate(
+    *, delta: float, seed: int, runs: int | None, jobs: int | None, max_pulls: int | None, out: Path, output: Format
+) -> Code:
+    """Run the experiment and print its result; after Ctrl-C, the result so far."""
+    check_delta(delta)
+    check_count("seed", seed, least=0)
+    changes = {} if max_pulls is None else {"max_pulls": check_count("max_pulls", max_pulls, least=1)}
+    experiment = named_experiment(NAME, delta=[delta], seed=seed, **changes)
+    n_runs = experiment.quick_runs if runs is None else check_count("runs", runs, least=2)
+    check_out(out)
+    console = stages(output)
+    live: dict[str, Any] = {}
+    is_complete = False
+    try:
+        _run_live(console, experiment.cells()[0], live)
+        is_complete = fill(out / NAME, experiment, console, n_runs=n_runs, jobs=jobs) and bool(live["stopped"])
+    except KeyboardInterrupt:
+        console.print(INTERRUPTED.format(out / NAME), soft_wrap=True)
+    records = read_records(experiment, out / NAME, n_runs)
+    plots = _plots(records, out, delta)
+    if output is not Format.TABLE:
+        found = {"problem": NAME, "algorithm": experiment.algorithms[0].name, "delta": delta, "seed": seed}
+        found |= {"is_complete": is_complete, "one_run": live or None, "runs": records}
+        write(output, found | {"plots": [str(path) for path in plots]}, records)
+    elif records:
+        _print_table(results(), records, delta)
+    if plots:
+        console.print(f"plot: {' and '.join(map(str, plots))}", soft_wrap=True)
+    if output is Format.TABLE:
+        console.print(NEXT, soft_wrap=True)
+    return Code.OK if is_complete else Code.NOT_STOPPED
+
+
+def _plots(records: list[Record], out: Path, delta: float) -> tuple[Path, ...]:
+    if not records:
+        return ()
+    try:
+        return plot_records(records, out, delta=delta)
+    except ModuleNotFoundError as error:
+        print_error(f"no plot: {error.name} is not installed; pip install 'surepick[bench]'")
+        return ()
+
+
+def _run_live(console: "Console", cell: Cell, live: dict[str, Any]) -> None:
+    """Show run 0 of the first cell as it happens."""
+    problem = cell.draw(run_seeds(cell.seed, 0).instance)
+    assert isinstance(problem, Problem)
+    console.print(
+        f"problem: many arms (variant {cell.arguments['variant']}), {problem.n_arms} arms with {problem.dim} features, "
+        f"noise of standard deviation {problem.noise_std:g}, delta {cell.delta:g}, seed {cell.seed}",
+        soft_wrap=True,
+    )
+    start, at_work = time.monotonic(), list[Learner]()
+
+    def watch(learner: Learner, arm: Any) -> None:
+        at_work[:] = [learner]
+        if console.is_terminal:
+            show(lambda: learner.snapshot, arm=arm)
+            if time.monotonic() - start < LIVE_SECONDS:
+                time.sleep(0.03)
+
+    seconds = float("nan")
+    try:
+        with live_view(console, f"Lazy Track-and-Stop, {problem.n_arms} arms") as show:
+            seconds = run_once(job_of(cell), 0, watch).seconds
+    finally:
+        for learner in at_work:
+            live |= _live_result(learner, problem, seconds)
+            sure = confidence(learner.snapshot)
+            console.print(_live_line(live, problem, sure), soft_wrap=True)
+
+
+def _live_result(learner: Learner, problem: Problem, seconds: float) -> dict[str, Any]:
+    decision = learner.decision
+    return {
+        "n_arms": problem.n_arms,
+        "n_pulls": decision.n_pulls,
+        "stopped": bool(decision.stopped),
+        "best": decision.best,
+        "is_right": decision.best == problem.best,
+        "evidence": float(decision.evidence),
+        "target": float(decision.target),
+        "rule": decision.rule,
+        "guarantee": decision.guarantee,
+        "arms_pulled": len(learner.counts),
+        "seconds": seconds,
+    }
+
+
+def _live_line(live: dict[str, Any], problem: Problem, sure: str) -> str:
+    truth = "which is right" if live["is_right"] else f"the truth is {problem.best}"
+    live = {**live, "best": "none yet"} if live["best"] is None else live
+    state = "stopped" if live["stopped"] else "not stopped yet"
+    return (
+        f"one run: {state} after {live['n_pulls']} pulls of {live['arms_pulled']} different arms, best arm "
+        f"{live['best']} ({truth}), confidence {sure} by the {live['rule']} rule "
+        f"({live['guarantee']}), {1e3 * live['seconds']:.0f} ms CPU"
+    )
+
+
+def _print_table(console: "Console", records: list[Record], delta: float) -> None:
+    """Print the table of mean pulls by number of arms."""
+    console.print(
+        f"Mean pulls ± standard error until the answer is right with probability {1 - delta:g}\n"
+        f"({max(record['n_runs'] for record in records)} runs for each K, arms redrawn in every run, "
+        f"seeds {records[0]['seed']} to {records[-1]['seed']})",
+        style="bold",
+    )
+    columns = shown_columns(records)
+    has_published = any(part.startswith("published") for part in columns)
+    titles = ["arms\nK", *(column.header for column in columns.values())]
+    titles[2:2] = ["lower\nbound"]
+    titles += [] if has_published else ["times\nbound", "\nmedian"]
+    table = new_table(titles, left=[], padding=(0, 0, 0, 1))  # 80 columns are enough
+    for title, column in zip(titles, table.columns, strict=True):
+        column.style = "bold" if title == COLUMNS[""].header else "dim" if title.endswith("*") else ""
+    for record in records:
+        cells = [_mean(record, part) for part in columns]
+        cells[1:1] = [f"{record['lower_bound']:.1f}"]
+        cells += [] if has_published else [f"{record['ratio']:.2f}", f"{record['median']:g}"]
+        table.add_row(str(record["n_arms"]), *cells)
+    console.print(table)
+    for line in _notes(records, has_published=has_published):
+        console.print(line, soft_wrap=not console.is_terminal)
+
+
+def _mean(record: Record, part: str) -> str:
+    if record[f"{part}mean"] is None:
+        return "-"
+    spread = "" if part.startswith("published") else f" ± {record[f'{part}se']:.0f}"
+    return f"{record[f'{part}mean']:.0f}{spread}"
+
+
+def _notes(records: list[Record], *, has_published: bool) -> list[str]:
+    last = records[-1]
+    n_runs, n_errors, n_unfinished = (
+        sum(record[name] for record in records) for name in ("n_runs", "n_errors", "n_unfinished")
+    )
+    unfinished = f", {n_unfinished} runs did not stop" if n_unfinished else ""
+    used, spent = f"{last['arms_pulled']:.1f}", f"{1e3 * last['seconds_per_run']:.0f} ms CPU"
+    if last.get("published_seconds_mean"):
+        used += f" (published: {last['published_support_mean']:.1f})"
+        spent += f" (published: {last['published_seconds_mean']:.0f} s, on a desktop of 2020)"
+    about = (
+        "* published means, different stopping constants: Jedra and Proutiere (2020), tables 1 and 2 (Lazy TS 1 "
+        "and 2). surepick stops by its own rule; RAGE and the Oracle, which knows theta, were run here with their "
+        "published constants. Arms are drawn as in the public code for this problem (variant as-run), not as "
+        "printed there."
+    )
+    return [
+        *([about] if has_published else []),
+        f"{n_errors} of {n_runs} answers were wrong{unfinished}.",
+        f"A run with {last['n_arms']} arms pulled {used} of them on average and took {spent}.",
+    ]

@@ -20,10 +20,11 @@ import numpy as np
 from surepick._files import lock
 from surepick.arms.tables.sources import is_grouped, parse_number, reason
 from surepick.cli.arm_files import ArmFile, ChosenSet, read_history
-from surepick.cli.live import NearTies, live_view
 from surepick.cli.output import (
+    EPSILON_IS,
     Code,
     Format,
+    live_view,
     new_table,
     one_line_warnings,
     print_error,
@@ -34,8 +35,8 @@ from surepick.cli.output import (
 from surepick.cli.studies import who_am_i
 from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, StorageError, SurepickError
-from surepick.learning.explain import state_line
-from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, Progress, contradiction
+from surepick.learning.explain import near_tie, state_line
+from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, contradiction
 from surepick.learning.result import Result
 from surepick.study.admin import create_study, load_study
 from surepick.study.state import Measurement
@@ -313,7 +314,9 @@ class _Session:
             self._source = by_prompt(console, self._label, self.told)
         else:
             self._source = by_command(request.pull, self._label, partial(console.print, soft_wrap=True))
-        self._near_ties, self._warned = NearTies(self._label), set[type[Warning]]()
+        self._warned = set[type[Warning]]()
+        self._next_look = 0
+        """Number of pulls from which on the session looks for a near tie: a look takes two passes over all arms."""
         self._untold: tuple[StudyAsk, float] | None = None
         """A value on its way to the study."""
 
@@ -396,17 +399,15 @@ class _Session:
             text = str(error).rstrip(".")
             raise MeasurementFailed(f"{text}; the last value, {value!r} for {ask.name}, is not in the log") from error
         self._untold = None
-        learner = self._study.learner
-        progress = Progress(ask.arm, value, learner.estimate.n_pulls, learner.decision, learner)
         if not self._is_asked:
-            show(lambda: progress.snapshot, arm=ask.arm)
+            show(lambda: self._study.learner.snapshot, arm=ask.arm)
         # A script that runs out of values is not asked whether it means the last.
         decides = self._study.stopped and not was_stopped
         answer = self._source(None) if decides and self._is_asked and self._console.is_terminal else None
         if isinstance(answer, Correction):
             self._correct(answer)
         else:
-            self._say_standing(progress)
+            self._say_standing()
         return True
 
     def _correct(self, correction: Correction) -> None:
@@ -418,15 +419,20 @@ class _Session:
             self._console.print(f"not corrected: {error}", soft_wrap=True)
             return
         self._console.print(f"corrected: {self._label(of.arm)} is {correction.value:.12g}, not {before:.12g}")
-        learner = self._study.learner
-        progress = Progress(of.arm, correction.value, learner.estimate.n_pulls, learner.decision, learner)
-        self._say_standing(progress)
+        self._say_standing()
 
-    def _say_standing(self, progress: Progress) -> None:
+    def _say_standing(self) -> None:
+        """Print the state of the run, and a near tie when it shows and again when the pulls have doubled."""
+        learner = self._study.learner
         if self._is_asked:
-            self._console.print(state_line(progress.snapshot, self._label), style="dim", soft_wrap=True)
-        if (self._is_asked or not self._console.is_terminal) and (near := self._near_ties.news(progress)):
-            self._console.print(near, soft_wrap=True)
+            self._console.print(state_line(learner.snapshot, self._label), style="dim", soft_wrap=True)
+        n = learner.estimate.n_pulls
+        if n < self._next_look or (self._console.is_terminal and not self._is_asked):
+            return
+        near = near_tie(learner.snapshot, self._label, epsilon_is=EPSILON_IS)
+        self._next_look = 2 * n if near else n + n // 8 + 1
+        if near:
+            self._console.print(f"Near tie with {near}.", soft_wrap=True)
 
     def _is_hopeless(self) -> bool:
         """Look at powers of two for what the rewards contradict; return whether no number of pulls will decide."""

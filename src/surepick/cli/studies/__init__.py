@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 TITLE = "Studies: experiments in a file, for several people and many days"
-MODULES = ("ask_tell", "inspect", "corrections", "admin")
+MODULES = ("ask_tell", "inspect", "admin")
 """In the order of the help."""
 COMMANDS: dict[str, Callable[..., int]] = {}
 """By name; `add_to` fills it."""
@@ -66,15 +66,15 @@ def who_am_i() -> str:
 def complete_studies(context: typer.Context, incomplete: str) -> list[str]:
     """Return names of studies, for shells that complete words."""
     try:
-        with Place(storage=context.params.get("storage")).opened() as storage:
+        with StorageOptions(storage=context.params.get("storage")).opened() as storage:
             return [name for name in storage.names() if name.startswith(incomplete) and control_in(name) is None]
     except (SurepickError, OSError):  # a shell that completes has nowhere to say why not
         return []
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where studies are kept, and the author of what is done."""
+class StorageOptions:
+    """Storage of studies, and the author of events."""
 
     storage: Annotated[
         str | None,
@@ -107,7 +107,7 @@ class Place:
 
     @property
     def who(self) -> str:
-        """The author of what is done."""
+        """The author of events."""
         return who_am_i() if self.author is None else self.author
 
     @contextmanager
@@ -140,8 +140,8 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where(Place):
-    """Where studies are kept, and which study."""
+class StudyOptions(StorageOptions):
+    """A study in a storage, and the author of events."""
 
     study: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""Commands by which a study is made and measured: create, ask, tell, fail."""
+"""Commands that create and measure a study: create, ask, tell, fail, pending."""
 
 import json
 import sys
@@ -11,6 +11,7 @@ import typer
 from surepick._texts import control_in, shown
 from surepick.cli.options import (
     ARM_FILES,
+    OF_FILES,
     LearnerOptions,
     Output,
     SetOptions,
@@ -21,7 +22,7 @@ from surepick.cli.options import (
     says,
 )
 from surepick.cli.output import Code, Format, results
-from surepick.cli.studies import Place, Where, command, printing
+from surepick.cli.studies import StorageOptions, StudyOptions, command, printing
 from surepick.errors import InvalidInput, SurepickError
 from surepick.study import views
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from surepick.study.study import Study
 
 
-OF_FILES = (*option_names(TableOptions), "--costs")
 IN_STUDY_FILE = (*option_names(SetOptions), *option_names(LearnerOptions), *option_names(TableOptions), "--lease")
 
 
@@ -37,7 +37,7 @@ def complete_arms(context: typer.Context, incomplete: str) -> list[str]:
     """Return names of arms, for shells that complete words; read from the first event alone, which is quick."""
     given = context.params
     try:
-        with Place(storage=given.get("storage")).opened() as storage:
+        with StorageOptions(storage=given.get("storage")).opened() as storage:
             studies = {one.name: one.first for one in storage.summaries()}
     except (SurepickError, OSError):  # a shell that completes has nowhere to say why not
         return []
@@ -53,7 +53,7 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
     *,
     name: Annotated[str | None, says("Name of the study (default: the name of the file).")] = None,
     file: Annotated[Path | None, says("Read arms and options from a study.toml, whose keys are the options.")] = None,
-    place: Place,
+    place: StorageOptions,
     sets: SetOptions,
     learner: LearnerOptions,
     table: TableOptions,
@@ -61,7 +61,7 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
         str, says('How long an ask is kept for its worker: "30m", "2h", "3d", or "none" for ever.')
     ] = "1d",
 ) -> int:
-    """Begin a study from a file of arms. The study lives in one file, for several people and many days."""
+    """Create a study from a file of arms. The study lives in one file, for several people and many days."""
     if file is not None:
         if arms is not None:
             raise InvalidInput(f'--file and {arms} say both which arms; write arms = "{arms}" into {file}.')
@@ -115,7 +115,7 @@ def ask(
     *,
     n: Annotated[int, says("How many measurements to ask for.", "-n", min=1)] = 1,
     lease: Annotated[str | None, says('How long new asks are kept for you: "30m", "2h", "3d", or "none".')] = None,
-    where: Where,
+    where: StudyOptions,
     output: Output = Format.TABLE,
 ) -> int:
     """Ask what to measure next. Your open asks come first."""
@@ -143,7 +143,7 @@ def ask(
     return Code.OK
 
 
-def _say_why_none(study: "Study", where: Where) -> None:
+def _say_why_none(study: "Study", where: StudyOptions) -> None:
     printing.say(f"Nothing to measure. {printing.standing_line(study)}")
     state = study.status.state
     if state == "withdrawn":
@@ -166,12 +166,12 @@ def tell(
         list[str], typer.Argument(metavar="VALUE", help="The measured value; several values are repeats.")
     ],
     *,
-    arm: Annotated[bool, says("ASK|ARM is an arm, though its name is a number.", "--arm")] = False,
+    arm: Annotated[bool, says("Read ASK|ARM as the name of an arm, even if the name is a number.", "--arm")] = False,
     key: Annotated[
-        str | None, says("Your own name for this result; a result that is told again under the same name counts once.")
+        str | None, says("Your own name for this result; results told under the same name count once.")
     ] = None,
     yes: Annotated[bool, says("Count this as a further measurement, even if equal to the last one.", "--yes")] = False,
-    where: Where,
+    where: StudyOptions,
     output: Output = Format.TABLE,
 ) -> int:
     """Tell a measured value. By the number of the ask, or by the name of the arm."""
@@ -194,7 +194,7 @@ def tell(
             say_standing(study, where)
         else:
             records = [views.measurement_record(state, one) for one in told]
-            printing.write(output, {"measurements": records, "status": printing.status_record(study)}, records)
+            printing.write(output, {"measurements": records, "status": study.snapshot.record()}, records)
     return Code.OK
 
 
@@ -241,7 +241,7 @@ def number_of(text: str) -> float:
     raise InvalidInput(f"a measured value must be a number, got {text!r}; write it as 0.53 or 0,53.")
 
 
-def say_standing(study: "Study", where: Where) -> None:
+def say_standing(study: "Study", where: StudyOptions) -> None:
     """Print the state of a study, and the next command once it has an answer."""
     printing.say(printing.standing_line(study))
     study.keep_summary()
@@ -254,9 +254,9 @@ def fail(
     ask: Annotated[int, typer.Argument(metavar="ASK", help="Number of the ask.")],
     *,
     reason: Annotated[str, says("Why, in a few words; the log keeps it.")] = "",
-    where: Where,
+    where: StudyOptions,
 ) -> int:
-    """Give up an ask, which is then asked again. Once you have seen a value you must tell it."""
+    """Give up an ask; the study asks for it again. Once you have seen a value, you must tell the value."""
     with where.loaded() as study:
         was_open = ask in study.state.open
         study.fail(ask, reason=reason, worker=where.who)
@@ -267,8 +267,8 @@ def fail(
 
 
 @command
-def pending(*, where: Where, output: Output = Format.TABLE) -> int:
-    """List the open asks, and who has each."""
+def pending(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
+    """List the open asks and their workers."""
     with where.loaded() as study:
         asks, state = study.pending, study.state
         if output is not Format.TABLE:

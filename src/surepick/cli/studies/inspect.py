@@ -16,7 +16,7 @@ import typer
 from surepick._texts import shown
 from surepick.cli.options import Output, says
 from surepick.cli.output import Code, Format, check_targets, results, stages, to_json
-from surepick.cli.studies import Where, command, printing
+from surepick.cli.studies import StudyOptions, command, printing
 from surepick.errors import InvalidInput
 from surepick.study.views import OF_BEST, OF_PLAN
 
@@ -41,11 +41,11 @@ OUTCOMES = {
 def status(
     *,
     watch: Annotated[bool, says("Show the status again until the study has stopped; Ctrl-C ends.", "--watch")] = False,
-    every: Annotated[float, says("Seconds between two looks of --watch.", min=0.1)] = 2.0,
-    where: Where,
+    every: Annotated[float, says("Seconds between two updates of --watch.", min=0.1)] = 2.0,
+    where: StudyOptions,
     output: Output = Format.TABLE,
 ) -> int:
-    """Say where a study stands."""
+    """Show the state of a study."""
     if watch and output is not Format.TABLE:
         raise InvalidInput(f"--watch is for people, got --format {output.value}; leave out one of them.")
     with where.loaded() as study:
@@ -56,7 +56,7 @@ def status(
             if output is Format.TABLE:
                 results().print(printing.status_table(study))
             else:
-                _write(output, printing.status_record(study))
+                _write(output, study.snapshot.record())
             study.keep_summary()
     return Code.OK
 
@@ -88,31 +88,31 @@ def _watch(study: "Study", every: float) -> None:
 
 
 @command
-def best(*, where: Where, output: Output = Format.TABLE) -> int:
-    """Say which arm is best. Exit code 3 if that is not decided yet, 4 if the answer is withdrawn."""
+def best(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
+    """Show the best arm. Exit code 3 if the study is not decided yet, 4 if the answer is withdrawn."""
     with where.loaded() as study, study.held():
         if output is Format.TABLE:
             printing.say(printing.best_words(study))
         else:
-            _write(output, printing.status_record(study, OF_BEST), explanation=study.result().explain())
+            _write(output, study.snapshot.record(OF_BEST), explanation=study.result().explain())
         return printing.code_of(study)
 
 
-def left(where: Where, output: Format) -> int:
+def left(where: StudyOptions, output: Format) -> int:
     """Say what is left to do: `surepick plan` of a study."""
     with where.loaded() as study, study.held():
         if output is Format.TABLE:
             printing.say(printing.plan_words(study))
         else:
-            _write(output, printing.status_record(study, OF_PLAN))
+            _write(output, study.snapshot.record(OF_PLAN))
     return Code.OK
 
 
 @command
 def report(
-    path: Annotated[Path, typer.Argument(metavar="FILE.html", help="Where to.")],
+    path: Annotated[Path, typer.Argument(metavar="FILE.html", help="File to write.")],
     *,
-    where: Where,
+    where: StudyOptions,
 ) -> int:
     """Write a page about the study. One .html file, which any browser shows and prints."""
     from surepick.reporting.html import check_ready  # noqa: PLC0415
@@ -144,9 +144,9 @@ def certificate(
         Path | None,
         says(f"Sign it with this Ed25519 private key, a .pem file; its password is asked for, or in {OF_KEY}."),
     ] = None,
-    where: Where,
+    where: StudyOptions,
 ) -> int:
-    """Write a certificate that a stranger can check. Exit codes as for best."""
+    """Write a certificate that others can check. Exit codes as for best."""
     from surepick.study.certificate import all_eras_words  # noqa: PLC0415
     from surepick.study.certificate import sign as sign_by  # noqa: PLC0415
 
@@ -248,9 +248,9 @@ def anchor(
     *,
     token: Annotated[Path | None, says("Keep this RFC 3161 time stamp of a head, a file of the authority.")] = None,
     sign: Annotated[Path | None, says("Sign the head with this Ed25519 private key, a .pem file.")] = None,
-    where: Where,
+    where: StudyOptions,
 ) -> int:
-    """Keep a proof in the log that it was this long by now. Without options: say what to have time-stamped."""
+    """Keep proof in the log that its events existed by now. Without options: show what to have time-stamped."""
     from surepick.arms.tables.sources import refusing  # noqa: PLC0415 (`--help` stays quick)
 
     with where.loaded() as study:

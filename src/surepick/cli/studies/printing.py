@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from surepick._texts import shown
 from surepick.cli import output
-from surepick.cli.output import Code, new_table, results
+from surepick.cli.output import EPSILON_IS, Code, facts_table, new_table, results
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -149,11 +149,6 @@ def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> 
 # ---- where a study stands
 
 
-def status_record(study: "Study", only: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a status for a program, all of it or some fields."""
-    return study.snapshot.record(only)
-
-
 def standing_line(study: "Study") -> str:
     """Say in one line where a study stands."""
     from surepick.learning.explain import left_to_do, state_line  # noqa: PLC0415 (`--help` stays quick)
@@ -169,24 +164,16 @@ def standing_line(study: "Study") -> str:
 
 def status_table(study: "Study") -> "RenderableType":
     """Return where a study stands, as a table without lines."""
-    from rich.table import Table  # noqa: PLC0415 (loaded once a table is printed)
-
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(style="dim")
-    rows.add_column(overflow="fold")
-    for word, text in _status_lines(study.snapshot).items():
-        rows.add_row(word, shown(text))
-    return rows
+    return facts_table({word: shown(text) for word, text in _status_lines(study.snapshot).items()})
 
 
 def _status_lines(now: "StudySnapshot") -> dict[str, str]:
-    from surepick.cli.live import OPTION  # noqa: PLC0415 (`--help` stays quick)
-    from surepick.learning.explain import facts, joined  # noqa: PLC0415
+    from surepick.learning.explain import facts, joined  # noqa: PLC0415 (`--help` stays quick)
 
     status = now.status
     # The study's verdict stands, also where this machine, with other rounding, would have gone on.
     learner = replace(now.learner, stopped=True) if status.stopped else now.learner
-    known = facts(learner, now.label, epsilon_is=OPTION)
+    known = facts(learner, now.label, epsilon_is=EPSILON_IS)
     if "best" in known:
         known["best"] = joined(status.best_name if isinstance(status.best_name, list) else [status.best_name])
     changed = [f"{n} {word}" for n, word in ((status.n_void, "void"), (status.n_corrected, "corrected")) if n]
@@ -212,11 +199,10 @@ def _verdict(result: "Result") -> str:
 
 def best_words(study: "Study") -> str:
     """Say which arm is best, or which leads and what is missing; and whether it was measured itself."""
-    from surepick.cli.live import OPTION  # noqa: PLC0415 (`--help` stays quick)
-    from surepick.learning.explain import sentences  # noqa: PLC0415
+    from surepick.learning.explain import sentences  # noqa: PLC0415 (`--help` stays quick)
 
     now, result = study.snapshot, study.result()
-    said = [_verdict(result), *sentences(now.learner, now.label, epsilon_is=OPTION)]
+    said = [_verdict(result), *sentences(now.learner, now.label, epsilon_is=EPSILON_IS)]
     is_one_row = result.m == 1 and result.candidates is None and not result.arm_set
     if now.status.state == "stopped" and is_one_row and not result.counts.get(result.best):
         said.append("It was not measured itself: what it gives follows by the model.")

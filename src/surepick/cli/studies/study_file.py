@@ -37,8 +37,8 @@ _TABLE: Keys = {
         Field("1d", description='How long an ask is kept for its worker: "2h", "3d", "none" for ever.'),
     ),
     **{each.name: (get_type_hints(TableOptions)[each.name], each.default) for each in fields(TableOptions)},
-    "features": (list[str] | None, Field(None, description="Columns to use as features, and no others.")),
-    "drop": (list[str] | None, Field(None, description="Columns not to use.")),
+    "features": (list[str] | None, Field(None, description="Use only these columns as features.")),
+    "drop": (list[str] | None, Field(None, description="Columns to leave out.")),
 }
 
 
@@ -59,10 +59,10 @@ def _of_learner() -> Keys:
 
 _CONFIG = ConfigDict(extra="forbid", strict=True, title="A study of surepick: surepick create --file study.toml")
 StudyFile: Any = create_model("StudyFile", __config__=_CONFIG, **_ARMS, **_of_learner(), **_TABLE)
-"""What a study.toml may say."""
+"""The model of a study.toml: its keys, with types, limits and defaults."""
 
 
-class Wanted(NamedTuple):
+class StudySettings(NamedTuple):
     """Arms and options of a new study."""
 
     name: str
@@ -74,7 +74,7 @@ class Wanted(NamedTuple):
     lease: str | float
 
 
-def read_study_file(path: Path) -> Wanted:
+def read_study_file(path: Path) -> StudySettings:
     """Read a study.toml.
 
     Raises:
@@ -105,7 +105,7 @@ def read_study_file(path: Path) -> Wanted:
         "reward_range": None if said.reward_range is None else tuple(said.reward_range),
         "option": [f"{name}={value!r}" for name, value in said.option.items()],
     }
-    return Wanted(said.name or path.stem, *chosen, TableOptions(**table), LearnerOptions(**learner), said.lease)
+    return StudySettings(said.name or path.stem, *chosen, TableOptions(**table), LearnerOptions(**learner), said.lease)
 
 
 def _words(error: ValidationError) -> str:
@@ -128,7 +128,7 @@ def schema_text() -> str:
     }
     for name, each in schema["properties"].items():
         each.pop("title", None)
-        if "anyOf" in each:  # a TOML file leaves out what is not there, and has no null
+        if "anyOf" in each:  # TOML has no null: a file leaves the key out
             kinds = [kind for kind in each.pop("anyOf") if kind != {"type": "null"}]
             each.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})
         if each.get("default", 0) is None:
