@@ -378,7 +378,7 @@ class State:
     # ---- verdicts
 
     def verdict_news(self, *, after_correction: bool = False) -> Iterator[tuple[Kind, dict[str, Any]]]:
-        """Yield the events that follow from a new verdict of the learner, or from a correction that changed the last."""
+        """Yield the events that follow from a new verdict, or from a correction that changed the last verdict."""
         found = self._found()
         if after_correction and self.stopped and not self._agrees(found):
             bears = "do not bear the verdict" if found is None else "bear another verdict, or with other evidence"
