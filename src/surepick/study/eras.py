@@ -186,7 +186,7 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
         changes: arms that join and retire, and all options.
 
     Raises:
-        InvalidInput: it cannot begin so.
+        InvalidInput: the era cannot begin with these changes.
     """
     options, before = changes["options"], state.options
     changed = [name for name, value in options.items() if value != before[name] and name != "budget"]
@@ -215,7 +215,7 @@ def _learner_in(catalog: ArmCatalog, options: Mapping[str, Any], earlier: Earlie
 
 
 def earlier_of(options: Mapping[str, Any]) -> Earlier:
-    """Return what results told before the first ask of a study are; studies of before have them as evidence."""
+    """Return how results count that are told before the first ask; in older logs they are evidence."""
     earlier: Earlier = options.get("earlier", "evidence")
     return earlier
 
@@ -229,7 +229,7 @@ def learner_of(arms: Any, candidates: Any, options: Mapping[str, Any], earlier: 
 
 
 def described(learner: Learner) -> Json:
-    """Return what the first event of an era says of its learner.
+    """Return the description of a learner in the first event of its era.
 
     Bets rest on a belief in coordinates that are fixed before the first result: x R^-1 for an arm x, and a direction u
     there that is the level of all arms. A verifier of the bets takes the coordinates from here.
@@ -242,7 +242,7 @@ def described(learner: Learner) -> Json:
 
 
 def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> Json:
-    """Return options as the log has them, with some of them changed; those that none of ours are the algorithm's."""
+    """Return options as the log has them, some of them changed; unknown names are options of the algorithm."""
     changed = {**options, "own": dict(options["own"])}
     if odd := [name for name in ("arms", "candidates") if name in changes]:
         raise InvalidInput(f"`{odd[0]}` is no option that can be given here; arms can `join` and `retire`.")
@@ -256,10 +256,10 @@ def changed_options(options: Mapping[str, Any], changes: Mapping[str, Any]) -> J
 
 
 def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapping[str, Any]) -> Json:
-    """Return arms and options of an era that differs by these from the present one.
+    """Return arms and options of the next era, with these changes to the present one.
 
     Raises:
-        InvalidInput: they cannot, or nothing differs in a study that is not over.
+        InvalidInput: a change is not possible, or nothing changes in a study that is not over.
     """
     roster = state.roster
     if "earlier" in changes:

@@ -1,13 +1,12 @@
 """Events, the only truth about a study: their kinds, their text, and the chain of hashes over them.
 
 The text of an event is canonical JSON, so the same event has the same bytes on every machine. The hash of event n is
-sha256(hash of event n-1 as hex, a line feed, text of event n), and before the first event stand 64 zeros. A reader
-who knows the last hash notices a change of any event before it, one that is missing, and a change of order.
+sha256(hash of event n-1 as hex, a line feed, text of event n); 64 zeros stand in the place of the hash before the first
+event. A reader who knows the last hash notices an earlier event that was changed, removed or moved.
 
-What an event must say, and how much a log from a stranger may ask of the machine that checks it.
-
-A log of a kilobyte can name a hypercube of 5,000 dimensions, whose designs take minutes and gigabytes, or a file of
-arms anywhere on the machine. `check_asked` refuses both before anything is worked out.
+`check_fields` checks the fields of an event, `check_asked` a log from a stranger. A log of a kilobyte can name a
+hypercube of 5,000 dimensions, whose designs take minutes and gigabytes, or a file of arms anywhere on the machine;
+`check_asked` refuses both before any computation.
 """
 
 import json
@@ -69,10 +68,10 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 
 def canonical(event: Mapping[str, Any]) -> str:
-    """The text of an event: JSON with sorted keys, no spaces, and numbers as short as reads back the same.
+    """Return the text of an event: JSON with sorted keys, no spaces, and the shortest numbers that read back the same.
 
     Raises:
-        InvalidInput: a value that JSON has no word for (NaN, infinity, an array, half a character).
+        InvalidInput: JSON cannot write a value (NaN, infinity, an array, half a character).
     """
     try:
         text = _ENCODER.encode(dict(event))
@@ -85,12 +84,12 @@ def canonical(event: Mapping[str, Any]) -> str:
 
 
 def chained(previous_hash: str, text: str) -> str:
-    """The hash of the event with this text that follows the event with that hash."""
+    """Return the hash of an event, from the hash of the event before and its own text."""
     return sha256(f"{previous_hash}\n{text}".encode()).hexdigest()
 
 
 def rows_of(texts: Iterable[str], previous: str = START, first: int = 1) -> list[Row]:
-    """The rows that keep events with these texts, after an event with the hash `previous`."""
+    """Return the rows of events with these texts, after an event with the hash `previous`."""
     rows = []
     for n, text in enumerate(texts, first):
         previous = chained(previous, text)
@@ -148,7 +147,7 @@ FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         (Kind.ANCHORED, "event hash", "token signature"),
     )
 }
-"""Of every kind of event: the fields that it has, and those that it may have."""
+"""For each kind of event, its required and its optional fields."""
 MOST_DIMENSIONS = 500
 """Of a set of vectors, which takes a few bytes to name."""
 MOST_FEATURES = 2_000
@@ -182,7 +181,7 @@ def check_fields(event: Mapping[str, Any]) -> None:
 
 
 def check_asked(events: Sequence[dict[str, Any]], *, arms: Path | None = None, trusts: bool = False) -> list[str]:
-    """Check every event of a stranger's log before any is taken in; return what there is to say of files.
+    """Check every event of a stranger's log before any is applied; return notes about files of arms.
 
     Args:
         events: all of them; the first one is changed to name `arms`.

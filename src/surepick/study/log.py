@@ -31,7 +31,7 @@ _LONGEST = timedelta(days=36_500)
 
 
 def lease_length(lease: Any) -> timedelta | None:
-    """Return how long a lease lasts: "90s", "30m", "2h", "3d", "1w", seconds, or None for ever."""
+    """Return the length of a lease: "90s", "30m", "2h", "3d", "1w", seconds, or None for ever."""
     if lease is None or (isinstance(lease, str) and lease.lower() == "none"):
         return None
     if isinstance(lease, str) and (match := _LEASE.fullmatch(lease)) is not None:
@@ -47,16 +47,16 @@ def lease_length(lease: Any) -> timedelta | None:
 
 
 def elapsed() -> float:
-    """Seconds since some moment, by a clock that cannot be set; with the time that the system slept, if it can say."""
+    """Return seconds by a clock that cannot be set; with the time that the system slept, where the system counts it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 @final
 class Leases:
-    """How long a process has known of asks, so that it ends no lease that cannot have run out.
+    """How long a process has known each ask, so that a wrong clock ends no lease too early.
 
-    A wrong clock says that leases are over which are not. So a process that saw an ask being made also measures how
-    long ago that was. Of asks from before it began to follow the log, a process has nothing but their times to go by.
+    A process that saw an ask being made also measures the time since then. For asks from before the process began to
+    follow the log, it relies on their times in the log.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Leases:
         self._since: dict[int, float] = {}
 
     def look(self, n_asks: int) -> None:
-        """Take note that there are `n_asks` asks by now: new ones were made after the look before."""
+        """Note that `n_asks` asks exist by now; new ones were made after the look before."""
         if self._looked is not None:
             self._since |= dict.fromkeys(range(self._n_known + 1, n_asks + 1), self._looked)
         self._n_known, self._looked = n_asks, elapsed()
@@ -113,7 +113,7 @@ class LogTransaction:
         self._rows.append(Row(n, text, digest))
 
     def write_verdict(self, *, after_correction: bool = False) -> None:
-        """Write a verdict, or that there is none any more, if that is news."""
+        """Write a new verdict, or that the last one is withdrawn, if either is so."""
         for kind, fields in self.state.verdict_news(after_correction=after_correction):
             self.write(kind, **fields)
 

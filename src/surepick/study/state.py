@@ -28,7 +28,7 @@ ROUNDING = 1e-6
 
 
 class AskState(StrEnum):
-    """What became of an ask."""
+    """The state of an ask."""
 
     OPEN = "open"
     TOLD = "told"
@@ -62,7 +62,7 @@ class Change(NamedTuple):
 
     kind: Kind
     value: float | None
-    """What counts since; None: nothing."""
+    """The value that counts since; None: the measurement is void."""
     reason: str
     by: str
     at: str
@@ -88,7 +88,7 @@ class Measurement:
 
     @property
     def value(self) -> float | None:
-        """What counts now; None if it is void."""
+        """The value that counts now; None if the measurement is void."""
         return None if self.is_void else self.last
 
     @property
@@ -220,7 +220,7 @@ class State:
     # ---- asks
 
     def propose_plan(self) -> dict[str, Any] | None:
-        """Return what to write of the next block; None if the next ask needs none."""
+        """Return the fields of the next plan; None if the next ask needs no plan."""
         if not self.learner.state.needs_plan:
             return None
         plan = self.learner.state.propose_plan()
@@ -243,7 +243,7 @@ class State:
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is anything to ask for: after the verdict, check pulls alone."""
+        """Whether an ask is possible: after the verdict, check pulls alone."""
         return (
             self.learner.state.ledger.is_checking and self.learner.n_planned > 0
             if self.stopped
@@ -251,7 +251,7 @@ class State:
         )
 
     def propose_asks(self, n: int) -> dict[str, Any]:
-        """Return what to write of the next asks, at most n and none of a block that has not opened."""
+        """Return the fields of the next asks: at most n, none of a block that has not opened."""
         asks = [[number, plain_key(self.key_of(arm))] for number, arm in self.learner.state.next_asks(n)]
         return {"ask": len(self.attempts) + 1, "asks": asks}
 
@@ -378,7 +378,7 @@ class State:
     # ---- verdicts
 
     def verdict_news(self, *, after_correction: bool = False) -> Iterator[tuple[Kind, dict[str, Any]]]:
-        """Yield what to write if the learner has come to a verdict, or a correction has changed it or taken it back."""
+        """Yield the events that follow from a new verdict, or from a correction that changed the last verdict."""
         found = self._found()
         if after_correction and self.stopped and not self._agrees(found):
             bears = "do not bear the verdict" if found is None else "bear another verdict, or with other evidence"
@@ -433,7 +433,7 @@ class State:
 
     @property
     def verdict(self) -> Verdict | None:
-        """What holds now: the last verdict, unless it was taken back or the study goes on."""
+        """The verdict that holds: the last one, unless it was taken back or the study goes on."""
         return self.verdicts[-1] if self.stopped else None
 
     def _audited(self, event: Event) -> None:
@@ -444,17 +444,17 @@ class State:
             raise _not_so(event, "plans other check pulls than those of an audit")
 
     def propose_audit(self, n: Any) -> dict[str, Any]:
-        """Return what to write of check pulls."""
+        """Return the fields of an audit."""
         arms = [plain_key(self.key_of(number)) for number in self.learner.propose_audit(n)]
         return {"first": self.learner.n_asked, "arms": arms}
 
     # ---- eras
 
     def propose_reopening(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what to write of an era that begins with these arms and options.
+        """Return the fields of an era that begins with these arms and options.
 
         Raises:
-            InvalidInput: it cannot begin so.
+            InvalidInput: the era cannot begin with these changes.
         """
         era = era_after(self, changes)
         self._proposed = self.n_events, era

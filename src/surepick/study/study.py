@@ -82,14 +82,14 @@ class Study:
     # ---- asks
 
     def ask(self, n: int = 1, *, worker: str | None = None, lease: Any = OWN_LEASE) -> list[StudyAsk]:
-        """Return what to measure next: n asks, or fewer if a budget ends, or none once the study has stopped.
+        """Return the next asks: n, fewer if the budget ends, none once the study has stopped.
 
         Args:
-            n: how many.
+            n: number of asks.
             worker: who will measure. A worker that asks again gets its open asks back first; without a name every call
                 makes new ones.
-            lease: how long the asks are kept for the worker: "30m", "2h", "3d", seconds, None for ever; default: as the
-                study was created. Then another worker gets them. A result that comes later counts all the same.
+            lease: time after which another worker gets the asks: "30m", "2h", "3d", seconds, or None for never;
+                default: the lease that the study was created with. A result that comes later still counts.
         """
         n = check_count("n", n, least=1)
         if n > MOST_ASKS:
@@ -269,22 +269,22 @@ class Study:
 
     @property
     def learner(self) -> Learner:
-        """The learner of the present era; to be looked at, by one thread, while no other thread uses this object."""
+        """The learner of the present era; for reading, by one thread, while no other thread uses this object."""
         return self._log.state().learner
 
     @property
     def state(self) -> State:
-        """All that the events add up to; to be looked at, as `learner` is."""
+        """The state after all events; for reading, as `learner` is."""
         return self._log.state()
 
     @property
     def stopped(self) -> bool:
-        """Whether there is a verdict that holds."""
+        """Whether the study has a verdict that holds."""
         return self._log.state().stopped
 
     @property
     def best(self) -> Any:
-        """The answer, or who leads before: a row number or a vector, a list of them if several are sought."""
+        """The answer, or the leader before the verdict: a row number or a vector; a list of them with m > 1."""
         return self.status.best
 
     @property
@@ -313,19 +313,19 @@ class Study:
         self.storage.keep_summary(self.name, *now.head, now.summary())
 
     def remaining(self) -> float:
-        """Return about how many pulls are still needed; inf or NaN while nothing can be said."""
+        """Return an estimate of the pulls still needed; inf or NaN when unknown."""
         with self._log.reading() as state:
             return state.learner.expected_remaining()
 
     def result(self) -> Result:
-        """Return all that is known in the form that `identify` gives: estimates, intervals, `report`, figures."""
+        """Return a result as `identify` does: estimates, intervals, `report`, figures."""
         with self._log.reading() as state:
             return state.learner.result()
 
     def certificate(self) -> Json:
-        """Return what is claimed, what it rests on, and the hash of the log it follows from; JSON can hold it.
+        """Return the certificate: claim, assumptions, and the hash of the log, as JSON writes them.
 
-        `surepick.study.certificate.verify` works it out again from the log, and so does
+        `surepick.study.certificate.verify` derives the certificate again from the log, and so does
         `tools/verify_certificate.py`, one file that needs nothing but numpy.
         """
         with self._log.reading() as state:
