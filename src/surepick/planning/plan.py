@@ -361,5 +361,5 @@ def _checked_slack(epsilon: object, m: int) -> float:
 def _checked_m(m: object, arms: ArmSet) -> int:
     count = check_count("m", m, least=1)
     if count >= arms.n_arms:
-        raise InvalidInput(f"`m` must be below the number of arms, {arms.n_arms}, got {count}; all are no choice.")
+        raise InvalidInput(f"`m` must be below the number of arms, {arms.n_arms}, got {count}; choose fewer.")
     return count

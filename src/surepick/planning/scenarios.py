@@ -113,8 +113,8 @@ def _scenario(arms: ArmSet, theta: Array, rewards: NoiseModel, *, is_estimate: b
     if rewards.reward_range is None:
         if rewards.std is None:
             raise InvalidInput(
-                "`noise_std` must be given: how noisy one measurement is, about; `noise_from_replicates` estimates it, "
-                "and so does a `pilot`."
+                "`noise_std` must be given, the approximate noise of one measurement; estimate it by "
+                "`noise_from_replicates`, or give a `pilot`."
             )
         return Scenario(theta, np.full(arms.n_arms, rewards.std))
     lo, hi = rewards.reward_range
@@ -127,7 +127,7 @@ def _scenario(arms: ArmSet, theta: Array, rewards: NoiseModel, *, is_estimate: b
     common = float(np.clip(rates, 0.0, 1.0).mean())
     if not 0.0 < common < 1.0:
         raise InvalidInput(
-            "every reward would be at the same bound, so there is nothing to tell apart; check theta or the pilot."
+            "every reward would be at the same bound, so no arm is better than another; check theta or the pilot."
         )
     rates = np.clip(rates, LEAST_RATE * common, 1.0 - LEAST_RATE * (1.0 - common))
     return Scenario(theta, (hi - lo) * np.sqrt(rates * (1.0 - rates)), 1.0 / min(common, 1.0 - common))

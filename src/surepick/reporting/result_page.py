@@ -179,8 +179,8 @@ def _of_intervals(result: "Result") -> str:
     low, high = result.interval
     if not math.isfinite(high):
         if result.noise != "same" or result.allowed_misfit > 0.0:
-            return "With noise of an unknown law or of many levels, or a misfit allowed for, there are no intervals."
-        return "There is no interval yet: too few pulls say how large the noise can be."
+            return "There are no intervals for noise of an unknown law or of many levels, nor with a misfit."
+        return "There is no interval yet: too few pulls to bound the noise."
     said = f"Intervals hold for all arms and all times together, at {percent(1.0 - result.delta)} confidence."
     if not result.stopped or low >= -result.epsilon:
         return said
@@ -279,7 +279,7 @@ def _figures(result: "Result") -> list[Figure]:
     intervals = f" with {percent(1.0 - result.delta)} intervals" if has_intervals else ""
     estimated = f"Estimates of {_most(len(result.compared))}{intervals}."
     fitted = "Measured means against the fit: points off the line do not fit the model."
-    planned = ", and what the plan wanted" if result.planned else ""
+    planned = ", and planned pulls" if result.planned else ""
     pulled = f"Pulls{planned}{', without check pulls' if result.n_checks else ''}."
     evidence = "Evidence over pulls; the rule decides at the dashed line."
     drawn: list[tuple[Callable[[Result], Any], bool, str]] = [

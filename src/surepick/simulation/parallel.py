@@ -357,7 +357,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     index = range(check_count("n_runs", n_runs, least=1)) if only is None else _checked_only(only)
     epsilon = check_epsilon(epsilon)
     if bounds and epsilon > 0:
-        raise InvalidInput("`bounds` needs epsilon = 0, for with slack fewer pulls suffice; leave one of them out.")
+        raise InvalidInput("`bounds` needs epsilon = 0: with slack fewer pulls suffice; leave one of them out.")
     job = Job(
         problem=problem,
         algorithm=algorithm,
@@ -432,7 +432,7 @@ def _check_kinds(
             raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(value)}.")
     for name in [name for name in ("arms", "candidates", "noise_std") if name in options]:
         raise InvalidInput(
-            f"`options` must be options of the algorithm, got `{name}`, which the problem brings; "
+            f"`options` must be options of the algorithm, got `{name}`, which belongs to the problem; "
             "give it to the problem and leave it out here."
         )
 

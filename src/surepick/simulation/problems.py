@@ -278,7 +278,7 @@ def sphere(
         if times is None or low < characteristic_time(FiniteArms(arms), theta, tol=1e-2).value < high:
             break
     else:
-        raise InvalidInput(f"`times` must be two numbers between which instances lie, got {times}; none did so.")
+        raise InvalidInput(f"`times` must be two numbers, got {times}; no instance is between them: widen the range.")
     rule = "" if closest_pair is None else f" closest-pair={closest_pair:g}"
     return Problem(X=arms, theta=theta, name=f"sphere d={dim} K={n_arms}{rule} seed={seed}")
 

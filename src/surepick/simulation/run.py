@@ -157,7 +157,7 @@ def instance_of(job: Job, seeds: Seeds) -> Instance:
     if not isinstance(problem, AnyProblem):
         raise InvalidInput(
             f"`problem` must be a function that returns a problem, got one that returned a "
-            f"{type(problem).__name__}; let it return what `surepick.problems` makes."
+            f"{type(problem).__name__}; let it return a problem such as those of `surepick.problems`."
         )
     return prepared(problem, delta=job.delta, epsilon=job.epsilon, bounds=job.bounds)
 

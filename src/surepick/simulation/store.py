@@ -258,12 +258,12 @@ def _groups(path: Path, names: Sequence[str] | None = None) -> Iterator[Any]:
 def damaged(path: Path) -> SurepickError:
     """Return the error for a file that cannot be read."""
     kind, other = ("SQLite", TABLE) if path.name == DATABASE else ("Parquet", DATABASE)
-    remedy = f"move it away, and it is made again from {other} if that is there"
+    remedy = f"move it away; surepick makes it again from {other} if that file exists"
     return SurepickError(f"{path} is damaged or no {kind} file; {remedy}.")
 
 
 def _without_experiment(folder: Path) -> InvalidInput:
-    return InvalidInput(f"{folder} has runs but no {EXPERIMENT} that says of what; choose another folder.")
+    return InvalidInput(f"{folder} has runs but no {EXPERIMENT} to describe them; choose another folder.")
 
 
 @contextmanager
@@ -275,7 +275,7 @@ def _clear_errors(path: Path) -> Iterator[None]:
         if "locked" in text:
             text = f"another process writes to {path.parent}; wait for it or choose another folder."
         elif isinstance(error, sqlite3.OperationalError) and "decode" not in text:
-            text = f"cannot write {path}: {text}; what was kept before is still there."
+            text = f"cannot write {path}: {text}; runs saved before are still there."
         else:
             raise damaged(path) from error
         raise SurepickError(text) from error
@@ -291,7 +291,7 @@ def _check_owner(folder: Path, experiment: Experiment) -> None:
     try:
         name = tomllib.loads(path.read_text("utf-8")).get("name")
     except (OSError, ValueError) as error:
-        raise SurepickError(f"{path} is damaged; put the experiment there again, or move it away.") from error
+        raise SurepickError(f"{path} is damaged; restore the file, or move it away.") from error
     if name != experiment.name:
         mine = f"belongs to the experiment {name!r}, got {experiment.name!r}"
         raise InvalidInput(f"{folder} {mine}; choose another folder.")

@@ -70,7 +70,7 @@ def as_rule(stopping: Stopping, **options: Any) -> Rule:
     for name in asked:
         if name not in known and not (name == "elimination" and kind.always_eliminates):
             others = ", ".join(repr(other) for other in _NAMED if name in _options_of(other))
-            raise InvalidInput(f"`{name}` is no option of stopping={stopping!r}; leave it out, or use one of {others}.")
+            raise InvalidInput(f"`{name}` is not an option of stopping={stopping!r}; leave it out, or use {others}.")
     rule: Rule = kind(**{name: value for name, value in given.items() if name in known}, **meant)
     return rule
 

@@ -75,7 +75,7 @@ class Betting(Rule):
     def start(self, task: Task) -> "BettingState":
         """Return a fresh state."""
         if task.given_noise_std is None and self.sizes == "capped":
-            raise InvalidInput("`noise_std` must be given for capped bets, which its exact value pays for.")
+            raise InvalidInput("`noise_std` must be given for capped bets, whose proof needs its exact value.")
         if task.reward_range is not None and self.sizes == "capped":
             raise InvalidInput('capped bets are for Gaussian noise, got bounded rewards; use stopping="betting".')
         return BettingState(task, self.sizes)
@@ -138,7 +138,7 @@ class BettingState(RuleState):
     def replay(self, blocks: Iterable[Block]) -> "Replay":
         """Return the bets on these blocks, to be settled for any misfit; needs epsilon = 0 and m = 1."""
         if self.task.epsilon > 0.0 or self.task.m > 1:
-            raise InvalidInput("a replay needs epsilon = 0 and m = 1; no proof says what other accounts bear together.")
+            raise InvalidInput("a replay needs epsilon = 0 and m = 1; there is no proof for other settings.")
         return Replay(Wealth(self.task.rivals, weighs_arms=True, **self._options), blocks)
 
     def exact(self, estimate: LeastSquares) -> Verdict:

@@ -427,11 +427,11 @@ class ScanRule(Rule):
         check_number("spacing", self.spacing, needed=needed, allowed=lambda x: x >= 0.0, advice=advice)
         if task.m > 1:
             if self.elimination or self.spacing > 0.0:
-                raise InvalidInput("`elimination` and `spacing` have no meaning beside m > 1; leave them out.")
+                raise InvalidInput("`elimination` and `spacing` are not supported with m > 1; leave them out.")
             return TeamScan(task, test, full_scan=self.full_scan)
         is_plain = self.full_scan or self.spacing > 0.0
         if self.elimination and is_plain:
-            raise InvalidInput("with `elimination` passes have a spacing of their own; drop `full_scan` and `spacing`.")
+            raise InvalidInput("`full_scan` and `spacing` are not supported with `elimination`; leave them out.")
         if self.elimination or (self.elimination is None and task.candidates.is_local and not is_plain):
             return EliminatingScan(task, test)
         return LazyScan(task, test, full_scan=self.full_scan, spacing=self.spacing)

@@ -403,7 +403,7 @@ def hostile_sheets(folder: Path) -> Iterator[tuple[Path, str]]:
     yield altered(good, sheet1=start + wide + end), "2,001 rows and 16,384 columns"
     cut = folder / "cut.xlsx"
     cut.write_bytes(good.read_bytes()[:-200])
-    yield cut, "no Excel file"
+    yield cut, "not an Excel file"
     secret = folder / "secret.xlsx"
     content = bytearray(good.read_bytes())
     for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):

@@ -99,7 +99,7 @@ def check_call(text: str, columns: Mapping[str, Values], formula: str) -> None:
     """Refuse a call that formulaic is about to evaluate, unless every piece of the call is allowed."""
     checker = _Checker(text, formula, columns)
     if not isinstance(checker.tree, ast.Call):
-        raise _refusal(formula, f"{text[:60]!r} is no call of a function")
+        raise _refusal(formula, f"{text[:60]!r} is not a call of a function")
     checker.features(checker.tree)
 
 
@@ -128,7 +128,7 @@ class _Checker:
         code = re.sub(r"\s", " ", _WORD.sub(self._placed, text))
         for mark in re.findall(r"[~|@]", re.sub(r"\"[^\"]*\"|'[^']*'", "", code)):
             if mark == "@":
-                raise _refusal(self._formula, "'@' has no meaning in it")
+                raise _refusal(self._formula, "'@' is not an operator of formulas")
             raise InvalidInput(f"the formula must have the features alone, got {self._formula!r}; leave out ~ and |.")
         code = code.replace("^", "** +").replace(":", "@").replace("#", "$")  # a comment would hide the rest
         try:

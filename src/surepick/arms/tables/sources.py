@@ -261,7 +261,7 @@ def _read_excel(path: Path, wanted: str | None) -> Table:
         raise InvalidInput(f"cannot read {path}: {error}") from error
     except Exception as error:  # a damaged file can raise any error in the library
         raise InvalidInput(
-            f"cannot read {path}: it is no Excel file, or a damaged one ({type(error).__name__})."
+            f"cannot read {path}: it is not an Excel file, or it is damaged ({type(error).__name__})."
         ) from error
     filled = [title for title, rows in sheets.items() if rows]
     listed = ", ".join(map(repr, filled))
@@ -296,7 +296,7 @@ def _check_archive(path: Path) -> None:
                         f"cannot read {path}: {part.filename!r} defines entities, which Excel never does."
                     )
     except (zipfile.BadZipFile, expat.ExpatError, NotImplementedError, RuntimeError) as error:
-        raise InvalidInput(f"cannot read {path}: it is no Excel file, or a damaged one.") from error
+        raise InvalidInput(f"cannot read {path}: it is not an Excel file, or it is damaged.") from error
 
 
 def _defines_entities(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bool:
