@@ -103,12 +103,12 @@ class ChosenSet:
             raise InvalidInput(f"{label!r} is no arm of {self.arms.description}: {error}") from error
 
     def describe(self, model: str) -> str:
-        """Return what was understood, whatever the model."""
+        """Describe the set, the same for every model."""
         return f"{self.arms.description}; an arm is its {self.arms.dim} entries with commas between them"
 
 
 LARGE_FILE = 200_000_000
-"""Bytes of a .npy, Parquet or Arrow file from which on it is not read into memory."""
+"""A .npy, Parquet or Arrow file of more bytes is not read into memory."""
 
 
 @final
@@ -149,7 +149,7 @@ class ArmFile:
         raise InvalidInput(f"{label!r} is not {known} of the arms.")
 
     def describe(self, model: str = "linear") -> str:
-        """Return what was understood; equal features matter to the linear model alone."""
+        """Describe the arms as read; equal features matter to the linear model alone."""
         return str(self.roles if model == "linear" else replace(self.roles, alike=(), attention=()))
 
 
