@@ -103,12 +103,12 @@ class ChosenSet:
             raise InvalidInput(f"{label!r} is no arm of {self.arms.description}: {error}") from error
 
     def describe(self, model: str) -> str:
-        """Return what was understood, whatever the model."""
+        """Describe the set, the same for every model."""
         return f"{self.arms.description}; an arm is its {self.arms.dim} entries with commas between them"
 
 
 LARGE_FILE = 200_000_000
-"""Bytes of a .npy, Parquet or Arrow file from which on it is not read into memory."""
+"""A .npy, Parquet or Arrow file of more bytes is not read into memory."""
 
 
 @final
@@ -149,7 +149,7 @@ class ArmFile:
         raise InvalidInput(f"{label!r} is not {known} of the arms.")
 
     def describe(self, model: str = "linear") -> str:
-        """Return what was understood; equal features matter to the linear model alone."""
+        """Describe the arms as read; equal features matter to the linear model alone."""
         return str(self.roles if model == "linear" else replace(self.roles, alike=(), attention=()))
 
 
@@ -162,12 +162,17 @@ def chosen_arms(option: str, value: Any, **reading: Any) -> ArmFile | ChosenSet:
     return ChosenSet(set_of_option(option, str(value)), f"{option[2:]} {value}")
 
 
+def level_or_column(noise_std: str | None) -> tuple[float | None, str | None]:
+    """Return the number that --noise-std gives, or the column that it names."""
+    level = None if noise_std is None else parse_number(noise_std)
+    return level, noise_std if level is None else None
+
+
 def arms_and_settings(
     source: str, value: Any, table: TableOptions, learner: LearnerOptions
 ) -> tuple[ArmFile | ChosenSet, dict[str, Any]]:
     """Return the arms that an option names, and the options of their learner."""
-    level = None if learner.noise_std is None else parse_number(learner.noise_std)
-    of_noise = learner.noise_std if level is None else None
+    level, of_noise = level_or_column(learner.noise_std)
     own = chosen_arms(source, value, **table.reading(), noise_column=of_noise, cost_column=learner.costs)
     noise_std = level if of_noise is None else getattr(own, "stds", None)
     return own, learner.settings(noise_std=noise_std, costs=getattr(own, "costs", None))

@@ -15,6 +15,7 @@ from surepick.cli.options import (
     ExperimentOptions,
     LearnerOptions,
     Output,
+    PlanOptions,
     SetOptions,
     TableOptions,
     grouped,
@@ -37,10 +38,7 @@ OWN = (
     *(name for name in option_names(LearnerOptions) if name not in ("--delta", "--seed")),
     *option_names(TableOptions),
 )
-OF_PLANS = (
-    *("--gap", "--theta", "--pilot", "--delta", "--epsilon", "--noise-std", "--reward-range", "--binary", "--costs"),
-    *("--m", "--simulate", "--seed", *option_names(TableOptions), "--out"),
-)
+OF_PLANS = (*option_names(PlanOptions), *option_names(TableOptions), "--out")
 OF_DEMONSTRATION = ("--runs", "--jobs", "--out")
 
 
@@ -165,33 +163,14 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
 
 @app.command("plan")
 @grouped
-def plan_command(  # noqa: PLR0913 (every argument is an option of its own)
+def plan_command(
     context: typer.Context,
     arms: Annotated[
         Path | None, typer.Argument(help=f"Your arms: a {ARM_FILES}. Without arms: the pulls left in a study.")
     ] = None,
     *,
     where: StudyOptions,
-    gap: Annotated[float | None, says("Guess: the lead of the best arm over the next.")] = None,
-    theta: Annotated[str | None, says("Guess: the effects of the features, as 1,-0.5,0.8.")] = None,
-    pilot: Annotated[
-        Path | None, says("Results of a pilot instead of a guess: a .csv with the columns arm and reward.")
-    ] = None,
-    delta: Annotated[float, says("Accepted probability of a wrong answer.")] = 0.05,
-    epsilon: Annotated[float, says("Tolerance: an arm at most this much below the best is a right answer.")] = 0.0,
-    noise_std: Annotated[
-        str | None,
-        says("Noise of one measurement: a number, or the column of the arms' file that has one for each arm."),
-    ] = None,
-    reward_range: Annotated[
-        tuple[float, float] | None,
-        says("Smallest and largest possible reward, instead of --noise-std.", "--reward-range"),
-    ] = None,
-    binary: Annotated[bool, says("Rewards are 0 or 1, such as clicks.", "--binary")] = False,
-    costs: Annotated[str | None, says("Column of the arms' file with the cost of a pull.")] = None,
-    m: Annotated[int, says("How many of the best arms to find.", "--m")] = 1,
-    simulate: Annotated[int | None, says("Also simulate this many runs.")] = None,
-    seed: Annotated[int, says("Random seed.")] = 0,
+    options: PlanOptions,
     table: TableOptions,
     out: Annotated[Path | None, says("Write a plot to this file: .png, .svg or .pdf.")] = None,
     output: Output = Format.TABLE,
@@ -206,24 +185,7 @@ def plan_command(  # noqa: PLR0913 (every argument is an option of its own)
         raise InvalidInput(f"--study names a study, and {arms} arms for a new one; leave out one of them.")
     from surepick.cli.plan import plan_experiment  # noqa: PLC0415 (`--help` stays quick)
 
-    return plan_experiment(
-        arms,
-        reading=table.reading(),
-        theta=theta,
-        pilot=pilot,
-        noise_std=noise_std,
-        costs=costs,
-        simulate=simulate,
-        out=out,
-        output=output,
-        gap=gap,
-        delta=delta,
-        epsilon=epsilon,
-        reward_range=reward_range,
-        rewards="binary" if binary else None,
-        m=m,
-        seed=seed,
-    )
+    return plan_experiment(arms, options, table, out=out, output=output)
 
 
 @app.command()

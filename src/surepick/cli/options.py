@@ -136,6 +136,32 @@ class LearnerOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """Guess, goal and noise of an experiment to plan."""
+
+    gap: Annotated[float | None, says("Guess: the lead of the best arm over the next.")] = None
+    theta: Annotated[str | None, says("Guess: the effects of the features, as 1,-0.5,0.8.")] = None
+    pilot: Annotated[
+        Path | None, says("Results of a pilot instead of a guess: a .csv with the columns arm and reward.")
+    ] = None
+    delta: Annotated[float, says("Accepted probability of a wrong answer.")] = 0.05
+    epsilon: Annotated[float, says("Tolerance: an arm at most this much below the best is a right answer.")] = 0.0
+    noise_std: Annotated[
+        str | None,
+        says("Noise of one measurement: a number, or the column of the arms' file that has one for each arm."),
+    ] = None
+    reward_range: Annotated[
+        tuple[float, float] | None,
+        says("Smallest and largest possible reward, instead of --noise-std.", "--reward-range"),
+    ] = None
+    binary: Annotated[bool, says("Rewards are 0 or 1, such as clicks.", "--binary")] = False
+    costs: Annotated[str | None, says("Column of the arms' file with the cost of a pull.")] = None
+    m: Annotated[int, says("How many of the best arms to find.", "--m")] = 1
+    simulate: Annotated[int | None, says("Also simulate this many runs.")] = None
+    seed: Annotated[int, says("Random seed.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExperimentOptions:
     """How experiments are run."""
 

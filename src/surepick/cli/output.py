@@ -1,4 +1,4 @@
-"""What the command line writes: tables and sentences for people, JSON and CSV for programs, errors in one line.
+"""Output of the command line: tables and sentences for people, JSON and CSV for programs, errors in one line.
 
 Control codes go to terminals only. rich is loaded when the first line for people is printed.
 """
@@ -67,9 +67,9 @@ def check_out(folder: Path) -> None:
 
 
 def check_targets(written: Mapping[str, Path | None], read: Mapping[str, Path | None], *, suffix: str = "") -> None:
-    """Refuse to write where nothing can be written, or over a file that is read; files by the options that name them.
+    """Refuse targets that cannot be written, or that are also read; files by the options that name them.
 
-    With `suffix`, the names of the files to write must end so.
+    With `suffix`, the names of the files to write must have that ending.
     """
     for option, path in written.items():
         if path is None:
@@ -127,7 +127,7 @@ def _safe_console() -> "type[Console]":
     from rich.text import Text  # noqa: PLC0415
 
     class SafeConsole(Console):
-        """A console on which no text of others steers the terminal: every text becomes visible characters."""
+        """A console that shows control characters as codes, so that foreign text cannot steer the terminal."""
 
         def render_str(self, text: str, **options: Any) -> Text:
             """Return a text as the console shows it."""
@@ -221,7 +221,7 @@ def live_panel(now: "Snapshot", arm: Any, title: str, label: Callable[[Any], str
 # ---- for programs
 
 _CONTROL = re.compile("[\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
-"""Of the first 65,536 characters those that `shown` shows as codes, beyond those that JSON has codes for."""
+"""Characters up to U+FFFF that `shown` writes as codes and JSON does not."""
 
 
 def write(output: Format, document: Any, rows: Sequence[Record] | None = None, *, titles: Sequence[str] = ()) -> None:
@@ -238,7 +238,7 @@ def to_json(value: Any) -> str:
     text = json.dumps(_plain(value), indent=2, ensure_ascii=not is_utf, allow_nan=False)
     if text.isascii() and "\x7f" not in text:
         return text
-    # JSON has codes for the control characters that it may hold as they are.
+    # JSON allows these control characters as they are; a code is the same text.
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

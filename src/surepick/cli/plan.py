@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 from rich.table import Table
 
 from surepick.arms.tables.sources import open_table, parse_number, refusing
-from surepick.cli.arm_files import arm_file, read_history
+from surepick.cli.arm_files import arm_file, level_or_column, read_history
+from surepick.cli.options import PlanOptions, TableOptions
 from surepick.cli.output import Code, Format, results, write
 from surepick.errors import InvalidInput, NoiseWarning
 from surepick.planning.plan import Plan, plan
@@ -18,52 +18,32 @@ from surepick.planning.replicates import ReplicateNoise, noise_from_replicates
 from surepick.simulation.runs import Runs
 
 
-def plan_experiment(  # noqa: PLR0913 (every argument is an option of its own)
-    path: Path,
-    *,
-    reading: Mapping[str, Any],
-    theta: str | None,
-    pilot: Path | None,
-    noise_std: str | None,
-    costs: str | None,
-    simulate: int | None,
-    out: Path | None,
-    output: Format,
-    **settings: Any,
-) -> int:
-    """Print how many pulls an experiment with the arms of a file needs.
-
-    Args:
-        path: file of arms.
-        reading: arguments of `read_arms`.
-        theta: the effects of the features, with commas between them.
-        pilot: file of results.
-        noise_std: a number, or a column of the file.
-        costs: a column of the file.
-        simulate: runs to simulate.
-        out: file of the plot.
-        output: form of the result.
-        **settings: arguments of `plan` as they are.
-    """
-    guesses = {"--gap": settings["gap"], "--theta": theta, "--pilot": pilot}
+def plan_experiment(path: Path, options: PlanOptions, table: TableOptions, *, out: Path | None, output: Format) -> int:
+    """Print how many pulls an experiment with the arms of a file needs; write a plot to `out`."""
+    guesses = {"--gap": options.gap, "--theta": options.theta, "--pilot": options.pilot}
     named = [option for option, value in guesses.items() if value is not None]
     if len(named) != 1:
         raise InvalidInput(
             f"one guess is needed, got {' and '.join(named) or 'none'}: --gap 0.3 (how far the best is ahead of the "
             "next), --pilot results.csv, or --theta with the effect of every feature."
         )
-    level = None if noise_std is None else parse_number(noise_std)
-    of_noise = noise_std if level is None else None
-    own = arm_file(path, **reading, noise_column=of_noise, cost_column=costs)
+    level, of_noise = level_or_column(options.noise_std)
+    own = arm_file(path, **table.reading(), noise_column=of_noise, cost_column=options.costs)
     planned = plan(
         own.arms,
-        theta=None if theta is None else [_number(part) for part in theta.split(",")],
-        pilot=None if pilot is None else read_history(pilot, own.arm),
+        gap=options.gap,
+        theta=None if options.theta is None else [_number(part) for part in options.theta.split(",")],
+        pilot=None if options.pilot is None else read_history(options.pilot, own.arm),
+        delta=options.delta,
+        epsilon=options.epsilon,
         noise_std=level if of_noise is None else own.stds,
+        reward_range=options.reward_range,
+        rewards="binary" if options.binary else None,
         costs=own.costs,
-        **settings,
+        m=options.m,
+        seed=options.seed,
     )
-    rehearsed = None if simulate is None else planned.simulate(simulate, seed=settings["seed"])
+    rehearsed = None if options.simulate is None else planned.simulate(options.simulate, seed=options.seed)
     if out is not None:
         figure = planned.plot()
         with refusing("cannot write", out):
@@ -130,29 +110,25 @@ def estimate_noise(
     path: Path, *, option_column: str | None, value_column: str | None, confidence: float, output: Format
 ) -> int:
     """Print how noisy a measurement is, from a file of replicates."""
-    table = open_table(path)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoiseWarning)  # said below
+        warnings.simplefilter("ignore", NoiseWarning)  # the explanation below says the same
         found = noise_from_replicates(
-            table,
-            option_column=option_column,
-            value_column=value_column,
-            confidence=confidence,
+            open_table(path), option_column=option_column, value_column=value_column, confidence=confidence
         )
-    _print_noise(found, output)
+    if output is Format.TABLE:
+        _print_noise(found)
+        return Code.OK
+    rows = [{"option": str(name), **asdict(one)} for name, one in found.per_arm.items()]
+    names = ("noise_std", "interval", "confidence", "n_spare", "p_value", "differ")
+    flat = [{**row, "low": row["interval"][0], "high": row["interval"][1]} for row in rows]
+    for row in flat:
+        del row["interval"]
+    write(output, {**{name: getattr(found, name) for name in names}, "per_option": rows}, flat)
     return Code.OK
 
 
-def _print_noise(found: ReplicateNoise, output: Format) -> None:
+def _print_noise(found: ReplicateNoise) -> None:
     console = results()
-    if output is not Format.TABLE:
-        rows = [{"option": str(name), **asdict(one)} for name, one in found.per_arm.items()]
-        names = ("noise_std", "interval", "confidence", "n_spare", "p_value", "differ")
-        flat = [{**row, "low": row["interval"][0], "high": row["interval"][1]} for row in rows]
-        for row in flat:
-            del row["interval"]
-        write(output, {**{name: getattr(found, name) for name in names}, "per_option": rows}, flat)
-        return
     console.print(found.explain())
     shown = Table("option", "values", "mean", "noise", "interval")
     for name, one in found.per_arm.items():

@@ -1,6 +1,7 @@
-"""`surepick run`: measures your arms by a command or a prompt until the best is known, in a loop over a study.
+"""`surepick run`: measures your arms by a command or a prompt until the best is known. It is a loop over a study.
 
-The study lives in the file of `--log`, or in memory without one. To go on after an interruption is to load the study.
+The study lives in the file of `--log`, or in memory without one. After an interruption, a run loads its study and
+resumes.
 """
 
 import math
@@ -107,7 +108,7 @@ def by_command(template: str, label: Label, say: Callable[[str], object] = lambd
 
 
 def _run(command: list[str]) -> tuple[str, str]:
-    """Return what a command prints, or nothing and why."""
+    """Return the output of a command; if empty, with the reason."""
     try:
         done = subprocess.run(  # noqa: S603 (the user's own command, and no shell reads it)
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
@@ -163,7 +164,7 @@ def by_prompt(console: "Console", label: Label, told: Callable[[], list[Measurem
 
 
 def _entered(console: "Console", answer: str, explained: set[str], *, is_new: bool) -> float | None:
-    """Return the number that was entered; say what is wrong if there is none, and once how a comma is read."""
+    """Return the number entered; print why there is none, and once how a comma is read."""
     value = parse_number(answer)
     if value is None:
         otherwise = "nothing to skip it, undo to correct the last one" if is_new else "nothing to keep it"
@@ -179,7 +180,7 @@ def _skipped(name: str) -> str:
 
 
 def _answer(console: "Console", question: str) -> str:
-    """Return what the user enters, "q" also for quit and for the end of input."""
+    """Return the text entered; "q" also for quit and for the end of input."""
     try:
         answer = console.input(question).strip()
     except EOFError:
@@ -248,7 +249,7 @@ def run_session(request: Request) -> Code:
 
 
 def _check(request: Request) -> None:
-    """Refuse before anything is measured what would be refused in the middle of it."""
+    """Check the options before the first measurement."""
     if request.max_pulls is not None:
         check_count("max_pulls", request.max_pulls, least=0)
     noise = request.settings["noise"]
@@ -305,7 +306,7 @@ def _described(study: Study) -> dict[str, Any]:
 
 @final
 class _Session:
-    """Asks a study what to measure, and tells it what came, until it has an answer."""
+    """Measures the asks of a study until the study has an answer."""
 
     def __init__(self, request: Request, study: Study, console: "Console") -> None:
         self._request, self._study, self._console = request, study, console
@@ -325,7 +326,7 @@ class _Session:
         return [one for one in self._study.measurements if one.ask is not None and not one.is_void]
 
     def run(self) -> tuple[Result, str | None]:
-        """Return the result, and why it is not complete if a measurement failed."""
+        """Return the result, and the reason if a measurement failed."""
         failure, interrupted = None, False
         with one_line_warnings():
             warnings.simplefilter("always")
@@ -343,7 +344,7 @@ class _Session:
         return self._study.learner.result(interrupted=interrupted), failure
 
     def _measure(self, show: Callable[..., None]) -> None:
-        """Measure what the study asks for, until it asks for nothing more."""
+        """Measure until the study asks for nothing more."""
         n_skipped = 0
         for ask in self._asks():
             answer = self._source(ask.arm)
@@ -365,7 +366,7 @@ class _Session:
                     return
 
     def _asks(self) -> Iterator[StudyAsk]:
-        """What to measure, one by one: until the verdict and its check pulls, `max_pulls`, or the end of the budget."""
+        """Yield asks one by one until the verdict and its check pulls, `max_pulls`, or the end of the budget."""
         study, limit = self._study, math.inf if self._request.max_pulls is None else self._request.max_pulls
         while True:
             state, was_stopped = study.state, study.stopped
@@ -384,7 +385,7 @@ class _Session:
             yield from asks
 
     def _tell(self, ask: StudyAsk, value: float, show: Callable[..., None]) -> bool:
-        """Tell a value and say where the run stands; return whether the study took the value."""
+        """Tell a value and print the state of the run; return whether the study took the value."""
         was_stopped, self._untold = self._study.stopped, (ask, value)
         try:
             self._study.tell(ask, value)
@@ -411,7 +412,7 @@ class _Session:
         return True
 
     def _correct(self, correction: Correction) -> None:
-        """Correct a value, and say what follows."""
+        """Correct a value, and print the state of the run."""
         of, before = correction.of, correction.of.last
         try:
             self._study.correct(of.id, correction.value, reason="undo")
@@ -435,7 +436,7 @@ class _Session:
             self._console.print(f"Near tie with {near}.", soft_wrap=True)
 
     def _is_hopeless(self) -> bool:
-        """Look at powers of two for what the rewards contradict; return whether no number of pulls will decide."""
+        """Check the assumptions when the pulls are a power of two; return whether no number of pulls will decide."""
         n = self._study.learner.estimate.n_pulls
         if n & (n - 1):
             return False
@@ -443,7 +444,7 @@ class _Session:
         return n >= ENOUGH_REPEATS and self._study.learner.reader.repeats
 
     def _warn(self, *, is_end: bool = True) -> None:
-        """Warn, once each, of what the rewards contradict."""
+        """Warn once of each assumption that the rewards contradict."""
         found = contradiction(self._study.learner, is_end=is_end)
         if found is not None and found[0] not in self._warned:
             self._warned.add(found[0])
@@ -479,7 +480,7 @@ def _finish(request: Request, result: Result, failure: str | None) -> Code:
 
 
 def _not_written(request: Request, result: Result) -> Iterator[tuple[Path, str]]:
-    """Write the files that were asked for; return those that could not be written, and why."""
+    """Write the files of --save and --report; yield each that could not be written, and the reason."""
     command = shlex.join(["surepick", *sys.argv[1:]])
     for path, write_to in ((request.save, result.save), (request.report, partial(result.report, command=command))):
         try:
@@ -537,7 +538,7 @@ def _next_steps(
 
 
 def _how_to_go_on(request: Request, *, is_cut_off: bool) -> str:
-    """Say what leads from an experiment without a verdict to one with."""
+    """Return the next step towards a verdict."""
     log = request.log
     if log is None:
         return "with --log log.db every measurement is kept, and the same command goes on where it was."

@@ -67,7 +67,7 @@ def _write(output: Format, record: dict[str, Any], **more: Any) -> None:
 
 
 def _watch(study: "Study", every: float) -> None:
-    """Show a study again and again: in place on a terminal, else one line after each change."""
+    """Show a study after each change: in place on a terminal, else in a new line."""
     from rich.live import Live  # noqa: PLC0415 (loaded once something is shown)
 
     console, seen = results(), (0, "")
@@ -99,7 +99,7 @@ def best(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
 
 
 def left(where: StudyOptions, output: Format) -> int:
-    """Say what is left to do: `surepick plan` of a study."""
+    """Show the pulls left to do: `surepick plan` of a study."""
     with where.loaded() as study, study.held():
         if output is Format.TABLE:
             printing.say(printing.plan_words(study))
@@ -230,7 +230,7 @@ def verify(
 
 
 def _write_tokens(anchors: list[dict[str, Any]], folder: Path, output: Format) -> None:
-    """Write time stamps to files, and say how each is checked."""
+    """Write time stamps to files, and print the command that checks each."""
     from surepick.arms.tables.sources import refusing  # noqa: PLC0415 (`--help` stays quick)
     from surepick.study.signatures import openssl_command  # noqa: PLC0415
 

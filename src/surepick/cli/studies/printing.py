@@ -1,4 +1,4 @@
-"""What commands about studies print: tables and sentences for people, JSON and CSV for programs.
+"""Output of the commands about studies: tables and sentences for people, JSON and CSV for programs.
 
 `surepick.study.views` has the records, `surepick.learning.explain` the sentences.
 """
@@ -33,7 +33,7 @@ WORDS = {
     "spent": "the budget is spent",
     "unreadable": "unreadable",
 }
-"""What people read for each state of a study."""
+"""Words for each state of a study."""
 
 
 def show(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -48,7 +48,7 @@ def show(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def aim_words(study: "Study") -> str:
-    """Say what a study looks for, and what it assumes of the noise."""
+    """Describe the goal of a study and its assumption about the noise."""
     from surepick.learning.explain import percent  # noqa: PLC0415 (`--help` stays quick)
 
     learner, options = study.learner, study.state.options
@@ -68,7 +68,7 @@ def aim_words(study: "Study") -> str:
 
 
 def registration_words(study: "Study") -> str:
-    """Say by which hash others can check later that arms and options were fixed before the first ask."""
+    """Show the hash that proves later that arms and options were fixed before the first ask."""
     digest = study.state.registrations[-1]
     return f"Registration digest {digest}: give it to a colleague now; surepick verify will show it again."
 
@@ -135,7 +135,7 @@ def show_measurements(state: "State") -> None:
 
 
 def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> Iterator[str]:
-    """Say of each value which ask it answers."""
+    """Yield a sentence for each value: the ask that the value answers."""
     for one in told:
         answers = f"answers ask {one.ask}" if one.ask is not None else "not asked for, kept all the same"
         if one.ask is not None and state.attempts[one.ask].results[0] != one.id:
@@ -146,11 +146,11 @@ def told_words(state: "State", told: "Sequence[Measurement]", n_before: int) -> 
         yield f"{state.roster.label(one.arm)} = {one.told:.12g} (measurement {one.id}, {answers}{before})."
 
 
-# ---- where a study stands
+# ---- the state of a study
 
 
 def standing_line(study: "Study") -> str:
-    """Say in one line where a study stands."""
+    """Return the state of a study in one line."""
     from surepick.learning.explain import left_to_do, state_line  # noqa: PLC0415 (`--help` stays quick)
 
     now = study.snapshot
@@ -163,7 +163,7 @@ def standing_line(study: "Study") -> str:
 
 
 def status_table(study: "Study") -> "RenderableType":
-    """Return where a study stands, as a table without lines."""
+    """Return the state of a study as a table without lines."""
     return facts_table({word: shown(text) for word, text in _status_lines(study.snapshot).items()})
 
 
@@ -191,14 +191,14 @@ def _status_lines(now: "StudySnapshot") -> dict[str, str]:
 
 
 def _verdict(result: "Result") -> str:
-    """Say in a sentence what became of the claim; arms go by their names alone."""
+    """Return the verdict in a sentence, with the names of arms and without their numbers."""
     from surepick.learning.explain import verdict  # noqa: PLC0415 (`--help` stays quick)
 
     return verdict(result, numbers=False)
 
 
 def best_words(study: "Study") -> str:
-    """Say which arm is best, or which leads and what is missing; and whether it was measured itself."""
+    """Return sentences about the best arm, or about the leader and the missing evidence."""
     from surepick.learning.explain import sentences  # noqa: PLC0415 (`--help` stays quick)
 
     now, result = study.snapshot, study.result()
@@ -210,7 +210,7 @@ def best_words(study: "Study") -> str:
 
 
 def plan_words(study: "Study") -> str:
-    """Say what is left to do."""
+    """Return sentences about the pulls left to do."""
     from surepick.learning.explain import counted  # noqa: PLC0415 (`--help` stays quick)
 
     now = study.snapshot
