@@ -432,7 +432,7 @@ def _check_kinds(
             raise InvalidInput(f"`{name}` must be {needed}, got {reprlib.repr(value)}.")
     for name in [name for name in ("arms", "candidates", "noise_std") if name in options]:
         raise InvalidInput(
-            f"`options` must be options of the algorithm, got `{name}`, which belongs to the problem; "
+            f"`options` must be options of the algorithm, got `{name}`, which the problem brings; "
             "give it to the problem and leave it out here."
         )
 
