@@ -359,8 +359,6 @@ class LearnerState:
         """Whether the rule has stopped. Inside a block the rule judges nothing, so no result has to be settled."""
         settlement = self._settlement
         is_judged = settlement.n_settled >= self._n_judged and not self._unseen
-        if settlement.looks_back and self.first_plan is not None:
-            is_judged = False
         return (settlement if is_judged else self.settled).stopped
 
     @property
@@ -457,7 +455,7 @@ class Settlement:
         self.n_settled = 0
         """Results that are settled."""
         # Unless the noise is normal with one level, a start from earlier results has no proof.
-        self.looks_back = setting.earlier == "evidence" and not noise.needs_bets
+        self._looks_back = setting.earlier == "evidence" and not noise.needs_bets
         """Whether the rule still has to take in the results from before the first block."""
         self.state = rule.start(task) if state is None else state
         self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
@@ -484,17 +482,17 @@ class Settlement:
     def advance(self, n: int) -> None:
         """Settle the first n results."""
         first = self._books.first_plan
-        if self.looks_back and first is not None and self.n_settled <= first <= n:
+        if self._looks_back and first is not None and self.n_settled <= first <= n:
             self._take_in(first)
             self.look_back()
         self._take_in(n)
 
     def look_back(self) -> None:
         """Before the first block opens, let the rule take in the results so far, which are all unsolicited."""
-        if self.looks_back and self.estimate.n_pulls > 0:
+        if self._looks_back and self.estimate.n_pulls > 0:
             pulls = self._pulls()
             self._decide(self.state.begin(self.estimate, pulls.X, pulls.rewards))
-        self.looks_back = False
+        self._looks_back = False
 
     def _take_in(self, n: int) -> None:
         """Learn from the results up to a number, one by one, and decide."""
