@@ -158,7 +158,8 @@ def test_damage_is_one_sentence(done: Path, capsys: pytest.CaptureFixture[str]) 
     (results / "runs.sqlite").write_text("nonsense\n")
     capsys.readouterr()
     assert run_tiny("--runs", "5") == 1
-    assert "out/tiny/runs.sqlite is damaged or no SQLite file; move it away, and it is made" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "out/tiny/runs.sqlite is damaged or no SQLite file; move it away; surepick makes it again" in said
     (results / "runs.sqlite").unlink()
     table = (results / "runs.parquet").read_bytes()
     (results / "runs.parquet").write_bytes(table[:-9])
