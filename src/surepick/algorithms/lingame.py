@@ -64,15 +64,7 @@ MOST_PAIRS = 90_000
 
 @dataclass(frozen=True, kw_only=True)
 class _Game(Options):
-    """Options of both games, beside those that all algorithms share; None stands for the variant's own choice.
-
-    Args:
-        optimism: bonus in the gains: "paper", "log-t" or "none".
-        ridge: the paper's eta; used by optimism and by its own rule.
-        norm_bound: the paper's M, a bound on the norm of theta that you know; for its rule and its optimism.
-        exploration: factor of the floor on the smallest eigenvalue; 0 switches it off.
-        g_mix: share of the G-optimal design; default 0, in the practical variant a tenth under the betting rule.
-    """
+    """Options of both games (`LinGame` explains them); None stands for the variant's own choice."""
 
     plans_with_noise: ClassVar[bool] = True
     optimism: OptimismKind | None = None
