@@ -131,7 +131,7 @@ class Result(Snapshot):
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle has the misfit margin as a number."""
-        return {**self.__dict__, "misfit_margin": self.misfit_margin, "_find_margin": None}
+        return {**super().__getstate__(), "misfit_margin": self.misfit_margin, "_find_margin": None}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Result) and self.to_dict() == other.to_dict()
