@@ -39,8 +39,8 @@ def found(n: int | None, theta: Any, scale: float = 0.3, **options: Any) -> sp.R
 CLEAR, TIE = [1.0, 0.5, 0.2], [1.0, 0.9999, 0.2]
 STATES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "before span": ({"n": 2, "theta": CLEAR}, ["No leader yet: 2 pulls"]),
-    "just spanned, noise unknown": ({"n": 4, "theta": CLEAR}, ["Not decided (4 pulls). Leader ", "cannot be said yet"]),
-    "leading": ({"n": 20, "theta": CLEAR, "noise_std": 0.3}, ["Leader F-18, rival ", "Stop now: F-18 is at most"]),
+    "just spanned, noise unknown": ({"n": 4, "theta": CLEAR}, ["Not decided (4 pulls). Leader ", "too early to say"]),
+    "leading": ({"n": 20, "theta": CLEAR, "noise_std": 0.3}, ["Leader F-18, runner-up ", "Stop now: F-18 is at most"]),
     "leading, noise unknown": ({"n": 40, "theta": TIE}, ["Not decided (40 pulls)", "To be sure: "]),
     "near tie": ({"n": 80, "theta": TIE, "noise_std": 0.3}, ["Near tie with F-", "with epsilon = "]),
     "decided": (
@@ -94,11 +94,12 @@ def test_no_state_has_odd_words(state: str) -> None:
 def test_the_sentence_of_the_undecided() -> None:
     """Who leads, whom, by how much; what stopping now costs; how much is left to do; all rounded to the safe side."""
     values: dict[str, Any] = {"n_pulls": 100, "stopped": False, "threshold": 3.0, "delta": 0.05, "best": 0, "rival": 1}
+    values |= {"guarantee": "proved", "p_value": 0.88}
     standing = Snapshot(**values, lead=0.27, interval=(-0.1, 0.64), epsilon_bound=0.1, remaining=10.3)
     said = sentences(standing, lambda arm: NAMES[arm])
     assert " ".join(said) == (
-        "Leader F-18, rival F-04: ahead by 0.27 (95 %: -0.10 to 0.64). Stop now: F-18 is at most 0.10 below the best. "
-        "To be sure: about 11 more pulls."
+        "Leader F-18, runner-up F-04: ahead by 0.27 (95 %: -0.10 to 0.64). Proved so far: 12 %; needed 95 %. Stop now: "
+        "F-18 is at most 0.10 below the best. To be sure: about 11 more pulls."
     )
 
 
@@ -119,9 +120,9 @@ def test_leads_are_rounded_outwards(changes: dict[str, Any], words: str) -> None
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"p_value": 1.0}, "0 %, 95 % needed"),
-        ({"p_value": 0.0501}, "94 %, 95 % needed"),
-        ({"p_value": 0.00101, "delta": 0.001}, "99.8 %, 99.9 % needed"),
+        ({"p_value": 1.0}, "0 %; needed 95 %"),
+        ({"p_value": 0.0501}, "94 %; needed 95 %"),
+        ({"p_value": 0.00101, "delta": 0.001}, "99.8 %; needed 99.9 %"),
         ({"p_value": 0.02, "stopped": True}, "98 %"),
         ({"p_value": math.nan, "evidence": 1.2, "rule": "log-t"}, "40 % of what the log-t rule asks for"),
         ({"p_value": math.nan, "stopped": True, "guarantee": "proved"}, "95 %"),

@@ -298,7 +298,7 @@ def forecast_of(
         rest[j] = teams[team][index[places[m:]]]
     gap = np.einsum("jbd,jd->jb", Y, thetas) + epsilon
     is_other = (Y * Y).sum(axis=2) > 0.0  # not a copy
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # of copies
         price = np.where(is_other, 2.0 * (sigma**2)[:, None] * np.maximum(rest, 0.0) / (EFFICIENCY * gap * gap), 0.0)
     if not is_other.any(axis=1).all() or not np.isfinite(price).all():
         return Forecast(math.inf)
@@ -345,9 +345,9 @@ def _fewest_pulls(W: Array, X: Array, Y: Array, price: Array, steps: int) -> tup
         found[better], who[better] = top[better], needed.argmax(axis=1)[better]
         if step < steps:
             # Directions that need nearly as much count too, or steps would turn from one to another.
-            shares = (needed / top[:, None]) ** 8 * price
+            shares = (needed / np.maximum(top, np.finfo(float).tiny)[:, None]) ** 8 * price
             use = np.einsum("jb,jbp->jp", shares, (V @ X.T) ** 2)
             W = W * np.sqrt(use)
-            W /= W.sum(axis=1, keepdims=True)
+            W /= np.maximum(W.sum(axis=1, keepdims=True), np.finfo(float).tiny)
             W = 0.98 * W + 0.02 / W.shape[1]
     return who, found

@@ -185,6 +185,7 @@ def _read_estimates(content: Mapping[str, Any]) -> Estimates:
         listed,
         None if margin is None else _floats(margin),
         tuple(tuple(map(int, group)) for group in content.get("alike", ())),
+        *(None if content.get(name) is None else _floats(content[name]) for name in ("likely_low", "likely_high")),
     )
 
 

@@ -16,9 +16,20 @@ from surepick.arms.views import ArmView, Task, WhitenedArms, as_rows
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import is_contradicted, noise_estimate, noise_interval, noise_to_assume
-from surepick.learning.estimates import Estimates, estimates_of, margins_of
+from surepick.core.posterior import wilson
+from surepick.learning.estimates import Estimates, estimates_of, likely_of, margins_of
 from surepick.learning.model import ModelCheck, enough_checks
-from surepick.learning.outlook import Fit, Forecast, Outlook, Pulled, fit_of, forecast_of, outlook_of, vector_outlook
+from surepick.learning.outlook import (
+    Fit,
+    Forecast,
+    Outlook,
+    Pulled,
+    fit_of,
+    forecast_of,
+    outlook_of,
+    successes_of,
+    vector_outlook,
+)
 from surepick.sampling.base import Sampler
 from surepick.stopping.base import Rule, Verdict
 from surepick.types import Array, BoolArray, Guarantee, IntArray
@@ -78,8 +89,8 @@ class Ask:
     arm: Arm
 
 
-# Suggest an epsilon once more than ten times the pulls so far are still needed.
-FAR = 10.0
+# Suggest an epsilon once more than five times the pulls so far are still needed: that is what an exact tie looks like.
+FAR = 5.0
 # Arms pulled most that a forecast spreads further pulls over.
 MOST_PULLED = 100
 
@@ -158,7 +169,7 @@ class Snapshot:
     interval: tuple[float, float] = (-math.inf, math.inf)
     """Confidence interval of the true lead at 1 - delta, together with all other intervals of a result."""
     near_tie: NearTie | None = None
-    """Set if `remaining` is more than ten times the pulls so far, and an epsilon would help."""
+    """Set if `remaining` is more than five times the pulls so far, and an epsilon would help."""
     _find_outlook: Callable[[], Outlook | None] | None = field(repr=False, compare=False, default=None)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -527,9 +538,20 @@ class Reader:
         """Return the estimates of a view of arms; without intervals where the claim is withdrawn."""
         rows = estimates_of(view, self.estimate, only=self.listed(view), **self.bounds)
         if self.decision.guarantee != "withdrawn":
-            return rows
+            low, high = self._likely(view)
+            return replace(rows, likely_low=low, likely_high=high)
         unknown = np.full(len(rows), np.inf)
         return replace(rows, low=-unknown, high=unknown)
+
+    def _likely(self, view: ArmView) -> tuple[Array, Array] | tuple[None, None]:
+        """Return the interval of each mean alone; of 0/1 rewards with one feature per arm, Wilson's."""
+        learner, fit = self._learner, self._fit
+        if fit is None or learner.misfit > 0.0:
+            return None, None
+        arms = learner.measured_arms
+        if learner.is_binary and isinstance(arms, WhitenedArms) and arms.n_arms == arms.dim and view is arms:
+            return wilson(*successes_of(self._known.estimate, arms))
+        return likely_of(view, fit, only=self.listed(view), reward_range=learner.reward_range)
 
     def listed(self, view: ArmView) -> list[int] | None:
         """Return the arms of a view that a table can list: None for all, else those pulled and the leaders."""
@@ -627,8 +649,7 @@ def beside_rival(known: Snapshot, rows: Estimates) -> dict[str, Any]:
     rival = int(others[np.argmin(lead[others])])
     size, half = float(lead[rival]), float(margin[rival])
     found = {"rival": rival, "lead": size, "interval": (size - half, size + half)}
-    # Even the lower end of the range, if there is one, is more than all pulls so far.
-    is_far = FAR * known.n_until_verdict < known.remaining < math.inf and not known.remaining_low <= known.n_pulls
+    is_far = FAR * known.n_until_verdict < known.remaining < math.inf
     if known.stopped or not is_far or not is_bounded or ahead:
         return found
     # A tolerance as large as all there is to lose would be no help.
