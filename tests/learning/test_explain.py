@@ -82,7 +82,7 @@ def test_no_state_has_odd_words(state: str) -> None:
         assert "at most 0 below" not in text
         assert ("is the best of" in text) <= result.stopped
         assert not ("Not decided" in text and result.stopped)
-    for bounds in re.findall(r"ahead by (-?[\d.]+) \(95 %: (-?[\d.]+) to (-?[\d.]+)\)", result.explain()):
+    for bounds in re.findall(r"ahead by (-?[\d.]+) \(95 %: (-?[\d.]+) to (-?[\d.]+)[;)]", result.explain()):
         lead, low, high = map(float, bounds)
         assert 0.0 <= lead
         assert low <= lead <= high

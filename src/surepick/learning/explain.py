@@ -265,8 +265,8 @@ def next_words(now: Snapshot) -> str:
     outlook = now.outlook
     if outlook is None or not outlook.ahead or outlook.probability >= SURE:
         return ""
-    said = [f"after {one.pulls} {about(one.probability)} (loses {roughly(one.loss)})" for one in outlook.ahead]
-    return f"the leader will be best {', '.join(said)}"
+    said = [f"{about(one.probability)} after {one.pulls} (loses {roughly(one.loss)})" for one in outlook.ahead]
+    return f"the leader is best with {', '.join(said)}"
 
 
 def about(probability: float) -> str:
@@ -321,14 +321,20 @@ def lead_words(now: Snapshot) -> str:
     """Say how large the lead is, with its confidence interval; after a verdict that says more than it, the verdict."""
     low, high = now.interval
     places = places_of(now.lead, high - now.lead)
-    if not math.isfinite(high):
-        return fixed(now.lead, places)
-    if now.stopped and low < -now.epsilon and now.lead > 0.0:
-        size = fixed(now.lead, places)
+    size = fixed(now.lead, places)
+    if _says_more(now) and now.lead > 0.0:
         if now.epsilon > 0.0:
             return f"about {size} (estimate); no other is ahead by more than {now.epsilon:g} (verdict)"
         return f"more than 0 (verdict), about {size} (estimate)"
-    return f"{fixed(now.lead, places)} ({percent(1.0 - now.delta)}: {between(low, high, places)})"
+    said = [f"{percent(1.0 - now.delta)}: {between(low, high, places)}"] if math.isfinite(high) else []
+    if math.isfinite(now.likely_lead[1]) and not now.stopped:
+        said.append(f"likely {between(*now.likely_lead, places)}")
+    return f"{size} ({'; '.join(said)})" if said else size
+
+
+def _says_more(now: Snapshot) -> bool:
+    """Whether a proved verdict says more about the lead than its interval, which also allows for no lead."""
+    return now.stopped and now.guarantee in ("proved", "published") and now.interval[0] < -now.epsilon
 
 
 def stopping_now(now: Snapshot, leader: str) -> str:
@@ -402,27 +408,26 @@ def label_of(result: "Result") -> Callable[[Any], str]:
 
 def _after_the_end(now: Snapshot, rival: str) -> str:
     """Name the runner-up. The verdict says that the answer is ahead, even where this interval alone cannot."""
-    low, high = now.interval
-    places = places_of(now.lead, high - now.lead)
+    places = places_of(now.lead, now.interval[1] - now.lead)
     if now.lead <= 0.0:
         behind = f"is ahead of it by {fixed(-now.lead, places)}"
         if now.epsilon > 0.0:
             return f"By their estimates {rival} {behind}, which epsilon = {now.epsilon:g} allows."
         return f"By their estimates {rival}, which was excluded on the way, {behind}."
     it = "The last of them" if now.m > 1 else "It"
-    if low >= -now.epsilon or not math.isfinite(high):
+    if not _says_more(now):
         return f"{it} is ahead of {rival} by {lead_words(now)}."
     others = "every other" if now.m == 1 else "all that are left out"
     implied = f"{it} is ahead of {others} by more than 0"
     if now.epsilon > 0.0:
         implied = f"No other is ahead of it by more than {now.epsilon:g}"
-    return f"{implied}; the estimated lead over {rival} is {fixed(now.lead, places)}. {wide_words(now)}"
+    return f"{implied}; the estimated lead over {rival} is {fixed(now.lead, places)}. {wide_words(now)}".strip()
 
 
 def wide_words(now: Snapshot) -> str:
     """Say why the interval of the lead says less than the verdict; "" if it does not."""
     low, high = now.interval
-    if not now.stopped or low >= -now.epsilon or not math.isfinite(high):
+    if not _says_more(now) or not math.isfinite(high):
         return ""
     interval = between(low, high, places_of(now.lead, high - now.lead))
     return (

@@ -104,7 +104,10 @@ def successes_of(estimate: LeastSquares, arms: WhitenedArms) -> tuple[Array, Arr
 
 
 class Ahead(NamedTuple):
-    """What further measurements would buy: measured like those so far, then the leader of that time taken."""
+    """What further measurements would buy: measured like those so far, then the leader of that time taken.
+
+    Never less than now, since the present leader can be taken as well.
+    """
 
     pulls: int
     probability: float
@@ -172,7 +175,10 @@ def outlook_of(
         loss=float(loss.mean()),
         likely_loss=float(np.quantile(loss, CONFIDENCE)),
         in_question=(*leaders, *arms[:n_named].tolist()),
-        ahead=tuple(_ahead(fit, rows.gather([*leaders, *arms.tolist()]), drawn, len(leaders), n_pulls)),
+        ahead=tuple(
+            Ahead(one.pulls, max(one.probability, right), min(one.loss, float(loss.mean())))
+            for one in _ahead(fit, rows.gather([*leaders, *arms.tolist()]), drawn, len(leaders), n_pulls)
+        ),
     )
 
 

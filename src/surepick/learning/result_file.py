@@ -32,6 +32,7 @@ READABLE = (3, 4, FORMAT_VERSION)
 NEWER = frozenset(
     {"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"}
     | {"coarseness", "repeated", "noise_doubt", "n_residuals", "remaining_low", "remaining_high", "hardest", "outlook"}
+    | {"likely_lead"}
 )
 _NAMES = {"threshold": "target", "remaining": "expected_remaining", "rule": "stopping"}
 """Names in the file of fields that have another name in a snapshot."""
@@ -201,7 +202,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "path": lambda looks: tuple((int(n), float(evidence), float(threshold)) for n, evidence, threshold in looks),
     "survivors": lambda rows: np.array(rows, dtype=np.int64),
     "given_noise_std": lambda given: _floats(given) if isinstance(given, list) else given,
-    **dict.fromkeys(("noise_interval", "reward_range"), _pair),
+    **dict.fromkeys(("noise_interval", "reward_range", "likely_lead"), _pair),
     **dict.fromkeys(("theta", "theta_margin"), _floats),
     **dict.fromkeys(("arms", "candidates"), _read_estimates),
     "feature_names": tuple,

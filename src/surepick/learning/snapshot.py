@@ -16,7 +16,7 @@ from surepick.arms.views import ArmView, Task, WhitenedArms, as_rows
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import is_contradicted, noise_estimate, noise_interval, noise_to_assume
-from surepick.core.posterior import wilson
+from surepick.core.posterior import t_factor, wilson
 from surepick.learning.estimates import Estimates, estimates_of, likely_of, margins_of
 from surepick.learning.model import ModelCheck, enough_checks
 from surepick.learning.outlook import (
@@ -168,6 +168,8 @@ class Snapshot:
     """The leader's estimate minus the rival's."""
     interval: tuple[float, float] = (-math.inf, math.inf)
     """Confidence interval of the true lead at 1 - delta, together with all other intervals of a result."""
+    likely_lead: tuple[float, float] = (math.nan, math.nan)
+    """Interval of this lead alone, at this time alone, at about 95 %: an estimate, not a guarantee. NaN if unknown."""
     near_tie: NearTie | None = None
     """Set if `remaining` is more than five times the pulls so far, and an epsilon would help."""
     _find_outlook: Callable[[], Outlook | None] | None = field(repr=False, compare=False, default=None)
@@ -602,7 +604,20 @@ class Reader:
             arm_set="" if learner.candidates.is_enumerable else learner.candidates.description,
             exact=decision.exact,
         )
-        return replace(made, **beside_rival(made, self.compared)) if learner.candidates.is_local else made
+        if not learner.candidates.is_local:
+            return made
+        beside = beside_rival(made, self.compared)
+        return replace(made, **beside, **self._likely_lead(beside))
+
+    def _likely_lead(self, beside: dict[str, Any]) -> dict[str, Any]:
+        """Return the interval of the lead over the runner-up, by Student's t."""
+        fit = self._fit
+        if "rival" not in beside or fit is None or self._learner.misfit > 0.0:
+            return {}
+        own, other = as_rows(self._learner.candidates).gather([self.leaders[-1], beside["rival"]])
+        lead = float((own - other) @ fit.theta)
+        half = t_factor(fit.nu) * math.sqrt(fit.variance * float((own - other) @ fit.A_inv @ (own - other)))
+        return {"likely_lead": (lead - half, lead + half)}
 
 
 def given_of(learner: "Learner") -> dict[str, Any]:
