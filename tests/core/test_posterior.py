@@ -46,7 +46,8 @@ def test_components_are_those_of_the_definition() -> None:
     """Weights, means and covariances by matrices, against the formulas in the eigenbasis."""
     rng = np.random.default_rng(1)
     root = rng.standard_normal((4, 6))
-    A_inv, theta, u = np.linalg.inv(root @ root.T), rng.standard_normal(4), rng.standard_normal(4)
+    A_inv = np.asarray(np.linalg.inv(root @ root.T), dtype=np.float64)
+    theta, u = rng.standard_normal((2, 4))
     found = shrunk_posterior(theta, A_inv, 0.7, 5, u)
     c = float(u @ np.linalg.solve(A_inv, theta)) / float(u @ np.linalg.solve(A_inv, u))
     y, expected = rng.standard_normal(4), []

@@ -320,7 +320,8 @@ def near_tie(now: Snapshot, label: Label, *, epsilon_is: str) -> str:
 def lead_words(now: Snapshot) -> str:
     """Say how large the lead is, with its confidence interval; after a verdict that says more than it, the verdict."""
     low, high = now.interval
-    places = places_of(now.lead, high - now.lead)
+    width = high if math.isfinite(high) or math.isnan(now.likely_lead[1]) else now.likely_lead[1]
+    places = places_of(now.lead, width - now.lead)
     size = fixed(now.lead, places)
     if _says_more(now) and now.lead > 0.0:
         if now.epsilon > 0.0:

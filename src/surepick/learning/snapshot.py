@@ -679,10 +679,11 @@ def _near_tie(known: Snapshot, others: IntArray, lead: Array, margin: Array, mos
     n max (margin / (lead + epsilon))^2 pulls. No lead is below 0.
     """
     n, hardest = known.n_until_verdict, int(others[np.argmin(lead / margin)])
+    longest = known.remaining_high if math.isfinite(known.remaining_high) else known.remaining
     found = None
     for epsilon in _round_numbers(most):
         more = math.ceil(n * (float(np.max(margin / (lead + epsilon))) ** 2 - 1.0))
-        if epsilon > known.epsilon and 0 < more < known.remaining:
+        if epsilon > known.epsilon and 0 < more < longest:
             found = NearTie(hardest, epsilon, more)
             if more <= n:
                 break
