@@ -205,14 +205,14 @@ class Result(Snapshot):
         if is_arms:
             columns["pulls"] = np.array([self.counts.get(arm, 0) for arm in rows.keys], dtype=np.int64)
         columns |= {"estimate": rows.estimate.copy(), "low": rows.low.copy(), "high": rows.high.copy()}
-        for name, ends in (("likely_low", rows.likely_low), ("likely_high", rows.likely_high)):
-            columns[name] = np.full(len(rows), math.nan) if ends is None else ends.copy()
         columns["rank"] = rows.rank()
         if is_arms:
             means = self.measured()
             columns["measured"] = np.array([means.get(arm, math.nan) for arm in rows.keys], dtype=np.float64)
         behind, margin = self._behind(rows)
         columns |= {"behind": behind, "behind_low": behind - margin, "behind_high": behind + margin}
+        for name, ends in (("likely_low", rows.likely_low), ("likely_high", rows.likely_high)):
+            columns[name] = np.full(len(rows), math.nan) if ends is None else ends.copy()
         if rows.alike:
             columns["same_as"] = np.arange(len(rows))
             for group in rows.alike:
