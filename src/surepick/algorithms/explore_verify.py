@@ -194,8 +194,6 @@ class ExploreVerifyState(RuleState):
     The sampler reads the state when a block opens; the rule advances it when the block is over.
     """
 
-    counts_every_result = False
-
     def __init__(self, task: Task, *, exploration_risk: float) -> None:
         super().__init__(task)
         self._exploration = Phases(price=partial(exploration_price, task.candidates.n_arms, exploration_risk))
@@ -286,6 +284,11 @@ class Verification(Rule):
         """Guarantee of the rule."""
         return "proved" if self.decider is None else self.decider.guarantee
 
+    @property
+    def counts_every_result(self) -> bool:  # type: ignore[override]
+        """Whether the rule decides by all results; a verification reads its own block alone."""
+        return self.decider is not None and self.decider.counts_every_result
+
     def has_p_value(self, *, is_noise_known: bool) -> bool:
         """Return the other rule's own value; the certainty of a verification is no p-value."""
         return self.decider is not None and self.decider.has_p_value(is_noise_known=is_noise_known)
@@ -303,7 +306,6 @@ class DeciderBeside(RuleState):
         super().__init__(search.task)
         self._search, self._decider = search, decider
         self.regularizers, self.decides_after_pulls = decider.regularizers, decider.decides_after_pulls
-        self.counts_every_result = decider.counts_every_result
 
     def leader(self, estimate: LeastSquares) -> int:
         """Return the leader."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from surepick.arms.views import Task
-from surepick.core.betting.bets import Sizes
+from surepick.core.betting.bets import SHRUNK, Sizes
 from surepick.core.betting.block import Block
 from surepick.core.betting.wealth import EpsilonWealth, Placed, TopMWealth, Wealth
 from surepick.core.estimate import LeastSquares
@@ -21,21 +21,14 @@ from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.types import Array, BoolArray, Guarantee
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class Betting(Rule):
     """Reject a candidate for good when the wealth bet against it reaches 1/delta; stop when one is left.
 
     Guarantee: proved, for pulls in blocks whose arms are fixed in advance. The threshold depends neither on the
     dimension nor on the number of candidates. A block of fewer pulls than dimensions adds little evidence.
-
-    Args:
-        sizes: sizes of the bets. "shrunk" learns a prior for the gaps and splits its stakes. "plain" stakes all on the
-            estimate, and uses longer blocks and a larger share of the G-optimal design. "capped" never wins more than
-            it needs; its proof holds only for Gaussian noise whose standard deviation is exactly `noise_std`.
     """
 
-    sizes: Sizes = "shrunk"
     needs_fixed_blocks: ClassVar[bool] = True
     opens_ahead: ClassVar[bool] = True
     takes_unknown_noise: ClassVar[bool] = True
@@ -45,18 +38,11 @@ class Betting(Rule):
     has_determinant_price: ClassVar[bool] = False
     always_eliminates: ClassVar[bool] = True
     pays_real_variances: ClassVar[bool] = True
+    counts_every_result: ClassVar[bool] = False
+    begins_eras: ClassVar[bool] = True
+    sizes: Sizes = field(default=SHRUNK, init=False)
     name: str = field(default="betting", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
-
-    def __post_init__(self) -> None:
-        if self.sizes not in ("shrunk", "plain", "capped"):
-            raise InvalidInput(f"`sizes` must be 'shrunk', 'plain' or 'capped', got {self.sizes!r}.")
-        if self.sizes != "shrunk":
-            object.__setattr__(self, "name", f"betting-{self.sizes}")
-
-    def noise_law(self, *, is_known: bool) -> str:
-        """Return the assumption on the noise; capped bets need exactly Gaussian noise."""
-        return "follows exactly a normal law" if self.sizes == "capped" else super().noise_law(is_known=is_known)
 
     def has_p_value(self, *, is_noise_known: bool) -> bool:
         """Return True: the smallest wealth is an e-value, see `core.betting.wealth`."""
@@ -65,27 +51,25 @@ class Betting(Rule):
     @property
     def default_ratio(self) -> float:
         """Factor by which the pulls grow from one block to the next; smaller bets suit shorter blocks."""
-        return 1.15 if self.sizes == "plain" else 1.08
+        return 1.08
 
     @property
     def usual_g_mix(self) -> float:
         """Share of the G-optimal design; a shrunk estimate needs less exploration."""
-        return 0.1 if self.sizes == "plain" else 0.05
+        return 0.05
+
+    def margin(self, task: Task, blocks: Iterable[Block], lead: float) -> float | None:
+        """Return the largest misfit at which a replay of the bets still has the answer, see `Replay`."""
+        return self.start(task).replay(blocks).margin(lead)
 
     def start(self, task: Task) -> "BettingState":
         """Return a fresh state."""
-        if task.given_noise_std is None and self.sizes == "capped":
-            raise InvalidInput("`noise_std` must be given for capped bets, whose proof needs its exact value.")
-        if task.reward_range is not None and self.sizes == "capped":
-            raise InvalidInput('capped bets are for Gaussian noise, got bounded rewards; use stopping="betting".')
         return BettingState(task, self.sizes)
 
 
 @final
 class BettingState(RuleState):
     """The betting rule on one task."""
-
-    counts_every_result = False
 
     def __init__(self, task: Task, sizes: Sizes) -> None:
         super().__init__(task)

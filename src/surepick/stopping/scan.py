@@ -40,7 +40,7 @@ Reference: Tirinzoni and Degenne (2022), selective elimination.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -421,17 +421,22 @@ class ScanRule(Rule):
     full_scan: bool = False
     spacing: float = 0.0
 
-    def scan(self, task: Task, test: PairTest) -> ScanState:
-        """Return a fresh state that checks this test."""
+    def __post_init__(self) -> None:
         needed, advice = "a growth of at least 0", "0.01 means 1 %"
         check_number("spacing", self.spacing, needed=needed, allowed=lambda x: x >= 0.0, advice=advice)
+        if self.elimination and (self.full_scan or self.spacing > 0.0):
+            raise InvalidInput("`full_scan` and `spacing` are not supported with `elimination`; leave them out.")
+
+    def _limits(self, task: Task) -> Iterator[str]:
+        yield from super()._limits(task)
+        if task.m > 1 and (self.elimination or self.spacing > 0.0):
+            yield "`elimination` and `spacing` are not supported with m > 1; leave them out."
+
+    def scan(self, task: Task, test: PairTest) -> ScanState:
+        """Return a fresh state that checks this test."""
         if task.m > 1:
-            if self.elimination or self.spacing > 0.0:
-                raise InvalidInput("`elimination` and `spacing` are not supported with m > 1; leave them out.")
             return TeamScan(task, test, full_scan=self.full_scan)
         is_plain = self.full_scan or self.spacing > 0.0
-        if self.elimination and is_plain:
-            raise InvalidInput("`full_scan` and `spacing` are not supported with `elimination`; leave them out.")
         if self.elimination or (self.elimination is None and task.candidates.is_local and not is_plain):
             return EliminatingScan(task, test)
         return LazyScan(task, test, full_scan=self.full_scan, spacing=self.spacing)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surepick.core.betting.bets import log_bet
+from benchmarks.bet_variants import log_bet
 from surepick.core.betting.block import Block, fit
 from surepick.core.misfit.tolerance import ArmWeights, largest_margin
 from surepick.types import Array, IntArray

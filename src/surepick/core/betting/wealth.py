@@ -56,13 +56,11 @@ from numpy.typing import ArrayLike
 
 from surepick.arms.base import ArmSet, PairForms
 from surepick.core.betting.bets import (
-    RETURNS,
+    SHRUNK,
     Sizes,
     log_sub_block_returns,
     log_symmetric_returns,
     log_t_returns,
-    plain_belief,
-    shrunk_belief,
 )
 from surepick.core.betting.block import NEGLIGIBLE, Block, BlockFit, fit
 from surepick.core.betting.bounded import BoundedBlock, Bounds
@@ -153,7 +151,7 @@ class BaseWealth(ABC):
         epsilon: float = 0.0,
         misfit: float = 0.0,
         weighs_arms: bool = False,
-        sizes: Sizes = "shrunk",
+        sizes: Sizes = SHRUNK,
         level: Array | None = None,
     ) -> None:
         self.log_price = -math.log(check_delta(delta))
@@ -282,10 +280,7 @@ class BaseWealth(ABC):
             return None
         noise_std, vectors, log_returns, weights = law
         assert block.A0_inv is not None
-        if self._sizes == "plain":
-            belief = plain_belief(block.theta0, block.A0_inv, noise_std)
-        else:
-            belief = shrunk_belief(block.theta0, block.A0_inv, noise_std, self._level)
+        belief = self._sizes.belief(block.theta0, block.A0_inv, noise_std, self._level)
         factors = [belief.root, said.root] + ([] if said.missed is None else [said.missed])
         # z = sum c_i r_i with sum c_i^2 = q, so a bias b of every reward adds b sum |c_i| <= b sqrt(n q) at most.
         rounding = 0.0 if block.bias == 0.0 or block.pulls is None else block.bias * math.sqrt(len(block.pulls[1]))
@@ -306,7 +301,7 @@ class BaseWealth(ABC):
             results = BoundedBlock(block, level=self._level, bounds=self.bounds)
             return results.noise_std, results.vectors, results.log_returns, results.weights
         if self.noise_std is not None:
-            known, variance = RETURNS[self._sizes], self.noise_std**2
+            known, variance = self._sizes.log_returns, self.noise_std**2
             return self.noise_std, [said.theta], lambda z, q, m, s2, rest: known(z[0], variance * q, m, s2, rest), None
         own, past = said.residuals, block.past
         if past is None or not past.has_scale:
