@@ -3,7 +3,7 @@
 Reference: `core.betting.wealth` has the wealth, its proof and its assumptions, `core.betting.bets` the bets.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
@@ -15,10 +15,12 @@ from surepick.core.betting.block import Block
 from surepick.core.betting.wealth import EpsilonWealth, Placed, TopMWealth, Wealth
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
-from surepick.core.misfit.tolerance import largest_margin
 from surepick.errors import InvalidInput
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.types import Array, BoolArray, Guarantee
+
+# Relative precision of the margin; the multiple of the lead beyond which the margin is called infinite.
+MARGIN_TOL, MOST_TIMES = 1e-3, 2.0**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +150,7 @@ class BettingState(RuleState):
 class Replay:
     """The bets on some blocks, settled for any misfit: would the verdict stand if means were off by eta?
 
-    Notation: that of `core.misfit.tolerance`; L_b(eta) the log wealth against arm b that the same leaders, blocks and
+    Notation: that of `core.betting.block`; L_b(eta) the log wealth against arm b that the same leaders, blocks and
     laws of D lead to with z - eta bias in the place of z; price = log(1/delta).
 
     Bets are placed as the betting rule placed them, for every eta, so L_b(eta) falls as eta grows. Bets against
@@ -193,3 +195,29 @@ class Replay:
             lead: estimated lead of the answer over the closest rival.
         """
         return None if self.answer is None or not lead > 0.0 else largest_margin(self.stands, lead, self._wealth.misfit)
+
+
+def largest_margin(replay: Callable[[float], bool], lead: float, least: float = 0.0) -> float | None:
+    """Return an eta at which the replay still holds, next to the largest such; None if there is none.
+
+    Wealth falls as eta grows, so a verdict that holds at eta holds at all smaller ones, and the search costs no risk:
+    "right, if no mean is off by more than the margin" is true of all eta together. A verdict that bears a million times
+    the lead rests on no model, and has an infinite margin.
+
+    Args:
+        replay: whether the verdict stands if every z loses eta times its bias.
+        lead: where to begin to look, such as the estimated lead over the closest rival; above 0.
+        least: an eta that is to hold, such as the one the rule allowed for.
+    """
+    if not replay(least):
+        return None
+    low, high = least, least + lead
+    while replay(high):
+        low, high = high, 2.0 * high
+        if high > MOST_TIMES * lead:
+            return np.inf
+    tolerance = MARGIN_TOL * high
+    while high - low > tolerance:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if replay(middle) else (low, middle)
+    return low

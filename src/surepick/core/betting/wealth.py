@@ -7,7 +7,7 @@ A_k (d, d) = sum x x' over the block. When a block ends, for every b whose y = z
 
 and b is rejected for good when L_b >= price. With epsilon = 0 all leaders share one account per b (`Wealth`), and the
 rule stops when one candidate is left. With epsilon > 0 every possible answer has accounts of its own
-(`EpsilonWealth`). Where means may be off their linear fit, z loses its largest possible bias (`core.misfit.tolerance`).
+(`EpsilonWealth`). Where means may be off their linear fit, z loses its largest possible bias (`core.betting.block`).
 
 Why it is valid: given the past, the block's arms are fixed, so z - theta'y is a fixed linear form of the block's
 noise, sub-Gaussian with variance v. If a is the best candidate, theta'(l - a) <= 0 for every leader l, so the return
@@ -62,12 +62,11 @@ from surepick.core.betting.bets import (
     log_symmetric_returns,
     log_t_returns,
 )
-from surepick.core.betting.block import NEGLIGIBLE, Block, BlockFit, fit
+from surepick.core.betting.block import NEGLIGIBLE, ArmWeights, Block, BlockFit, fit
 from surepick.core.betting.bounded import BoundedBlock, Bounds
 from surepick.core.betting.prior_results import log_start
 from surepick.core.checks import check_delta, check_epsilon, check_misfit, check_noise_std, check_vector
 from surepick.core.linalg import one_blas_thread
-from surepick.core.misfit.tolerance import ArmWeights
 from surepick.errors import InvalidInput
 from surepick.types import Array, BoolArray, IntArray
 
@@ -134,7 +133,7 @@ class BaseWealth(ABC):
         bounds: smallest and largest possible reward, which then are all that is assumed of the noise, see
             `core.betting.bounded`; None: none are known.
         epsilon: slack.
-        misfit: eta, if every mean may be off its linear fit by so much: z loses its bias, see `core.misfit.tolerance`.
+        misfit: eta, if every mean may be off its linear fit by so much: z loses its bias, see `core.betting.block`.
             Candidates are arms then, and blocks say which arm is which.
         weighs_arms: whether bets know their bias also where no misfit is allowed for: for `stopping.betting`.
         sizes: how large bets are, see `core.betting.bets`.
