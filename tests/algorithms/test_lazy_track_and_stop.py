@@ -94,7 +94,7 @@ def test_the_usual_settings(stopping: Any, ratio: float, share: float) -> None:
     for variant, expected in settings.items():
         algorithm = LazyTrackAndStop(stopping=stopping, variant=variant)  # type: ignore[arg-type]
         sampler: Any = algorithm.compose(task_of(np.eye(4)))[0]
-        assert (sampler._schedule, sampler._g_mix, round(sampler._floor.value(4), 9)) == expected
+        assert (sampler.schedule, sampler.g_mix, round(sampler.floor.value(4), 9)) == expected
 
 
 def test_every_variant_of_sampling_finds_the_best_arm() -> None:

@@ -239,7 +239,7 @@ class ExploreVerifyState(RuleState):
     def _verified(self, block: Block) -> float:
         assert self.answer is not None
         task, candidates = self.task, self.task.rivals
-        rivals = np.setdiff1d(np.arange(candidates.n_arms), candidates.copies(self.answer))
+        rivals = np.flatnonzero(candidates.is_rival([self.answer]))
         phase = Phase(candidates.gather(np.append(rivals, self.answer)), block)
         n = len(rivals)
         return min(phase.least_certainty(n, task.epsilon, np.arange(n)) / task.noise_std**2, 1e300)
@@ -350,9 +350,7 @@ def scaled_directions(
     s_x is the standard error of the gap; epsilon is added to gaps, as in the tests. Without an estimate g_x = 1.
     """
     candidates = task.rivals
-    is_rival = np.ones(candidates.n_arms, dtype=bool) if among is None else among.copy()
-    is_rival[candidates.copies(leader)] = False
-    Y = candidates.gather([leader]) - candidates.gather(np.flatnonzero(is_rival))
+    Y = candidates.gather([leader]) - candidates.gather(np.flatnonzero(candidates.is_rival([leader], among)))
     Y = Y[Y.any(axis=1)]  # rows that are equal once rounded have no direction to be told apart in
     if context.theta is None:
         return Y

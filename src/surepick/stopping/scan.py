@@ -41,7 +41,7 @@ Reference: Tirinzoni and Degenne (2022), selective elimination.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -325,7 +325,7 @@ class EliminatingScan(ScanState):
         falls = self._test.refuted(estimate, scores, threshold)
         is_reached = bool(falls.all())
         if falls.any():
-            known = self._refuted.pop(leader, None) or _Alternatives(self._others(leader))
+            known = self._refuted.pop(leader, None) or _Alternatives(self._arms.is_rival([leader]))
             known.alive[index[falls]] = False
             known.weakest = min(known.weakest, float(scores[falls].min()) / threshold)
             self._refuted[leader] = known
@@ -343,11 +343,6 @@ class EliminatingScan(ScanState):
             value = min(value, known.weakest * threshold)
         return Verdict(stopped=is_reached, leader=leader, rival=rival, statistic=value, threshold=threshold)
 
-    def _others(self, leader: int) -> BoolArray:
-        others = np.ones(self._arms.n_arms, dtype=bool)
-        others[self._arms.copies(leader)] = False
-        return others
-
     @one_blas_thread
     def _scores(self, estimate: LeastSquares, leader: int, among: BoolArray | None) -> tuple[IntArray, Array]:
         """Return the numbers, increasing, and statistics of these alternatives (None: all) to the leader."""
@@ -356,7 +351,7 @@ class EliminatingScan(ScanState):
         def scored(forms: PairForms) -> tuple[IntArray, Array]:
             return forms.index, np.asarray(score(forms.products[0], *forms.squares), dtype=np.float64)
 
-        among = self._others(leader) if among is None else among
+        among = self._arms.is_rival([leader]) if among is None else among
         pieces = self._arms.pair_forms(leader, [estimate.theta], self._test.factors(estimate), among, scored)
         index, scores = zip(*pieces, strict=True)
         return np.concatenate(index), np.concatenate(scores)
@@ -385,7 +380,7 @@ class TeamScan(ScanState):
 
     def _check(self, estimate: LeastSquares) -> Verdict:
         if estimate.n_pulls < self._next_pass and not self._full_scan:
-            return replace(self._not_yet(-1, math.inf, self._test.threshold(estimate)), leader=None, rival=None)
+            return Verdict(statistic=math.inf, threshold=self._test.threshold(estimate), is_exact=False)
         self._next_pass = estimate.n_pulls + max(SPACING * estimate.n_pulls, self._arms.dim)
         verdict = self._look(estimate)
         self._remember(verdict)

@@ -212,8 +212,7 @@ class BaseWealth(ABC):
             return
         self._common[:] = log_start(self._candidates, X, rewards, self.noise_std)
         leader = int(np.argmin(self._common))
-        rivals = self.alternatives(leader)
-        rivals[self._candidates.copies(leader)] = False
+        rivals = self._candidates.is_rival([leader], self.alternatives(leader))
         self.answer = None if rivals.any() else leader
 
     def alternatives(self, leader: int) -> BoolArray:
@@ -406,8 +405,7 @@ class Wealth(BaseWealth):
         leader = self.leading(block.theta0)
         is_left: BoolArray = self._common < self.log_price
         log_wealth = np.where(is_left, self._common, 0.0)
-        is_rival = np.ones(len(is_left), dtype=bool)
-        is_rival[self._candidates.copies(leader)] = False
+        is_rival = self._candidates.is_rival([leader])
         return [
             placed
             for among in (is_left & is_rival, ~is_left & is_rival)
