@@ -414,8 +414,10 @@ def _call(kind: Callable[..., Record], *args: Any, **given: Any) -> Instance:
 
 def _rules() -> Iterator[tuple[str, Instance]]:
     """Every stopping rule, with samplers that plan ahead and one that does not; on every set of vectors."""
-    named: dict[str, Any] = {name: name for name in sp.stopping.names()}
-    for label, rule in (named | {own.name: own for own in (PlainBetting(), CappedBetting())}).items():
+    betting, *others = sp.stopping.names()
+    rules: list[Any] = [betting, PlainBetting(), CappedBetting(), *others]
+    for rule in rules:
+        label = getattr(rule, "name", rule)
         for name in ("lazy-track-and-stop", "g-static", "lingape", "top-two"):
             yield f"rule {label}/{name}", _call(identify, theta=EASY, algorithm=name, stopping=rule, noise_std=0.2)
         yield f"rule {label}/unknown noise", _call(identify, theta=EASY, stopping=rule, max_pulls=60)
