@@ -247,7 +247,7 @@ class State:
         return (
             self.learner.state.ledger.is_checking and self.learner.n_planned > 0
             if self.stopped
-            else not self.learner.is_spent
+            else not self.learner.state.is_spent
         )
 
     def propose_asks(self, n: int) -> dict[str, Any]:
@@ -313,7 +313,7 @@ class State:
                 answered = attempt.number
             learner.tell(self._now.arm(key), value, ask=answered)
             if self._now.numbers is not None:
-                self._now.numbers[id_] = learner.n_told - 1
+                self._now.numbers[id_] = len(learner.state.results) - 1
         told = Measurement(id_, key, value, ask, event["by"], event["at"], value, event.get("key"))
         self.measurements.append(told)
         if told.key is not None:
@@ -445,8 +445,9 @@ class State:
 
     def propose_audit(self, n: Any) -> dict[str, Any]:
         """Return the fields of an audit."""
-        arms = [plain_key(self.key_of(number)) for number in self.learner.propose_audit(n)]
-        return {"first": self.learner.n_asked, "arms": arms}
+        learner = self.learner
+        arms = learner.state.propose_audit(n, lambda: learner.reader.enough_checks)
+        return {"first": learner.n_asked, "arms": [plain_key(self.key_of(number)) for number in arms]}
 
     # ---- eras
 
