@@ -17,7 +17,7 @@ from surepick.core.design import lower_bound
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
-from surepick.learning.noise_models import NoiseModel
+from surepick.learning.noise_models import NoiseModel, takes_scale
 from surepick.learning.snapshot import Algorithm
 from surepick.simulation.problems import Problem, VectorProblem
 from surepick.types import Array
@@ -167,7 +167,8 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
     options = {name: value(instance.problem) if callable(value) else value for name, value in job.options.items()}
     known = {**instance.known, "delta": job.delta, "epsilon": instance.epsilon, "seed": seed}
     if not options.keys().isdisjoint(OF_REWARDS):
-        known.pop("noise_std", None)
+        if not takes_scale(options.get("noise")):
+            known.pop("noise_std", None)
         known |= {name: options.pop(name) for name in OF_REWARDS if name in options}
     if isinstance(job.algorithm, str):
         return Learner(job.algorithm, instance.arms, **known, **options)
