@@ -204,6 +204,13 @@ class NoiseModel:
         """Return what a proof by this rule assumes of the noise, as the end of "the noise ..."."""
         return rule.noise_law(is_known=self.std is not None)
 
+    def summary(self) -> str:
+        """Return the assumption in a few words, for the description of a study."""
+        scale = self.options().get("noise_std")
+        if scale is None:
+            return "the noise is learnt"
+        return f"{self.name} noise of scale {scale:g}" if self.takes_scale else f"noise at most {scale:g}"
+
     def assumption(self, law: str, level: float = math.nan) -> str:
         """Return the assumption as the end of "This assumes that ...", with the level that was seen unless NaN."""
         said = f"the noise of one measurement {law}"
@@ -243,6 +250,10 @@ class SubGaussianPerArm(NoiseModel):
         """Spelled by its scales."""
         assert self.stds is not None
         return {"noise_std": self.stds.tolist()}
+
+    def summary(self) -> str:
+        """Leave the scales out."""
+        return "a noise for each arm"
 
     def assumption(self, law: str, level: float = math.nan) -> str:
         """Say how the data compare with the scales."""
@@ -319,6 +330,10 @@ class Bounded(NoiseModel):
     def options(self) -> dict[str, Any]:
         """Spelled by the bounds."""
         return {"reward_range": self.reward_range}
+
+    def summary(self) -> str:
+        """Say the bounds."""
+        return "rewards are 0 or 1" if self.is_binary else f"rewards between {self._lo:g} and {self._hi:g}"
 
     def refusal(self, reward: float, arm: int) -> str:
         """Refuse rewards out of bounds; of binary rewards, all but the bounds."""
