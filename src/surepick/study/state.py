@@ -20,7 +20,7 @@ from surepick.learning.blocks import Plan
 from surepick.learning.events import Corrected, Correction, Restored, Voided
 from surepick.learning.learner import Learner
 from surepick.study.eras import Era, Key, described, era_after, first_era, key_from, plain_key
-from surepick.study.events import Kind, check_fields
+from surepick.study.events import RECORDS, Kind, check_fields
 
 Event = Mapping[str, Any]
 ROUNDING = 1e-6
@@ -135,9 +135,11 @@ class State:
         """The events with which they began."""
         self.registrations = [digest]
         """The hashes of those events: arms and options of an era were fixed when its hash was known."""
-        self.forks: list[Event] = []
+        self.records: dict[Kind, list[Event]] = {kind: [] for kind in RECORDS}
+        """Events that change nothing else, by kind."""
+        self.forks = self.records[Kind.COPIED]
         """Events by which a copy was made of this log, or this log as a copy."""
-        self.anchors: list[Event] = []
+        self.anchors = self.records[Kind.ANCHORED]
         """Events that keep a signature or a time stamp of an earlier head."""
         self.n_earlier = 0
         """Measurements that were told before the first ask."""
@@ -166,8 +168,7 @@ class State:
             Kind.STOPPED: self._stopped,
             Kind.RESUMED: self._resumed,
             Kind.REOPENED: self._reopened,
-            Kind.COPIED: self.forks.append,
-            Kind.ANCHORED: self.anchors.append,
+            **{kind: kept.append for kind, kept in self.records.items()},
         }
         self._proposed: tuple[int, Era] | None = None  # the next era, and the number of events before it
         self._enter(first_era(first, learner))
