@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from surepick.arms import VECTOR_SETS
 from surepick.cli.output import Format, check_out
 from surepick.errors import InvalidInput
 from surepick.learning.spec import DEFAULTS, IN_PLAN, OPTIONS, Spec
@@ -83,18 +84,6 @@ class TableOptions:
         return {**asdict(self), "features": _columns(self.features), "drop": _columns(self.drop)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetOptions:
-    """Sets of vectors, instead of a file of arms."""
-
-    sphere: Annotated[int | None, says("Arms: all unit vectors of this dimension.")] = None
-    ellipsoid: Annotated[
-        Path | None, says("Arms: centre + axes u, |u| <= 1; a .csv or .npy: centre first, axes below.")
-    ] = None
-    hypercube: Annotated[int | None, says("Arms: all vectors of -1 and 1 of this dimension.")] = None
-    top_k: Annotated[str | None, says("Arms: all choices of k out of d, as d,k such as 10,3.")] = None
-
-
 def _flags(names: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
     """Yield field, annotation and default of the flag of each of these options; the help may say the default."""
     for name in names:
@@ -111,9 +100,22 @@ def _flags(names: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
             yield "option", Annotated[list[str] | None, says(text, "--option")], None
 
 
-def _with_flags(names: Iterable[str]) -> Callable[[type[T]], type[T]]:
+def key_of(kind: str) -> str:
+    """Return the name of a vector set in study.toml, and as an argument."""
+    return kind.replace("-", "_")
+
+
+def _set_flags() -> Iterator[tuple[str, Any, Any]]:
+    """Yield field, annotation and default of the flag of every vector set."""
+    for kind, one in VECTOR_SETS.items():
+        yield key_of(kind), Annotated[one.flag_type | None, says(one.help)], None
+
+
+def _with(flags: Iterable[tuple[str, Any, Any]]) -> Callable[[type[T]], type[T]]:
+    """Return a function that makes a class a group of these flags, but for those that it declares itself."""
+
     def add(group: type[T]) -> type[T]:
-        for name, kind, default in _flags(names):
+        for name, kind, default in flags:
             if name not in group.__annotations__:
                 group.__annotations__[name] = kind
                 setattr(group, name, default)
@@ -122,14 +124,31 @@ def _with_flags(names: Iterable[str]) -> Callable[[type[T]], type[T]]:
     return add
 
 
-class _Flags:
-    """A group with a flag for each of some options of `Spec`."""
+class _Group:
+    """A group of flags that are declared elsewhere."""
 
     if TYPE_CHECKING:
 
         def __init__(self, **given: Any) -> None: ...
 
         def __getattr__(self, name: str) -> Any: ...
+
+
+@_with(_set_flags())
+class SetOptions(_Group):
+    """Sets of vectors, instead of a file of arms."""
+
+    def values(self) -> dict[str, Any]:
+        """Return what was given, by option."""
+        return {f"--{kind}": getattr(self, key_of(kind)) for kind in VECTOR_SETS}
+
+    def files(self) -> dict[str, Path | None]:
+        """Return the files of sets, by option."""
+        return {option: value for option, value in self.values().items() if isinstance(value, Path)}
+
+
+class _Flags(_Group):
+    """A group with a flag for each of some options of `Spec`."""
 
     def _given(self, names: Iterable[str], **of_columns: Any) -> dict[str, Any]:
         """Return options by name; a column of the arms' file may have said some of them."""
@@ -138,7 +157,7 @@ class _Flags:
         return {name: DEFAULTS[name] if value is None else value for name, value in given.items()}
 
 
-@_with_flags(OPTIONS)
+@_with(_flags(OPTIONS))
 class LearnerOptions(_Flags):
     """Goal, risk, noise and algorithm of a task: a flag for each option of `Spec`."""
 
@@ -148,7 +167,7 @@ class LearnerOptions(_Flags):
         return self._given(OPTIONS, noise_std=noise_std, costs=costs) | own
 
 
-@_with_flags(IN_PLAN)
+@_with(_flags(IN_PLAN))
 class PlanOptions(_Flags):
     """Guess, goal and noise of an experiment to plan: a guess, and a flag for each option of a plan."""
 
@@ -192,7 +211,7 @@ class ExperimentOptions:
 
 def one_set(arms: Path | None, sets: SetOptions, file_option: str = "--arms") -> tuple[str, Any] | None:
     """Return the one option that says which arms there are, with its value; None if there is none."""
-    given = {file_option: arms, **{f"--{name.replace('_', '-')}": value for name, value in asdict(sets).items()}}
+    given = {file_option: arms, **sets.values()}
     named = {option: value for option, value in given.items() if value is not None}
     if len(named) > 1:
         raise InvalidInput(f"one set of arms is needed, got {' and '.join(named)}; leave out all but one.")
