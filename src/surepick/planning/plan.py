@@ -82,7 +82,8 @@ class _Setting(NamedTuple):
         truth = Truth(self.arms, scenario.theta, self.m)
         known = {name: getattr(self.spec, name) for name in IN_PLAN if name not in (*OF_NOISE, *OF_JOB)}
         known |= {"noise": self.noise, "costs": self.costs}
-        return Instance(truth, self.arms, truth.means.tolist().__getitem__, scenario.stds, known, epsilon, math.nan)
+        mean = truth.means.tolist().__getitem__
+        return Instance(truth, self.arms, mean, scenario.stds, known, epsilon, math.nan, clips=True)
 
 
 @final
