@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtri
 
 import surepick as sp
-from surepick.reporting.experiment_cells import estimated
+from surepick.reporting.experiment_page import estimated
 from surepick.simulation import problems
 from surepick.simulation.experiment import read_experiment
 from surepick.simulation.parallel import dispatch
