@@ -47,7 +47,8 @@ def check_algorithm(
     Args:
         algorithm: a name, or an object with a method `compose`.
         arms: what to pull, rows (K, d) or a set of vectors; default: five arms in the plane.
-        theta: the true parameter (d,); default: the one under which the best row leads most, of some random ones.
+        theta: the true parameter (d,); default: of some random ones, the one under
+            which the best row leads most; mean rewards then differ by up to ten times `noise_std`.
         noise_std: standard deviation of the Gaussian noise.
         epsilon: loss that the answer may have; above 0 on sets that need slack.
         max_pulls: pulls within which the algorithm must find the best arm.
@@ -94,19 +95,10 @@ class Trial:
         self.arms: Any = make()
         self.is_vectors = isinstance(self.arms, VectorSet)
         self.rows = np.empty((0, 0)) if self.is_vectors else _rows_of(self.arms)
-        self.theta = np.asarray(self._clear_parameter() if theta is None else theta, dtype=np.float64)
-
-    def _clear_parameter(self) -> Array:
-        """Return, of some random parameters, the one whose best row leads most; on sets of vectors the first."""
-        rng = np.random.default_rng(0)
-        if self.is_vectors:
-            return np.asarray(rng.standard_normal(self.arms.dim))
-
-        def lead(theta: Array) -> float:
-            second, first = np.sort(np.unique(self.rows, axis=0) @ theta)[-2:]
-            return float(first - second)
-
-        return max(rng.standard_normal((200, self.rows.shape[1])), key=lead)
+        if theta is None:
+            rng = np.random.default_rng(0)
+            theta = rng.standard_normal(self.arms.dim) if self.is_vectors else 10.0 * noise_std * clear(self.rows, rng)
+        self.theta = np.asarray(theta, dtype=np.float64)
 
     def learner(self, *, delta: float, seed: int = 0) -> Learner:
         """Return a fresh learner."""
@@ -134,6 +126,18 @@ class Trial:
             learner.tell(arm, measure(arm))
             pulled.append(arm)
         return pulled
+
+
+def clear(rows: Array, rng: np.random.Generator) -> Array:
+    """Return, of some random parameters, the one whose best row leads most; mean rewards then differ by at most 1."""
+    different = np.unique(rows, axis=0)
+
+    def lead(theta: Array) -> float:
+        values = np.sort(different @ theta)
+        return float((values[-1] - values[-2]) / np.ptp(values))
+
+    theta: Array = max(rng.standard_normal((200, rows.shape[1])), key=lead)
+    return theta / np.ptp(rows @ theta)
 
 
 def _rows_of(arms: Any) -> Array:

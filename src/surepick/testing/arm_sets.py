@@ -15,7 +15,7 @@ from surepick.arms.base import ArmSet, HardestRival, PairForms, PairScore, Rival
 from surepick.core.evidence import glr
 from surepick.core.linalg import independent_columns, square_norms, triangular, upper_inverse
 from surepick.errors import InvalidInput
-from surepick.testing.algorithms import Trial, replays, right_answer
+from surepick.testing.algorithms import Trial, clear, replays, right_answer
 from surepick.types import Array, BoolArray, IntArray
 
 
@@ -159,18 +159,7 @@ class RowChecks:
         self.copied = np.flatnonzero(np.bincount(self.groups)[self.groups] > 1)
         self.some: BoolArray = rng.random(arms.n_arms) < 0.5
         self.some[int(rng.integers(arms.n_arms))] = True
-        self.theta = self._separating(rng)
-
-    def _separating(self, rng: np.random.Generator) -> Array:
-        """Return, of some random parameters, the one whose best row is furthest ahead, compared with the spread."""
-
-        def lead(theta: Array) -> float:
-            values = self.rows @ theta
-            others = values[self.groups != self.groups[np.argmax(values)]]
-            return float((values.max() - others.max()) / np.ptp(values))
-
-        theta: Array = max(rng.standard_normal((200, self.arms.dim)), key=lead)
-        return theta / np.ptp(self.rows @ theta)
+        self.theta = clear(self.rows, rng)
 
     def _copies(self, arm: int) -> IntArray:
         return np.flatnonzero(self.groups == self.groups[arm])
