@@ -249,17 +249,17 @@ def remaining(n_runs: str = "12") -> None:
 def _follow(X: Array, means: Array, scale: float, seed: list[int], rows: dict[float, list[Any]]) -> None:
     rng = np.random.default_rng(seed)
     learner, said = sp.create_learner("lazy-track-and-stop", X, seed=seed[-1]), {}
-    while not learner.stopped and learner.n_told < 8000:
+    while not learner.stopped and len(learner.state.results) < 8000:
         arm = learner.next_arms(1)[0]
         learner.tell(arm, float(means[arm] + scale * rng.standard_normal()))
-        n = learner.n_told
+        n = len(learner.state.results)
         if n < 50 or n % (n // 25) == 0:  # a look costs as much as many pulls
             said[n] = learner.reader.remaining
     if not learner.stopped:
         return
     for at, kept in rows.items():
-        n = min(said, key=lambda n: abs(n - at * learner.n_told))
-        forecast, true = said[n], learner.n_told - n
+        n = min(said, key=lambda n: abs(n - at * len(learner.state.results)))
+        forecast, true = said[n], len(learner.state.results) - n
         if math.isfinite(forecast.pulls) and true > 0:
             kept.append((forecast.pulls, forecast.low, forecast.high, true))
 

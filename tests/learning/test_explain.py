@@ -197,8 +197,8 @@ def test_the_hardest_to_exclude_is_the_one_that_asks_name() -> None:
             {},
             (
                 "It is ahead of every other by more than 0; the estimated lead over F-04 is 0.43. The interval of this "
-                "lead (95 %: -0.21 to 1.07) is wider than the verdict needs, because intervals hold for all arms and all "
-                "times together."
+                "lead (95 %: -0.21 to 1.07) is wider than the verdict needs, because intervals hold for all arms and "
+                "all times together."
             ),
             "more than 0 (verdict), about 0.43 (estimate)",
         ),

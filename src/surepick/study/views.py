@@ -181,7 +181,9 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
         registrations=list(state.registrations),
         find_outlook=lambda: None if verdict is not None else now.outlook,
     )
-    return StudySnapshot(status=status, learner=now, label=roster.candidate_label, is_spent=learner.is_spent, head=head)
+    return StudySnapshot(
+        status=status, learner=now, label=roster.candidate_label, is_spent=learner.state.is_spent, head=head
+    )
 
 
 def _word(state: "State", now: "Snapshot") -> str:
@@ -189,7 +191,7 @@ def _word(state: "State", now: "Snapshot") -> str:
         return "withdrawn"
     if state.stopped:
         return "stopped"
-    if state.learner.is_spent and not state.open:
+    if state.learner.state.is_spent and not state.open:
         return "spent"
     return "measuring" if state.attempts or state.measurements else "new"
 
