@@ -173,7 +173,7 @@ def test_binary_rewards_with_one_mean_per_arm() -> None:
 
 def test_remaining_is_never_below_the_rest_of_the_block() -> None:
     """What is planned and open is measured in any case."""
-    learner = learner_at(6)
+    learner, rng = learner_at(6), np.random.default_rng(3)
     learner.next_arms(1)
     for _ in range(80):
         now, left = learner.snapshot, learner.n_planned + sum(learner.pending.values())
