@@ -181,9 +181,7 @@ def test_remaining_is_never_below_the_rest_of_the_block() -> None:
         assert now.stopped or math.isnan(now.remaining_low) or left <= now.remaining_low <= now.remaining_high
         for arm, n in list(learner.pending.items()):
             for _ in range(n):
-                learner.tell(
-                    arm, float(MEANS[arm] + np.random.default_rng(len(learner.state.results)).standard_normal())
-                )
+                learner.tell(arm, float(MEANS[arm] + rng.standard_normal()))
         if not learner.stopped:
             learner.next_arms(1)
 
