@@ -212,3 +212,27 @@ def test_probabilities_come_in_steps_of_five_percent() -> None:
         *("less than 5 %", "less than 5 %", "about 70 %", "about 95 %", "more than 95 %", "more than 95 %")
     ]
     assert [roughly(x) for x in (0.0, 0.0437, 0.91, 12.3, 1234.0)] == ["0", "0.044", "0.91", "12", "1,200"]
+
+
+def test_open_asks_count_as_remaining() -> None:
+    """A batch of 3,000 that is out is measured in any case, whatever the forecast says."""
+    learner = learner_at(40)
+    assert learner.snapshot.remaining < 3000
+    learner.next_arms(3000)
+    now = learner.snapshot
+    assert 3000 <= now.remaining_low <= now.remaining_high
+    assert now.remaining >= 3000
+
+
+def test_the_runner_up_is_second_by_estimate() -> None:
+    """Also where the interval of another candidate reaches further ahead of the leader."""
+    X = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
+    learner = sp.create_learner("lazy-track-and-stop", X, noise_std=1.0)
+    for arm, value in ((0, 1.0), (0, 1.2), (1, 0.9), (1, 1.0), (2, 0.3)):
+        learner.tell(arm, value)
+    result = learner.result()
+    ahead = result.arms.estimate[result.best] - result.arms.estimate
+    assert result.arms.margin is not None
+    furthest = int(np.argmax(result.arms.margin - ahead))
+    assert result.arms.rank()[result.rival] == 2
+    assert furthest != result.rival
