@@ -227,7 +227,7 @@ def test_open_asks_count_as_remaining() -> None:
 def test_the_runner_up_is_second_by_estimate() -> None:
     """Also where the interval of another candidate reaches further ahead of the leader."""
     X = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
-    learner = sp.create_learner("lazy-track-and-stop", X, noise_std=1.0)
+    learner = sp.create_learner("lazy-track-and-stop", X, noise_std=1.0, earlier="evidence")
     for arm, value in ((0, 1.0), (0, 1.2), (1, 0.9), (1, 1.0), (2, 0.3)):
         learner.tell(arm, value)
     result = learner.result()
