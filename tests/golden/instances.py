@@ -214,7 +214,7 @@ def troubled(what: str, *, n: int = 120, **given: Any) -> Record:
                 learner.fail(ask.arm, ask=ask.number)
                 continue
             learner.tell(ask.arm, bench.value(ask.arm), ask=ask.number)
-            told = learner.n_told - 1
+            told = len(learner.state.results) - 1
             if is_due and what in ("void", "restore"):
                 learner.void(told - 3, reason="spilt")
             if is_due and what == "restore":

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -287,6 +288,17 @@ class TestAudit:
             sp.identify(sp.Sphere(2), lambda _: pytest.fail("measured"), audit=5, epsilon=0.1)
         with pytest.raises(sp.InvalidInput, match="`audit`"):
             sp.identify(np.eye(2), lambda _: pytest.fail("measured"), audit=-1)
+
+    def test_one_sentence_says_that_an_audit_has_no_proof(self) -> None:
+        """Before the first pull, and where a learner or a study is asked for check pulls."""
+        said = '`audit` has no proof yet beside noise="per-arm"; leave it out, or give noise_std for each arm.'
+        learner = sp.create_learner("lazy-track-and-stop", np.eye(2), noise="per-arm")
+        with pytest.raises(sp.InvalidInput, match=r"^an audit comes after the verdict"):
+            learner.audit(2)
+        with pytest.raises(sp.InvalidInput, match=f"^{re.escape(said)}$"):
+            learner.audit(2, follows=True)
+        with pytest.raises(sp.InvalidInput, match=f"^{re.escape(said)}$"):
+            sp.identify(np.eye(2), lambda _: pytest.fail("measured"), audit=2, noise="per-arm")
 
     def test_skipped_check_pulls_are_made_again(self) -> None:
         """Every third measurement is lost; all check pulls are told in the end."""

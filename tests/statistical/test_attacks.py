@@ -121,7 +121,7 @@ def test_wealth_does_not_depend_on_the_order_of_named_results(epsilon: float) ->
             if rng.random() < 0.2:
                 learner.fail(asks[place].arm, ask=asks[place].number)
             learner.tell(asks[place].arm, float(noise[place]), ask=asks[place].number)
-        told.append([learner._known.state._wealth.log_wealth(u).tolist() for u in range(5)])  # type: ignore[attr-defined]
+        told.append([learner.state.settled.state._wealth.log_wealth(u).tolist() for u in range(5)])  # type: ignore[attr-defined]
     assert told[1:] == [told[0]] * 5
     assert min(map(min, told[0])) != 0.0
 
@@ -352,7 +352,7 @@ def test_wealth_against_very_many_candidates() -> None:
         if books.n_bets > n_blocks:
             n_blocks = books.n_bets
             # No public way leads to the wealth of a single candidate.
-            wealth = learner._known.state._wealth.log_wealth(0)[followed]  # type: ignore[attr-defined]
+            wealth = learner.state.settled.state._wealth.log_wealth(0)[followed]  # type: ignore[attr-defined]
             np.testing.assert_allclose(wealth, [books.wealth[b] for b in followed], rtol=1e-10, atol=1e-10)
 
     Messy(setting, CALM, 42, fresh=lambda: learner, watch=compare).run()

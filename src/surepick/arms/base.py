@@ -344,7 +344,7 @@ class VectorSet(Protocol):
 class NamedSet:
     """Base class of the vector sets that a log or the command line can name.
 
-    A subclass sets `kind` and `parameters`, and adds a line to `surepick.arms.registry`.
+    A subclass sets `kind` and `parameters`, and adds a line to `surepick.arms.VECTOR_SETS`.
     """
 
     __slots__ = ()

@@ -203,7 +203,7 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     era = Era(catalog, dict(options), learner, numbers)
     for one in state.measurements:
         if one.value is not None and catalog.is_present(one.arm):
-            numbers[one.id] = learner.n_told
+            numbers[one.id] = len(learner.state.results)
             learner.tell(era.arm(one.arm), one.value, ask="none")
     return era
 
