@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
+from benchmarks.bet_variants import PlainBetting
 from surepick.core.estimate import LeastSquares
 from surepick.core.noise import noise_interval
 from surepick.simulation import problems
@@ -40,8 +41,8 @@ def ignoring() -> None:
 class TestUnknownNoise:
     """`noise_std` left out."""
 
-    @pytest.mark.parametrize("stopping", ["betting", "betting-plain", "evidence"])
-    def test_the_unit_of_the_rewards_does_not_matter(self, stopping: str) -> None:
+    @pytest.mark.parametrize("stopping", ["betting", PlainBetting(), "evidence"], ids=str)
+    def test_the_unit_of_the_rewards_does_not_matter(self, stopping: str | sp.stopping.Rule) -> None:
         """The same arms are pulled and the same answer comes, at a noise of a thousandth, 1 and a thousand."""
         problem = problems.many_arms(60, seed=1)
         results = [
@@ -97,7 +98,7 @@ class TestUnknownNoise:
         ):
             sp.create_learner(name, np.eye(3))
 
-    @pytest.mark.parametrize("stopping", ["heuristic", "paper-main", "pairwise", "betting-capped"])
+    @pytest.mark.parametrize("stopping", ["heuristic", "paper-main", "pairwise"])
     def test_rules_without_a_proof_say_so(self, stopping: str) -> None:
         """The same of stopping rules."""
         with pytest.raises(sp.InvalidInput, match="`noise_std` must be given"):

@@ -322,7 +322,6 @@ class TestLearnt:
             ({"noise_std": 1.0}, "leave out `noise_std`"),
             ({"rewards": "binary"}, "levels that are learnt"),
             ({"stopping": "evidence"}, "has no proof for stopping='evidence'"),
-            ({"stopping": "betting-capped"}, "noise_std"),
             ({"algorithm": "rage"}, "rage plans with it"),
         ],
     )

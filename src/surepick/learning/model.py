@@ -6,7 +6,7 @@ Withdrawing a verdict costs no risk: under the model an answer is wrong with pro
 Where the user allows for a `misfit`, means are known not to be exactly linear: an alarm is reported, and withdraws
 nothing.
 
-Where the noise level is learnt, the proof also assumes normal noise of one level. `core.misfit.shape` watches this
+Where the noise level is learnt, the proof also assumes normal noise of one level. `core.normality` watches this
 assumption: an alarm makes the claim doubtful, with less than one false alarm in a hundred runs.
 """
 
@@ -19,9 +19,8 @@ import numpy as np
 from surepick.arms.base import VectorSet
 from surepick.arms.views import ArmView, WhitenedArms
 from surepick.core.estimate import LeastSquares
-from surepick.core.misfit.explain import explain_misfit
-from surepick.core.misfit.shape import Doubt, Kind, ShapeWatch
-from surepick.core.misfit.watch import MisfitWatch, check_pulls, farthest, has_slip, is_slip, range_basis
+from surepick.core.misfit import MisfitWatch, check_pulls, explain_misfit, farthest, has_slip, is_slip, range_basis
+from surepick.core.normality import Doubt, Kind, ShapeWatch
 from surepick.errors import InvalidInput
 from surepick.learning.noise_models import NoiseModel
 from surepick.types import Array, IntArray

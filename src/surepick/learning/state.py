@@ -359,7 +359,7 @@ class LearnerState:
     @property
     def counts_every_result(self) -> bool:
         """Whether the rule takes every result for evidence, asked for or not; with a fixed design its label goes."""
-        return self._settlement.state.counts_every_result and not self._setting.rule.is_fixed_design
+        return self._setting.rule.counts_every_result and not self._setting.rule.is_fixed_design
 
     @property
     def n_earlier(self) -> int:
