@@ -29,11 +29,11 @@ from surepick.learning.blocks import Plans
 from surepick.learning.events import Entry, Event, History, check_start, entry_of, event_of, n_earlier
 from surepick.learning.result import Result, result_of
 from surepick.learning.settlement import Setting
-from surepick.learning.snapshot import Algorithm, Arm, Ask, Decision, Reader, Snapshot
+from surepick.learning.snapshot import Algorithm, Ask, Decision, Reader, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
 from surepick.stopping.base import Rule
-from surepick.types import Array
+from surepick.types import Arm, Array, ResultNumber
 
 MOST_ASKS = 10_000_000
 """Most asks in one batch; a larger batch does not fit into memory."""
@@ -62,7 +62,7 @@ class Learner:
     def __init__(
         self, algorithm: str | Algorithm, arms: Any, *, candidates: Any = None, **options: Unpack[TaskOptions]
     ) -> None:
-        self.called: Callable[[int], int] = int
+        self.called: Callable[[ResultNumber], int] = int
         """Maps the number of a measurement to the number that users see; a study has its own numbers."""
         self.spec = spec = Spec.of(algorithm, options)
         self._composition, self.algorithm = as_algorithm(algorithm, dict(spec.own))
@@ -176,7 +176,7 @@ class Learner:
 
     # ---- events
 
-    def next_arms(self, n: int = 1) -> list[Arm]:
+    def next_arms(self, n: int = 1) -> list[Any]:
         """Return the next n arms to pull, in order: row numbers, or vectors (d,) of a set of vectors.
 
         A `budget` may end the list early; once the budget is spent, the list is empty. Asks beyond the block open the

@@ -27,7 +27,7 @@ from surepick.learning.model import Model, Pulls
 from surepick.learning.noise_models import NoiseModel
 from surepick.sampling.base import SamplerContext
 from surepick.stopping.base import Rule, RuleState, Verdict
-from surepick.types import Array, IntArray
+from surepick.types import Array, IntArray, ResultNumber
 
 if TYPE_CHECKING:
     from surepick.learning.state import LearnerState
@@ -251,7 +251,7 @@ class Settlement:
         is_coarse = step > 0.0 and (math.isinf(step) or noise_estimate(estimate) < COARSE * step)
         return step if is_coarse else 0.0
 
-    def explain_misfit(self, called: Callable[[int], int]) -> str:
+    def explain_misfit(self, called: Callable[[ResultNumber], int]) -> str:
         """Say in plain words which constant, measurement or arms do not fit."""
         if self.repeats:
             n_equal, n_could = self.estimate.n_repeated
@@ -259,7 +259,7 @@ class Settlement:
                 f"{n_equal} of {n_could} repeated measurements equal the first one of their arm to the last digit: a "
                 "cache may answer in the place of a measurement, or the noise is often exactly 0."
             )
-        return self.model.explain(self.noise, self.estimate, self._pulls, called)
+        return self.model.explain(self.noise, self.estimate, self._pulls, lambda n: called(ResultNumber(n)))
 
     def _features(self, numbers: Sequence[int]) -> Array:
         return np.array([self._books.row(number) for number in numbers])

@@ -24,7 +24,7 @@ from surepick.learning.events import Asked, Audited, Corrected, Correction, Even
 from surepick.learning.model import check_arms, check_audit
 from surepick.learning.settlement import Setting, Settlement, ToldResult
 from surepick.stopping.base import RuleState
-from surepick.types import Array
+from surepick.types import Array, AskNumber, ResultNumber
 
 
 @final
@@ -67,7 +67,7 @@ class LearnerState:
 
     # ---- events
 
-    def answered_by(self, arm: int, ask: int | Literal["none"] | None) -> int | None:
+    def answered_by(self, arm: int, ask: int | Literal["none"] | None) -> AskNumber | None:
         """Return the number of the ask that a result answers; None if the result is unsolicited.
 
         Raises:
@@ -101,7 +101,7 @@ class LearnerState:
                 f'and none is left out, begin with earlier="evidence"{other}.'
             )
 
-    def tell(self, arm: int, value: float, ask: int | Literal["none"] | None, answered: int | None) -> None:
+    def tell(self, arm: int, value: float, ask: int | Literal["none"] | None, answered: AskNumber | None) -> None:
         """Take in a result.
 
         Args:
@@ -111,7 +111,7 @@ class LearnerState:
             answered: the ask that is answered, if any.
         """
         self.log.append(Told(self._arms.key_of(arm), value, ask))
-        ledger, n = self.ledger, len(self.results)
+        ledger, n = self.ledger, ResultNumber(len(self.results))
         if answered is None:
             place, has_block = self._place(ledger.n_asked), False
             self._asks_before.append(ledger.n_asked)
@@ -141,12 +141,12 @@ class LearnerState:
             raise InvalidInput(f"arm {key} has no pending ask{named} that could fail; pending are {pending}.")
         self.log.append(Failed(key, ask))
 
-    def ask(self, n: int, arms: Sequence[int] = ()) -> list[tuple[int, int]]:
+    def ask(self, n: int, arms: Sequence[int] = ()) -> list[tuple[AskNumber, int]]:
         """Make the next n asks, fewer if a budget ends; return their numbers and arms.
 
         Asks of a block have the arms of its plan. `arms` are followed where asks belong to no block.
         """
-        asks: list[tuple[int, int]] = []
+        asks: list[tuple[AskNumber, int]] = []
         ledger = self.ledger
         while len(asks) < n:
             if not ledger.n_planned:
@@ -172,13 +172,14 @@ class LearnerState:
             self.plans.skip()
         return arm
 
-    def next_asks(self, n: int) -> list[tuple[int, int]]:
+    def next_asks(self, n: int) -> list[tuple[AskNumber, int]]:
         """Return the numbers and arms of the next asks, n or as many as the block has, without making them."""
         ledger = self.ledger
         n = min(n, ledger.n_planned or n)
         n_new = min(n, ledger.n_left) if ledger.n_planned else n
         arms = list(self.checks)[:n_new] if self.checks else self.plans.peek(n_new)
-        return [*enumerate(arms, start=ledger.n_asked), *ledger.failed(n - n_new)]
+        new = [(AskNumber(number), arm) for number, arm in enumerate(arms, start=ledger.n_asked)]
+        return [*new, *ledger.failed(n - n_new)]
 
     def propose_audit(self, n: int | Literal["auto"], enough: Callable[[], int], *, follows: bool = False) -> list[int]:
         """Return the arms of check pulls, which `audit` then plans.

@@ -18,7 +18,7 @@ from surepick.arms.registry import Written, digest_of, read_arms
 from surepick.arms.views import WhitenedArms
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
-from surepick.types import ArmKey
+from surepick.types import ArmKey, MeasurementId, ResultNumber
 
 if TYPE_CHECKING:
     from surepick.study.state import State
@@ -161,7 +161,7 @@ class Era(NamedTuple):
     catalog: ArmCatalog
     options: Json
     learner: Learner
-    numbers: dict[int, int] | None = None
+    numbers: dict[MeasurementId, ResultNumber] | None = None
     """The learner's numbers of measurements, by their ids; None: one less than the id."""
 
     def arm(self, key: Key) -> Any:
@@ -199,11 +199,11 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
             f"stopping={learner.rule.name!r} counts what was measured before, and has no proof where arms or "
             "options were chosen after that; change the budget alone, or begin another study."
         )
-    numbers: dict[int, int] = {}
+    numbers: dict[MeasurementId, ResultNumber] = {}
     era = Era(catalog, dict(options), learner, numbers)
     for one in state.measurements:
         if one.value is not None and catalog.is_present(one.arm):
-            numbers[one.id] = len(learner.state.results)
+            numbers[one.id] = ResultNumber(len(learner.state.results))
             learner.tell(era.arm(one.arm), one.value, ask="none")
     return era
 
