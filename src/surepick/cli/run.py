@@ -39,7 +39,7 @@ from surepick.errors import InvalidInput, StorageError, SurepickError
 from surepick.learning.explain import near_tie, state_line
 from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, contradiction
 from surepick.learning.result import Result
-from surepick.study.admin import create_study, load_study
+from surepick.study.admin import create_study, difference, load_study
 from surepick.study.state import Measurement
 from surepick.study.study import Study, StudyAsk
 
@@ -284,24 +284,11 @@ def _opened(request: Request) -> Iterator[Study]:
 
 def _check_same(study: Study, wanted: Study, log: Path) -> None:
     """Refuse to go on with a study of other arms or options."""
-    there, here = (_described(one) for one in (study, wanted))
-    differing = [name for name in here if there.get(name) != here[name]]
-    if differing:
-        other, own = (
-            " ".join(f"{name}={shown[name]!r}" for name in differing if not isinstance(shown[name], list | dict))
-            for shown in ({**dict.fromkeys(here), **there}, here)
-        )
-        differ = f" ({other} instead of {own})" if own else ""
+    if differ := difference(study.state, wanted.state):
         raise InvalidInput(
-            f"{log} was written for other arms or options{differ}; use another --log, or surepick reopen to change "
+            f"{log} was written for other arms or options ({differ}); use another --log, or surepick reopen to change "
             "the study."
         )
-
-
-def _described(study: Study) -> dict[str, Any]:
-    options, written = dict(study.state.options), dict(study.state.roster.written)
-    written.pop("path", None)  # a file may move
-    return {**options, **options.pop("own"), "arms": written}
 
 
 @final

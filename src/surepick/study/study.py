@@ -7,6 +7,7 @@ Everything that happens is an event in the log (`events`), and the state of a st
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, final
 
@@ -27,7 +28,8 @@ from surepick.study.requests import StudyAsk, check_text
 from surepick.study.signatures import signature_of_head, stamp_of_head
 from surepick.study.state import AskState, Measurement, State
 from surepick.study.storage import Storage
-from surepick.study.views import Status, StudySnapshot, snapshot_of
+from surepick.study.views import OF_MEASUREMENT, Status, StudySnapshot, measurement_record, snapshot_of
+from surepick.types import data_frame
 
 __all__ = ["Study", "StudyAsk"]
 OWN_LEASE = "own"
@@ -35,6 +37,32 @@ OWN_LEASE = "own"
 MOST_ASKS = 100_000
 """In one call; each block among them is planned from older data."""
 Json = dict[str, Any]
+
+
+@final
+class Measurements(list[Measurement]):
+    """The measurements of a study, a list that is also a table."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__(state.measurements)
+        self._state = state
+
+    def __reduce__(self) -> Any:
+        """A pickle has the list alone."""
+        return list, (list(self),)
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Return the table as columns of equal length, under the names of `surepick measurements --format json`.
+
+        `value` is the result that counts, None if the measurement is void; `told` is what was told first. Every
+        library of data frames takes such columns: `polars.DataFrame(study.measurements.to_columns())`.
+        """
+        records = [measurement_record(self._state, one) for one in self]
+        return {name: [record[name] for record in records] for name in OF_MEASUREMENT}
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas `DataFrame`, or as columns where pandas is not installed."""
+        return data_frame(self.to_columns())
 
 
 @final
@@ -57,6 +85,10 @@ class Study:
 
     def __repr__(self) -> str:
         return f"Study({self.name!r} in {self.storage.address})"
+
+    def __reduce__(self) -> Any:
+        """A pickle has the storage by its address, and the name: another process opens the same study."""
+        return partial(Study, self.storage, self.name, author=self.author), ()
 
     def close(self) -> None:
         """Let go of the connections of its storage; a later call makes new ones. `with` does it at the end."""
@@ -420,9 +452,9 @@ class Study:
             return [requests.shown(state, one) for one in state.open.values()]
 
     @property
-    def measurements(self) -> list[Measurement]:
-        """All measurements, those void included."""
-        return list(self._log.state().measurements)
+    def measurements(self) -> "Measurements":
+        """All measurements, those void included; `study.measurements.to_frame()` is their table."""
+        return Measurements(self._log.state())
 
     @property
     def log(self) -> list[Json]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from surepick.errors import StorageError
+from surepick.errors import InvalidInput, StorageError
 from surepick.study import events
 from surepick.study.events import Row, check_chain
 from surepick.study.storage.base import (
@@ -41,6 +41,12 @@ class MemoryStorage:
         self._logs: dict[str, _Log] = {}
         self._lock = Lock()
         at_forks(self)
+
+    def __reduce__(self) -> Any:
+        raise InvalidInput(
+            "a study in memory lives in this process alone, so that it cannot be pickled; create it in a file, "
+            'storage="lab.db", which other processes open too.'
+        )
 
     def before_fork(self) -> None:
         """Nothing to close."""

@@ -10,6 +10,8 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
+from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
@@ -71,6 +73,8 @@ class Database(Protocol):
 
     address: str
     """Where the database is, in words for people."""
+    url: str | Path
+    """By which `open_storage` finds it again; it may have a password, and is shown to nobody."""
     is_sqlite: bool
     error: type[Exception]
     """The driver's class of all its errors."""
@@ -194,6 +198,12 @@ class SqlStorage:
             raise
         at_forks(self._pool)
         weakref.finalize(self, self._pool.close)
+
+    def __reduce__(self) -> Any:
+        """A pickle has the address, with the password if the address had one."""
+        from surepick.study.storage import open_storage  # noqa: PLC0415 (the package of this file)
+
+        return partial(open_storage, self._database.url, may_create=False), ()
 
     def names(self) -> list[str]:
         """Return the names of all studies, sorted."""
