@@ -12,6 +12,7 @@ from typing import Any, Literal, Unpack, final
 
 import numpy as np
 
+from surepick.algorithms import check_options
 from surepick.core.checks import check_count, check_number
 from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, PullFailed, Skipped
@@ -125,6 +126,7 @@ def identify(
         >>> result.best, result.stopped
         (2, True)
     """
+    check_options(options, algorithm, identify)
     if not callable(pull):
         raise InvalidInput(f"`pull` must be a function of a row number, got {reprlib.repr(pull)}; pass one.")
     if on_pull is not None and not callable(on_pull):

@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from surepick.algorithms import check_options
 from surepick.arms.base import ArmSet
 from surepick.arms.finite import as_arms
 from surepick.arms.views import costs_given, divided
@@ -240,6 +241,7 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
     costs: ArrayLike | None = None,
     m: int = 1,
     seed: int = 0,
+    **unknown: Never,
 ) -> Plan:
     """Forecast the pulls that `identify` will take, from a guess of its result.
 
@@ -265,6 +267,7 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
         costs: cost of a pull of every arm, in the order of the arms. The plan is then for the smallest cost.
         m: number of best arms sought.
         seed: seed of the draws.
+        unknown: any other keyword is refused, with the nearest that there is.
 
     Raises:
         InvalidInput: an argument cannot be used.
@@ -276,6 +279,7 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
         >>> planned.is_possible, planned.lower_bound < planned.low < planned.pulls < planned.high
         (True, True)
     """
+    check_options(unknown, None, plan)
     given = {"theta": theta, "scenarios": scenarios, "pilot": pilot, "gap": gap}
     named = [name for name, value in given.items() if value is not None]
     if len(named) != 1:

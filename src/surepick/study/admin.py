@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 from surepick._texts import check_line, shown
 from surepick._version import __version__
+from surepick.algorithms import check_options
 from surepick.arms.base import VectorSet
 from surepick.arms.finite import as_arms
 from surepick.arms.registry import Written, read_arms, write_arms
@@ -64,6 +65,7 @@ def create_study(
         StudyExists: there is a study of that name; with `load_if_exists`, one of other arms or options.
         InvalidInput: a learner with these options is not possible; nothing was created.
     """
+    check_options(options, algorithm, create_study)
     length = lease_length(lease)
     by = user() if author is None else author
     if not isinstance(by, str):  # not everyone checks types
