@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from surepick._texts import html_table
 from surepick.algorithms import check_options
 from surepick.arms.base import ArmSet
 from surepick.arms.finite import as_arms
@@ -211,6 +212,25 @@ class Plan:
             yield f"For a risk of {self.delta / 10:g}, about {_said(self.at(delta=0.1 * self.delta).pulls)}."
 
     __str__ = explain
+
+    def __repr__(self) -> str:
+        slack = f", epsilon={self.epsilon:g}" if self.epsilon else ""
+        several = f", m={self.m}" if self.m > 1 else ""
+        span = f"pulls={self.pulls:.0f}, low={self.low:.0f}, high={self.high:.0f}"
+        return f"Plan({span}, delta={self.delta:g}{slack}{several})"
+
+    def _repr_html_(self) -> str:
+        """Return the plan as a table for a notebook."""
+        known = {
+            "pulls to expect": _said(self.pulls),
+            "in 8 of 10 runs": f"{_said(self.low)} to {_said(self.high)}",
+            "lower bound for any method": _said(self.lower_bound) if self.lower_bound >= 1.0 else "-",
+            "risk (delta)": f"{self.delta:g}",
+            "tolerance (epsilon)": f"{self.epsilon:g}",
+        }
+        if self.cost is not None:
+            known["cost to expect"] = _said(self.cost)
+        return html_table(self.explain(), known.items())
 
     def plot(self) -> "Figure":
         """Return a matplotlib figure of the pulls, with their range, against risk and slack."""

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, Literal, Self, final
 
 from surepick._files import file_name
+from surepick._texts import html_table
 from surepick._version import __version__
 from surepick.core.checks import check_count
 from surepick.errors import Conflict, InvalidInput, SurepickError
+from surepick.learning.explain import facts
 from surepick.learning.learner import Learner
 from surepick.learning.result import Result
 from surepick.study import requests
@@ -85,6 +87,12 @@ class Study:
 
     def __repr__(self) -> str:
         return f"Study({self.name!r} in {self.storage.address})"
+
+    def _repr_html_(self) -> str:
+        """Return the study at this moment as a table for a notebook."""
+        now = self.snapshot
+        known = {"state": now.status.state, "pulls": now.status.n_pulls}
+        return html_table(repr(self), {**known, **facts(now.learner, now.label, epsilon_is="epsilon = ")}.items())
 
     def __reduce__(self) -> Any:
         """A pickle has the storage by its address, and the name: another process opens the same study."""
