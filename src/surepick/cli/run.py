@@ -21,6 +21,7 @@ import numpy as np
 from surepick._files import lock
 from surepick.arms.tables.sources import is_grouped, parse_number, reason
 from surepick.cli.arm_files import ArmFile, ChosenSet, read_history
+from surepick.cli.hints import in_shell
 from surepick.cli.output import (
     EPSILON_IS,
     Code,
@@ -381,7 +382,7 @@ class _Session:
             why = str(error).partition(". ")[0].rstrip(".").replace("`reward`", "the value")
             if not self._is_asked:
                 raise MeasurementFailed(f"the command printed {value:.12g} for {ask.name}: {why}") from error
-            self._console.print(f"not recorded: {why}", soft_wrap=True)
+            self._console.print(in_shell(f"not recorded: {why}"), soft_wrap=True)
             return False
         except StorageError as error:
             text = str(error).rstrip(".")
@@ -404,7 +405,7 @@ class _Session:
         try:
             self._study.correct(of.id, correction.value, reason="undo")
         except InvalidInput as error:
-            self._console.print(f"not corrected: {error}", soft_wrap=True)
+            self._console.print(in_shell(f"not corrected: {error}"), soft_wrap=True)
             return
         self._console.print(f"corrected: {self._label(of.arm)} is {correction.value:.12g}, not {before:.12g}")
         self._say_standing()
@@ -480,7 +481,7 @@ def _not_written(request: Request, result: Result) -> Iterator[tuple[Path, str]]
 
 def _print_table(console: "Console", request: Request, result: Result) -> None:
     console.print()
-    console.print(result.explain(), soft_wrap=not console.is_terminal, style="bold")
+    console.print(in_shell(result.explain()), soft_wrap=not console.is_terminal, style="bold")
     if result.theta is None:
         return
     rows = result.arms
