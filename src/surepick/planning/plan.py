@@ -59,6 +59,8 @@ class _Setting(NamedTuple):
     m: int
     start: Design
     """The G-optimal design, with which every run begins."""
+    noisiest: float | None = None
+    """The standard deviation that is assumed of bounded rewards of which no level is known."""
 
     def difficulties(self, epsilon: float) -> tuple[Difficulty, ...]:
         return tuple(self._difficulty(scenario, epsilon) for scenario in self.scenarios)
@@ -162,6 +164,8 @@ class Plan:
         Run i depends on the seed and i only.
         """
         setting, seed = self._setting, check_seed(seed)
+        if setting.noisiest is not None:
+            raise InvalidInput("runs need the level of the rewards, which `gap` does not say; give `theta` or `pilot`.")
         instances = [setting.instance(scenario, self.epsilon) for scenario in setting.scenarios]
         job = Job(instances[0], delta=self.delta, seed=seed, max_pulls=check_count("max_pulls", max_pulls, least=1))
         outcomes = {}
@@ -191,6 +195,12 @@ class Plan:
             lines.append(
                 f"That is the middle of {len(setting.scenarios)} scenarios, which take {_said(least)} to {_said(most)} "
                 "on average."
+            )
+        if setting.noisiest is not None:
+            lines.append(
+                "A gap does not say at which level the rewards are, so the plan takes the worst case for the noise: "
+                f"half of them at each bound, a standard deviation of {setting.noisiest:g}. Rarer successes or "
+                "failures are less noisy; `pilot` or `theta` says how rare they are."
             )
         if self.cost is not None:
             lines.append(f"They cost about {_said(self.cost)}.")
@@ -275,7 +285,7 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
         pilot: results of a pilot experiment, `result.history` or (arm, reward) pairs. The plan uses 25 draws of theta,
             and of the noise unless it is given, that agree with them.
         gap: lead of the best arm over the next, if nothing else is known. The plan uses 25 thetas in random directions,
-            scaled to this lead.
+            scaled to this lead. Rewards with bounds are then taken to be as noisy as the bounds allow.
         delta: accepted probability of a wrong answer.
         epsilon: an answer that loses at most epsilon is correct.
         noise_std: approximate standard deviation of one measurement, or a list with one for each arm. Not needed with a
@@ -322,7 +332,8 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
     else:
         found = from_thetas([theta] if scenarios is None else scenarios, rows, known)
     start = optimal_design(rows if known.stds is None else divided(rows, known.stds), tol=START_TOL)
-    setting = _Setting(rows, assumed, tuple(found), costs_given(costs, rows), m, start)
+    noisiest = None if gap is None or known.reward_range is None else float(found[0].stds[0])
+    setting = _Setting(rows, assumed, tuple(found), costs_given(costs, rows), m, start, noisiest)
     return _forecast(setting, setting.difficulties(epsilon), delta, epsilon)
 
 
