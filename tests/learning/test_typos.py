@@ -25,7 +25,7 @@ def _study(**options: Any) -> sp.Study:
     [
         (lambda **typo: sp.identify(X, _pull, **typo), "reward", "rewards"),
         (lambda **typo: sp.identify(X, _pull, **typo), "max_pull", "max_pulls"),
-        (lambda **typo: sp.identify(X, _pull, **typo), "trackin", "tracking"),
+        (lambda **typo: sp.identify(X, _pull, **typo), "trackings", "tracking"),
         (lambda **typo: sp.identify(X, _pull, algorithm=sp.algorithms.Rage(), **typo), "budgte", "budget"),
         (lambda **typo: sp.Learner("rage", X, **typo), "epsilom", "epsilon"),
         (lambda **typo: sp.create_learner("rage", X, **typo), "constant", "constants"),

@@ -1,6 +1,7 @@
 """Measurements that are Python functions: how they end, and what becomes of their asks."""
 
 import asyncio
+import io
 import math
 import subprocess
 import sys
@@ -216,6 +217,27 @@ def test_progress_is_one_line_on_standard_error(
     assert [line[:14] for line in printed.err.splitlines() if line.strip()] == ["trees: 5 pulls"]
     study.optimize(_Noisy(), max_pulls=1)
     assert capsys.readouterr().err == ""
+
+
+def test_progress_without_rich_replaces_a_line_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line is never wider than the terminal, where it could not be replaced."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("surepick.study.optimize.find_spec", lambda _: None)
+    monkeypatch.setattr("surepick.study.optimize.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "30")
+    new().optimize(_Noisy(), max_pulls=5, progress=True)
+    looks = terminal.getvalue().split("\r")
+    assert [look[:15].rstrip() for look in looks[1:]] == [
+        f"trees: {n} pull{'s' * (n > 1)}, "[:15].rstrip() for n in (1, 2, 3, 4, 5, 5)
+    ]
+    assert max(map(len, looks)) <= 30
+    assert looks[-1].endswith("\n")
 
 
 # ---- async functions

@@ -224,12 +224,12 @@ class StudyLog:
                     transaction.end()
                 self.head = transaction.state.n_events, transaction.hash
                 self.leases.look(len(transaction.state.attempts))
-                _announce(self._name, transaction, before)
             except BaseException as error:
                 # A refusal changes nothing; after anything else the state may be ahead of the log.
                 if transaction is not None and (transaction.is_ahead or not isinstance(error, InvalidInput)):
                     self._forget()
                 raise
+            _announce(self._name, transaction, before)
 
     def _by(self, read: Callable[[int], list[Row]]) -> State:
         """Bring the state up to the log, of which `read` returns the events after a number."""

@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import os
 import secrets
+import shutil
 import socket
 import sys
 import threading
@@ -295,7 +296,8 @@ def _line_on_terminal() -> Iterator[Callable[[str], None]]:
 
     def write(text: str) -> None:
         nonlocal last
-        if is_terminal:
+        if is_terminal:  # a line that goes on in the next one could not be replaced
+            text = text[: shutil.get_terminal_size().columns - 1]
             sys.stderr.write(f"\r{text.ljust(len(last))}")
             sys.stderr.flush()
         last = text
