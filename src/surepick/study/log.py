@@ -270,7 +270,7 @@ def _ends(state: State) -> frozenset[str]:
     """Return what has come to an end, in words for a logger; nothing is worked out if nobody listens."""
     if not LOGGER.isEnabledFor(logging.INFO):
         return frozenset()
-    is_spent = state.learner.is_spent and not state.open and not state.stopped
+    is_spent = state.learner.state.is_spent and not state.open and not state.stopped
     is_withdrawn = state.learner.decision.guarantee == "withdrawn"
     known = {"the budget has ended": is_spent, "the claim is withdrawn, the data contradict the model": is_withdrawn}
     return frozenset(text for text, is_so in known.items() if is_so)
