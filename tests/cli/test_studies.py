@@ -219,7 +219,7 @@ MISTAKES = {
     ("create", "--sphere", "3", "--epsilon", "0.1"): "needs a name; add --name NAME.",
     ("create", "paints.csv", "--hypercube", "3"): "one set of arms is needed",
     ("create", "--hypercube", "3", "--name", "cube", "--drop", "x"): "--drop belongs to a file of arms",
-    ("ask", "--lease", "soon"): "`lease` must be a positive time",
+    ("ask", "--lease", "soon"): "--lease must be a positive time",
     ("status", "--watch", "--format", "json"): "--watch is for people",
     ("status", "--storage", "memory:"): "give --storage a file",
     ("audit", "many"): "must be a number of pulls",

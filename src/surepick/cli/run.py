@@ -21,6 +21,7 @@ import numpy as np
 from surepick._files import lock
 from surepick.arms.tables.sources import is_grouped, parse_number, reason
 from surepick.cli.arm_files import ArmFile, ChosenSet, read_history
+from surepick.cli.hints import in_shell
 from surepick.cli.output import (
     EPSILON_IS,
     Code,
@@ -41,7 +42,7 @@ from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, contrad
 from surepick.learning.model import check_audit
 from surepick.learning.result import Result
 from surepick.learning.spec import Spec
-from surepick.study.admin import create_study, load_study
+from surepick.study.admin import create_study, difference, load_study
 from surepick.study.state import Measurement
 from surepick.study.study import Study, StudyAsk
 
@@ -283,24 +284,11 @@ def _opened(request: Request) -> Iterator[Study]:
 
 def _check_same(study: Study, wanted: Study, log: Path) -> None:
     """Refuse to go on with a study of other arms or options."""
-    there, here = (_described(one) for one in (study, wanted))
-    differing = [name for name in here if there.get(name) != here[name]]
-    if differing:
-        other, own = (
-            " ".join(f"{name}={shown[name]!r}" for name in differing if not isinstance(shown[name], list | dict))
-            for shown in ({**dict.fromkeys(here), **there}, here)
-        )
-        differ = f" ({other} instead of {own})" if own else ""
+    if differ := difference(study.state, wanted.state):
         raise InvalidInput(
-            f"{log} was written for other arms or options{differ}; use another --log, or surepick reopen to change "
+            f"{log} was written for other arms or options ({differ}); use another --log, or surepick reopen to change "
             "the study."
         )
-
-
-def _described(study: Study) -> dict[str, Any]:
-    options, written = dict(study.state.options), dict(study.state.roster.written)
-    written.pop("path", None)  # a file may move
-    return {**options, **options.pop("own"), "arms": written}
 
 
 @final
@@ -393,7 +381,7 @@ class _Session:
             why = str(error).partition(". ")[0].rstrip(".").replace("`reward`", "the value")
             if not self._is_asked:
                 raise MeasurementFailed(f"the command printed {value:.12g} for {ask.name}: {why}") from error
-            self._console.print(f"not recorded: {why}", soft_wrap=True)
+            self._console.print(in_shell(f"not recorded: {why}"), soft_wrap=True)
             return False
         except StorageError as error:
             text = str(error).rstrip(".")
@@ -416,7 +404,7 @@ class _Session:
         try:
             self._study.correct(of.id, correction.value, reason="undo")
         except InvalidInput as error:
-            self._console.print(f"not corrected: {error}", soft_wrap=True)
+            self._console.print(in_shell(f"not corrected: {error}"), soft_wrap=True)
             return
         self._console.print(f"corrected: {self._label(of.arm)} is {correction.value:.12g}, not {before:.12g}")
         self._say_standing()
@@ -492,7 +480,7 @@ def _not_written(request: Request, result: Result) -> Iterator[tuple[Path, str]]
 
 def _print_table(console: "Console", request: Request, result: Result) -> None:
     console.print()
-    console.print(result.explain(), soft_wrap=not console.is_terminal, style="bold")
+    console.print(in_shell(result.explain()), soft_wrap=not console.is_terminal, style="bold")
     if result.theta is None:
         return
     rows = result.arms

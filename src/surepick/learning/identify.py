@@ -12,6 +12,7 @@ from typing import Any, Literal, Unpack, final
 
 import numpy as np
 
+from surepick.algorithms import check_options
 from surepick.core.checks import check_count, check_number
 from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, PullFailed, Skipped
@@ -19,6 +20,7 @@ from surepick.learning.events import History
 from surepick.learning.explain import REPEATS_ADVICE, coarse
 from surepick.learning.learner import Learner, create_learner
 from surepick.learning.model import check_audit
+from surepick.learning.noise_models import UnknownGaussian
 from surepick.learning.result import Result, bare_result_of
 from surepick.learning.snapshot import Algorithm, Arm, Decision, Snapshot
 from surepick.learning.spec import TaskOptions, takes_options
@@ -29,6 +31,9 @@ ENOUGH_TO_DOUBT = 256
 SKIPPED_IN_A_ROW = 1000
 # Fewer readings may be equal by chance, or because few arms have been measured.
 FEWEST_READINGS = 16
+ENOUGH_BINARY = 10
+"""Rewards from which on 0 and 1 alone are no accident."""
+LOOKS_BINARY = 'the rewards are all 0 or 1: these look like pass/fail, whose noise is not normal; use rewards="binary".'
 # Readings that repeat each other never decide: after this many, further pulls are of no use.
 ENOUGH_REPEATS = 256
 
@@ -126,6 +131,7 @@ def identify(
         >>> result.best, result.stopped
         (2, True)
     """
+    check_options(options, algorithm, identify)
     if not callable(pull):
         raise InvalidInput(f"`pull` must be a function of a row number, got {reprlib.repr(pull)}; pass one.")
     if on_pull is not None and not callable(on_pull):
@@ -269,9 +275,10 @@ class _Session:
         try:
             reward = check_number("reward", value, needed="one finite number", takes_booleans=self._learner.is_binary)
         except InvalidInput as error:
-            raise self._failed(
-                f"`pull` must return one finite number but returned {reprlib.repr(value)} for {self._label(arm)}", arm
-            ) from error
+            said = f"`pull` must return one finite number but returned {reprlib.repr(value)} for {self._label(arm)}"
+            if isinstance(value, bool | np.bool_):
+                said += '; this looks like pass/fail: use rewards="binary"'
+            raise self._failed(said, arm) from error
         self._is_outside = False
         return reward
 
@@ -327,7 +334,10 @@ class _Session:
 
     def _watch(self, arm: Arm | None = None) -> None:
         """Warn of each assumption that the rewards contradict, once."""
-        if (found := contradiction(self._learner, is_end=arm is None)) is not None:
+        found = contradiction(self._learner, is_end=arm is None)
+        if looks_binary(self._learner) and self._learner.decision.guarantee != "withdrawn":
+            found = NoiseWarning, LOOKS_BINARY  # a better reason than that readings are coarse
+        if found is not None:
             self._warn(*found, arm)
 
     def _warn(self, kind: type[Warning], text: str, arm: Arm | None) -> None:
@@ -342,6 +352,12 @@ class _Session:
             warnings.warn(text, kind, stacklevel=level)
         except kind as warning:  # the user has made warnings errors
             raise self._failed(str(warning).rstrip("."), arm) from warning
+
+
+def looks_binary(learner: Learner) -> bool:
+    """Return whether all rewards are 0 or 1 although the noise is learnt as normal noise."""
+    is_enough = len(learner.state.results) >= ENOUGH_BINARY and isinstance(learner.noise_model, UnknownGaussian)
+    return is_enough and all(reward in (0.0, 1.0) for _, reward in learner.history)
 
 
 def contradiction(learner: Learner, *, is_end: bool) -> tuple[type[Warning], str] | None:

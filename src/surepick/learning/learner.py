@@ -17,7 +17,7 @@ from typing import Any, Literal, Unpack, final
 
 import numpy as np
 
-from surepick.algorithms import as_algorithm
+from surepick.algorithms import as_algorithm, check_options
 from surepick.algorithms.options import unsupported
 from surepick.arms.views import Task, arms_given, costs_given, views
 from surepick.core.checks import check_count, written
@@ -62,6 +62,7 @@ class Learner:
     def __init__(
         self, algorithm: str | Algorithm, arms: Any, *, candidates: Any = None, **options: Unpack[TaskOptions]
     ) -> None:
+        check_options(options, algorithm, Learner.__init__)
         self.called: Callable[[ResultNumber], int] = int
         """Maps the number of a measurement to the number that users see; a study has its own numbers."""
         self.spec = spec = Spec.of(algorithm, options)

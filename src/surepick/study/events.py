@@ -212,7 +212,7 @@ def check_asked(events: Sequence[dict[str, Any]], *, arms: Path | None = None, t
             elif not trusts:
                 raise InvalidInput(
                     f"the {role} of this log are in a file, {written.get('path')!r} on the machine that wrote it; give "
-                    "your copy by --arms FILE. With --trust the file of that name here is read."
+                    "your copy by `arms`. With `trust` the file of that name here is read."
                 )
             notes.append(f"the {role} were read from {written['path']}, and have the hash that the log names")
         if not trusts:
@@ -262,4 +262,4 @@ def _count(number: Any) -> float:
 
 
 def _too_much(what: str) -> InvalidInput:
-    return InvalidInput(f"the log asks for {what}, which may take hours or more memory than there is; --trust does it.")
+    return InvalidInput(f"the log asks for {what}, which may take hours or more memory than there is; `trust` does it.")

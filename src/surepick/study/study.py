@@ -5,15 +5,18 @@ Everything that happens is an event in the log (`events`), and the state of a st
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, final
 
 from surepick._files import file_name
+from surepick._texts import html_table
 from surepick._version import __version__
 from surepick.core.checks import check_count
 from surepick.errors import Conflict, InvalidInput, SurepickError
+from surepick.learning.explain import facts
 from surepick.learning.learner import Learner
 from surepick.learning.result import Result
 from surepick.study import requests
@@ -22,12 +25,13 @@ from surepick.study.eras import Key, next_era
 from surepick.study.events import Kind, Row, written
 from surepick.study.exchange import What, export
 from surepick.study.log import LogTransaction, StudyLog, lease_length
-from surepick.study.optimize import optimize
+from surepick.study.optimize import Callback, optimize, optimize_async
 from surepick.study.requests import StudyAsk, check_text
 from surepick.study.signatures import signature_of_head, stamp_of_head
 from surepick.study.state import AskState, Measurement, State
 from surepick.study.storage import Storage
-from surepick.study.views import Status, StudySnapshot, snapshot_of
+from surepick.study.views import OF_MEASUREMENT, Status, StudySnapshot, measurement_record, snapshot_of
+from surepick.types import data_frame
 
 __all__ = ["Study", "StudyAsk"]
 OWN_LEASE = "own"
@@ -35,6 +39,32 @@ OWN_LEASE = "own"
 MOST_ASKS = 100_000
 """In one call; each block among them is planned from older data."""
 Json = dict[str, Any]
+
+
+@final
+class Measurements(list[Measurement]):
+    """The measurements of a study, a list that is also a table."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__(state.measurements)
+        self._state = state
+
+    def __reduce__(self) -> Any:
+        """A pickle has the list alone."""
+        return list, (list(self),)
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Return the table as columns of equal length, under the names of `surepick measurements --format json`.
+
+        `value` is the result that counts, None if the measurement is void; `told` is what was told first. Every
+        library of data frames takes such columns: `polars.DataFrame(study.measurements.to_columns())`.
+        """
+        records = [measurement_record(self._state, one) for one in self]
+        return {name: [record[name] for record in records] for name in OF_MEASUREMENT}
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas `DataFrame`, or as columns where pandas is not installed."""
+        return data_frame(self.to_columns())
 
 
 @final
@@ -57,6 +87,16 @@ class Study:
 
     def __repr__(self) -> str:
         return f"Study({self.name!r} in {self.storage.address})"
+
+    def _repr_html_(self) -> str:
+        """Return the study at this moment as a table for a notebook."""
+        now = self.snapshot
+        known = {"state": now.status.state, "pulls": now.status.n_pulls}
+        return html_table(repr(self), {**known, **facts(now.learner, now.label, epsilon_is="epsilon = ")}.items())
+
+    def __reduce__(self) -> Any:
+        """A pickle has the storage by its address, and the name: another process opens the same study."""
+        return partial(Study, self.storage, self.name, author=self.author), ()
 
     def close(self) -> None:
         """Let go of the connections of its storage; a later call makes new ones. `with` does it at the end."""
@@ -346,26 +386,67 @@ class Study:
         export(self, target, what)
         return target
 
-    def optimize(
+    def optimize(  # noqa: PLR0913 (every argument is an option of its own)
         self,
-        function: Callable[[Any], float],
+        function: Callable[[Any], float | Awaitable[float]],
         *,
         n_jobs: int = 1,
         max_pulls: int | None = None,
-        on_pull: "Callable[[Study, StudyAsk, float], object] | None" = None,
+        timeout: float | None = None,
+        catch: "type[Exception] | Iterable[type[Exception]]" = (),
+        callbacks: "Iterable[Callback] | None" = None,
+        on_pull: "Callback | None" = None,
+        progress: bool = False,
         lease: Any = OWN_LEASE,
     ) -> None:
         """Measure by a Python function until the study has stopped.
 
         Args:
             function: of an arm (row number or vector) to a reward; it may raise `Skipped` if it has none this time.
-                Whatever else it raises ends all, and what was measured is kept.
-            n_jobs: threads; for more than one processor start several processes, which share the study.
+                Whatever else it raises ends all, and what was measured is kept. An async function runs in an event
+                loop of this call, `n_jobs` calls at a time; inside a loop of your own use `optimize_async`.
+            n_jobs: threads; -1 for one per core. For more than one processor start several processes, which share the
+                study.
             max_pulls: most pulls in this call.
-            on_pull: called after each with the study, the ask and the value: `study.remaining()` says what is left.
+            timeout: seconds after which nothing more is asked for. Measurements under way end and count.
+            catch: exceptions that give up the ask, as `Skipped` does, and go on: a class, or several. For failures
+                that have nothing to do with the value: a value that was seen must be returned.
+            callbacks: functions that are called after each pull with the study, the ask and the value:
+                `study.remaining()` says what is left. One that returns False ends the call, as `timeout` does.
+            on_pull: one more such function.
+            progress: whether a line on standard error says who leads, by rich if it is installed.
             lease: as for `ask`.
+
+        Raises:
+            InvalidInput: an argument cannot be used.
+            SurepickError: 1,000 measurements in a row had no result.
         """
-        optimize(self, function, n_jobs=n_jobs, max_pulls=max_pulls, on_pull=on_pull, lease=lease)
+        options = {"callbacks": callbacks, "on_pull": on_pull, "lease": lease, "progress": progress}
+        optimize(self, function, n_jobs=n_jobs, max_pulls=max_pulls, timeout=timeout, catch=catch, **options)
+
+    async def optimize_async(  # noqa: PLR0913 (every argument is an option of its own)
+        self,
+        function: Callable[[Any], Awaitable[float]],
+        *,
+        n_jobs: int = 1,
+        max_pulls: int | None = None,
+        timeout: float | None = None,
+        catch: "type[Exception] | Iterable[type[Exception]]" = (),
+        callbacks: "Iterable[Callback] | None" = None,
+        on_pull: "Callback | None" = None,
+        progress: bool = False,
+        lease: Any = OWN_LEASE,
+    ) -> None:
+        """Measure by an async function until the study has stopped; the options are those of `optimize`.
+
+        `n_jobs` measurements are under way at a time. The study is read and written in another thread, so the event
+        loop never waits for a database. A call that is cancelled gives up its asks, so that others get them. Callbacks
+        run in the event loop, and may be async too.
+        """
+        options = {"callbacks": callbacks, "on_pull": on_pull, "lease": lease, "progress": progress}
+        await optimize_async(
+            self, function, n_jobs=n_jobs, max_pulls=max_pulls, timeout=timeout, catch=catch, **options
+        )
 
     @property
     def n_planned(self) -> int:
@@ -379,9 +460,9 @@ class Study:
             return [requests.shown(state, one) for one in state.open.values()]
 
     @property
-    def measurements(self) -> list[Measurement]:
-        """All measurements, those void included."""
-        return list(self._log.state().measurements)
+    def measurements(self) -> "Measurements":
+        """All measurements, those void included; `study.measurements.to_frame()` is their table."""
+        return Measurements(self._log.state())
 
     @property
     def log(self) -> list[Json]:
