@@ -301,6 +301,7 @@ def _check_same(study: Study, wanted: Study, log: Path) -> None:
 def _described(study: Study) -> dict[str, Any]:
     options, written = dict(study.state.options), dict(study.state.roster.written)
     written.pop("path", None)  # a file may move
+    written.pop("table", None)  # the features say the same, and an older log has no table
     return {**options, **options.pop("own"), "arms": written}
 
 
