@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import surepick as sp
-from surepick import InvalidInput, TableArms, read_arms
+from surepick import InvalidInput, TableArms, TableWarning, read_arms
 from surepick.arms.tables.joining import read_joining
 
 HEADER = "batch;temp;time;solvent;Preis;remark\n"
@@ -58,6 +58,7 @@ def test_unknown_levels_are_refused_with_the_known_ones(tmp_path: Path) -> None:
         (MORE.replace("71,5", ""), "line 2: column 'temp' has no value"),
         (MORE.replace("temp", "Temp"), r"none for 'temp'; did you mean 'Temp'\?"),
         (MORE.replace("N-2", "N-1"), "'N-1' is in lines 2 and 3"),
+        (MORE.replace("71,5", "71.5"), "line 2: column 'temp' has decimal commas in the first table, here '71.5'"),
         (HEADER + "\n", "header line and at least one line"),
     ],
 )
@@ -85,6 +86,15 @@ def test_arms_join_a_study_by_the_rules_of_its_table(tmp_path: Path, options: di
     with pytest.raises(InvalidInput, match=r"unknown level 'etanol' \(did you mean 'ethanol'\?\)"):
         study.reopen(reason="typo", join=frame.assign(solvent="etanol", batch="N-4"))
     assert len(study.state.eras) == 3
+
+
+def test_numbers_in_another_unit_are_questioned(tmp_path: Path) -> None:
+    """Far outside the range of the first table, never a little outside; the arms are read all the same."""
+    first = read(tmp_path, FIRST)
+    with pytest.warns(TableWarning, match="column 'temp' has 344.5 where the other arms have 60.5 to 72.5; is that"):
+        kelvin = read(tmp_path, MORE.replace("71,5", "344,5"), like=first)
+    assert kelvin.X[0, 1] == 344.5
+    assert read(tmp_path, MORE.replace("71,5", "80,125"), like=first).X[0, 1] == 80.125
 
 
 def test_a_table_of_numbers_leaves_the_log_as_it_was(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ A category has the levels of the first table, a column of numbers its decimal ma
 was fitted to the first table. An unknown level is refused: as a row of zeros it would silently be the reference.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from surepick.arms.tables.columns import (
 from surepick.arms.tables.sources import Problems, Table, open_table
 from surepick.arms.tables.terms import formula_terms, terms_of
 from surepick.core.checks import is_number
-from surepick.errors import InvalidInput, listed, nearest, what_was_meant
+from surepick.errors import InvalidInput, TableWarning, listed, nearest, what_was_meant
 from surepick.types import Array
 
 NAME_HEADERS = ("name", "arm", "id")
@@ -143,21 +145,45 @@ def _columns(table: Table, first: Written, problems: Problems) -> list[Column]:
             continue
         if title not in table.cells:
             raise InvalidInput(f"{table.title}: {_lacks(title, table)}")
-        if role == "category":
-            cells = filled_cells(table, title, problems)
-            texts = tuple(text_of(cell).strip() for cell in cells.values())
-            levels = sorted({cell for cell in column["cells"] if cell is not None})
-            for row, text in zip(cells, texts, strict=True):
-                if text not in levels:
-                    _refuse_level(row, title, text, levels, problems)
-            columns.append(Column(title, texts=texts))
-        else:
-            read = read_column(table, title, problems)
-            if read.numbers is None:
-                for row, cell in enumerate(table.cells[title]):
-                    problems.add(row, f"column {title!r} must be a number, got", ".", repr(cell))
-            columns.append(read)
+        columns.append((_levels if role == "category" else _numbers)(table, column, problems))
     return columns
+
+
+def _levels(table: Table, first: Written, problems: Problems) -> Column:
+    cells = filled_cells(table, first["title"], problems)
+    texts = tuple(text_of(cell).strip() for cell in cells.values())
+    levels = sorted({cell for cell in first["cells"] if cell is not None})
+    for row, text in zip(cells, texts, strict=True):
+        if text not in levels:
+            _refuse_level(row, first["title"], text, levels, problems)
+    return Column(first["title"], texts=texts)
+
+
+def _numbers(table: Table, first: Written, problems: Problems) -> Column:
+    title, cells = first["title"], table.cells[first["title"]]
+    has_commas = first.get("decimal_commas", False)
+    read = read_column(replace(table, takes_grouped=table.takes_grouped or has_commas), title, problems)
+    for row, cell in enumerate(cells):
+        if read.numbers is None:
+            problems.add(row, f"column {title!r} must be a number, got", ".", repr(cell))
+        elif has_commas and isinstance(cell, str) and "." in cell:
+            what = f"column {title!r} has decimal commas in the first table, here"
+            problems.add(row, what, "; write a comma.", repr(cell))
+    known = [cell for cell in first["cells"] if cell is not None]
+    low, high = min(known), max(known)
+    if (
+        read.numbers is not None
+        and len(read.numbers)
+        and (np.abs(2 * read.numbers - low - high) > 3 * (high - low)).any()
+    ):
+        odd = read.numbers[np.argmax(np.abs(2 * read.numbers - low - high))]
+        warnings.warn(
+            f"{table.title}: column {title!r} has {odd:g} where the other arms have {low:g} to {high:g}; is that the "
+            "same unit?",
+            TableWarning,
+            stacklevel=2,
+        )
+    return read
 
 
 def _lacks(title: str, table: Table) -> str:
