@@ -38,8 +38,8 @@ _HEADERS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
     ),
 }
 _PRICE = re.compile(r"(?:[€$£]|EUR|USD|CHF|GBP)\s*[\d.,]+|[\d.,]+\s*(?:[€$£]|EUR|USD|CHF|GBP)")
-# A remark has on average this many words, or gaps.
-WORDY = 3
+# A remark without such a header has on average this many words. As many cells of a column are looked at.
+WORDY, LOOKED_AT = 3, 1_000
 
 
 @final
@@ -160,7 +160,8 @@ def purpose_of(table: Table, title: str) -> str | None:
     headed, cells = _header(title), table.cells[title]
     if isinstance(cells, np.ndarray):
         return headed if headed in ("price", "date") else "numbering" if is_numbering(table, title) else None
-    texts = [text_of(cell) for cell in cells if not is_missing(cell)]
+    filled = [cell for cell in cells if not is_missing(cell)]
+    texts = [text_of(cell) for cell in filled[:LOOKED_AT]]
     if not texts or title in table.categories:
         return None
     if headed == "date" or 2 * sum(map(is_date, texts)) > len(texts):
@@ -171,7 +172,7 @@ def purpose_of(table: Table, title: str) -> str | None:
         return "price"
     if has_numbers:
         return "numbering" if is_numbering(table, title) else None
-    is_wordy = len(" ".join(texts).split()) >= WORDY * len(texts) and is_nearly_unique(texts, table.n_rows)
+    is_wordy = len(" ".join(texts).split()) >= WORDY * len(texts) and is_nearly_unique(filled, table.n_rows)
     return "remark" if headed == "remark" or is_wordy else None
 
 
@@ -186,15 +187,15 @@ def _header(title: str) -> str | None:
 def is_numbering(table: Table, title: str) -> bool:
     """Return whether a column is headed like a numbering, and has whole numbers that differ in nearly every row."""
     words = re.findall(r"[a-z#]+", title.lower())
-    texts = [text_of(cell) for cell in table.cells[title] if not is_missing(cell)]
-    if not words or words[-1] not in _NUMBERING or not all(re.fullmatch(r"[+-]?\d+", text) for text in texts):
+    if not words or words[-1] not in _NUMBERING or table.n_rows < TELLS_APART:
         return False
-    return table.n_rows >= TELLS_APART and is_nearly_unique(texts, table.n_rows)
+    texts = [text_of(cell) for cell in table.cells[title] if not is_missing(cell)]
+    return all(re.fullmatch(r"[+-]?\d+", text) for text in texts) and is_nearly_unique(texts, table.n_rows)
 
 
-def is_nearly_unique(texts: Sequence[str], n_rows: int) -> bool:
-    """Return whether texts tell apart all rows, or more than two thirds of several."""
-    n_different = len(set(texts))
+def is_nearly_unique(cells: Sequence[Any], n_rows: int) -> bool:
+    """Return whether cells tell apart all rows, or more than two thirds of several."""
+    n_different = len(set(map(str, cells)))
     return n_different == n_rows or (n_rows >= NEARLY and 3 * n_different > 2 * n_rows)
 
 

@@ -3,7 +3,8 @@
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast, final
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
@@ -160,7 +161,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     expands = {"interactions": interactions or None, "quadratic": quadratic or None}
     _check_options(formula, {"features": features, "drop": drop, **expands, "intercept": intercept})
     aside = {"noise_column": noise_column, "cost_column": cost_column}
-    read = _read(table, name_column, aside, _titles(table, features), _titles(table, drop) or [], formula)
+    read = _read(table, _Told(name_column, aside, _titles(table, features), _titles(table, drop) or [], formula))
     if formula is not None:
         terms, intercept = formula_terms(formula, read.columns, table, trusts=trust_formula), False
     else:
@@ -200,7 +201,7 @@ def frame_features(frame: Any, *, intercept: bool | None, argument: str, names: 
     """Read the features of a data frame as `read_arms` does, and warn of columns that it takes for no feature."""
     table = open_table(frame, title="the data frame" if argument == "arms" else f"`{argument}`")
     table = table if names is None else replace(table, names=names)  # they replace an index
-    read = _read(table, None, {}, None, [], None)
+    read = _read(table, _Told())
     if read.choice.taken_for:
         warnings.warn(read.attention()[-1], TableWarning, stacklevel=4)
     terms = terms_of(read.columns, interactions=False, quadratic=False, intercept=intercept)
@@ -216,12 +217,17 @@ def read_frame(frame: Any) -> "TableArms":
 
 
 NOT_USED = "Not used as features: "
-_TAKEN_FOR = {
-    "price": "looks like a price",
-    "date": "looks like a date",
-    "remark": "looks like a remark",
-    "numbering": "looks like a numbering",
-}
+
+
+class _Told(NamedTuple):
+    """What the user says about the columns."""
+
+    name_column: str | None = None
+    aside: Mapping[str, str | None] = MappingProxyType({})
+    """The columns of noise and cost, by option."""
+    features: list[str] | None = None
+    drop: Sequence[str] = ()
+    formula: str | None = None
 
 
 @final
@@ -266,24 +272,17 @@ class _Read:
         return said
 
 
-def _read(
-    table: Table,
-    name_column: str | None,
-    aside: Mapping[str, str | None],
-    features: list[str] | None,
-    drop: list[str],
-    formula: str | None,
-) -> _Read:
+def _read(table: Table, told: _Told) -> _Read:
     """Choose the roles of the columns and read them; all bad cells are said at once, equal names first."""
-    choice = _choice(table, name_column, aside, features, drop, formula)
+    choice = _choice(table, told)
     problems = Problems(table)
-    names = _names(table, choice.name_column, problems, is_told=choice.name_column == name_column)
+    names = _names(table, choice.name_column, problems, is_told=choice.name_column == told.name_column)
     columns = [read_column(table, title, problems) for title in choice.features]
-    numbers = {option: _numbers(table, title, problems) for option, title in aside.items() if title is not None}
+    numbers = {option: _numbers(table, title, problems) for option, title in told.aside.items() if title is not None}
     check_points(table, [*columns, *numbers.values()], problems)
     problems.check()
     for column in columns:
-        check_describes(table, column, is_asked_for=features is not None or formula is not None)
+        check_describes(table, column, is_asked_for=told.features is not None or told.formula is not None)
     return _Read(choice, names, columns, numbers)
 
 
@@ -307,14 +306,8 @@ def _names(table: Table, name_column: str | None, problems: Problems, *, is_told
     return [*names.values()] if names else None
 
 
-def _choice(
-    table: Table,
-    name_column: str | None,
-    aside: Mapping[str, str | None],
-    features: list[str] | None,
-    drop: list[str],
-    formula: str | None,
-) -> _Choice:
+def _choice(table: Table, told: _Told) -> _Choice:
+    name_column, aside, features, drop, formula = told
     for option, title in {"name_column": name_column, **aside}.items():
         _check_title(table, option, title)
     for title in features or drop:
@@ -331,11 +324,9 @@ def _choice(
         taken_for.pop(name_column or "", None)
     rest = [title for title in table.cells if title not in (name_column, *aside.values())]
     if features is None:
-        dropped = {
-            title: "as you said" if title in drop else _TAKEN_FOR[taken_for[title]]
-            for title in rest
-            if title in drop or title in taken_for
-        }
+        reasons = {title: f"looks like a {purpose}" for title, purpose in taken_for.items()}
+        reasons |= dict.fromkeys(drop, "as you said")
+        dropped = {title: reasons[title] for title in rest if title in reasons}
     else:
         why = "not in the formula" if formula is not None else "not among the features"
         dropped, taken_for = {title: why for title in rest if title not in features}, {}
@@ -389,8 +380,8 @@ def _checked_features(table: Table, terms: Terms, choice: _Choice) -> dict[str, 
     for name in terms.features:
         check_line(f"{table.title}: the name of a feature", name)
     if not terms.features:
-        used = [*([] if choice.name_column is None else [f"{choice.name_column!r} names the arms"])]
-        used += [f"{title!r} {why}" for title, why in {**choice.dropped, **terms.dropped}.items()]
+        roles = ({} if choice.name_column is None else {choice.name_column: "names the arms"}) | choice.dropped
+        used = [f"{title!r} {why}" for title, why in (roles | terms.dropped).items()]
         left = f": column {listed(used)}" if used else ""
         raise InvalidInput(
             f"{table.title} has no feature columns{left}. Add one column of numbers or text for each property of an "
