@@ -24,7 +24,7 @@ from surepick.types import Array, BoolArray, Guarantee, IntArray
 
 if TYPE_CHECKING:
     from surepick.learning.learner import Learner
-    from surepick.learning.state import Settlement
+    from surepick.learning.settlement import Settlement
 
 
 Arm = Any
@@ -126,8 +126,8 @@ class Snapshot:
     noise_interval: tuple[float, float] = (0.0, math.inf)
     noise_contradicted: bool = False
     far_share: float = 0.0
-    """With costs: the share of the estimated lead that rests on arms far below the leader, if `core.misfit` calls the
-    lead an extrapolation; else 0."""
+    """With costs: the share of the estimated lead that rests on arms far below the leader, if the lead is an
+    extrapolation as `core.extrapolation` defines it; else 0."""
     coarseness: float = 0.0
     repeated: bool = False
     noise_doubt: str = ""

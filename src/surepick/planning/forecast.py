@@ -41,7 +41,7 @@ from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.generation import PreparedArms
 from surepick.core.design.solve import separating_design
-from surepick.core.misfit.extrapolation import PulledRows, extrapolated_share
+from surepick.core.extrapolation import PulledRows, extrapolated_share
 from surepick.types import Array, IntArray
 
 MIXED = 0.05

@@ -3,7 +3,7 @@
 Notation: arm a with row x_a is pulled n_a times, A = sum n_a x_a x_a'; y = x_l - x_b the leader against the runner-up.
 Least squares estimates the lead by
 
-    theta'y = sum of C_a mean_a,    C_a = n_a y'A^-1 x_a    (as in `tolerance`),
+    theta'y = sum of C_a mean_a,    C_a = n_a y'A^-1 x_a    (as in `betting.block`),
 
 and the *far share* is
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.core.misfit.extrapolation import PulledRows, extrapolated_share, far_share
+from surepick.core.extrapolation import PulledRows, extrapolated_share, far_share
 from surepick.types import Array
 from tests.golden.instances import COSTS, ROWS, THETA
 
