@@ -19,6 +19,7 @@ from surepick.errors import (
     StorageError,
     StudyExists,
     SurepickError,
+    TableWarning,
     TiedArms,
 )
 
@@ -94,7 +95,7 @@ __all__ = [
     "Design", "characteristic_time", "optimal_design", "lower_bound",
     "identify", "Progress", "Result", "History", "create_learner", "Learner", "Ask", "Decision",
     "algorithms", "stopping", "SurepickError", "InvalidInput", "ArmsDoNotSpan", "TiedArms", "Skipped",
-    "NotCertified", "NotEnoughData", "PullFailed", "NoiseWarning", "ModelWarning",
+    "NotCertified", "NotEnoughData", "PullFailed", "NoiseWarning", "ModelWarning", "TableWarning",
     "create_study", "load_study", "list_studies", "copy_study", "delete_study", "Study", "StudyAsk",
     "Conflict", "StudyExists", "NoSuchStudy", "StorageError", "CorruptLog",
     "plan", "Plan", "noise_from_replicates", "problems", "simulate", "Runs", "__version__",

@@ -66,7 +66,7 @@ def explain(result: "Result", *, numbers: bool = True) -> str:
     said = [verdict(result, numbers=numbers), _alike(result), *sentences(result, label_of(result))]
     said += [_survivors(result), _hidden(result)]
     if result.guarantee != "doubtful":
-        said += [_assumptions(result), _bears(result), _of_vectors(result)]
+        said += [_assumptions(result), _bears(result), far_words(result, label_of(result)), _of_vectors(result)]
     return start + " ".join(filter(None, said))
 
 
@@ -173,6 +173,7 @@ def facts(now: Snapshot, label: Label, *, epsilon_is: str) -> dict[str, str]:
     said["confidence"] = confidence(now)
     if now.guarantee == "doubtful":
         said["doubt"] = now.noise_doubt
+    said["extrapolation"] = far_words(now, label)
     if is_open and now.best is not None:
         said |= {"stop now": stopping_now(now, label(now.leader)), "remaining": left_to_do(now)}
         said["near tie"] = near_tie(now, label, epsilon_is=epsilon_is)
@@ -311,6 +312,16 @@ def _bears(result: "Result") -> str:
     if margin is None or margin == math.inf:
         return ""
     return f"The answer stands if no arm's mean is off its linear fit by more than {margin:.3g}."
+
+
+def far_words(now: Snapshot, label: Label) -> str:
+    """Say that the lead is an extrapolation, and how to confirm it; "" if it is none."""
+    if not now.far_share or now.rival is None:
+        return ""
+    return (
+        f"{100 * now.far_share:.0f} % of the estimated lead rests on cheaper arms far below {label(now.leader)}. If "
+        "means bend near the top, these arms do not show it: measure the leader and the runner-up as well."
+    )
 
 
 REPEATS_ADVICE = "Measure anew each time. If measurements have no noise at all, give noise_std, such as half a digit."

@@ -94,6 +94,8 @@ class Result(Snapshot):
         n_residuals: how many residuals the shape of the noise was looked at by; None where the claim assumes no shape,
             and in files of older versions.
         noise_contradicted: whether the rewards scatter more than `given_noise_std` allows; then the guarantee is void.
+        far_share: with costs, the share of the estimated lead that rests on arms far below the leader, if that is an
+            extrapolation; else 0.
         coarseness: step of the readings, if the noise is learnt and smaller than that; else 0.
         repeated: whether results repeat each other to the last digit although the noise is learnt; the claim is
             withdrawn then.

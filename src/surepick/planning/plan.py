@@ -141,6 +141,11 @@ class Plan:
         """Whether a million pulls suffice."""
         return self.pulls <= MOST_PULLS
 
+    @property
+    def far_share(self) -> float:
+        """Share of the lead that rests on arms far below the best, if costs make it an extrapolation; else 0."""
+        return _middle(np.array([each.far_share for each in self._difficulties]))
+
     @cached_property
     def gap(self) -> float:
         """Lead of the best arm over the next, in the median scenario."""
@@ -218,6 +223,11 @@ class Plan:
             if self.cost_lower_bound is not None:
                 at_cost = f", nor with less than {_said(self.cost_lower_bound)} of cost"
             lines.append(f"No method can do with fewer than {_said(self.lower_bound)} on average{at_cost}.")
+        if self.far_share:
+            lines.append(
+                f"With these costs {100 * self.far_share:.0f} % of the estimated lead will rest on arms far below the "
+                "best. If means bend near the top, these arms do not show it: keep some pulls for the best two."
+            )
         if setting.noise.needs_bets:
             lines.append(
                 f'The forecast is for normal noise; noise="{setting.noise.name}" takes more pulls, and '

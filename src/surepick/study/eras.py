@@ -7,6 +7,7 @@ that ever joined, or its entries if it is a vector. A learner numbers the arms o
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 import numpy as np
@@ -15,6 +16,7 @@ from surepick._texts import check_line
 from surepick.arms.base import ArmSet, VectorSet
 from surepick.arms.finite import FiniteArms
 from surepick.arms.registry import Written, digest_of, read_arms
+from surepick.arms.tables.joining import read_joining
 from surepick.arms.views import WhitenedArms
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
@@ -73,7 +75,33 @@ class ArmCatalog:
         here = [*(range(n_before) if self.present is None else self.present), *range(n_before, len(rows))]
         here = [key for key in here if key not in set(retired)]
         present = None if here == list(range(len(rows))) else here
-        return ArmCatalog({**self.written, "rows": rows, "names": names}, self.candidates, present)
+        written = {**self.written, "rows": rows, "names": names}
+        if (table := self.written.get("table")) is not None:
+            unknown = [[None] * len(new["rows"])] * len(table["columns"])
+            columns = zip(table["columns"], new.get("table") or unknown, strict=True)
+            grown = [{**column, "cells": [*column["cells"], *cells]} for column, cells in columns]
+            written["table"] = {"n_fitted": n_before, **table, "columns": grown}
+        return ArmCatalog(written, self.candidates, present)
+
+    def recipe(self, key: ArmKey) -> dict[str, Any]:
+        """Return the cells of an arm in all columns of its table; without a table, its features but the constant."""
+        table = None if isinstance(key, tuple) else self.written.get("table")
+        cells = {} if table is None else {column["title"]: column["cells"][key] for column in table["columns"]}
+        if any(cell is not None for cell in cells.values()):
+            return cells
+        named = zip(self.written.get("features") or (), self.features(key), strict=False)
+        return {name: value for name, value in named if name != "constant"}
+
+    def read_joining(self, source: Any, *, name_column: str | None = None) -> FiniteArms:
+        """Read arms from a file or a data frame by the rules of the arms that are there.
+
+        Raises:
+            InvalidInput: the arms are no list, or the table cannot be used.
+        """
+        if not self.is_enumerable:
+            raise InvalidInput("arms can join a list of arms; this study has a set of arms that is no list.")
+        read: FiniteArms = read_joining(source, self.written, name_column=name_column)
+        return read
 
     @property
     def names(self) -> Sequence[str] | None:
@@ -283,6 +311,8 @@ def _joined(roster: ArmCatalog, join: Any) -> Json:
     """Return rows that are added to the arms, with names if the others have names."""
     if isinstance(join, Mapping):
         join = FiniteArms.rows_only([*join.values()], names=[*join], least=1, argument="join")
+    if isinstance(join, str | PathLike) or hasattr(join, "columns"):
+        join = roster.read_joining(join)
     rows = join if isinstance(join, FiniteArms) else FiniteArms.rows_only(join, least=1, argument="join")
     if rows.dim != (dim := len(roster.written["rows"][0])):
         raise InvalidInput(f"arms that join must have {dim} features as the others have, got {rows.dim}.")
@@ -292,4 +322,6 @@ def _joined(roster: ArmCatalog, join: Any) -> Json:
         raise InvalidInput(f"the name {min(taken)!r} is taken by an arm of the study; choose another.")
     for name in rows.names or ():
         check_line("the name of an arm", name)
-    return {"rows": rows.X.tolist(), "names": [] if rows.names is None else list(rows.names)}
+    joined = {"rows": rows.X.tolist(), "names": [] if rows.names is None else list(rows.names)}
+    table = getattr(rows, "table", None)
+    return joined if table is None else {**joined, "table": [column["cells"] for column in table["columns"]]}

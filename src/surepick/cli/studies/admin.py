@@ -137,9 +137,7 @@ def reopen(
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     with where.loaded() as study:
         if join is not None:
-            from surepick.cli.arm_files import read_joining  # noqa: PLC0415 (`--help` stays quick)
-
-            changes["join"] = read_joining(join, study.state, name_column=name_column)
+            changes["join"] = study.state.roster.read_joining(join, name_column=name_column)
         gone = [study.arm(name) for text in retire or [] for name in _names(study, text)]
         dropped = ", ".join(map(str, study.state.open))
         study.reopen(reason=reason, retire=gone, worker=where.who, **changes)
