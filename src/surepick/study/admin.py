@@ -142,7 +142,7 @@ def _described(state: State) -> dict[str, Any]:
 def _are_same(there: Written | None, here: Written | None) -> bool:
     if there is None or here is None:
         return there is here
-    shared = (there.keys() & here.keys()) - {"path", "table"}  # a file may move, remarks may change, and other versions may say more
+    shared = (there.keys() & here.keys()) - {"path", "table"}  # a file may move, remarks may change
     return all(there[key] == here[key] for key in shared)
 
 
