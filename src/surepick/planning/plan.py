@@ -208,8 +208,8 @@ class Plan:
             lines.append(f"No method can do with fewer than {_said(self.lower_bound)} on average{at_cost}.")
         if setting.noise.needs_bets:
             lines.append(
-                f'The forecast is for normal noise; with noise="{setting.noise.name}" runs may take several times as many '
-                "pulls, and simulated runs show how many."
+                f'The forecast is for normal noise; with noise="{setting.noise.name}" runs may take several times as '
+                "many pulls, and simulated runs show how many."
             )
         lines.extend(self._alternatives())
         return " ".join(lines)
