@@ -230,8 +230,8 @@ class Plan:
             )
         if setting.noise.needs_bets:
             lines.append(
-                f'The forecast is for normal noise; noise="{setting.noise.name}" takes more pulls, and '
-                "simulated runs show how many."
+                f'The forecast is for normal noise; with noise="{setting.noise.name}" runs may take several times as '
+                "many pulls, and simulated runs show how many."
             )
         lines.extend(self._alternatives())
         return " ".join(lines)
