@@ -97,6 +97,10 @@ class ModelWarning(UserWarning):
     """The rewards contradict "the mean is linear in the features", so no answer that rests on it can be defended."""
 
 
+class EntryWarning(UserWarning):
+    """A value was recorded that raises a question: was it mistyped, or are all values pass or fail?"""
+
+
 def what_was_meant(unknown: str, names: Iterable[str], kind: str, *, most: int = 12) -> str:
     """Return the end of a sentence about a name that is not known: the nearest that is, and what there is.
 
