@@ -1,7 +1,9 @@
 """Arms in logs and on the command line: the JSON and the option of every set, in one table.
 
-The log holds a table of arms itself, so that a study needs no other file; of a file of arms that is too large for the
-log, it holds the path and the hash. JSON keeps as many digits of a double as read back the same number.
+The log holds a table of arms itself, so that a study needs no other file, and the recipe of each arm where features do
+not say all of it: the columns of the user's table as they stand. Nothing is computed from a recipe. Of a file of arms
+that is too large for the log, it holds the path and the hash. JSON keeps as many digits of a double as read back the
+same number.
 """
 
 import reprlib
@@ -54,12 +56,18 @@ def write_arms(arms: Any, *, names: Sequence[str] | None = None) -> Written:
         check_line("the name of an arm", name)
     for name in rows.feature_names:
         check_line("the name of a feature", name)
-    return {
+    written = {
         "kind": "finite",
         "rows": rows.X.tolist(),
         "names": None if rows.names is None else list(rows.names),
         "features": list(rows.feature_names),
     }
+    # Features that are the columns themselves say all; of levels, products and columns left out they do not.
+    recipe = getattr(arms, "recipe", ())
+    is_told = all(title in rows.feature_names for title, _ in recipe)
+    if not is_told and rows.n_arms * len(recipe) <= MOST_NUMBERS:
+        written["recipe"] = [list(column) for column in recipe]
+    return written
 
 
 def read_arms(written: Mapping[str, Any]) -> ArmSet | VectorSet:

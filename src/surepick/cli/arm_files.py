@@ -3,16 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
 from surepick._texts import told_cell
 from surepick.arms.base import VectorSet
-from surepick.arms.finite import FiniteArms
 from surepick.arms.mapped import MappedArms
 from surepick.arms.registry import MOST_NUMBERS, set_of_option
-from surepick.arms.tables.columns import Roles
+from surepick.arms.tables.columns import Roles, recipe_of
 from surepick.arms.tables.read import NAME_HEADERS, TableArms, read_arms
 from surepick.arms.tables.sources import COLUMN_FILES, Table, open_table, parse_number, read_csv
 from surepick.cli.options import LearnerOptions, TableOptions
@@ -21,7 +20,7 @@ from surepick.study.state import State
 from surepick.types import Array
 
 
-def read_joining(path: Path, state: State, *, name_column: str | None = None) -> FiniteArms:
+def read_joining(path: Path, state: State, *, name_column: str | None = None) -> TableArms:
     """Read arms with the features of a study: its columns, levels such as solvent=W, products a:b and squares a^2.
 
     Raises:
@@ -35,7 +34,9 @@ def read_joining(path: Path, state: State, *, name_column: str | None = None) ->
     columns = [_feature(table, str(name)) for name in state.roster.written["features"]]
     names = None if state.roster.names is None else _joining_names(table, name_column, state.roster.written["features"])
     # One row spans nothing by itself; the others of the study are there.
-    return FiniteArms.rows_only(np.column_stack(columns), least=1, argument="join", names=names)
+    joining = cast("TableArms", TableArms.rows_only(np.column_stack(columns), least=1, argument="join", names=names))
+    joining.recipe = recipe_of(table)
+    return joining
 
 
 def _joining_names(table: Table, name_column: str | None, features: Sequence[str]) -> list[str]:

@@ -74,7 +74,12 @@ class ArmCatalog:
         here = [*(range(n_before) if self.present is None else self.present), *range(n_before, len(rows))]
         here = [key for key in here if key not in set(retired)]
         present = None if here == list(range(len(rows))) else here
-        return ArmCatalog({**self.written, "rows": rows, "names": names}, self.candidates, present)
+        written = {**self.written, "rows": rows, "names": names}
+        if "recipe" in written:
+            cells = dict(new.get("recipe", ()))
+            blank = [None] * len(new["rows"])
+            written["recipe"] = [[title, [*old, *cells.get(title, blank)]] for title, old in written["recipe"]]
+        return ArmCatalog(written, self.candidates, present)
 
     @property
     def names(self) -> Sequence[str] | None:
@@ -125,6 +130,29 @@ class ArmCatalog:
             return tuple(self.written["rows"][key])
         assert isinstance(self.arms, ArmSet)
         return tuple(self.arms.gather([key])[0].tolist())
+
+    def recipe(self, key: ArmKey) -> dict[str, Any]:
+        """Return an arm as its table has it: every column, with levels in words. Of a vector there is none.
+
+        In logs of earlier versions, and of arms that came without a table, features are all that is known: a level that
+        has no feature of its own cannot be named.
+        """
+        if isinstance(key, tuple):
+            return {}
+        columns: Sequence[Any] = self.written.get("recipe", ())
+        known = {title: cells[key] for title, cells in columns}
+        if any(cell is not None for cell in known.values()):
+            return known
+        features = self.features(key)
+        names = self.written.get("features") or [f"feature {place}" for place, _ in enumerate(features, start=1)]
+        known = {}
+        for name, value in zip(map(str, names), features, strict=True):
+            column, equals, level = name.partition("=")
+            if equals and ":" not in name and value in (0.0, 1.0):
+                known |= {column: level} if value else {}
+            elif name != "constant":
+                known[name] = value
+        return known
 
     def check_row(self, key: int) -> None:
         """Check that an arm has or had this row number.
@@ -293,4 +321,6 @@ def _joined(roster: ArmCatalog, join: Any) -> Json:
         raise InvalidInput(f"the name {min(taken)!r} is taken by an arm of the study; choose another.")
     for name in rows.names or ():
         check_line("the name of an arm", name)
-    return {"rows": rows.X.tolist(), "names": [] if rows.names is None else list(rows.names)}
+    joined = {"rows": rows.X.tolist(), "names": [] if rows.names is None else list(rows.names)}
+    recipe = getattr(join, "recipe", ()) if "recipe" in roster.written else ()
+    return {**joined, "recipe": [list(column) for column in recipe]} if recipe else joined

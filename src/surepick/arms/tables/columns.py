@@ -1,6 +1,7 @@
 """Columns of a table: numbers or categories, errors that name the cell, and the roles of columns."""
 
 import datetime as dt
+import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -211,6 +212,26 @@ def text_of(cell: Any) -> str:
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     return cell.isoformat() if isinstance(cell, dt.date) else str(cell)
+
+
+Recipe = tuple[tuple[str, list[Any]], ...]
+"""Columns of a table as it stands: the title of each, and its cells as JSON has them."""
+
+
+def recipe_of(table: Table, columns: Sequence[Column] = (), *, without: str | None = None) -> Recipe:
+    """Return all columns of a table but one, those that were read as numbers as numbers; () if they have no titles."""
+    if not table.has_titles:
+        return ()
+    numbers = {column.title: column.numbers for column in columns if column.numbers is not None}
+    cells = {**table.cells, **numbers}
+    return tuple((title, [*map(_as_json, cells[title])]) for title in table.cells if title != without)
+
+
+def _as_json(cell: Any) -> Any:
+    cell = cell.item() if isinstance(cell, np.generic) else cell
+    if is_missing(cell) or (isinstance(cell, float) and not math.isfinite(cell)):
+        return None
+    return cell if isinstance(cell, bool | int | float) else text_of(cell)
 
 
 WIDTH = 12

@@ -11,11 +11,13 @@ from surepick.arms.base import Groups, duplicate_groups
 from surepick.arms.finite import FiniteArms
 from surepick.arms.tables.columns import (
     Column,
+    Recipe,
     Roles,
     check_describes,
     check_filled,
     check_points,
     read_column,
+    recipe_of,
     seems_a_name,
     text_of,
 )
@@ -88,6 +90,8 @@ class TableArms(FiniteArms):  # type: ignore[misc]  # behaves as FiniteArms in e
     """The noise of each arm, if a column has it: `identify(arms, pull, noise_std=arms.noise_std)`."""
     costs: Array | None = None
     """The cost of a pull of each arm, if a column has it: `identify(arms, pull, costs=arms.costs)`."""
+    recipe: Recipe = ()
+    """All columns of the table but the names, with their cells as they stand there."""
 
 
 def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
@@ -179,6 +183,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     label = str if arms.names is None else arms.names.__getitem__
     alike = duplicate_groups(arms)
     commas = ", ".join(column.title for column in [*columns, *numbers.values()] if column.has_commas)
+    arms.recipe = recipe_of(table, [*columns, *numbers.values()], without=choice.name_column)
     arms.roles = Roles(
         source=table.title,
         notes=(*table.notes, f"decimal commas in {commas}") if commas else table.notes,
