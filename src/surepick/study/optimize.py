@@ -81,7 +81,7 @@ def _measure(
         study.fail(ask.id, reason=f"{type(error).__name__}: {_line(error)}", worker=worker)
         raise
     try:
-        study.tell(ask.id, value, worker=worker)
+        study.tell(ask.id, value, worker=worker, questions=False)  # a program mistypes nothing
     except InvalidInput as error:  # not a number, or out of range
         study.fail(ask.id, reason=_line(error), worker=worker)
         raise

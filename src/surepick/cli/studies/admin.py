@@ -250,17 +250,21 @@ def _is_sure(question: str, name: str) -> bool:
 
 @command
 def export(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="File to write: .csv, .parquet or .json.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File to write: .csv, .parquet, .json, or .xlsx for measurements.")
+    ],
     *,
     what: Annotated[
-        ExportContent, says("The log with its hashes, against which a certificate is checked; or the measurements.")
-    ] = ExportContent.LOG,
+        ExportContent | None,
+        says("The log with its hashes, against which a certificate is checked (default); or the measurements."),
+    ] = None,
     where: StudyOptions,
 ) -> int:
     """Write the log, or the measurements, to a file."""
     from surepick.study.exchange import export as export_to  # noqa: PLC0415
 
     check_targets({"FILE": path}, {"--storage": where.file})
+    what = what or (ExportContent.MEASUREMENTS if path.suffix.lower() == ".xlsx" else ExportContent.LOG)
     with where.loaded() as study:
         export_to(study, path, what.value)
         n = study.head[0] if what is ExportContent.LOG else len(study.measurements)
