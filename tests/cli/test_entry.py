@@ -187,6 +187,28 @@ def test_a_sheet_goes_out_and_comes_back(bench: Path, here: Here) -> None:
     assert measured(bench) == [54.0, 64.98, 50.0, 51.0]
 
 
+def test_a_sheet_is_not_written_over(bench: Path, here: Here) -> None:
+    """A file of another kind stays, and so does a sheet with values that are not told yet."""
+    assert "is no sheet of asks of this study" in here(bench, "ask", "--output", "mixes.csv").stderr
+    assert (bench / "mixes.csv").read_text() == MIXES
+    here(bench, "ask", "-n", "2", "--output", "asks.xlsx")
+    filled(bench / "asks.xlsx", {1: 5.5})
+    assert "has values that are not told yet" in here(bench, "ask", "-n", "3", "--output", "asks.xlsx").stderr
+    here(bench, "tell", "--file", "asks.xlsx")
+    assert "3 asks in asks.xlsx" in here(bench, "ask", "-n", "3", "--output", "asks.xlsx").stdout
+
+
+def test_earlier_results_are_questioned(bench: Path, here: Here) -> None:
+    """An import prints at most five questions, and the numbers of further odd values."""
+    lines = [f"R-{1 + n % 5},{50 + n * 0.618 % 1:.2f}" for n in range(60)]
+    lines[30] = "R-1,505"
+    (bench / "earlier.csv").write_text("arm,value\n" + "\n".join(lines) + "\n")
+    said = here(bench, "import", "earlier.csv")
+    assert said.stderr.startswith("surepick: 505 is recorded, far from about")
+    assert "Did you mean 50.5?" in said.stderr
+    assert here(bench, "import", "earlier.csv").stderr == ""
+
+
 def test_a_sheet_on_standard_output(bench: Path, here: Here) -> None:
     """CSV needs no file; the reference level stands there by its name, and a file of it can be told."""
     text = here(bench, "ask", "-n", "3", "--format", "csv").stdout

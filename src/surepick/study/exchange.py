@@ -213,6 +213,20 @@ def write_sheet(asks: "Sequence[StudyAsk]", path: Path) -> None:
             draft.write_text(sheet_text(asks), encoding="utf-8-sig", newline="")
 
 
+def check_replaceable(state: State, path: Path) -> None:
+    """Refuse to write over a file that is no sheet of asks, or that has values which are not told yet."""
+    if not path.exists():
+        return
+    try:
+        values = sheet_values(state, open_table(path))
+    except SurepickError as error:
+        raise InvalidInput(
+            f"{path} is there already, and is no sheet of asks of this study; choose another."
+        ) from error
+    if any(not one.results for one, _ in values):
+        raise InvalidInput(f"{path} has values that are not told yet; tell them by `tell --file`, or choose another.")
+
+
 def sheet_text(asks: "Sequence[StudyAsk]") -> str:
     """Return a sheet of asks as CSV."""
     titles, *rows = sheet_of(asks)

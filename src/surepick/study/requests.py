@@ -14,7 +14,6 @@ from surepick.core.checks import check_count, check_number, check_vector
 from surepick.errors import Conflict, InvalidInput, what_was_meant
 from surepick.learning.explain import counted
 from surepick.learning.questions import (
-    ENOUGH_BINARY,
     Question,
     binary_words,
     learns_noise,
@@ -238,10 +237,10 @@ def question(state: State, id_: int) -> Question | None:
 
 def turned_binary(state: State, n_before: int) -> bool:
     """Return whether it shows by the measurements after `n_before` that all values are 0 or 1."""
-    n = len(state.measurements)
-    if not n_before < ENOUGH_BINARY <= n or not learns_noise(state.learner):
+    told = [one.last for one in state.measurements]
+    if not learns_noise(state.learner) or not set(told[n_before:]) <= {0.0, 1.0}:
         return False
-    return looks_binary([one.last for one in state.measurements])
+    return looks_binary(told) and not looks_binary(told[:n_before])
 
 
 def remarks(state: State, n_before: int, *, questions: bool) -> Iterator[str]:

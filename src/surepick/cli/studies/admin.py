@@ -15,7 +15,7 @@ from surepick._texts import shown
 from surepick.cli.options import Output, pulls_or_auto, says
 from surepick.cli.output import Code, Format, check_targets
 from surepick.cli.studies import StorageOptions, StudyOptions, command, complete_studies, printing
-from surepick.cli.studies.ask_tell import number_of, say_standing
+from surepick.cli.studies.ask_tell import ask_about, number_of, say_standing
 from surepick.errors import InvalidInput, SurepickError
 from surepick.study import views
 
@@ -293,6 +293,7 @@ def import_command(
         if told[0].id <= n_before:
             counts = "they were told before: nothing changed"
         printing.say(f"{len(told)} results of {path} are in study {study.name}; {counts}.")
+        ask_about(study, [one.id for one in told if one.id > n_before], where, is_silent=True)
         say_standing(study, where)
     return Code.OK
 

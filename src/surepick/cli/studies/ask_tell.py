@@ -142,6 +142,10 @@ def ask(
     """Ask what to measure next. Your open asks come first."""
     _check_sheet(sheet, output, where)
     with where.loaded() as study:
+        if sheet is not None:
+            from surepick.study.exchange import check_replaceable  # noqa: PLC0415 (`--help` stays quick)
+
+            check_replaceable(study.state, sheet)
         before = {one.id for one in study.pending}
         asks = study.ask(n, worker=where.who, **({} if lease is None else {"lease": lease}))
         if sheet is None and output is not AskFormat.TABLE:
@@ -185,7 +189,8 @@ def _write_asks(study: "Study", asks: "Sequence[StudyAsk]", output: AskFormat) -
         return
     from surepick.study.exchange import sheet_text  # noqa: PLC0415 (`--help` stays quick)
 
-    sys.stdout.write(sheet_text(asks))
+    text = sheet_text(asks)
+    sys.stdout.write(shown(text, keeps_lines=True) if sys.stdout.isatty() else text)
 
 
 def _say_sheet(study: "Study", asks: "Sequence[StudyAsk]", sheet: Path, where: StudyOptions) -> None:
@@ -281,9 +286,8 @@ def _say_told(
     if output is Format.TABLE:
         for line in printing.told_words(study.state, told, n_before):
             printing.say(line)
-    for one in told if asks else ():
-        if one.id > n_before:
-            _question(study, one.id, where, output)
+    if asks:
+        ask_about(study, [one.id for one in told if one.id > n_before], where, is_silent=output is not Format.TABLE)
     if turned_binary(study.state, n_before):
         print_error(binary_words(f"--binary in a study of its own. {' '.join(_again(study, where, '--binary'))}"))
     if output is Format.TABLE:
@@ -293,20 +297,29 @@ def _say_told(
     printing.write(output, {"measurements": records, "status": study.snapshot.record()}, records)
 
 
-def _question(study: "Study", id_: int, where: StudyOptions, output: Format) -> None:
-    """Ask about a value that stands far apart; without a terminal print the question. The value stays by default."""
-    found = study.question(id_)
-    if found is None:
-        return
-    if not (sys.stdin.isatty() and output is Format.TABLE):
-        print_error(found.words(where.next(f"correct {id_} {found.right} --reason mistyped", study)))
-        return
-    value = asked_again(found, lambda text: input(shown(text)))
-    if value is not None:
-        study.correct(id_, value, reason=MISTYPED, worker=where.who)
-        printing.say(f"Corrected: measurement {id_} is {value:.12g}, not {found.value:.12g}.")
+def ask_about(study: "Study", ids: Sequence[int], where: StudyOptions, *, is_silent: bool) -> None:
+    """Ask about values that stand far apart; without a terminal print the questions. Values stay by default.
+
+    Args:
+        study: which has the values.
+        ids: of measurements.
+        where: of the command.
+        is_silent: whether a program reads the output.
+    """
+    found = [(id_, one) for id_ in ids if (one := study.question(id_)) is not None]
+    for id_, one in found[:MOST_QUESTIONS]:
+        if is_silent or not sys.stdin.isatty():
+            print_error(one.words(where.next(f"correct {id_} {one.right} --reason mistyped", study)))
+        elif (value := asked_again(one, lambda text: input(shown(text)))) is not None:
+            study.correct(id_, value, reason=MISTYPED, worker=where.who)
+            printing.say(f"Corrected: measurement {id_} is {value:.12g}, not {one.value:.12g}.")
+    if len(found) > MOST_QUESTIONS:
+        rest = ", ".join(str(id_) for id_, _ in found[MOST_QUESTIONS:])
+        print_error(f"Far from the others as well: measurement {rest}; compare them with your notes.")
 
 
+MOST_QUESTIONS = 5
+"""Questions about the values of one command."""
 MISTYPED = "mistyped, by the notes"
 """The reason of a correction at entry."""
 
