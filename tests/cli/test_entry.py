@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import openpyxl
@@ -301,6 +302,10 @@ def test_a_recipe_is_whole(bench: Path, here: Here) -> None:
     with sp.load_study(storage=bench / "surepick.db") as study:
         assert study.state.roster.recipe(5) == {"temp": "75", "solvent": "W", "price": "9"}
         assert study.state.roster.recipe(1)["solvent"] == "E"
+    assert here(bench, "report", "page.html").returncode == 0
+    page = (bench / "page.html").read_text()
+    assert "Recipes" in page
+    assert re.search(r"R-2</th><td[^>]*>80</td><td[^>]*>E</td><td[^>]*>1</td>", page)
 
 
 # ---- withdrawn

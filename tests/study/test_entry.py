@@ -150,6 +150,8 @@ def test_recipes_are_kept_only_where_features_do_not_say_all(tmp_path: Path) -> 
     numbers = sp.create_study("n", arms=sp.read_arms({"x": [1, 2, 4], "y": [3.0, 1.0, 2.0]}), storage="memory:")
     assert "recipe" not in numbers.log[0]["arms"]
     assert numbers.state.roster.recipe(1) == {"x": 2.0, "y": 1.0}
+    remarks = sp.read_arms({"x": [1, 2, 4], "remark": ["", "late", None]}, features=["x"])
+    assert remarks.recipe == (("x", [1.0, 2.0, 4.0]), ("remark", [None, "late", None]))
     frames(tmp_path / "lab.db").close()
     with sp.load_study(storage=tmp_path / "lab.db") as study:
         assert study.state.roster.recipe(1) == {"value": 2.0, "supplier": "ACME", "day": "2026-03-01"}

@@ -76,10 +76,10 @@ class Question(NamedTuple):
     @property
     def prompt(self) -> str:
         """The question for a person who can answer at once."""
-        yes = "" if self.repair is None else f"y for {self.repair:.12g}, "
+        yes = "" if self.repair is None else f"y takes {self.repair:.12g}; "
         return (
             f"{self._start} Look at your notes: odd values count, and you must not measure again because of them. "
-            f"Enter keeps {self.value:.12g}; else {yes}the value in your notes -> "
+            f"Enter keeps {self.value:.12g}; {yes}or type the value in your notes -> "
         )
 
     @property

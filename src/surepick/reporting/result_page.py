@@ -230,7 +230,8 @@ def _recipes(recipes: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return the table of the arms as their own table describes them."""
     columns = dict.fromkeys(title for recipe in recipes.values() for title in recipe)
     rows = [[Cell(name), *(Cell(_said(recipe.get(title))) for title in columns)] for name, recipe in recipes.items()]
-    return Table("Recipes", ["Arm", *columns], len(columns) + 1, rows)
+    # As words that are no sentences: a table of sentences has wide columns.
+    return Table("Recipes", ["Arm", *columns], len(columns) + 2, rows)
 
 
 def _said(cell: Any) -> str:

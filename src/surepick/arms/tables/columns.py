@@ -229,7 +229,7 @@ def recipe_of(table: Table, columns: Sequence[Column] = (), *, without: str | No
 
 def _as_json(cell: Any) -> Any:
     cell = cell.item() if isinstance(cell, np.generic) else cell
-    if is_missing(cell) or (isinstance(cell, float) and not math.isfinite(cell)):
+    if is_missing(cell) or cell == "" or (isinstance(cell, float) and not math.isfinite(cell)):
         return None
     return cell if isinstance(cell, bool | int | float) else text_of(cell)
 
