@@ -80,6 +80,13 @@ def test_what_is_not_questioned(which: str) -> None:
     assert told(*FINE[which]) is None
 
 
+def test_pass_or_fail_is_never_questioned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single failure among passes is no slip, whatever is thought of rounding."""
+    monkeypatch.setattr(questions, "resolution", lambda _values: 0.0)
+    assert told([0.0] * 12, 1.0) is None
+    assert told([2.0] * 12, 1.0) is not None
+
+
 def test_a_slip_of_an_instrument_that_never_moved() -> None:
     """Equal readings of whole numbers hide a noise of half a unit, not of a hundred."""
     found = told([3.0] * 6, 300.0)
