@@ -101,6 +101,10 @@ class ModelWarning(UserWarning):
     """The rewards contradict "the mean is linear in the features", so no answer that rests on it can be defended."""
 
 
+class EntryWarning(UserWarning):
+    """A value was recorded that raises a question: was it mistyped, or are all values pass or fail?"""
+
+
 def listed(words: Sequence[str], *, between: str = ", ", last: str = " and ", most: int = 12, room: int = 240) -> str:
     """Return words as one text, such as "a, b and c", or "a, b and 12 more" where they are many or long.
 

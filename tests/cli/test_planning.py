@@ -60,7 +60,7 @@ def test_plan_by_pilot_with_runs_and_a_plot(folder: Path, capsys: pytest.Capture
 @pytest.mark.usefixtures("folder")
 def test_plan_by_guess(capsys: pytest.CaptureFixture[str]) -> None:
     """A guess of theta, noise by a column, clicks."""
-    theta = ("plan", "arms.csv", "--theta", "0,.1,.2", "--no-intercept", "--features", "temp,time,price")
+    theta = ("plan", "arms.csv", "--theta", "0,.1,.2", "--no-intercept", "--features", "gloss,drying,price")
     assert "About" in said(capsys, *theta, "--noise-std", "1")
     noisy = ("plan", "arms.csv", "--theta", "0,.1,.25", "--noise-std", "price")
     assert "About" in said(capsys, *noisy)

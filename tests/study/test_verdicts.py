@@ -162,7 +162,7 @@ def test_after_the_verdict_results_are_kept_and_the_verdict_stands() -> None:
     verdict = study.state.verdict
     assert study.ask(5, worker="third") == []
     for ask in ahead:
-        study.tell(ask.id, 3.0)
+        study.tell(ask.id, 3.0, questions=False)
     study.tell(arm="elm", value=9.0)
     assert study.state.verdict == verdict
     assert study.best_name == "ash"
@@ -193,7 +193,7 @@ def test_check_pulls_that_contradict_the_model_withdraw_the_claim() -> None:
     finish(study)
     study.audit(40)
     for ask in study.ask(40):
-        study.tell(ask.id, means(ask.arm) + (3.0 if ask.arm == 3 else 0.0))
+        study.tell(ask.id, means(ask.arm) + (3.0 if ask.arm == 3 else 0.0), questions=False)
     assert study.status.state == "withdrawn"
     assert study.status.guarantee == "withdrawn"
     assert study.certificate()["guarantee"] == "withdrawn"

@@ -35,14 +35,17 @@ from surepick.cli.output import (
     write,
 )
 from surepick.cli.studies import who_am_i
+from surepick.cli.studies.ask_tell import MISTYPED, asked_again
 from surepick.core.checks import check_count
-from surepick.errors import InvalidInput, StorageError, SurepickError
+from surepick.errors import EntryWarning, InvalidInput, StorageError, SurepickError
 from surepick.learning.explain import near_tie, state_line
 from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, contradiction
 from surepick.learning.model import check_audit
+from surepick.learning.questions import binary_words
 from surepick.learning.result import Result
 from surepick.learning.spec import Spec
 from surepick.study.admin import create_study, difference, load_study
+from surepick.study.requests import turned_binary
 from surepick.study.state import Measurement
 from surepick.study.study import Study, StudyAsk
 
@@ -317,6 +320,7 @@ class _Session:
         failure, interrupted = None, False
         with one_line_warnings():
             warnings.simplefilter("always")
+            warnings.simplefilter("ignore", EntryWarning)  # said in the words of the command line
             try:
                 self._warn()
                 with live_view(self._console, self._request.arms.title, self._label) as show:
@@ -374,8 +378,9 @@ class _Session:
     def _tell(self, ask: StudyAsk, value: float, show: Callable[..., None]) -> bool:
         """Tell a value and print the state of the run; return whether the study took the value."""
         was_stopped, self._untold = self._study.stopped, (ask, value)
+        n_before = len(self._study.measurements)
         try:
-            self._study.tell(ask, value)
+            told = self._study.tell(ask, value, questions=False)
         except InvalidInput as error:
             self._untold = None
             why = str(error).partition(". ")[0].rstrip(".").replace("`reward`", "the value")
@@ -387,7 +392,11 @@ class _Session:
             text = str(error).rstrip(".")
             raise MeasurementFailed(f"{text}; the last value, {value!r} for {ask.name}, is not in the log") from error
         self._untold = None
-        if not self._is_asked:
+        if turned_binary(self._study.state, n_before):
+            print_error(f"warning: {binary_words('--binary, with another --log')}")
+        if self._is_asked:
+            self._question(told[0])
+        else:
             show(lambda: self._study.learner.snapshot, arm=ask.arm)
         # A script that runs out of values is not asked whether it means the last.
         decides = self._study.stopped and not was_stopped
@@ -397,6 +406,19 @@ class _Session:
         else:
             self._say_standing()
         return True
+
+    def _question(self, told: Measurement) -> None:
+        """Ask about a value that stands far apart; a script cannot answer, and reads the question as an error."""
+        found = self._study.question(told.id)
+        if found is None:
+            return
+        if not self._console.is_terminal:
+            print_error(found.words(f"surepick correct {told.id} {found.right} --reason mistyped, or undo"))
+            return
+        value = asked_again(found, partial(self._console.input, markup=False))
+        if value is not None:
+            self._study.correct(told.id, value, reason=MISTYPED)
+            self._console.print(f"corrected: {self._label(told.arm)} is {value:.12g}, not {found.value:.12g}")
 
     def _correct(self, correction: Correction) -> None:
         """Correct a value, and print the state of the run."""

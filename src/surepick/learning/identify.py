@@ -20,7 +20,7 @@ from surepick.learning.events import History
 from surepick.learning.explain import REPEATS_ADVICE, coarse
 from surepick.learning.learner import Learner, create_learner
 from surepick.learning.model import check_audit
-from surepick.learning.noise_models import UnknownGaussian
+from surepick.learning.questions import binary_words, learns_noise, looks_binary
 from surepick.learning.result import Result, bare_result_of
 from surepick.learning.snapshot import Algorithm, Arm, Decision, Snapshot
 from surepick.learning.spec import TaskOptions, takes_options
@@ -31,9 +31,6 @@ ENOUGH_TO_DOUBT = 256
 SKIPPED_IN_A_ROW = 1000
 # Fewer readings may be equal by chance, or because few arms have been measured.
 FEWEST_READINGS = 16
-ENOUGH_BINARY = 10
-"""Rewards from which on 0 and 1 alone are no accident."""
-LOOKS_BINARY = 'the rewards are all 0 or 1: these look like pass/fail, whose noise is not normal; use rewards="binary".'
 # Readings that repeat each other never decide: after this many, further pulls are of no use.
 ENOUGH_REPEATS = 256
 
@@ -335,8 +332,9 @@ class _Session:
     def _watch(self, arm: Arm | None = None) -> None:
         """Warn of each assumption that the rewards contradict, once."""
         found = contradiction(self._learner, is_end=arm is None)
-        if looks_binary(self._learner) and self._learner.decision.guarantee != "withdrawn":
-            found = NoiseWarning, LOOKS_BINARY  # a better reason than that readings are coarse
+        is_binary = learns_noise(self._learner) and looks_binary([reward for _, reward in self._learner.history])
+        if is_binary and self._learner.decision.guarantee != "withdrawn":
+            found = NoiseWarning, binary_words('rewards="binary"')  # a better reason than that readings are coarse
         if found is not None:
             self._warn(*found, arm)
 
@@ -352,12 +350,6 @@ class _Session:
             warnings.warn(text, kind, stacklevel=level)
         except kind as warning:  # the user has made warnings errors
             raise self._failed(str(warning).rstrip("."), arm) from warning
-
-
-def looks_binary(learner: Learner) -> bool:
-    """Return whether all rewards are 0 or 1 although the noise is learnt as normal noise."""
-    is_enough = len(learner.state.results) >= ENOUGH_BINARY and isinstance(learner.noise_model, UnknownGaussian)
-    return is_enough and all(reward in (0.0, 1.0) for _, reward in learner.history)
 
 
 def contradiction(learner: Learner, *, is_end: bool) -> tuple[type[Warning], str] | None:

@@ -268,6 +268,7 @@ class Result(Snapshot):
         title: str | None = None,
         command: str | None = None,
         steps: Sequence[tuple[str, str]] | None = None,
+        recipes: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """Write a page about the result: one HTML file that any browser shows and prints.
 
@@ -279,9 +280,11 @@ class Result(Snapshot):
             title: of the page.
             command: the command that made the result, if one did.
             steps: how to get the result again, each in words and as code; default: by `identify` and `Result.load`.
+            recipes: by the names of arms, the columns that describe each; a study has them from its table.
         """
         page = _pages()
-        page.write_page(page.page_of(self, title=title, command=command, steps=steps), result_file.target_of(path))
+        content = page.page_of(self, title=title, command=command, steps=steps, recipes=recipes)
+        page.write_page(content, result_file.target_of(path))
 
     def plot_estimates(self) -> Any:
         """Return a matplotlib `Figure`: the best 30 arms, or candidates, by their estimates, with intervals."""

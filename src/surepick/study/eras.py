@@ -83,15 +83,6 @@ class ArmCatalog:
             written["table"] = {"n_fitted": n_before, **table, "columns": grown}
         return ArmCatalog(written, self.candidates, present)
 
-    def recipe(self, key: ArmKey) -> dict[str, Any]:
-        """Return the cells of an arm in all columns of its table; without a table, its features but the constant."""
-        table = None if isinstance(key, tuple) else self.written.get("table")
-        cells = {} if table is None else {column["title"]: column["cells"][key] for column in table["columns"]}
-        if any(cell is not None for cell in cells.values()):
-            return cells
-        named = zip(self.written.get("features") or (), self.features(key), strict=False)
-        return {name: value for name, value in named if name != "constant"}
-
     def read_joining(self, source: Any, *, name_column: str | None = None) -> FiniteArms:
         """Read arms from a file or a data frame by the rules of the arms that are there.
 
@@ -152,6 +143,29 @@ class ArmCatalog:
             return tuple(self.written["rows"][key])
         assert isinstance(self.arms, ArmSet)
         return tuple(self.arms.gather([key])[0].tolist())
+
+    def recipe(self, key: ArmKey) -> dict[str, Any]:
+        """Return an arm as its table has it: every column, with levels in words. Of a vector there is none.
+
+        In logs of earlier versions, and of arms that came without a table, features are all that is known: a level that
+        has no feature of its own cannot be named.
+        """
+        if isinstance(key, tuple):
+            return {}
+        columns: Sequence[Any] = (self.written.get("table") or {"columns": ()})["columns"]
+        known = {column["title"]: column["cells"][key] for column in columns}
+        if any(cell is not None for cell in known.values()):
+            return known
+        features = self.features(key)
+        names = self.written.get("features") or [f"feature {place}" for place, _ in enumerate(features, start=1)]
+        known = {}
+        for name, value in zip(map(str, names), features, strict=True):
+            column, equals, level = name.partition("=")
+            if equals and ":" not in name and value in (0.0, 1.0):
+                known |= {column: level} if value else {}
+            elif name != "constant":
+                known[name] = value
+        return known
 
     def check_row(self, key: int) -> None:
         """Check that an arm has or had this row number.

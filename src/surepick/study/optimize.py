@@ -97,7 +97,7 @@ class _Run:
         """Tell the study what was measured."""
         self._skipped[worker] = 0
         try:
-            self.study.tell(ask.id, value, worker=worker)
+            self.study.tell(ask.id, value, worker=worker, questions=False)  # a program mistypes nothing
         except InvalidInput as error:  # not a number, or out of range
             self.study.fail(ask.id, reason=_line(error), worker=worker)
             raise

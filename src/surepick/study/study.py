@@ -5,6 +5,7 @@ Everything that happens is an event in the log (`events`), and the state of a st
 """
 
 import json
+import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
@@ -14,16 +15,18 @@ from typing import Any, Literal, Self, final
 from surepick._files import file_name
 from surepick._texts import html_table
 from surepick._version import __version__
+from surepick.arms.tables.sources import open_table
 from surepick.core.checks import check_count
-from surepick.errors import Conflict, InvalidInput, SurepickError
+from surepick.errors import Conflict, EntryWarning, InvalidInput, SurepickError
 from surepick.learning.explain import facts
 from surepick.learning.learner import Learner
+from surepick.learning.questions import Question
 from surepick.learning.result import Result
 from surepick.study import requests
 from surepick.study.certificate import certificate_of
 from surepick.study.eras import Key, next_era
 from surepick.study.events import Kind, Row, written
-from surepick.study.exchange import What, export
+from surepick.study.exchange import What, export, sheet_values
 from surepick.study.log import LogTransaction, StudyLog, lease_length
 from surepick.study.optimize import Callback, optimize, optimize_async
 from surepick.study.requests import StudyAsk, check_text
@@ -165,6 +168,7 @@ class Study:
         arm: Any = None,
         worker: str | None = None,
         key: str | None = None,
+        questions: bool = True,
     ) -> list[Measurement]:
         """Take in a result, or several of one arm; when this returns, they are on the disk.
 
@@ -177,6 +181,10 @@ class Study:
                 worker has; if there is none, the result is unsolicited, and counts as well.
             worker: who measured.
             key: a name for what is told, by which it is recognised if it is told again (a request that is repeated).
+            questions: whether to warn of a value that looks mistyped; the value is recorded all the same.
+
+        Warns:
+            EntryWarning: a value stands far apart from the others, or all values so far look like pass or fail.
 
         Returns:
             The measurements, with the ids by which `void` and `correct` name them.
@@ -185,7 +193,43 @@ class Study:
             raise InvalidInput("`tell` needs an ask or an arm, got " + ("neither." if ask is None else "both."))
         given = requests.values_in(value)
         with self._writing(worker) as transaction:
-            return requests.tell(transaction, ask, arm, given, key)
+            n_before = len(transaction.state.measurements)
+            told = requests.tell(transaction, ask, arm, given, key)
+            said = list(requests.remarks(transaction.state, n_before, questions=questions))
+        for text in said:  # now that all is recorded
+            warnings.warn(text, EntryWarning, stacklevel=2)
+        return told
+
+    def question(self, measurement: int) -> Question | None:
+        """Return the question that a value raises if it stands far apart; it changes nothing (docs/study.md)."""
+        with self._log.reading() as state:
+            return requests.question(state, measurement)
+
+    def tell_file(self, path: Any, *, worker: str | None = None, questions: bool = True) -> list[Measurement]:
+        """Take in the values of a sheet that `surepick ask --format xlsx` wrote, by the numbers of asks: all or none.
+
+        Empty cells are not measured yet. Told again, a file changes nothing; another value for an ask that has its
+        result is refused. Questions and warnings are those of `tell`.
+
+        Args:
+            path: a .csv or .xlsx file with the columns ask and value. Values may have decimal commas.
+            worker: who measured.
+            questions: as for `tell`.
+
+        Returns:
+            The measurements of the sheet, those told before among them.
+        """
+        table = open_table(path)
+        with self._writing(worker) as transaction:
+            n_before = len(transaction.state.measurements)
+            told = []
+            for one, value in sheet_values(transaction.state, table):
+                known = [transaction.state.measurement(one.results[0])] if one.results else []
+                told += known or requests.tell(transaction, one.id, None, [value], None)
+            said = list(requests.remarks(transaction.state, n_before, questions=questions))
+        for text in said:
+            warnings.warn(text, EntryWarning, stacklevel=2)
+        return told
 
     def tell_earlier(
         self, pairs: Iterable[tuple[Any, float]], *, worker: str | None = None, key: str | None = None
@@ -371,15 +415,18 @@ class Study:
         with self._log.reading() as state:
             return certificate_of(state, self._log.head[1])
 
-    def export(self, kind: Literal["csv", "parquet", "json"], path: Any = None, *, what: What = "log") -> Path:
+    def export(
+        self, kind: Literal["csv", "parquet", "json", "xlsx"], path: Any = None, *, what: What | None = None
+    ) -> Path:
         """Write the log with its hashes, or the measurements, to a file; return where.
 
         Args:
             kind: of file.
             path: where to; default: the name of the study and of what it is, in the working directory. Characters
                 that could lead elsewhere are replaced.
-            what: "log" or "measurements".
+            what: "log" or "measurements"; default: the measurements for an Excel file, the log for others.
         """
+        what = what or ("measurements" if kind == "xlsx" else "log")
         target = Path(f"{file_name(self.name)}-{what}.{kind}" if path is None else path)
         if target.suffix.lower() != f".{kind}":
             raise InvalidInput(f"a file of the kind {kind!r} must end in .{kind}, got {target.name!r}.")
@@ -463,6 +510,15 @@ class Study:
     def measurements(self) -> "Measurements":
         """All measurements, those void included; `study.measurements.to_frame()` is their table."""
         return Measurements(self._log.state())
+
+    @property
+    def recipes(self) -> dict[str, dict[str, Any]]:
+        """The arms that can be measured as their table describes them, every column, by name; none for other sets."""
+        roster = self._log.state().roster
+        if not roster.is_enumerable:
+            return {}
+        present = range(len(roster.written["rows"])) if roster.present is None else roster.present
+        return {roster.label(key): roster.recipe(key) for key in present}
 
     @property
     def log(self) -> list[Json]:

@@ -15,7 +15,7 @@ from surepick._texts import shown
 from surepick.cli.options import Output, pulls_or_auto, says
 from surepick.cli.output import Code, Format, check_targets
 from surepick.cli.studies import StorageOptions, StudyOptions, command, complete_studies, printing
-from surepick.cli.studies.ask_tell import number_of, say_standing
+from surepick.cli.studies.ask_tell import ask_about, number_of, say_standing
 from surepick.errors import InvalidInput, SurepickError
 from surepick.study import views
 
@@ -248,17 +248,21 @@ def _is_sure(question: str, name: str) -> bool:
 
 @command
 def export(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="File to write: .csv, .parquet or .json.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File to write: .csv, .parquet, .json, or .xlsx for measurements.")
+    ],
     *,
     what: Annotated[
-        ExportContent, says("The log with its hashes, against which a certificate is checked; or the measurements.")
-    ] = ExportContent.LOG,
+        ExportContent | None,
+        says("The log with its hashes, against which a certificate is checked (default); or the measurements."),
+    ] = None,
     where: StudyOptions,
 ) -> int:
     """Write the log, or the measurements, to a file."""
     from surepick.study.exchange import export as export_to  # noqa: PLC0415
 
     check_targets({"FILE": path}, {"--storage": where.file})
+    what = what or (ExportContent.MEASUREMENTS if path.suffix.lower() == ".xlsx" else ExportContent.LOG)
     with where.loaded() as study:
         export_to(study, path, what.value)
         n = study.head[0] if what is ExportContent.LOG else len(study.measurements)
@@ -287,6 +291,7 @@ def import_command(
         if told[0].id <= n_before:
             counts = "they were told before: nothing changed"
         printing.say(f"{len(told)} results of {path} are in study {study.name}; {counts}.")
+        ask_about(study, [one.id for one in told if one.id > n_before], where, is_silent=True)
         say_standing(study, where)
     return Code.OK
 
