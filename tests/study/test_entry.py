@@ -148,15 +148,16 @@ def test_vectors_go_to_sheets_too() -> None:
 def test_recipes_are_kept_only_where_features_do_not_say_all(tmp_path: Path) -> None:
     """An array, and a table of numbers, leave the log as it was; a level or a column left out is kept, and reloads."""
     numbers = sp.create_study("n", arms=sp.read_arms({"x": [1, 2, 4], "y": [3.0, 1.0, 2.0]}), storage="memory:")
-    assert "recipe" not in numbers.log[0]["arms"]
+    assert "table" not in numbers.log[0]["arms"]
     assert numbers.state.roster.recipe(1) == {"x": 2.0, "y": 1.0}
     remarks = sp.read_arms({"x": [1, 2, 4], "remark": ["", "late", None]}, features=["x"])
-    assert remarks.recipe == (("x", [1.0, 2.0, 4.0]), ("remark", [None, "late", None]))
+    kept = sp.create_study("r", arms=remarks, storage="memory:").state.roster
+    assert [kept.recipe(key) for key in range(2)] == [{"x": 1.0, "remark": None}, {"x": 2.0, "remark": "late"}]
     frames(tmp_path / "lab.db").close()
     with sp.load_study(storage=tmp_path / "lab.db") as study:
         assert study.state.roster.recipe(1) == {"value": 2.0, "supplier": "ACME", "day": "2026-03-01"}
         # A log of before has features alone: the level without a feature is not known.
-        study.state.roster.written.pop("recipe")
+        study.state.roster.written.pop("table")
         assert study.state.roster.recipe(0)["value"] == 1.0
         known = {key: study.state.roster.recipe(key).get("supplier") for key in range(4)}
         assert known == {0: None, 1: "ACME", 2: "ACME", 3: None}

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from surepick._files import replacing
 from surepick._texts import safe_cell, shown, told_cell
-from surepick.arms.finite import is_missing
-from surepick.arms.tables.columns import read_column, text_of
+from surepick.arms.tables.columns import is_missing, read_column, text_of
 from surepick.arms.tables.sources import COLUMN_FILES, EXCEL, Table, is_grouped, open_table, parse_number, refusing
 from surepick.errors import Conflict, InvalidInput, SurepickError
 from surepick.study.events import Row, canonical
