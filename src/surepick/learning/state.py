@@ -34,7 +34,7 @@ from surepick.learning.events import Asked, Audited, Corrected, Correction, Even
 from surepick.learning.model import Model, Pulls, check_arms
 from surepick.learning.noise_models import NoiseModel
 from surepick.sampling.base import SamplerContext
-from surepick.stopping.base import Rule, RuleState, Verdict
+from surepick.stopping.base import Rule, RuleState, Start, Verdict
 from surepick.types import Array, IntArray
 
 COARSE = 0.6
@@ -104,6 +104,10 @@ class LearnerState:
         # A rule that reads the sampler's plans must see every result before the sampler moves on.
         self._is_eager = not rule.takes_corrections
         self._rows: dict[int, Array] = {}
+        self.start: Start | None = None
+        """The evidence that the rule starts from; None: none."""
+        self.n_start: int | None = None
+        """Results told before the rule was given its start; None: it was given none."""
         self._settlement = Settlement(setting, self, self.values)
         self._unseen: list[Followed] = []  # plans followed with the present values, and not passed by the settlement
         self._prepared: tuple[list[float | None], int, float | None, Settlement] | None = None
@@ -112,6 +116,16 @@ class LearnerState:
         self._has_budget = plans.has_budget
 
     # ---- events
+
+    def go_on(self, start: Start | None) -> None:
+        """Let the rule start from the evidence of an earlier learner, or no longer; the next reader settles again.
+
+        First called after the results from before are told, and before the first ask.
+        """
+        if self.n_start is None:
+            self.n_start = self._n_judged = len(self.results)
+        self.start, self._unseen, self._prepared = start, [], None
+        self._settlement = Settlement(self._setting, self, self.values)
 
     def answered_by(self, arm: int, ask: int | Literal["none"] | None) -> int | None:
         """Return the number of the ask that a result answers; None if the result is unsolicited.
@@ -285,7 +299,7 @@ class LearnerState:
         if not self.ledger.n_opened:
             self.first_plan = self._n_judged = len(self.results)  # the rule judges earlier results here
         if plan != self.plans.proposed:
-            followed = Followed(plan, len(self.results), self.ledger.outstanding, self.values)
+            followed = Followed(plan, len(self.results), self.ledger.outstanding, self.values, self.start)
             self._unseen.append(followed)
             if checks or self._is_eager:
                 self._settle()
@@ -385,12 +399,21 @@ class LearnerState:
         """Give plans that were followed the contexts of their time, with the values that were known then."""
         self._settle()
         aside: Settlement | None = None
+        start: Start | None = None
         for followed in plans:
             if followed.context is None:
-                if aside is None or aside.values is not followed.values:
-                    aside = Settlement(self._setting, self, followed.values, watches=False)
+                if aside is None or aside.values is not followed.values or start is not followed.start:
+                    start, state = followed.start, self.started(followed.start)
+                    aside = Settlement(self._setting, self, followed.values, state=state, watches=False)
                 aside.advance(followed.n_told)
                 followed.context = aside.context(followed.pending, is_kept=True)
+
+    def started(self, start: Start | None) -> RuleState:
+        """Return a fresh state of the rule, or one that starts from earlier evidence."""
+        state = self._setting.rule.start(self._setting.task)
+        if start is not None:
+            state.go_on(*start)
+        return state
 
     def settled_by(self, state: RuleState) -> Callable[[], None]:
         """Return a function that settles the results so far, and no later ones, with another state of the rule."""
@@ -455,9 +478,10 @@ class Settlement:
         self.n_settled = 0
         """Results that are settled."""
         # Unless the noise is normal with one level, a start from earlier results has no proof.
-        self._looks_back = setting.earlier == "evidence" and not noise.needs_bets
+        self._goes_on = books.start is not None
+        self._looks_back = self._goes_on or (setting.earlier == "evidence" and not noise.needs_bets)
         """Whether the rule still has to take in the results from before the first block."""
-        self.state = rule.start(task) if state is None else state
+        self.state = books.started(books.start) if state is None else state
         self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
         self.levels = noise.variances(self._white.dim)
         self.verdict: Verdict | None = None
@@ -481,7 +505,7 @@ class Settlement:
 
     def advance(self, n: int) -> None:
         """Settle the first n results."""
-        first = self._books.first_plan
+        first = self._books.n_start if self._goes_on else self._books.first_plan
         if self._looks_back and first is not None and self.n_settled <= first <= n:
             self._take_in(first)
             self.look_back()
@@ -489,7 +513,9 @@ class Settlement:
 
     def look_back(self) -> None:
         """Before the first block opens, let the rule take in the results so far, which are all unsolicited."""
-        if self._looks_back and self.estimate.n_pulls > 0:
+        if self._looks_back and self._goes_on:
+            self._decide(self.state.conclude(self.estimate) if self.estimate.has_theta else None)
+        elif self._looks_back and self.estimate.n_pulls > 0:
             pulls = self._pulls()
             self._decide(self.state.begin(self.estimate, pulls.X, pulls.rewards))
         self._looks_back = False
