@@ -280,6 +280,15 @@ def test_a_log_cannot_keep_evidence_without_a_proof() -> None:
         state.apply(texts[-1])
 
 
+def test_the_proof_can_start_anew() -> None:
+    """On request, with a risk of its own."""
+    study = new()
+    go_on(study)
+    study.reopen(reason="once more", delta=0.01, keep_evidence=False)
+    assert study.state.now.kept is None
+    assert study.certificate()["all_eras_delta"] == pytest.approx(0.06)
+
+
 def test_a_preview_changes_nothing() -> None:
     """Not the log, not the state; and a rule that counts every result keeps them with another budget."""
     study = new(stopping="evidence")

@@ -4,7 +4,7 @@ Evidence is kept where docs/guarantee.md proves that it may be (Theorem 34). Eve
 the results so far guide (Theorem 30).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -52,8 +52,13 @@ class ReopenPreview:
         return f"{said}{unused} Risk of all eras together: {self.risk:.6g}."
 
 
-def propose(state: "State", changes: Mapping[str, Any]) -> tuple[Era, ReopenPreview]:
+def propose(state: "State", changes: Mapping[str, Any], *, keeps: bool = True) -> tuple[Era, ReopenPreview]:
     """Return the era that would begin with these changes, and what it keeps.
+
+    Args:
+        state: of the study, which does not change.
+        changes: arms that join and retire, and all options.
+        keeps: whether to keep evidence where there is a proof; else the proof starts anew in any case.
 
     Raises:
         InvalidInput: the era cannot begin with these changes.
@@ -61,7 +66,7 @@ def propose(state: "State", changes: Mapping[str, Any]) -> tuple[Era, ReopenPrev
     era, n_evidence = era_after(state, changes), state.now.n_evidence
     if isinstance(era.learner.rule, Betting):
         going_on = era._replace(before=state.now)
-        why = _why_guidance(state, going_on, changes)
+        why = _why_guidance(state, going_on, changes) if keeps else "it was asked for"
         era = era if why else _gone_on(going_on)
     else:  # every result is evidence, or none
         why = "earlier results are no evidence in this study" if era.learner.state.is_guided else ""
@@ -105,20 +110,23 @@ def _why_guidance(state: "State", era: Era, changes: Mapping[str, Any]) -> str:
 
 def _other_claim(state: "State", era: Era, changes: Mapping[str, Any]) -> str:
     """Return why evidence so far says nothing about the claim of an era; "" if it does."""
+    return next(_other_claims(state, era, changes), "")
+
+
+def _other_claims(state: "State", era: Era, changes: Mapping[str, Any]) -> Iterator[str]:
     before, now, changed = state.options, era.options, changed_names(state.options, era.options)
     if not isinstance(era.learner.rule, Betting) or era.learner.rule != state.learner.rule:
-        return "another stopping rule has evidence of another kind"
+        yield "another stopping rule has evidence of another kind"
     if "m" in changed:
-        return f"the evidence is about {_sought(before['m'])}, and {_sought(now['m'])} is another claim"
+        yield f"the evidence is about {_sought(before['m'])}, and {_sought(now['m'])} is another claim"
     if now["delta"] > before["delta"]:
-        return "a larger delta that is chosen after a look has no bound on the risk of all eras"
+        yield "a larger delta that is chosen after a look has no bound on the risk of all eras"
     if before["epsilon"] > 0.0 and "epsilon" in changed:
-        return f"the bets so far allowed for a loss of {before['epsilon']:g}"
+        yield f"the bets so far allowed for a loss of {before['epsilon']:g}"
     if before["epsilon"] > 0.0 and (changes["joined"] or changes["retired"]) and era.catalog.candidates is None:
-        return "with an epsilon, evidence has a proof only while the arms stay"
+        yield "with an epsilon, evidence has a proof only while the arms stay"
     if odd := [name for name in changed if name not in KEEPS and not _is_same(state, era, name)]:
-        return f"the bets so far assumed {joined([f'`{name}`' for name in odd])} as before"
-    return ""
+        yield f"the bets so far assumed {joined([f'`{name}`' for name in odd])} as before"
 
 
 def why_not_now(state: "State", era: Era) -> str:

@@ -477,13 +477,13 @@ class State:
 
     # ---- eras
 
-    def propose_reopening(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of an era that begins with these arms and options.
+    def propose_reopening(self, changes: Mapping[str, Any], *, keeps: bool = True) -> dict[str, Any]:
+        """Return the fields of an era that begins with these arms and options, and keeps evidence where it may.
 
         Raises:
             InvalidInput: the era cannot begin with these changes.
         """
-        era, preview = propose(self, changes)
+        era, preview = propose(self, changes, keeps=keeps)
         self._proposed = self.n_events, era
         kept = {"kept": preview.n_evidence} if era.before is not None else {}
         return {**changes, **described(era.learner), **kept}

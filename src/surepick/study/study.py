@@ -214,6 +214,7 @@ class Study:
         reason: str,
         join: Any = None,
         retire: Iterable[Any] = (),
+        keep_evidence: bool = True,
         worker: str | None = None,
         **changes: Any,
     ) -> None:
@@ -228,6 +229,7 @@ class Study:
             reason: why.
             join: arms that are added: {name: features}, or rows as `create_study` takes them where arms have no names.
             retire: arms that leave, by name or row number; others keep their row numbers.
+            keep_evidence: False starts the proof anew even where evidence could be kept, with a risk of its own.
             worker: who does it.
             **changes: of options: delta, budget, epsilon, ...
         """
@@ -236,7 +238,7 @@ class Study:
         with self._writing(worker) as transaction:
             state = transaction.state
             fields = next_era(state, join, [requests.find_arm(state, arm) for arm in retire], changes)
-            opening = state.propose_reopening({"reason": reason, **fields})
+            opening = state.propose_reopening({"reason": reason, **fields}, keeps=keep_evidence)
             transaction.write(Kind.REOPENED, **opening, version=__version__)
             transaction.write_verdict()  # rules that count what was measured before may say the same again at once
 
