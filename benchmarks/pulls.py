@@ -19,7 +19,8 @@ import numpy as np
 from scipy.special import ndtri
 
 import surepick as sp
-from surepick.reporting.experiment_cells import estimated
+from benchmarks.bet_variants import PlainBetting
+from surepick.reporting.experiment_page import estimated
 from surepick.simulation import problems
 from surepick.simulation.experiment import read_experiment
 from surepick.simulation.parallel import dispatch
@@ -309,7 +310,7 @@ def slackened(case: tuple[str, str], run: int) -> tuple[int, bool]:
         seed=SEED,
         max_pulls=10**6,
         bounds=False,
-        options={"stopping": rule},
+        options={"stopping": PlainBetting() if rule == "betting-plain" else rule},
     )
     outcome = run_once(job, run)
     return outcome.n_pulls, not outcome.correct

@@ -1,12 +1,16 @@
 """Speed: CPU of whole identifications beside that of an earlier commit, and whether pulls stayed what they were.
 
-`make bench ARGS=speed`, or `python -m benchmarks.speed [compare | paired | imports]`. The earlier commit is checked
-out into a temporary folder; both versions do the same work, in turn, each time in a fresh process, with one BLAS thread
-and with as many as there are. What is compared are ratios of one run on one machine; a version may need other pulls, so
-these are printed.
+`make bench ARGS=speed`, or `python -m benchmarks.speed [compare | ratio | paired | imports]`. The earlier commit is
+checked out into a temporary folder; both versions do the same work, in turn, each time in a fresh process, with one
+BLAS thread and with as many as there are. What is compared are ratios of one run on one machine; a version may need
+other pulls, so these are printed.
+
+`python -m benchmarks.speed ratio OTHER 40` compares the CPU of single runs with that of another commit or folder, with
+a standard error: small enough to see a change of a few per cent on a busy machine.
 """
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -15,9 +19,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = "d3b21f5"
@@ -161,6 +165,88 @@ def compare(commit: str = BASE) -> None:
                 print(f"{case.title:28s}{n_threads or 'all':>8}{said}", flush=True)
 
 
+WORKER = """
+import json, sys, time
+work(0)
+for line in sys.stdin:
+    start = time.process_time()
+    pulls = work(int(line))
+    print(json.dumps([time.process_time() - start, pulls]), flush=True)
+"""
+OF_RATIO = ("many3", "sphere", "soare")
+"""Cases whose single runs are short, so that two versions take turns often."""
+
+
+class Ratio(NamedTuple):
+    """CPU of this version over that of another, on the same seeds."""
+
+    ratio: float
+    """Geometric mean over the runs."""
+    error: float
+    """Its standard error."""
+    n_other: int
+    """Runs that needed another number of pulls."""
+
+
+class Worker:
+    """A process that does single runs of a case by the version in a folder, with one BLAS thread."""
+
+    def __init__(self, tree: Path, case: Case) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - our own code
+            [sys.executable, "-c", COMMON + case.code + WORKER],
+            env=environment_of(tree, 1),
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, run: int) -> tuple[float, float]:
+        """Return CPU seconds and pulls of a run."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{run}\n")
+        process.stdin.flush()
+        said = process.stdout.readline()
+        if not said:
+            raise RuntimeError(f"the process of {self._process.args!r} ended in run {run}; see its message above.")
+        seconds, pulls = json.loads(said)
+        return seconds, pulls
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+
+def ratio_of(
+    then: Callable[[int], tuple[float, float]], now: Callable[[int], tuple[float, float]], n_runs: int
+) -> Ratio:
+    """Return the ratio over runs 1, 2, ...; which version is first in a pair alternates."""
+    logs, n_other = [], 0
+    for run in range(1, 1 + n_runs):
+        sides = (then, now) if run % 2 else (now, then)
+        found = {side: side(run) for side in sides}
+        logs.append(math.log(found[now][0] / found[then][0]))
+        n_other += found[now][1] != found[then][1]
+    ratio = math.exp(statistics.mean(logs))
+    return Ratio(ratio, ratio * statistics.stdev(logs) / n_runs**0.5, n_other)
+
+
+def ratio(other: str = BASE, n_runs: str = "40") -> None:
+    """Print the CPU of a run over that of another version, a commit or a folder, paired by seed."""
+    is_folder = Path(other).is_dir()
+    with nullcontext(Path(other).resolve()) if is_folder else checked_out(other) as tree:
+        print(f"CPU of a run over that of {other}, {n_runs} pairs with equal seeds, 1 thread")
+        for name in OF_RATIO:
+            with Worker(tree, CASES[name]) as then, Worker(ROOT, CASES[name]) as now:
+                found = ratio_of(then, now, int(n_runs))
+            other_pulls = f"; {found.n_other} with other pulls" if found.n_other else ""
+            print(f"{CASES[name].title:28s}{found.ratio:8.3f} +- {found.error:.3f}{other_pulls}", flush=True)
+
+
 SIX = """
 from surepick.simulation.run import run_seeds
 SIX = {
@@ -217,7 +303,7 @@ def imports() -> None:
         print(f"{words}: {taken / libraries:.2f} times {IMPORTS[0]} (aim 1.3)")
 
 
-PARTS: Mapping[str, Callable[..., None]] = {"compare": compare, "paired": paired, "imports": imports}
+PARTS: Mapping[str, Callable[..., None]] = {"compare": compare, "ratio": ratio, "paired": paired, "imports": imports}
 
 
 def main() -> None:

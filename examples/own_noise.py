@@ -9,7 +9,7 @@ stake lam >= 0 with lam b max|c_i| < 1, which the past fixes too,
 so the product is a fair bet against "D <= 0". The model bets the average of three such products.
 """
 
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 
@@ -28,14 +28,10 @@ class Laplace(NoiseModel):
     name = "laplace"
     needs_bets = True  # its tails are too heavy for rules and intervals that are made for sub-Gaussian noise
     is_normal = False
+    takes_scale = True  # noise="laplace", noise_std=scale would spell it
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
-
-    @classmethod
-    def of(cls, noise_std: Any = None) -> Self:
-        """Return the model that noise="laplace", noise_std=scale would spell."""
-        return cls(noise_std)
 
     def options(self) -> dict[str, Any]:
         """Spelled by its name and its scale."""

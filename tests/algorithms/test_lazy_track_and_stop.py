@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.bet_variants import PlainBetting
 from examples import tiny
 from surepick.algorithms import LazyTrackAndStop, lazy_track_and_stop
 from surepick.algorithms.lazy_track_and_stop import _renumbered
@@ -13,7 +14,6 @@ from surepick.learning.learner import Learner, create_learner
 from surepick.sampling.schedules import Doubling, Geometric
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
-from surepick.stopping import Betting
 from tests.learning.lab import run
 from tests.tasks import task_of
 
@@ -85,7 +85,7 @@ def test_the_g_optimal_share_falls_unless_told_or_betting() -> None:
 
 @pytest.mark.parametrize(
     ("stopping", "ratio", "share"),
-    [("betting", 1.08, 0.05), (Betting(sizes="plain"), 1.15, 0.1), ("evidence", 1.15, 0.1)],
+    [("betting", 1.08, 0.05), (PlainBetting(), 1.15, 0.1), ("evidence", 1.15, 0.1)],
     ids=["betting", "plain", "evidence"],
 )
 def test_the_usual_settings(stopping: Any, ratio: float, share: float) -> None:
@@ -94,7 +94,7 @@ def test_the_usual_settings(stopping: Any, ratio: float, share: float) -> None:
     for variant, expected in settings.items():
         algorithm = LazyTrackAndStop(stopping=stopping, variant=variant)  # type: ignore[arg-type]
         sampler: Any = algorithm.compose(task_of(np.eye(4)))[0]
-        assert (sampler._schedule, sampler._g_mix, round(sampler._floor.value(4), 9)) == expected
+        assert (sampler.schedule, sampler.g_mix, round(sampler.floor.value(4), 9)) == expected
 
 
 def test_every_variant_of_sampling_finds_the_best_arm() -> None:

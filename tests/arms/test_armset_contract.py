@@ -295,6 +295,14 @@ class Slackless(Wrapped):
         )
 
 
+class Hesitant(Wrapped):
+    """Never finds evidence."""
+
+    def confusion(self, theta: Array, F: Array, epsilon: float) -> HardestRival:
+        """Zero, which is a lower bound of anything."""
+        return replace(super().confusion(theta, F, epsilon), value=0.0, is_exact=False)
+
+
 class LastOfEquals(OddChunks):
     """Breaks ties towards the highest row number."""
 
@@ -368,6 +376,8 @@ def contract(make: Callable[[], object]) -> ArmSetContract:
         (Rounding, "test_arms_as_written", "must return an arm of a round as it is"),
         (Lenient, "test_refusals", "was accepted"),
         (Slackless, "test_refusals", "epsilon = 0 must raise InvalidInput"),
+        (Forgetful, "test_log_replays", "rebuilt from its log"),
+        (Hesitant, "test_identification", "no answer after"),
     ],
 )
 def test_a_broken_set_of_vectors_is_caught(broken: type, caught_by: str, says: str) -> None:

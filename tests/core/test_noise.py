@@ -14,7 +14,7 @@ from surepick.core.betting.bets import Residuals, log_sub_block_returns, log_t_r
 from surepick.core.betting.block import Block, fit
 from surepick.core.betting.wealth import Wealth
 from surepick.core.estimate import LeastSquares, common_step
-from surepick.core.misfit.watch import is_slip
+from surepick.core.misfit import is_slip
 from surepick.core.noise import (
     ROUNDED,
     VARIANCE_RATIOS,

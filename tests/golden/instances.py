@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import surepick as sp
+from benchmarks.bet_variants import CappedBetting, PlainBetting
 
 Record = dict[str, Any]
 Instance = Callable[[], Record]
@@ -213,7 +214,7 @@ def troubled(what: str, *, n: int = 120, **given: Any) -> Record:
                 learner.fail(ask.arm, ask=ask.number)
                 continue
             learner.tell(ask.arm, bench.value(ask.arm), ask=ask.number)
-            told = learner.n_told - 1
+            told = len(learner.state.results) - 1
             if is_due and what in ("void", "restore"):
                 learner.void(told - 3, reason="spilt")
             if is_due and what == "restore":
@@ -413,11 +414,14 @@ def _call(kind: Callable[..., Record], *args: Any, **given: Any) -> Instance:
 
 def _rules() -> Iterator[tuple[str, Instance]]:
     """Every stopping rule, with samplers that plan ahead and one that does not; on every set of vectors."""
-    for rule in sp.stopping.names():
+    betting, *others = sp.stopping.names()
+    rules: list[Any] = [betting, PlainBetting(), CappedBetting(), *others]
+    for rule in rules:
+        label = getattr(rule, "name", rule)
         for name in ("lazy-track-and-stop", "g-static", "lingape", "top-two"):
-            yield f"rule {rule}/{name}", _call(identify, theta=EASY, algorithm=name, stopping=rule, noise_std=0.2)
-        yield f"rule {rule}/unknown noise", _call(identify, theta=EASY, stopping=rule, max_pulls=60)
-        yield f"rule {rule}/unstructured", _call(identify, stopping=rule, model="unstructured", noise_std=0.2)
+            yield f"rule {label}/{name}", _call(identify, theta=EASY, algorithm=name, stopping=rule, noise_std=0.2)
+        yield f"rule {label}/unknown noise", _call(identify, theta=EASY, stopping=rule, max_pulls=60)
+        yield f"rule {label}/unstructured", _call(identify, stopping=rule, model="unstructured", noise_std=0.2)
     for rule in sp.stopping.names(vectors=True):
         for kind in VECTORS:
             yield f"rule {rule}/{kind}", _call(on_vectors, kind, stopping=rule, noise_std=0.2, epsilon=0.3)
@@ -430,8 +434,8 @@ def _rules() -> Iterator[tuple[str, Instance]]:
             given: Record = {"algorithm": name, "stopping": each, "noise_std": 0.2}
             yield f"rule pairwise {label}/{name}, basis", _call(identify, BASIS, rows=BASIS, theta=BASIS_THETA, **given)
     own: dict[str, Any] = {
-        "betting plain": sp.stopping.Betting(sizes="plain"),
-        "betting capped": sp.stopping.Betting(sizes="capped"),
+        "betting plain": PlainBetting(),
+        "betting capped": CappedBetting(),
         "evidence that eliminates": sp.stopping.Evidence(elimination=True),
         "evidence, full scan": sp.stopping.Evidence(full_scan=True),
         "evidence, spaced": sp.stopping.Evidence(spacing=0.2),

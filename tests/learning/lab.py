@@ -50,7 +50,7 @@ def run(
 def chooser_of(learner: Learner, *, looks: bool = True) -> Any:
     """Return the chooser inside, which has just looked at the results unless told not to."""
     if looks:
-        learner.state.plans.sampler.open(learner._known.context(learner.state.ledger.outstanding))
+        learner.state.plans.sampler.open(learner.state.settled.context(learner.state.ledger.outstanding))
     return learner.state.plans.sampler._chooser  # type: ignore[attr-defined]
 
 

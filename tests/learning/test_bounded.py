@@ -99,7 +99,6 @@ def test_binary_rewards_may_be_booleans_and_nothing_between() -> None:
         ({"reward_range": "01"}, "smallest and the largest"),
         ({"reward_range": (0, 1, 2)}, "smallest and the largest"),
         ({"reward_range": (1e12, 1e12 + 1)}, "another zero"),
-        ({"reward_range": (0, 1), "stopping": "betting-capped"}, "for Gaussian noise"),
     ],
 )
 def test_what_does_not_go_together_is_refused_in_words(options: dict[str, Any], text: str) -> None:

@@ -16,7 +16,7 @@ from surepick.core.noise import residuals
 from surepick.errors import InvalidInput
 from surepick.learning.events import Entry, History
 from surepick.learning.learner import Learner, create_learner
-from surepick.learning.state import Settlement
+from surepick.learning.settlement import Settlement
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
 from surepick.types import Array, BoolArray
@@ -85,7 +85,7 @@ class TestBooks:
         learner.correct(17, 99.0)
         for n, value in values.items():
             learner.void(n) if value is None else learner.correct(n, value)
-        found = learner._known.state._wealth.log_wealth(learner.decision.best)  # type: ignore[attr-defined]
+        found = learner.state.settled.state._wealth.log_wealth(learner.decision.best)  # type: ignore[attr-defined]
         np.testing.assert_allclose(found, books(learner, values, lengths), rtol=1e-12)
         assert [event for event in learner.log if event[0] == "ask"] == arms
         assert [plan.length for plan in plans_of(learner)] == lengths
@@ -173,12 +173,12 @@ class TestBooks:
             if arm not in learner.state.ledger.outstanding:
                 learner.tell(arm, float(rng.standard_normal()))
         before, pairs = learner.decision, list(learner.history)
-        planned, pending, wealth = learner.n_planned, learner.pending, learner._known.state._wealth  # type: ignore[attr-defined]
+        planned, pending, wealth = learner.n_planned, learner.pending, learner.state.settled.state._wealth  # type: ignore[attr-defined]
         for n, value in ((9, 50.0), (30, -50.0), (9, pairs[9][1]), (30, pairs[30][1])):
             learner.correct(n, value)
         assert (learner.decision, learner.n_planned, learner.pending) == (before, planned, pending)
         assert list(learner.history) == pairs
-        again = learner._known.state._wealth  # type: ignore[attr-defined]
+        again = learner.state.settled.state._wealth  # type: ignore[attr-defined]
         assert again is not wealth
         np.testing.assert_array_equal(again.log_wealth(0), wealth.log_wealth(0))
 

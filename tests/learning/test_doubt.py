@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.core.misfit.shape import ShapeWatch
+from surepick.core.normality import ShapeWatch
 
 DOSES = np.array([[1.0], [2.0], [3.0]])
 LINE = np.column_stack([np.ones(3), np.arange(3.0)])

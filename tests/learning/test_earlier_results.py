@@ -39,7 +39,7 @@ def test_wealth_starts_at_what_they_say(accounts: type[BaseWealth], noise_std: f
         learner.tell(row, float(reward))
     learner.next_arms()
     said = log_start(FiniteArms(X), X[BALANCED], rewards, noise_std)
-    for own in (wealth, learner._known.state._wealth):  # type: ignore[attr-defined]
+    for own in (wealth, learner.state.settled.state._wealth):  # type: ignore[attr-defined]
         assert own.answer is None
         np.testing.assert_allclose(np.delete(own.log_wealth(2), 2), np.delete(said, 2), rtol=1e-7)
 
@@ -107,7 +107,7 @@ def test_no_rule_decides_by_guidance(stopping: str) -> None:
             sp.identify(rows, never, **options, history=history)
         with pytest.raises(InvalidInput, match="counts every result"):
             learner.tell(0, 0.5)
-        assert learner.n_told == 0
+        assert len(learner.state.results) == 0
     assert sp.identify(rows, lab, **options, history=history, earlier="evidence").best == 1
 
 
@@ -156,7 +156,7 @@ def test_later_ones_and_own_results_start_nothing() -> None:
     for row in 10 * BALANCED:
         if row not in learner.pending:
             learner.tell(row, float(row == 2))
-    assert not learner._known.state._wealth.log_wealth(0)[1:].any()  # type: ignore[attr-defined]
+    assert not learner.state.settled.state._wealth.log_wealth(0)[1:].any()  # type: ignore[attr-defined]
 
 
 @pytest.mark.statistical

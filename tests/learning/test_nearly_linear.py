@@ -13,14 +13,14 @@ import pytest
 from scipy.optimize import brentq
 
 import surepick as sp
+from benchmarks.bet_variants import PLAIN, CappedBetting, PlainBetting, log_bet
 from surepick.arms.finite import FiniteArms
-from surepick.core.betting.bets import log_bet
 from surepick.core.betting.block import Block
 from surepick.core.betting.wealth import Wealth
 from surepick.errors import InvalidInput
 from surepick.learning.result import blocks_of
 from surepick.simulation import problems
-from surepick.stopping.betting import Replay
+from surepick.stopping.betting import Betting, Replay
 from surepick.types import Array
 
 SIGNS = np.array(list(itertools.product([-1.0, 1.0], repeat=3)))
@@ -45,9 +45,10 @@ def learnt(seed: int = 0, means: Array = MAIN, **options: Any) -> sp.Learner:
     return learner
 
 
-def replay_of(learner: sp.Learner, sizes: Any = "shrunk") -> Replay:
+def replay_of(learner: sp.Learner) -> Replay:
     """Return the bets of a learner."""
-    return sp.stopping.Betting(sizes=sizes).start(learner.task).replay(blocks_of(learner)())
+    assert isinstance(learner.rule, Betting)
+    return learner.rule.start(learner.task).replay(blocks_of(learner)())
 
 
 X = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]])
@@ -62,7 +63,7 @@ def block_of(counts: list[int], theta: list[float], theta0: list[float], off: An
 
 def accounts(**options: Any) -> Wealth:
     """Return fresh accounts of three arms in the plane, with bets in closed form."""
-    return Wealth(FiniteArms(X), delta=0.05, noise_std=1.0, sizes="plain", weighs_arms=True, **options)
+    return Wealth(FiniteArms(X), delta=0.05, noise_std=1.0, sizes=PLAIN, weighs_arms=True, **options)
 
 
 class TestMargin:
@@ -103,13 +104,14 @@ class TestMargin:
         assert both > 1.3 * alone
 
     @pytest.mark.parametrize(
-        ("sizes", "noise_std"), [("shrunk", 1.0), ("shrunk", None), ("plain", 1.0), ("capped", 1.0)]
+        ("stopping", "noise_std"),
+        [("betting", 1.0), ("betting", None), (PlainBetting(), 1.0), (CappedBetting(), 1.0)],
+        ids=["shrunk", "shrunk, unknown noise", "plain", "capped"],
     )
-    def test_without_misfit_the_replay_is_the_verdict(self, sizes: Any, noise_std: float | None) -> None:
+    def test_without_misfit_the_replay_is_the_verdict(self, stopping: Any, noise_std: float | None) -> None:
         """The same answer; it stands up to the margin and not beyond."""
-        name = "betting" if sizes == "shrunk" else f"betting-{sizes}"
-        learner = learnt(3, noise_std=noise_std, stopping=name)
-        replay, result = replay_of(learner, sizes), learner.result()
+        learner = learnt(3, noise_std=noise_std, stopping=stopping)
+        replay, result = replay_of(learner), learner.result()
         margin = result.misfit_margin
         assert replay.answer == result.best
         assert margin is not None

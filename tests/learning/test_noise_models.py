@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,32 @@ SHIPPED = [
     Bounded(-1.0, 3.0), Binary(),
 ]  # fmt: skip
 X = np.array([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]])
+
+
+def test_a_name_in_the_table_is_all_that_a_new_model_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Runs, studies, simulations and plans then take it by name, and say what it assumes."""
+    monkeypatch.setitem(NAMED, "laplace", Laplace)
+    given: Any = {"noise": "laplace", "noise_std": 0.1}
+    rng, theta = np.random.default_rng(0), np.array([0.9, 0.2])
+
+    def pull(arm: Any) -> float:
+        return float(X[arm] @ theta + rng.laplace(scale=0.1))
+
+    result = sp.identify(X, pull, **given)
+    result.save(tmp_path / "result.json")
+    for one in (result, sp.Result.load(tmp_path / "result.json")):
+        assert one.best == 0
+        assert "follows a Laplace law of scale 0.1" in one.explain()
+    study = sp.create_study("new", arms=X, storage="memory:", **given)
+    study.optimize(pull)
+    assert study.best == 0
+    assert study.learner.noise_model == Laplace(0.1)
+    assert study.learner.noise_model.summary() == "laplace noise of scale 0.1"
+    problem = sp.problems.Problem(X=X, theta=theta, noise_std=0.1, name="mine")
+    assert sp.simulate(problem, n_runs=2, noise="laplace").n_errors == 0
+    assert sp.plan(X, theta=theta, **given).simulate(2).n_errors == 0
+    with pytest.raises(InvalidInput, match='noise="laplace" needs the scale of the noise; give `noise_std`'):
+        sp.identify(X, pull, noise="laplace")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("model", [*SHIPPED, Laplace(0.3)], ids=repr)

@@ -35,7 +35,7 @@ def test_a_learner_that_follows_plans_is_the_one_that_made_them(options: dict) -
     """Plans drawn at once and handed over give the same arms, the same estimate and the same evidence, bit for bit."""
     makes, follows, plain = learner(**options), learner(**options), learner(**options)
     n = 0
-    while not makes.stopped and not makes.is_spent and n < 300:
+    while not makes.stopped and not makes.state.is_spent and n < 300:
         if makes.state.needs_plan:
             plan = planned(makes)
             assert len(plan.arms) == plan.length
@@ -74,7 +74,7 @@ def test_a_result_that_answers_no_ask_leaves_the_asks_open() -> None:
     assert sum(one.pending.values()) == 1
     one.tell(ask.arm, 0.6, ask=ask.number)
     assert not one.state.ledger.awaits(ask.number)
-    assert one.n_told == 2
+    assert len(one.state.results) == 2
 
 
 def test_a_restored_result_counts_as_it_last_did() -> None:
@@ -136,7 +136,7 @@ def test_a_plan_in_force_survives_an_audit_that_is_gone_through_again() -> None:
         n += 1
     plan = planned(one)
     first = one.next_arms(1)
-    one.correct(one.n_told - 1, 0.5)
+    one.correct(len(one.state.results) - 1, 0.5)
     assert first + one.next_arms(plan.length - 1) == list(plan.arms)
 
 

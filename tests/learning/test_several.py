@@ -142,7 +142,7 @@ def test_a_budget_ends_a_block_on_itself(costs: tuple[float, float] | None, budg
     while arms := learner.next_arms(3):
         for arm in arms:
             learner.tell(arm, pull(arm))
-    assert learner.is_spent
+    assert learner.state.is_spent
     assert not learner.stopped
     dearest = 1.0 if prices is None else float(prices.max())
     assert budget - dearest < learner.reader.cost <= budget

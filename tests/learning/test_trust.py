@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
+from benchmarks.bet_variants import PlainBetting
 from surepick.core.estimate import LeastSquares
 from surepick.core.noise import noise_interval
 from surepick.simulation import problems
@@ -39,8 +41,8 @@ def ignoring() -> None:
 class TestUnknownNoise:
     """`noise_std` left out."""
 
-    @pytest.mark.parametrize("stopping", ["betting", "betting-plain", "evidence"])
-    def test_the_unit_of_the_rewards_does_not_matter(self, stopping: str) -> None:
+    @pytest.mark.parametrize("stopping", ["betting", PlainBetting(), "evidence"], ids=str)
+    def test_the_unit_of_the_rewards_does_not_matter(self, stopping: str | sp.stopping.Rule) -> None:
         """The same arms are pulled and the same answer comes, at a noise of a thousandth, 1 and a thousand."""
         problem = problems.many_arms(60, seed=1)
         results = [
@@ -96,7 +98,7 @@ class TestUnknownNoise:
         ):
             sp.create_learner(name, np.eye(3))
 
-    @pytest.mark.parametrize("stopping", ["heuristic", "paper-main", "pairwise", "betting-capped"])
+    @pytest.mark.parametrize("stopping", ["heuristic", "paper-main", "pairwise"])
     def test_rules_without_a_proof_say_so(self, stopping: str) -> None:
         """The same of stopping rules."""
         with pytest.raises(sp.InvalidInput, match="`noise_std` must be given"):
@@ -286,6 +288,17 @@ class TestAudit:
             sp.identify(sp.Sphere(2), lambda _: pytest.fail("measured"), audit=5, epsilon=0.1)
         with pytest.raises(sp.InvalidInput, match="`audit`"):
             sp.identify(np.eye(2), lambda _: pytest.fail("measured"), audit=-1)
+
+    def test_one_sentence_says_that_an_audit_has_no_proof(self) -> None:
+        """Before the first pull, and where a learner or a study is asked for check pulls."""
+        said = '`audit` has no proof yet beside noise="per-arm"; leave it out, or give noise_std for each arm.'
+        learner = sp.create_learner("lazy-track-and-stop", np.eye(2), noise="per-arm")
+        with pytest.raises(sp.InvalidInput, match=r"^an audit comes after the verdict"):
+            learner.audit(2)
+        with pytest.raises(sp.InvalidInput, match=f"^{re.escape(said)}$"):
+            learner.audit(2, follows=True)
+        with pytest.raises(sp.InvalidInput, match=f"^{re.escape(said)}$"):
+            sp.identify(np.eye(2), lambda _: pytest.fail("measured"), audit=2, noise="per-arm")
 
     def test_skipped_check_pulls_are_made_again(self) -> None:
         """Every third measurement is lost; all check pulls are told in the end."""

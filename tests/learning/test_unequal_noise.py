@@ -247,11 +247,11 @@ class TestLearnt:
         calm, wild = (sp.create_learner("uniform", X, noise=noise, delta=1e-12) for _ in range(2))
         told(wild, 240, batch=7, shuffled=True)
         assert any(event[0] == "fail" for event in wild.log)
-        accounts = wild._known.state._wealth  # type: ignore[attr-defined]
+        accounts = wild.state.settled.state._wealth  # type: ignore[attr-defined]
         assert accounts.n_blocks > 4
-        while calm._known.state._wealth.n_blocks < accounts.n_blocks:  # type: ignore[attr-defined]
+        while calm.state.settled.state._wealth.n_blocks < accounts.n_blocks:  # type: ignore[attr-defined]
             told(calm, 1)
-        found = calm._known.state._wealth.log_wealth(BEST)  # type: ignore[attr-defined]
+        found = calm.state.settled.state._wealth.log_wealth(BEST)  # type: ignore[attr-defined]
         assert np.ptp(np.delete(found, BEST)) > 0.1
         np.testing.assert_allclose(found, accounts.log_wealth(BEST), rtol=1e-9)
 
@@ -259,28 +259,28 @@ class TestLearnt:
         """The others still have the same arms; all results but the void one go on informing later bets."""
         learner = sp.create_learner("uniform", X, noise=noise, delta=1e-9)
         told(learner, 150)
-        before = learner._known.state._wealth.log_wealth(BEST).copy()  # type: ignore[attr-defined]
+        before = learner.state.settled.state._wealth.log_wealth(BEST).copy()  # type: ignore[attr-defined]
         learner.correct(40, 3.0)
         learner.correct(40, learner.log[1 + 2 * 40 + 1][2])
-        np.testing.assert_array_equal(learner._known.state._wealth.log_wealth(BEST), before)  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(learner.state.settled.state._wealth.log_wealth(BEST), before)  # type: ignore[attr-defined]
         learner.void(40)
-        assert not np.array_equal(learner._known.state._wealth.log_wealth(BEST), before)  # type: ignore[attr-defined]
+        assert not np.array_equal(learner.state.settled.state._wealth.log_wealth(BEST), before)  # type: ignore[attr-defined]
         assert learner.decision.n_pulls == 149
         told(learner, 30, seed=3)
 
     def test_fewer_than_two_whole_repetitions_make_no_bet(self, noise: Any) -> None:
         """Void results in all repetitions but one leave nothing to judge the noise by: the block is out of the bets."""
         learner = sp.create_learner("uniform", X, noise=noise, delta=1e-9)
-        while learner._known.state._wealth.n_blocks < 3:  # type: ignore[attr-defined]
+        while learner.state.settled.state._wealth.n_blocks < 3:  # type: ignore[attr-defined]
             told(learner, 1)
         plan = plans_of(learner)[2]
         n = plan.length // plan.n_parts
         assert plan.n_parts >= 3
         for part in range(plan.n_parts - 2):
             learner.void(plan.first + part * n)
-        assert learner._known.state._wealth.n_blocks == 3  # type: ignore[attr-defined]
+        assert learner.state.settled.state._wealth.n_blocks == 3  # type: ignore[attr-defined]
         learner.void(plan.first + (plan.n_parts - 2) * n)
-        assert learner._known.state._wealth.n_blocks == 2  # type: ignore[attr-defined]
+        assert learner.state.settled.state._wealth.n_blocks == 2  # type: ignore[attr-defined]
 
     @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
     def test_repetitions_that_are_no_numbers_pay_nothing(self, odd: float, noise: Any) -> None:
@@ -310,8 +310,8 @@ class TestLearnt:
             for _ in range(10):
                 learner.tell(arm, pull(arm))
         told(learner, 60)
-        assert learner._known.levels is not None
-        known = learner._known.levels.now
+        assert learner.state.settled.levels is not None
+        known = learner.state.settled.levels.now
         assert known is not None
         np.testing.assert_allclose(known.of(np.arange(12)), STDS, rtol=0.6)
 
@@ -322,7 +322,6 @@ class TestLearnt:
             ({"noise_std": 1.0}, "leave out `noise_std`"),
             ({"rewards": "binary"}, "levels that are learnt"),
             ({"stopping": "evidence"}, "has no proof for stopping='evidence'"),
-            ({"stopping": "betting-capped"}, "noise_std"),
             ({"algorithm": "rage"}, "rage plans with it"),
         ],
     )

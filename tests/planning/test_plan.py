@@ -249,6 +249,16 @@ def test_clicks_are_simulated_as_clicks() -> None:
 
 
 @pytest.mark.statistical
+def test_another_assumption_on_the_noise_is_said_and_simulated() -> None:
+    """The forecast is that of normal noise; the runs draw and learn what was assumed."""
+    rows, theta = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]], [1.0, 0.3]
+    normal, each = (sp.plan(rows, theta=theta, noise_std=0.2, noise=noise) for noise in ("same", "per-arm"))
+    assert each.pulls == normal.pulls
+    assert 'noise="per-arm" takes more pulls, and simulated runs show how many' in str(each)
+    assert "takes more pulls" not in str(normal)
+    assert each.simulate(20).mean > normal.simulate(20).mean
+
+
 def test_runs_take_as_long_as_planned() -> None:
     """On instances that nothing was fitted to, means are within 25 % (and three standard errors), nine tenths below.
 

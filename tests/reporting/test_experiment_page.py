@@ -8,8 +8,17 @@ import pytest
 from scipy.stats import binom
 
 from surepick.errors import InvalidInput, SurepickError
-from surepick.reporting.experiment_cells import LEVELS, Estimated, Summary, compare, read_section, summarize, z_score
-from surepick.reporting.experiment_page import part_of, write_report
+from surepick.reporting.experiment_page import (
+    LEVELS,
+    Estimated,
+    Summary,
+    compare,
+    part_of,
+    read_section,
+    summarize,
+    write_report,
+    z_score,
+)
 from surepick.reporting.html import Table
 from surepick.simulation.experiment import Published, parse_experiment
 from surepick.simulation.store import sweep

@@ -153,6 +153,30 @@ def test_bad_arguments_are_refused(arguments: dict, complaint: str) -> None:
         simulate(EASY, **arguments)
 
 
+def test_means_outside_the_bounds_of_rewards_are_refused_by_name() -> None:
+    """They were taken for the bound before, silently, and another arm could be best."""
+    odd = problems.unit_basis([1.3, 0.2, -0.1])
+    with pytest.raises(InvalidInput, match=r"must lie between 0 and 1, .*, got -0.1 to 1.3 for arms 0 and 2 of"):
+        simulate(odd, n_runs=1, rewards="binary")
+    with pytest.raises(InvalidInput, match=r"got 1.3 for arm 0 of"):
+        simulate(odd, n_runs=1, reward_range=(-0.5, 1.0))
+    ends = problems.unit_basis([0.1 + 0.2 + 0.7, 0.5, 0.0])  # rounding puts no mean outside
+    assert simulate(ends, n_runs=1, rewards="binary").n_errors == 0
+
+
+def test_ties_are_refused_where_no_run_would_end() -> None:
+    """Unless epsilon, a number of pulls or a budget ends the runs; copies of the best are no tie."""
+    tied = Problem(X=np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), theta=np.array([1.0, 0.5]), name="tied")
+    for problem, options in ((tied, {}), (lambda _: tied, {}), (problems.unit_basis([1.0, 0.5, 0.5]), {"m": 2})):
+        with pytest.raises(InvalidInput, match="are equally good, so a run would never end; give `epsilon`"):
+            simulate(problem, n_runs=1, **options)  # type: ignore[arg-type]
+    assert simulate(tied, n_runs=1, max_pulls=50).n_unfinished == 1
+    assert simulate(tied, n_runs=1, budget=20).n_pulls.tolist() == [20]
+    assert simulate(tied, n_runs=1, epsilon=0.5).n_errors == 0
+    copied = Problem(X=np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), theta=np.array([1.0, 0.2]), name="copied")
+    assert simulate(copied, n_runs=1).n_errors == 0
+
+
 @pytest.mark.parametrize("problem", [None, np.eye(2), "soare", lambda _: None, lambda _: np.eye(2)])
 def test_what_is_no_problem_is_refused(problem: object) -> None:
     """A thing that is no problem, or a function that draws none, is named as such."""

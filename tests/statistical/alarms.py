@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from surepick.core.misfit.watch import MisfitWatch
+from surepick.core.misfit import MisfitWatch
 from surepick.core.noise import ArmMeans
 from surepick.types import Array, IntArray
 

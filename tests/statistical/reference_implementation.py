@@ -423,6 +423,11 @@ class Spied(Rule):
         """Return what the rule itself says."""
         return self.inner.is_fixed_design
 
+    @property
+    def counts_every_result(self) -> bool:  # type: ignore[override]
+        """Return what the rule itself says."""
+        return self.inner.counts_every_result
+
     def start(self, task: Task) -> "_SpiedState":
         """Return a fresh state."""
         return _SpiedState(task, self)
@@ -433,7 +438,6 @@ class _SpiedState(RuleState):
         super().__init__(task)
         self.inner, self.errors, problem = rule.inner.start(task), rule.errors, rule.problem
         self.regularizers, self.decides_after_pulls = self.inner.regularizers, self.inner.decides_after_pulls
-        self.counts_every_result = self.inner.counts_every_result
         self.leader, self.alive = self.inner.leader, self.inner.alive  # type: ignore[method-assign]
         self.after_pull = self.inner.after_pull  # type: ignore[method-assign]
         self.theta = task.rows.theta_from_user(problem.theta)

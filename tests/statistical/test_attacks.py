@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import surepick as sp
+from benchmarks.bet_variants import PlainBetting
 from benchmarks.errors import count_screened, sessions
 from surepick.arms.dask import DaskArms
 from surepick.learning.learner import Learner
 from surepick.learning.snapshot import Ask
 from surepick.simulation import problems
-from surepick.stopping.betting import Betting
 from surepick.types import Array
 from tests.statistical.paths import is_settled
 from tests.statistical.reference_implementation import (
@@ -121,7 +121,7 @@ def test_wealth_does_not_depend_on_the_order_of_named_results(epsilon: float) ->
             if rng.random() < 0.2:
                 learner.fail(asks[place].arm, ask=asks[place].number)
             learner.tell(asks[place].arm, float(noise[place]), ask=asks[place].number)
-        told.append([learner._known.state._wealth.log_wealth(u).tolist() for u in range(5)])  # type: ignore[attr-defined]
+        told.append([learner.state.settled.state._wealth.log_wealth(u).tolist() for u in range(5)])  # type: ignore[attr-defined]
     assert told[1:] == [told[0]] * 5
     assert min(map(min, told[0])) != 0.0
 
@@ -129,9 +129,7 @@ def test_wealth_does_not_depend_on_the_order_of_named_results(epsilon: float) ->
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 1, 0)])
 def test_blocks_are_settled_in_the_order_of_opening(order: tuple[int, ...]) -> None:
     """By hand: whoever is told first, the second block is bet on with what the first said, the third with both."""
-    learner = sp.create_learner(
-        "uniform", np.eye(2), stopping=Betting(sizes="plain"), schedule="periodic:2", noise_std=1.0
-    )
+    learner = sp.create_learner("uniform", np.eye(2), stopping=PlainBetting(), schedule="periodic:2", noise_std=1.0)
     asks, values = learner.next_asks(6), ([1.0, 0.0], [0.8, -0.2], [0.5, 0.1])
     assert sorted(ask.arm for ask in asks[:2]) == sorted(ask.arm for ask in asks[4:]) == [0, 1]
     seen = []
@@ -354,7 +352,7 @@ def test_wealth_against_very_many_candidates() -> None:
         if books.n_bets > n_blocks:
             n_blocks = books.n_bets
             # No public way leads to the wealth of a single candidate.
-            wealth = learner._known.state._wealth.log_wealth(0)[followed]  # type: ignore[attr-defined]
+            wealth = learner.state.settled.state._wealth.log_wealth(0)[followed]  # type: ignore[attr-defined]
             np.testing.assert_allclose(wealth, [books.wealth[b] for b in followed], rtol=1e-10, atol=1e-10)
 
     Messy(setting, CALM, 42, fresh=lambda: learner, watch=compare).run()

@@ -8,10 +8,9 @@ import pytest
 
 from surepick.arms.finite import FiniteArms
 from surepick.core.betting.bets import Residuals, log_returns, log_t_returns
-from surepick.core.betting.block import Block
+from surepick.core.betting.block import ArmWeights, Block
 from surepick.core.betting.wealth import Wealth
 from surepick.core.estimate import LeastSquares
-from surepick.core.misfit.tolerance import ArmWeights
 from surepick.core.noise import residuals
 from surepick.stopping.betting import Replay
 from surepick.types import Array

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 import surepick as sp
 from surepick.core.estimate import LeastSquares
-from surepick.core.misfit.shape import ShapeWatch
+from surepick.core.normality import ShapeWatch
 from surepick.errors import NoiseWarning
 from surepick.learning.learner import Learner
 from surepick.learning.result import blocks_of

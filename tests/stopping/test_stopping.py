@@ -16,7 +16,7 @@ from surepick.core.evidence import Mixture, log_evidence
 from surepick.errors import InvalidInput
 from surepick.simulation import problems
 from surepick.simulation.problems import Problem
-from surepick.stopping import GLR, Evidence, Pairwise, Rule, scan
+from surepick.stopping import GLR, Evidence, MixGrid, Pairwise, PerCoordinate, PrintedSphere, Rule, as_rule, scan
 from surepick.types import Array, IntArray
 from tests.tasks import begun, task_of, view_of
 
@@ -382,13 +382,39 @@ def test_the_pairwise_rule_is_its_formula() -> None:
 
 
 def test_the_pairwise_rule_refuses_what_it_cannot_judge() -> None:
-    """More arms than dimensions, or pulls whose arm is not known."""
-    with pytest.raises(InvalidInput, match="as many arms as dimensions"):
-        Pairwise().start(task_of(np.vstack([np.eye(2), [1.0, 1.0]])))
+    """Pulls whose arm is not known."""
     state, estimate = begun(Pairwise(), task_of(np.eye(2)))
     estimate.update_many(np.eye(2), [0.0, 1.0])
     with pytest.raises(InvalidInput, match="arm of every pull"):
         state.after_pull(estimate)
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "match"),
+    [
+        (Pairwise(), {"arms": np.vstack([np.eye(2), [1.0, 1.0]])}, "as many arms as dimensions"),
+        (Pairwise(), {"candidates": np.eye(2)}, "compares the arms themselves"),
+        (Evidence(regularizer=np.eye(2)), {"noise_std": None}, "`noise_std` must be given beside"),
+        (Evidence(mixture=Mixture.uniform(1.0)), {"noise_std": None}, "`noise_std` must be given beside"),
+        (Evidence(spacing=0.1), {"m": 2, "arms": np.vstack([np.eye(2), [1.0, 1.0]])}, "not supported with m > 1"),
+        (MixGrid(), {}, "needs a set of vectors"),
+        (PerCoordinate(), {}, "is for a hypercube"),
+        (PrintedSphere(), {}, "for the unit sphere"),
+    ],
+)
+def test_a_rule_says_which_tasks_it_cannot_do(rule: Rule, options: dict[str, Any], match: str) -> None:
+    """In the one place that learners ask, before anything is measured."""
+    m = options.pop("m", 1)
+    why = rule.unsupported(replace(task_of(options.pop("arms", np.eye(2)), **options), m=m))
+    assert why is not None
+    assert match in why
+
+
+@pytest.mark.parametrize("name", ["betting-plain", "betting-capped"])
+def test_a_name_that_is_gone_says_what_to_do(name: str) -> None:
+    """Studies of before may have it in their options."""
+    with pytest.raises(InvalidInput, match=r"no longer part of surepick; use 'betting'.*the version that made it"):
+        as_rule(name)
 
 
 def test_an_estimate_without_the_rules_regularisers_is_refused() -> None:

@@ -120,7 +120,6 @@ def test_evidence_goes_on_where_a_proof_allows_it(options: dict[str, Any], chang
         ({}, {"retire": ["ash"]}, "ash could still be the best"),
         ({}, {"retire": ["oak"], "delta": 1e-6}, "oak could still be the best at the new risk"),
         ({}, {}, "nothing changes"),
-        ({}, {"stopping": "betting-plain"}, "another stopping rule"),
     ],
 )
 def test_what_has_no_proof_is_guidance_with_the_reason(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from surepick.learning.state import Settlement
+from surepick.learning.settlement import Settlement
 from surepick.study.admin import load_study
 from surepick.study.storage import Writer
 from surepick.study.study import Study

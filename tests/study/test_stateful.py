@@ -392,14 +392,14 @@ def looks(study: Study) -> dict[str, Any]:
         "decision": repr(learner.decision),
         "learner": (
             learner.n_asked,
-            learner.n_told,
+            len(learner.state.results),
             learner.n_planned,
             tuple(learner.state.checks),
             learner.pending,
         ),
         "path": learner.snapshot.path,
         "spent": (
-            learner.is_spent,
+            learner.state.is_spent,
             learner.state.needs_plan,
             learner.reader.model_check,
             learner.reader.n_checks,

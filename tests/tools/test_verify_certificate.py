@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import surepick as sp
-from surepick.learning.state import Settlement
+from surepick.learning.settlement import Settlement
 from tests.study.small_log import Event, Notebook, Row, as_csv, chained, signed
 from tools import verify_certificate
 

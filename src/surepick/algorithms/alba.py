@@ -216,6 +216,7 @@ class AlbaRule(Rule):
     name: str = field(default="alba", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
     needs_fixed_blocks: ClassVar[bool] = True
+    counts_every_result: ClassVar[bool] = False
     opens_ahead: ClassVar[bool] = False
     takes_corrections: ClassVar[bool] = False
 

@@ -194,8 +194,6 @@ class ExploreVerifyState(RuleState):
     The sampler reads the state when a block opens; the rule advances it when the block is over.
     """
 
-    counts_every_result = False
-
     def __init__(self, task: Task, *, exploration_risk: float) -> None:
         super().__init__(task)
         self._exploration = Phases(price=partial(exploration_price, task.candidates.n_arms, exploration_risk))
@@ -241,7 +239,7 @@ class ExploreVerifyState(RuleState):
     def _verified(self, block: Block) -> float:
         assert self.answer is not None
         task, candidates = self.task, self.task.rivals
-        rivals = np.setdiff1d(np.arange(candidates.n_arms), candidates.copies(self.answer))
+        rivals = np.flatnonzero(candidates.is_rival([self.answer]))
         phase = Phase(candidates.gather(np.append(rivals, self.answer)), block)
         n = len(rivals)
         return min(phase.least_certainty(n, task.epsilon, np.arange(n)) / task.noise_std**2, 1e300)
@@ -286,6 +284,11 @@ class Verification(Rule):
         """Guarantee of the rule."""
         return "proved" if self.decider is None else self.decider.guarantee
 
+    @property
+    def counts_every_result(self) -> bool:  # type: ignore[override]
+        """Whether the rule decides by all results; a verification reads its own block alone."""
+        return self.decider is not None and self.decider.counts_every_result
+
     def has_p_value(self, *, is_noise_known: bool) -> bool:
         """Return the other rule's own value; the certainty of a verification is no p-value."""
         return self.decider is not None and self.decider.has_p_value(is_noise_known=is_noise_known)
@@ -303,7 +306,6 @@ class DeciderBeside(RuleState):
         super().__init__(search.task)
         self._search, self._decider = search, decider
         self.regularizers, self.decides_after_pulls = decider.regularizers, decider.decides_after_pulls
-        self.counts_every_result = decider.counts_every_result
 
     def leader(self, estimate: LeastSquares) -> int:
         """Return the leader."""
@@ -348,9 +350,7 @@ def scaled_directions(
     s_x is the standard error of the gap; epsilon is added to gaps, as in the tests. Without an estimate g_x = 1.
     """
     candidates = task.rivals
-    is_rival = np.ones(candidates.n_arms, dtype=bool) if among is None else among.copy()
-    is_rival[candidates.copies(leader)] = False
-    Y = candidates.gather([leader]) - candidates.gather(np.flatnonzero(is_rival))
+    Y = candidates.gather([leader]) - candidates.gather(np.flatnonzero(candidates.is_rival([leader], among)))
     Y = Y[Y.any(axis=1)]  # rows that are equal once rounded have no direction to be told apart in
     if context.theta is None:
         return Y

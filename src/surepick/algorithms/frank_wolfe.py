@@ -35,7 +35,7 @@ import scipy
 
 from surepick.algorithms.options import Options
 from surepick.arms.views import Task
-from surepick.core.linalg import cholesky, solve_cholesky
+from surepick.core.linalg import inverse
 from surepick.errors import SurepickError
 from surepick.sampling.alternatives import Alternatives, Rows
 from surepick.sampling.base import SamplerContext
@@ -148,7 +148,7 @@ class FrankWolfeChooser(Chooser):
             self._V_inv -= v[:, None] * v
 
     def _refresh(self) -> None:
-        self._V_inv = solve_cholesky(cholesky(self._V), np.eye(len(self._V)))
+        self._V_inv = inverse(self._V)
         self._n_updates = 0
 
 

@@ -165,27 +165,27 @@ def _renumbered(numbers: IntArray, old: IntArray | None, new: IntArray | None, n
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class LazySampler:
     """Algorithm 1 without its stopping rule: A0 once, then forced exploration or tracking of the current design."""
 
-    def __init__(
-        self,
-        *,
-        task: Task,
-        tracker: Tracker,
-        schedule: Schedule,
-        floor: EigenvalueFloor,
-        g_mix: float,
-        is_mix_decaying: bool,
-        least: int,
-        lazy: float,
-    ) -> None:
-        self._task, self._arms, self._candidates, self._epsilon = task, task.rows, task.rivals, task.epsilon
-        self._tracker, self._schedule, self._floor = tracker, schedule, floor
-        self._explored = np.zeros((0, task.rows.dim))  # features of the tracker's arms, in coordinates of the floor
+    task: Task
+    tracker: Tracker
+    schedule: Schedule
+    floor: EigenvalueFloor
+    g_mix: float
+    """Share of the G-optimal design in every design."""
+    is_mix_decaying: bool
+    """Whether this share decays as 1/sqrt(t)."""
+    least: int
+    """Fewest pulls of a block."""
+    lazy: float
+    """Growth of the pulls up to which a design serves while leader and rivals stay."""
+
+    def __post_init__(self) -> None:
+        self._arms = self.task.rows
+        self._explored = np.zeros((0, self._arms.dim))  # features of the tracker's arms, in coordinates of the floor
         self._n_started = 0
-        self._g_mix, self._is_mix_decaying = g_mix, is_mix_decaying
-        self._least, self._lazy = least, lazy
         self._design: Design | None = None
         self._solved_for: tuple[tuple[int, ...], int] | None = None  # leaders, and the number of rivals alive
         self._solved_at = 0
@@ -196,15 +196,15 @@ class LazySampler:
         t = context.n_asked
         if context.theta is None or not context.leaders:
             self._follow([(self._g_optimal, 1.0)])
-            return max(self._schedule.next_after(t) - t, 2 * self._arms.dim - t, self._least)
+            return max(self.schedule.next_after(t) - t, 2 * self._arms.dim - t, self.least)
         self._solve(context)
-        return max(self._schedule.next_after(t) - t, self._least)
+        return max(self.schedule.next_after(t) - t, self.least)
 
     def _solve(self, context: SamplerContext) -> None:
         is_large = self._arms.n_arms * self._arms.dim > LARGE
         is_early = context.n_pulls < FIRST_DESIGN * self._arms.dim
         n_rivals = 0 if is_large or context.alive is None else int(np.count_nonzero(context.alive))
-        solved_for, factor = (context.leaders, n_rivals), LAZIER if is_large else self._lazy
+        solved_for, factor = (context.leaders, n_rivals), LAZIER if is_large else self.lazy
         is_fresh = solved_for == self._solved_for and context.n_pulls < factor * self._solved_at
         if is_fresh or (is_large and is_early):
             return
@@ -224,54 +224,54 @@ class LazySampler:
         """Track a mixture of designs, whose weights are shares of the cost."""
         support = np.concatenate([design.support for design, _ in mixed])
         weights = np.concatenate([part * design.weights for design, part in mixed])
-        if self._task.costs is not None:
-            weights = weights / self._task.costs[support]
+        if self.task.costs is not None:
+            weights = weights / self.task.costs[support]
             weights /= weights.sum()
-        self._tracker.retarget(support, weights)
+        self.tracker.retarget(support, weights)
 
     @cached_property
     def _g_optimal(self) -> Design:
         return (
             self._arms.design
-            if self._task.costs is None
-            else optimal_design(self._task.priced(self._arms), tol=LARGE_TOL)
+            if self.task.costs is None
+            else optimal_design(self.task.priced(self._arms), tol=LARGE_TOL)
         )
 
     def _ground(self, context: SamplerContext) -> PreparedArms:
         """Return the arms over their estimated noise: near a bound rewards scatter less than `noise_std` says."""
-        bounds, estimate = self._task.reward_range, context.estimate
+        bounds, estimate = self.task.reward_range, context.estimate
         if context.stds is not None:
-            return PreparedArms(self._task.priced(divided(self._arms, context.stds)))
+            return PreparedArms(self.task.priced(divided(self._arms, context.stds)))
         if bounds is None:
             return self._plain_ground
         variances = variances_by(estimate.theta, estimate.A, self._arms.level, bounds)
-        known = ScaledArms(self._arms, lambda _, rows: self._task.noise_std / np.sqrt(variances(rows)))
-        return PreparedArms(self._task.priced(known))
+        known = ScaledArms(self._arms, lambda _, rows: self.task.noise_std / np.sqrt(variances(rows)))
+        return PreparedArms(self.task.priced(known))
 
     @cached_property
     def _plain_ground(self) -> PreparedArms:
-        return PreparedArms(self._task.priced(self._arms))
+        return PreparedArms(self.task.priced(self._arms))
 
     def _share_now(self) -> float:
         """Share of the G-optimal design in the design in force."""
         full = FULL_SHARE * self._arms.dim
-        return self._g_mix * (math.sqrt(full / max(self._solved_at, full)) if self._is_mix_decaying else 1.0)
+        return self.g_mix * (math.sqrt(full / max(self._solved_at, full)) if self.is_mix_decaying else 1.0)
 
     def _directions(self, context: SamplerContext) -> GapDirections:
         """Return the directions from the leaders to the candidates still alive; if these are few, copy them out."""
         assert context.theta is not None
-        alive, candidates, leaders = context.alive, self._candidates, np.array(context.leaders)
+        alive, candidates, leaders = context.alive, self.task.rivals, np.array(context.leaders)
         rows: ArmSet = candidates
         among, index = alive, None
         n_alive = candidates.n_arms if alive is None else np.count_nonzero(alive)
         if alive is not None and 2 * n_alive <= candidates.n_arms and n_alive * candidates.dim <= COPIED:
-            kept = alive.copy()
-            for leader in context.leaders:
-                kept[candidates.copies(leader)] = False
+            kept = candidates.is_rival(context.leaders, alive)
             kept[leaders] = True
             index = np.flatnonzero(kept)
             among, rows, leaders = None, RowSubset(candidates.gather(index)), np.searchsorted(index, leaders)
-        directions = GapDirections(rows, context.theta, among=among, leaders=leaders.tolist(), epsilon=self._epsilon)
+        directions = GapDirections(
+            rows, context.theta, among=among, leaders=leaders.tolist(), epsilon=self.task.epsilon
+        )
         if self._design is not None:
             hardest = _renumbered(self._design.hardest, self._index, index, candidates.n_arms)
             is_left = hardest >= 0
@@ -282,7 +282,7 @@ class LazySampler:
 
     def next(self) -> int:
         """Return the next arm."""
-        tracker, floor = self._tracker, self._floor
+        tracker, floor = self.tracker, self.floor
         if not self._has_started:
             arm = floor.chosen[self._n_started]
             self._n_started += 1
@@ -295,32 +295,32 @@ class LazySampler:
 
     def follow(self, arms: Sequence[int]) -> None:
         """Take note of the arms of a block at once, unless exploration may have been forced in it."""
-        tracker, done, n = self._tracker, 0, len(arms)
-        while done < n and not (self._has_started and self._floor.holds(tracker.n_asked + n - done - 1)):
+        tracker, done, n = self.tracker, 0, len(arms)
+        while done < n and not (self._has_started and self.floor.holds(tracker.n_asked + n - done - 1)):
             self.next()
             done += 1
         tracker.follow(arms[done:])
 
     @property
     def _has_started(self) -> bool:
-        return self._n_started >= len(self._floor.chosen)
+        return self._n_started >= len(self.floor.chosen)
 
     @one_blas_thread
     def _due(self) -> int | None:
         """Return the arm that must be explored now, None if the information of all pulls asked for suffices."""
-        tracker = self._tracker
+        tracker = self.tracker
         if len(self._explored) < len(tracker.arms):
-            self._explored = self._floor.arms.gather(tracker.arms)
-        return self._floor.due((self._explored.T * tracker.N) @ self._explored, tracker.n_asked)
+            self._explored = self.floor.arms.gather(tracker.arms)
+        return self.floor.due((self._explored.T * tracker.N) @ self._explored, tracker.n_asked)
 
     def pulls_per_nat(self) -> float:
         """Return T* at the estimate, over the share of pulls that follows its design."""
-        design, costs = self._design, self._task.costs
-        if design is None or self._g_mix >= 1.0:
+        design, costs = self._design, self.task.costs
+        if design is None or self.g_mix >= 1.0:
             return np.inf
         per_cost = 1.0 if costs is None else float((design.weights / costs[design.support]).sum())
         return per_cost * design.value / (1.0 - self._share_now())
 
     def planned(self) -> dict[int, float]:
         """Return the sum of the designs so far."""
-        return self._tracker.wanted
+        return self.tracker.wanted

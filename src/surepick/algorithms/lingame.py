@@ -43,7 +43,7 @@ import numpy as np
 
 from surepick.algorithms.options import Options
 from surepick.arms.views import Task
-from surepick.core.linalg import cholesky, solve_cholesky
+from surepick.core.linalg import inverse
 from surepick.core.thresholds import RidgeThreshold
 from surepick.errors import InvalidInput
 from surepick.sampling.alternatives import Alternatives, Rows
@@ -111,7 +111,7 @@ class _Player(Chooser):
         A = JITTER * np.eye(dim)
         if w.any():
             A += (1.0 - JITTER) * self._rows.information(w)
-        A_inv = solve_cholesky(cholesky(A), np.eye(dim))
+        A_inv = inverse(A)
         found = self._alternatives.closest(self._leader, self._theta, A_inv, self._alive)
         if found is None or not found.gap > 0.0:
             return np.zeros(len(w))

@@ -198,11 +198,8 @@ class EvidenceGreedyChooser(Chooser):
         y = self._alternatives.differences(self._leader, rivals)
         gap, u = y.dot(self._theta), y.dot(A_inv)
         S = np.einsum("ij,ij->i", y, u) + mixture.scales[:, None] * np.einsum("ij,ij->i", u, u)
-        spread = np.maximum(np.linalg.eigvalsh(self._asked.A), 0.0)
-        logdets = np.log1p(spread / mixture.scales[:, None]).sum(axis=1)
-        terms = (mixture.log_weights - 0.5 * logdets)[:, None] + np.maximum(gap, 0.0) ** 2 / (
-            2.0 * self._task.noise_std**2 * S
-        )
+        priors = mixture.log_weights - 0.5 * mixture.logdets(self._asked.A)
+        terms = priors[:, None] + np.maximum(gap, 0.0) ** 2 / (2.0 * self._task.noise_std**2 * S)
         top = terms.max(axis=0)
         shares = np.exp(terms - top)
         total = shares.sum(axis=0)

@@ -163,9 +163,15 @@ class ArmSet(Protocol):
         Here y = leader - arm and gap = theta'y. Copies of the leader are not rivals. `among` restricts the
         rivals to a subset of rows.
         """
-        others = np.ones(self.n_arms, dtype=bool) if among is None else among.copy()
-        others[self.copies(leader)] = False
+        others = self.is_rival([leader], among)
         return lowest_against(self, self.gather([leader])[0], theta, factors, score, n, others)
+
+    def is_rival(self, leaders: Iterable[int], among: BoolArray | None = None) -> BoolArray:
+        """Return a fresh mask (K,): which arms of `among` are neither leaders nor copies of one."""
+        others = np.ones(self.n_arms, dtype=bool) if among is None else among.copy()
+        for leader in leaders:
+            others[self.copies(leader)] = False
+        return others
 
     def most_confusing(self, leader: int, theta: Array, factors: Arrays, score: PairScore) -> Rival:
         """Return the arm other than `leader` with the smallest score, see `rivals`."""
@@ -338,7 +344,7 @@ class VectorSet(Protocol):
 class NamedSet:
     """Base class of the vector sets that a log or the command line can name.
 
-    A subclass sets `kind` and `parameters`, and adds a line to `surepick.arms.registry`.
+    A subclass sets `kind` and `parameters`, and adds a line to `surepick.arms.VECTOR_SETS`.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Arms in logs and on the command line: the JSON and the option of every set, in one table.
+"""Arms in logs and on the command line: the JSON and the option of every set.
 
 The log holds a table of arms itself, so that a study needs no other file; of a file of arms that is too large for the
 log, it holds the path and the hash. JSON keeps as many digits of a double as read back the same number.
@@ -6,19 +6,17 @@ log, it holds the path and the hash. JSON keeps as many digits of a double as re
 
 import reprlib
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from surepick._texts import check_line
+from surepick.arms import VECTOR_SETS
 from surepick.arms.base import ArmSet, NamedSet, VectorSet
-from surepick.arms.ellipsoid import Ellipsoid
 from surepick.arms.finite import FiniteArms, as_arms
-from surepick.arms.hypercube import Hypercube
 from surepick.arms.mapped import MappedArms
-from surepick.arms.sphere import Sphere
-from surepick.arms.top_k import TopK
 from surepick.core.linalg import row_digest
 from surepick.errors import CorruptLog, InvalidInput
 
@@ -26,10 +24,6 @@ MOST_NUMBERS = 4_000_000
 """In a table that the log holds; about 80 MB of text."""
 
 Written = dict[str, Any]
-
-
-VECTOR_SETS: Mapping[str, type[Any]] = {each.kind: each for each in (Sphere, Ellipsoid, Hypercube, TopK)}
-"""The vector sets by kind. A new set is a file with a subclass of `NamedSet`, and its name here."""
 
 
 def write_arms(arms: Any, *, names: Sequence[str] | None = None) -> Written:
@@ -75,22 +69,28 @@ def read_arms(written: Mapping[str, Any]) -> ArmSet | VectorSet:
             return arms
         case {"kind": "file", "path": path, "constant": constant, "digest": digest}:
             return _file(Path(path), digest, is_constant_added=constant)
-        case {"kind": str(kind)} if kind in VECTOR_SETS and written.keys() >= {*VECTOR_SETS[kind].parameters}:
-            found: VectorSet = VECTOR_SETS[kind].from_json(written)
+        case {"kind": str(kind)} if kind in VECTOR_SETS and written.keys() >= {*_class_of(kind).parameters}:
+            found: VectorSet = _class_of(kind).from_json(written)
             return found
     raise CorruptLog(f"arms of a study must be of a kind that this version knows, got {reprlib.repr(written)}.")
 
 
 def set_of_option(option: str, text: str) -> VectorSet:
     """Return the vector set that the command line names, such as --sphere 5 or --top-k 10,3."""
-    found: VectorSet = VECTOR_SETS[option.removeprefix("--")].from_text(text)
+    found: VectorSet = _class_of(option.removeprefix("--")).from_text(text)
     return found
 
 
 def claimed_dim(written: Mapping[str, Any]) -> Any:
     """Return the number of features that a log claims for a vector set; 0 for anything else."""
-    known = VECTOR_SETS.get(str(written.get("kind")))
-    return 0 if known is None else known.json_dim(written)
+    kind = str(written.get("kind"))
+    return _class_of(kind).json_dim(written) if kind in VECTOR_SETS else 0
+
+
+def _class_of(kind: str) -> Any:
+    """Return the class of a vector set."""
+    module, _, name = VECTOR_SETS[kind].place.partition(":")
+    return getattr(import_module(f"surepick.arms.{module}"), name)
 
 
 def digest_of(written: Mapping[str, Any]) -> str:

@@ -148,7 +148,7 @@ def run(  # noqa: PLR0913 (every argument is an option of its own)
     from surepick.cli.run import Request, run_session  # noqa: PLC0415
 
     written = {"--save": save, "--report": report, "--log": log}
-    check_targets(written, {"--history": history, "--arms": arms, "--ellipsoid": sets.ellipsoid})
+    check_targets(written, {"--history": history, "--arms": arms, **sets.files()})
     if report is not None:
         from surepick.reporting.html import check_ready  # noqa: PLC0415
 

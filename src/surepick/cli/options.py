@@ -2,16 +2,17 @@
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from surepick.arms import VECTOR_SETS
 from surepick.cli.output import Format, check_out
 from surepick.errors import InvalidInput
-from surepick.learning.spec import DEFAULTS, OPTIONS, Spec
+from surepick.learning.spec import DEFAULTS, IN_PLAN, OPTIONS, Spec
 
 T = TypeVar("T")
 
@@ -83,21 +84,10 @@ class TableOptions:
         return {**asdict(self), "features": _columns(self.features), "drop": _columns(self.drop)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetOptions:
-    """Sets of vectors, instead of a file of arms."""
-
-    sphere: Annotated[int | None, says("Arms: all unit vectors of this dimension.")] = None
-    ellipsoid: Annotated[
-        Path | None, says("Arms: centre + axes u, |u| <= 1; a .csv or .npy: centre first, axes below.")
-    ] = None
-    hypercube: Annotated[int | None, says("Arms: all vectors of -1 and 1 of this dimension.")] = None
-    top_k: Annotated[str | None, says("Arms: all choices of k out of d, as d,k such as 10,3.")] = None
-
-
-def _flags() -> Iterator[tuple[str, Any, Any]]:
-    """Yield field, annotation and default of the flag of every option of a task; the help may say the default."""
-    for name, option in OPTIONS.items():
+def _flags(names: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield field, annotation and default of the flag of each of these options; the help may say the default."""
+    for name in names:
+        option = OPTIONS[name]
         field, kind = option.flag or name, option.flag_type or Spec.__annotations__[name]
         default = None if "default" in option.help else DEFAULTS[name]
         if kind is bool:
@@ -110,16 +100,32 @@ def _flags() -> Iterator[tuple[str, Any, Any]]:
             yield "option", Annotated[list[str] | None, says(text, "--option")], None
 
 
-def _with_flags(group: type[T]) -> type[T]:
-    for name, kind, default in _flags():
-        group.__annotations__[name] = kind
-        setattr(group, name, default)
-    return dataclass(frozen=True, kw_only=True)(group)
+def key_of(kind: str) -> str:
+    """Return the name of a vector set in study.toml, and as an argument."""
+    return kind.replace("-", "_")
 
 
-@_with_flags
-class LearnerOptions:
-    """Goal, risk, noise and algorithm of a task: a flag for each option of `Spec`."""
+def _set_flags() -> Iterator[tuple[str, Any, Any]]:
+    """Yield field, annotation and default of the flag of every vector set."""
+    for kind, one in VECTOR_SETS.items():
+        yield key_of(kind), Annotated[one.flag_type | None, says(one.help)], None
+
+
+def _with(flags: Iterable[tuple[str, Any, Any]]) -> Callable[[type[T]], type[T]]:
+    """Return a function that makes a class a group of these flags, but for those that it declares itself."""
+
+    def add(group: type[T]) -> type[T]:
+        for name, kind, default in flags:
+            if name not in group.__annotations__:
+                group.__annotations__[name] = kind
+                setattr(group, name, default)
+        return dataclass(frozen=True, kw_only=True)(group)
+
+    return add
+
+
+class _Group:
+    """A group of flags that are declared elsewhere."""
 
     if TYPE_CHECKING:
 
@@ -127,38 +133,58 @@ class LearnerOptions:
 
         def __getattr__(self, name: str) -> Any: ...
 
+
+@_with(_set_flags())
+class SetOptions(_Group):
+    """Sets of vectors, instead of a file of arms."""
+
+    def values(self) -> dict[str, Any]:
+        """Return what was given, by option."""
+        return {f"--{kind}": getattr(self, key_of(kind)) for kind in VECTOR_SETS}
+
+    def files(self) -> dict[str, Path | None]:
+        """Return the files of sets, by option."""
+        return {option: value for option, value in self.values().items() if isinstance(value, Path)}
+
+
+class _Flags(_Group):
+    """A group with a flag for each of some options of `Spec`."""
+
+    def _given(self, names: Iterable[str], **of_columns: Any) -> dict[str, Any]:
+        """Return options by name; a column of the arms' file may have said some of them."""
+        given = {name: getattr(self, OPTIONS[name].flag or name) for name in names}
+        given |= {**of_columns, "rewards": "binary" if self.binary else None}
+        return {name: DEFAULTS[name] if value is None else value for name, value in given.items()}
+
+
+@_with(_flags(OPTIONS))
+class LearnerOptions(_Flags):
+    """Goal, risk, noise and algorithm of a task: a flag for each option of `Spec`."""
+
     def settings(self, *, noise_std: Any, costs: Any) -> dict[str, Any]:
         """Return the arguments of a learner; a column of the arms' file may have said two of them."""
-        given = {name: getattr(self, option.flag or name) for name, option in OPTIONS.items()}
-        given |= {"noise_std": noise_std, "costs": costs, "rewards": "binary" if self.binary else None}
         own = ({} if self.stopping is None else {"stopping": self.stopping}) | options_of(self.option or [])
-        return {name: DEFAULTS[name] if value is None else value for name, value in given.items()} | own
+        return self._given(OPTIONS, noise_std=noise_std, costs=costs) | own
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions:
-    """Guess, goal and noise of an experiment to plan."""
+@_with(_flags(IN_PLAN))
+class PlanOptions(_Flags):
+    """Guess, goal and noise of an experiment to plan: a guess, and a flag for each option of a plan."""
 
     gap: Annotated[float | None, says("Guess: the lead of the best arm over the next.")] = None
     theta: Annotated[str | None, says("Guess: the effects of the features, as 1,-0.5,0.8.")] = None
     pilot: Annotated[
         Path | None, says("Results of a pilot instead of a guess: a .csv with the columns arm and reward.")
     ] = None
-    delta: Annotated[float, says("Accepted probability of a wrong answer.")] = 0.05
-    epsilon: Annotated[float, says("Tolerance: an arm at most this much below the best is a right answer.")] = 0.0
     noise_std: Annotated[
         str | None,
         says("Noise of one measurement: a number, or the column of the arms' file that has one for each arm."),
     ] = None
-    reward_range: Annotated[
-        tuple[float, float] | None,
-        says("Smallest and largest possible reward, instead of --noise-std.", "--reward-range"),
-    ] = None
-    binary: Annotated[bool, says("Rewards are 0 or 1, such as clicks.", "--binary")] = False
-    costs: Annotated[str | None, says("Column of the arms' file with the cost of a pull.")] = None
-    m: Annotated[int, says("How many of the best arms to find.", "--m")] = 1
     simulate: Annotated[int | None, says("Also simulate this many runs.")] = None
-    seed: Annotated[int, says("Random seed.")] = 0
+
+    def settings(self, *, noise_std: Any, costs: Any) -> dict[str, Any]:
+        """Return the options of `plan`; a column of the arms' file may have said two of them."""
+        return self._given(IN_PLAN, noise_std=noise_std, costs=costs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +211,7 @@ class ExperimentOptions:
 
 def one_set(arms: Path | None, sets: SetOptions, file_option: str = "--arms") -> tuple[str, Any] | None:
     """Return the one option that says which arms there are, with its value; None if there is none."""
-    given = {file_option: arms, **{f"--{name.replace('_', '-')}": value for name, value in asdict(sets).items()}}
+    given = {file_option: arms, **sets.values()}
     named = {option: value for option, value in given.items() if value is not None}
     if len(named) > 1:
         raise InvalidInput(f"one set of arms is needed, got {' and '.join(named)}; leave out all but one.")

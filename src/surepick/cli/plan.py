@@ -34,14 +34,7 @@ def plan_experiment(path: Path, options: PlanOptions, table: TableOptions, *, ou
         gap=options.gap,
         theta=None if options.theta is None else [_number(part) for part in options.theta.split(",")],
         pilot=None if options.pilot is None else read_history(options.pilot, own.arm),
-        delta=options.delta,
-        epsilon=options.epsilon,
-        noise_std=level if of_noise is None else own.stds,
-        reward_range=options.reward_range,
-        rewards="binary" if options.binary else None,
-        costs=own.costs,
-        m=options.m,
-        seed=options.seed,
+        **options.settings(noise_std=level if of_noise is None else own.stds, costs=own.costs),
     )
     rehearsed = None if options.simulate is None else planned.simulate(options.simulate, seed=options.seed)
     if out is not None:

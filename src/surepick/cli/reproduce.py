@@ -11,17 +11,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from surepick.cli.options import ExperimentOptions
 from surepick.cli.output import Code, Format, check_out, live_view, new_table, print_error, results, stages, write
 from surepick.core.checks import check_count, check_delta
-from surepick.errors import InvalidInput
+from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.explain import confidence
 from surepick.learning.learner import Learner
-from surepick.reporting.experiment_cells import COLUMNS as OF_RUNS
-from surepick.reporting.experiment_cells import Summary, summarize
-from surepick.reporting.figures import COLORS, INK, draw_line, frame, save
+from surepick.reporting.experiment_page import Section, Summary, charts, draw_means, section_of, write_report
+from surepick.reporting.figures import INK, save
 from surepick.simulation.compare import CellChange, Comparison, compare
 from surepick.simulation.experiment import (
     Cell,
@@ -35,7 +34,7 @@ from surepick.simulation.experiment import (
 from surepick.simulation.parallel import shown
 from surepick.simulation.problems import Problem
 from surepick.simulation.run import run_once, run_seeds
-from surepick.simulation.store import EXPERIMENT, TABLE, read_cells, settle, sweep
+from surepick.simulation.store import EXPERIMENT, TABLE, settle, sweep
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,11 +44,7 @@ INTERRUPTED = "interrupted; finished runs are in {}, the same command goes on fr
 
 def reproduce(names: Sequence[str], options: ExperimentOptions) -> Code:
     """Run experiments that come with the package; all of them if none is named."""
-    known = named_experiments()
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise InvalidInput(f"an experiment must be one of {', '.join(known)}, got {unknown[0]!r}.")
-    return run_experiments([named_experiment(name) for name in names or known], options)
+    return run_experiments([named_experiment(name) for name in names or named_experiments()], options)
 
 
 def list_experiments() -> Code:
@@ -85,8 +80,6 @@ def run_experiments(experiments: Sequence[Experiment], options: ExperimentOption
 
 def write_report_of(folders: Sequence[Path], out: Path, console: "Console") -> None:
     """Write the report and print its files."""
-    from surepick.reporting.experiment_page import write_report  # noqa: PLC0415 (draws; `--help` stays quick)
-
     markdown, page, *_ = write_report(folders, out)
     console.print(f"report: {markdown}, {page}", soft_wrap=True)
 
@@ -193,82 +186,36 @@ def _p(value: float) -> str:
 
 # ---- the demonstration
 
-BLUE, ORANGE, GREEN, PURPLE = COLORS[:4]
-
-
-class Line(NamedTuple):
-    """A line of a figure: means with two standard errors either way."""
-
-    label: str
-    color: str
-    marker: str = ""
-    width: float = 1.4
-    dashes: str = "-"
-    is_hollow: bool = False
-    points: Sequence[tuple[float, float, float]] = ()
-    """Place, mean and standard error."""
-
-
-def plot_lines(lines: Sequence[Line], title: str, note: str, folder: Path, name: str) -> tuple[Path, Path]:
-    """Mean pulls by number of arms on a log scale; the legend has the order of the lines."""
-    canvas, (axes,) = frame([5.2], width=7.6)
-    for line in lines:
-        style: dict[str, Any] = {"color": line.color, "linewidth": line.width, "linestyle": line.dashes}
-        style |= {"marker": line.marker, "markerfacecolor": "white" if line.is_hollow else line.color}
-        draw_line(axes, line.points, line.label, **style)
-    axes.set_yscale("log")
-    # Not down to the ends of the bars: with few runs they would stretch the axis to nothing.
-    lowest = min(mean for line in lines for _, mean, _ in line.points if mean > 0.0)
-    axes.set_ylim(0.6 * lowest, 1.2 * axes.get_ylim()[1])
-    axes.set_xticks(sorted({place for line in lines for place, _, _ in line.points}))
-    axes.set(xlabel=f"number of arms K\n{note}", ylabel="mean number of pulls (log scale)")
-    axes.set_title(title, loc="left", color=INK)
-    return save(canvas, folder / name)
-
-
 Record = dict[str, Any]
-NOTE = 'bars: two standard errors either way (published: from "Std");\npublished with other stopping constants'
 
-
-class Column(NamedTuple):
-    """Means of pulls in table and plot."""
-
-    header: str
-    line: Line
-
-
-COLUMNS = {
-    "": Column("\nsurepick", Line("surepick, {n_runs} runs", BLUE, "o", 2.2)),
-    "rage_": Column("\nRAGE", Line("RAGE, run here", PURPLE, "^")),
-    "xy-oracle_": Column("\nOracle", Line("Oracle (knows theta), run here", GREEN, "v")),
-    "published_table_2_": Column("Lazy\nTS 2*", Line("Lazy TS, published (Table 2)", ORANGE, "D", 1.0, is_hollow=True)),
-    "published_table_1_": Column("Lazy\nTS 1*", Line("Lazy TS, published (Table 1)", ORANGE, "s", 1.0, is_hollow=True)),
-    "published_rage_": Column("\nRAGE*", Line("RAGE, published", PURPLE, "^", 1.0, is_hollow=True)),
-    "published_oracle_": Column("\nOracle*", Line("Oracle, published", GREEN, "v", 1.0, is_hollow=True)),
+HEADERS = {
+    "": "\nsurepick",
+    "rage_": "\nRAGE",
+    "xy-oracle_": "\nOracle",
+    "published_table_2_": "Lazy\nTS 2*",
+    "published_table_1_": "Lazy\nTS 1*",
+    "published_rage_": "\nRAGE*",
+    "published_oracle_": "\nOracle*",
 }
-"""By the first part of the fields `mean` and `se` of a record."""
+"""Columns of the table, by the first part of the fields `mean` and `se` of a record."""
 
 
-def read_records(experiment: Experiment, folder: Path, n_runs: int) -> list[Record]:
-    """Read up to n_runs runs of each cell; a record for each number of arms that all algorithms have run."""
-    found = {
-        key: {name: values[columns["run"] < n_runs] for name, values in columns.items()}
-        for key, columns in (read_cells(folder / TABLE, OF_RUNS) if (folder / TABLE).exists() else ())
-    }
-    records: dict[int, Record] = {}
-    for n_arms, cells in groupby(experiment.cells(), key=lambda cell: int(cell.arguments["n_arms"])):
-        summaries = [summarize(cell, found.get(cell.key)) for cell in cells]
-        if all(summary.n_runs for summary in summaries):
-            records[n_arms] = {"n_arms": n_arms, **_ours(summaries[0])}
-            for other in summaries[1:]:
-                name, pulls = other.cell.algorithm.name, other.quantities["n_pulls"]
-                records[n_arms] |= {f"{name}_mean": pulls.mean, f"{name}_se": pulls.se}
-    for figure in experiment.published:
-        for n_arms, record in records.items():
-            field, is_here = f"published_{figure.figures}", figure.problem == {"n_arms": n_arms}
-            record[f"{field}_mean"] = figure.mean if is_here else record.get(f"{field}_mean")
-            record[f"{field}_se"] = figure.se if is_here else record.get(f"{field}_se")
-    return list(records.values())
+def records_of(section: Section) -> list[Record]:
+    """Return a record for each number of arms that all algorithms have run."""
+    published = [f"published_{figure.figures}_" for figure in section.experiment.published]
+    records = []
+    for n_arms, cells in groupby(section.summaries, key=lambda summary: int(summary.cell.arguments["n_arms"])):
+        members = list(cells)
+        if all(summary.n_runs for summary in members):
+            record = {"n_arms": n_arms, **_ours(members[0])}
+            for other in members[1:]:
+                pulls = other.quantities["n_pulls"]
+                record |= {f"{other.cell.algorithm.name}_{name}": value for name, value in pulls._asdict().items()}
+            record |= {f"{part}{name}": None for part in published for name in ("mean", "se")}
+            for figure in [one.published for summary in members for one in summary.compared]:
+                record |= {f"published_{figure.figures}_{name}": getattr(figure, name) for name in ("mean", "se")}
+            records.append(record)
+    return records
 
 
 def _ours(summary: Summary) -> Record:
@@ -286,26 +233,6 @@ def _ours(summary: Summary) -> Record:
         "arms_pulled": summary.quantities["support"].mean,
         "seconds_per_run": summary.quantities["seconds"].mean,
     }
-
-
-def shown_columns(records: Sequence[Record]) -> dict[str, Column]:
-    """Return the columns that have figures."""
-    return {part: column for part, column in COLUMNS.items() if any(record.get(f"{part}mean") for record in records)}
-
-
-def plot_records(records: Sequence[Record], folder: Path, *, delta: float) -> tuple[Path, Path]:
-    """Mean pulls by number of arms with the published means and the lower bound."""
-    lines = [
-        column.line._replace(
-            label=column.line.label.format(**records[0]),
-            points=[(one["n_arms"], one[f"{part}mean"], one[f"{part}se"]) for one in records if one[f"{part}mean"]],
-        )
-        for part, column in shown_columns(records).items()
-    ]
-    bound = [(record["n_arms"], record["lower_bound"], 0.0) for record in records]
-    lines.append(Line("lower bound", "black", dashes="--", points=bound))
-    title = f"Pulls until the best of K arms is known, delta = {delta:g}"
-    return plot_lines(lines, title, NOTE, folder, "many_arms")
 
 
 NAME = "many-arms"
@@ -332,8 +259,9 @@ def demonstrate(
         is_complete = fill(out / NAME, experiment, console, n_runs=n_runs, jobs=jobs) and bool(live["stopped"])
     except KeyboardInterrupt:
         console.print(INTERRUPTED.format(out / NAME), soft_wrap=True)
-    records = read_records(experiment, out / NAME, n_runs)
-    plots = _plots(records, out, delta)
+    section = section_of(experiment, out / NAME / TABLE, n_runs)
+    records = records_of(section)
+    plots = plot(section, out) if records else ()
     if output is not Format.TABLE:
         found = {"problem": NAME, "algorithm": experiment.algorithms[0].name, "delta": delta, "seed": seed}
         found |= {"is_complete": is_complete, "one_run": live or None, "runs": records}
@@ -347,14 +275,16 @@ def demonstrate(
     return Code.OK if is_complete else Code.NOT_STOPPED
 
 
-def _plots(records: list[Record], out: Path, delta: float) -> tuple[Path, ...]:
-    if not records:
-        return ()
+def plot(section: Section, out: Path) -> tuple[Path, ...]:
+    """Draw mean pulls by number of arms, beside the lower bound and published means."""
     try:
-        return plot_records(records, out, delta=delta)
-    except ModuleNotFoundError as error:
-        print_error(f"no plot: {error.name} is not installed; pip install 'surepick[bench]'")
+        canvas, _ = draw_means(next(charts(section)))
+    except SurepickError as error:
+        print_error(f"no plot: {error}")
         return ()
+    title = f"Pulls until the best of K arms is known, delta = {section.experiment.delta[0]:g}"
+    canvas.axes[0].set_title(title, loc="left", fontsize=9, color=INK)
+    return save(canvas, out / "many_arms")
 
 
 def _run_live(console: "Console", cell: Cell, live: dict[str, Any]) -> None:
@@ -422,14 +352,14 @@ def _print_table(console: "Console", records: list[Record], delta: float) -> Non
         f"seeds {records[0]['seed']} to {records[-1]['seed']})",
         style="bold",
     )
-    columns = shown_columns(records)
+    columns = [part for part in HEADERS if any(record.get(f"{part}mean") for record in records)]
     has_published = any(part.startswith("published") for part in columns)
-    titles = ["arms\nK", *(column.header for column in columns.values())]
+    titles = ["arms\nK", *(HEADERS[part] for part in columns)]
     titles[2:2] = ["lower\nbound"]
     titles += [] if has_published else ["times\nbound", "\nmedian"]
     table = new_table(titles, left=[], padding=(0, 0, 0, 1))  # 80 columns are enough
     for title, column in zip(titles, table.columns, strict=True):
-        column.style = "bold" if title == COLUMNS[""].header else "dim" if title.endswith("*") else ""
+        column.style = "bold" if title == HEADERS[""] else "dim" if title.endswith("*") else ""
     for record in records:
         cells = [_mean(record, part) for part in columns]
         cells[1:1] = [f"{record['lower_bound']:.1f}"]

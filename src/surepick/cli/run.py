@@ -38,7 +38,9 @@ from surepick.core.checks import check_count
 from surepick.errors import InvalidInput, StorageError, SurepickError
 from surepick.learning.explain import near_tie, state_line
 from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, contradiction
+from surepick.learning.model import check_audit
 from surepick.learning.result import Result
+from surepick.learning.spec import Spec
 from surepick.study.admin import create_study, load_study
 from surepick.study.state import Measurement
 from surepick.study.study import Study, StudyAsk
@@ -252,11 +254,8 @@ def _check(request: Request) -> None:
     """Check the options before the first measurement."""
     if request.max_pulls is not None:
         check_count("max_pulls", request.max_pulls, least=0)
-    noise = request.settings["noise"]
-    if request.audit and noise != "same":
-        raise InvalidInput(f'`audit` has no proof yet beside noise="{noise}"; leave it out, or give noise_std.')
-    if request.audit and isinstance(request.arms, ChosenSet):
-        raise InvalidInput(f"`audit` needs a list of arms, got {request.arms.title}; leave it out.")
+    if request.audit:
+        check_audit(Spec.of(options=request.settings).noise_model, request.arms.arms)
     if request.log is not None and request.log.suffix.lower() == ".csv":
         raise InvalidInput(
             f"--log must be a study file such as log.db, got {request.log}; pass a .csv log of an earlier version as "

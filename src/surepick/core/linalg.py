@@ -97,6 +97,11 @@ def solve_cholesky(L: Array, b: Array) -> Array:
     return solved
 
 
+def inverse(A: Array) -> Array:
+    """Return A^-1 for symmetric positive definite A."""
+    return solve_cholesky(cholesky(A), np.eye(len(A)))
+
+
 def upper_inverse(R: Array) -> Array:
     """Return R^-1 for upper triangular R."""
     inverse: Array

@@ -17,7 +17,7 @@ import numpy as np
 from surepick.arms.base import same_features
 from surepick.learning.events import n_earlier
 from surepick.learning.model import ModelCheck
-from surepick.learning.noise_models import NAMED, NoiseModel, Symmetric, noise_model
+from surepick.learning.noise_models import NAMED, NoiseModel, Symmetric, noise_model, takes_scale
 from surepick.learning.snapshot import Snapshot
 from surepick.types import Guarantee, IntArray
 
@@ -420,8 +420,8 @@ def _noise(result: "Result", *, seen: bool) -> str:
 
 
 def noise_of(result: "Result") -> NoiseModel:
-    """Return the noise model of a result; of one that has no name here, a model that says its law and no more."""
-    if result.noise not in NAMED:
+    """Return the noise model of a result; if its fields do not spell it, one that says its law and no more."""
+    if result.noise not in NAMED or takes_scale(result.noise):
         own = Symmetric()
         own.unwatched = f'by the model "{result.noise}"'
         return own

@@ -18,6 +18,7 @@ from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, PullFailed
 from surepick.learning.events import History
 from surepick.learning.explain import REPEATS_ADVICE, coarse
 from surepick.learning.learner import Learner, create_learner
+from surepick.learning.model import check_audit
 from surepick.learning.result import Result, bare_result_of
 from surepick.learning.snapshot import Algorithm, Arm, Decision, Snapshot
 from surepick.learning.spec import TaskOptions, takes_options
@@ -133,10 +134,8 @@ def identify(
         audit = check_count("audit", audit, least=0)
     limit = math.inf if max_pulls is None else check_count("max_pulls", max_pulls, least=0)
     learner = create_learner(algorithm, arms, candidates=candidates, **options)
-    if audit and learner.noise_model.needs_bets:
-        raise InvalidInput(f'`audit` has no proof yet beside noise="{learner.noise}"; leave it out, or give noise_std.')
-    if audit and not learner.measured_arms.is_enumerable:
-        raise InvalidInput(f"`audit` needs a list of arms, got {learner.measured_arms.description}; leave it out.")
+    if audit:
+        check_audit(learner.noise_model, learner.arms)
     if isinstance(history, History):
         _replay(learner, history)
         history = None
@@ -249,7 +248,7 @@ class _Session:
             n_skipped = 0
             self._tell(arm, reward)
             # At powers of two: the cost of all checks together stays O(d) per pull.
-            n_told = self._learner.n_told
+            n_told = len(self._learner.state.results)
             if n_told & (n_told - 1) == 0:
                 self._watch(arm)
                 if n_told >= ENOUGH_REPEATS and self._learner.reader.repeats:

@@ -19,7 +19,7 @@ import numpy as np
 
 from surepick.algorithms import as_algorithm
 from surepick.algorithms.options import unsupported
-from surepick.arms.views import Task, arms_given, as_rows, costs_given, views
+from surepick.arms.views import Task, arms_given, costs_given, views
 from surepick.core.checks import check_count, written
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
@@ -27,11 +27,11 @@ from surepick.errors import InvalidInput
 from surepick.learning import events
 from surepick.learning.blocks import Plans
 from surepick.learning.events import Entry, Event, History, check_start, entry_of, event_of, n_earlier
-from surepick.learning.model import check_arms
 from surepick.learning.result import Result, result_of
+from surepick.learning.settlement import Setting
 from surepick.learning.snapshot import Algorithm, Arm, Ask, Decision, Reader, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
-from surepick.learning.state import LearnerState, Setting, Settlement
+from surepick.learning.state import LearnerState
 from surepick.stopping.base import Rule
 from surepick.types import Array
 
@@ -53,6 +53,8 @@ class Learner:
         options: see `Spec`.
     """
 
+    rule: Rule
+    """The stopping rule."""
     _composition: Algorithm
 
     @one_blas_thread
@@ -93,20 +95,15 @@ class Learner:
     def _begin(self) -> None:
         if why := unsupported(self._composition, self.algorithm, self.task):
             raise InvalidInput(why)
-        sampler, self._rule = self._composition.compose(self.task)
-        if why := self._rule.unsupported(self.task):
+        sampler, self.rule = self._composition.compose(self.task)
+        if why := self.rule.unsupported(self.task):
             raise InvalidInput(why)
         sampler = self.noise_model.sampler(sampler, self.measured_arms.dim)
-        setting = Setting(self.task, self._rule, self.noise_model, self.earlier)
-        self.state = LearnerState(setting, Plans(sampler, self.task, self._rule, self.costs, self.budget))
+        setting = Setting(self.task, self.rule, self.noise_model, self.earlier)
+        self.state = LearnerState(setting, Plans(sampler, self.task, self.rule, self.costs, self.budget))
         """What the events add up to; a study proposes and applies its events here."""
         self._read_at: tuple[LearnerState, int, int] | None = None
         """State, events and plans at which `_reader` was made."""
-
-    @property
-    def _known(self) -> Settlement:
-        """What follows from the values of all results so far."""
-        return self.state.settled
 
     @property
     def identity(self) -> str:
@@ -160,11 +157,6 @@ class Learner:
         return self.state.ledger.n_asked
 
     @property
-    def n_told(self) -> int:
-        """Results so far, void ones included, which is the number of the next result."""
-        return len(self.state.results)
-
-    @property
     def n_planned(self) -> int:
         """Asks left in the newest block, failed ones included: the largest batch that costs no extra pulls.
 
@@ -173,14 +165,9 @@ class Learner:
         return self.state.ledger.n_planned
 
     @property
-    def is_spent(self) -> bool:
-        """Whether the budget allows no further ask; planned and failed asks are still made."""
-        return self.state.is_spent
-
-    @property
     def estimate(self) -> LeastSquares:
         """Least squares of all results that count, in whitened coordinates; do not change it."""
-        return self._known.estimate
+        return self.state.settled.estimate
 
     @property
     def theta(self) -> Array:
@@ -265,15 +252,9 @@ class Learner:
                 wrong, but at most twice the pulls so far or twenty of every arm that is checked.
             follows: whether a log that had its verdict is followed; sums may be rounded differently here.
         """
-        n = len(self.propose_audit(n, follows=follows))
-        self.state.audit(n)
-        return n
-
-    def propose_audit(self, n: int | Literal["auto"], *, follows: bool = False) -> list[int]:
-        """Return the arms of the check pulls that `audit` would plan, by number."""
-        self.state.check_audit(follows=follows)
-        n = self.reader.enough_checks if n == "auto" else check_count("n", n, least=1)
-        return check_arms(as_rows(self.measured_arms), n, self.seed)
+        arms = self.state.propose_audit(n, lambda: self.reader.enough_checks, follows=follows)
+        self.state.audit(arms)
+        return len(arms)
 
     def replay(self, log: Sequence[Entry]) -> None:
         """Start afresh and go through a log; the state is then that of the learner that wrote it, bit for bit.
@@ -286,13 +267,13 @@ class Learner:
                 happened. The learner is then unchanged.
         """
         check_start(log, self._identity, self.earlier)
-        before = self._rule, self.state
+        before = self.rule, self.state
         try:
             self._begin()
             for place, event in enumerate(log[1:], start=1):
                 self._follow(event_of(event, place), place)
         except BaseException:
-            self._rule, self.state = before
+            self.rule, self.state = before
             raise
 
     def _follow(self, event: Event, place: int) -> None:
@@ -318,11 +299,6 @@ class Learner:
     # ---- the answer
 
     @property
-    def rule(self) -> Rule:
-        """The stopping rule."""
-        return self._rule
-
-    @property
     def stopped(self) -> bool:
         """Whether the rule has stopped; for good, unless a correction withdraws the verdict."""
         return self.state.stopped
@@ -332,7 +308,7 @@ class Learner:
         """All numbers that describe the present state; kept until the next event."""
         at = self.state, len(self.state.log), self.state.ledger.n_opened
         if self._read_at != at:
-            self._reader, self._read_at = Reader(self, self._known), at
+            self._reader, self._read_at = Reader(self, self.state.settled), at
         return self._reader
 
     @property

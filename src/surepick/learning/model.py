@@ -6,7 +6,7 @@ Withdrawing a verdict costs no risk: under the model an answer is wrong with pro
 Where the user allows for a `misfit`, means are known not to be exactly linear: an alarm is reported, and withdraws
 nothing.
 
-Where the noise level is learnt, the proof also assumes normal noise of one level. `core.misfit.shape` watches this
+Where the noise level is learnt, the proof also assumes normal noise of one level. `core.normality` watches this
 assumption: an alarm makes the claim doubtful, with less than one false alarm in a hundred runs.
 """
 
@@ -16,11 +16,13 @@ from typing import Literal, NamedTuple, final
 
 import numpy as np
 
+from surepick.arms.base import VectorSet
 from surepick.arms.views import ArmView, WhitenedArms
 from surepick.core.estimate import LeastSquares
-from surepick.core.misfit.explain import explain_misfit
-from surepick.core.misfit.shape import Doubt, Kind, ShapeWatch
-from surepick.core.misfit.watch import MisfitWatch, check_pulls, farthest, has_slip, is_slip, range_basis
+from surepick.core.misfit import MisfitWatch, check_pulls, explain_misfit, farthest, has_slip, is_slip, range_basis
+from surepick.core.normality import Doubt, Kind, ShapeWatch
+from surepick.errors import InvalidInput
+from surepick.learning.noise_models import NoiseModel
 from surepick.types import Array, IntArray
 
 ALPHA = 0.01
@@ -205,6 +207,17 @@ def has_constant(view: ArmView) -> bool:
     rows = view.gather(seen) * (1.0 if view.stds is None else view.stds[seen, None])
     level = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
     return bool(np.abs(rows @ level - 1.0).max() < 1e-6)
+
+
+def check_audit(noise: NoiseModel, arms: object) -> None:
+    """Refuse check pulls that have no proof: beside this noise model, and of a set without a list of arms."""
+    if noise.needs_bets:
+        raise InvalidInput(
+            f'`audit` has no proof yet beside noise="{noise.name}"; leave it out, or give noise_std for each arm.'
+        )
+    vectors = getattr(arms, "vectors", arms)
+    if isinstance(vectors, VectorSet):
+        raise InvalidInput(f"`audit` needs a list of arms, got {vectors.description}; leave it out.")
 
 
 def check_arms(view: WhitenedArms, n: int, seed: int) -> list[int]:

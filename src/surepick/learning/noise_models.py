@@ -12,14 +12,14 @@ a block become the `Block` that bets are placed on, what to simulate, how it is 
     Bounded                      reward_range=(lo, hi)          bets on bounded rewards
     Binary                       rewards="binary"               the same between 0 and 1
 
-To add a model: a class, and a line in the table below if a name should spell it. `examples/own_noise.py` has one, and
-`surepick.testing.check_noise_model` tests it.
+To add a model: a class here, and its name in `spec.NoiseName` if a name should spell it; all else follows.
+`examples/own_noise.py` has one, and `surepick.testing.check_noise_model` tests it.
 """
 
 import math
 import reprlib
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self, final
+from typing import Any, ClassVar, Self, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,7 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import row_digest
 from surepick.core.noise import ArmVariances, is_repeating, residuals, rounding_bias
 from surepick.errors import InvalidInput
+from surepick.learning.spec import NoiseName
 from surepick.sampling.base import Sampler, SubBlocks
 from surepick.stopping.base import Rule
 from surepick.types import Array, IntArray
@@ -51,6 +52,8 @@ class NoiseModel:
     """Whether rewards are 0 or 1, False or True."""
     unwatched: str = "of an unknown law"
     """What keeps the linear model from being watched, after "With noise ...", if `needs_bets`."""
+    takes_scale: ClassVar[bool] = False
+    """Whether `noise_std` beside `noise=name` is the one argument of the class; else the level is learnt."""
     bet: ClassVar[Callable[[Any, Block, BlockFit], OwnBets] | None] = None
     """A method `bet(block, fit)` that returns the bets of the model on a block; None: those of `core.betting`."""
 
@@ -64,6 +67,11 @@ class NoiseModel:
     @classmethod
     def of(cls, noise_std: Any = None) -> Self:
         """Return the model that `noise=name` spells beside this `noise_std`."""
+        if cls.takes_scale:
+            if noise_std is None:
+                raise InvalidInput(f'noise="{cls.name}" needs the scale of the noise; give `noise_std`.')
+            build: Callable[[Any], Self] = cls
+            return build(noise_std)
         if noise_std is not None:
             raise InvalidInput(
                 f'noise="{cls.name}" is for levels that are learnt: leave out `noise_std`, or give it for each arm '
@@ -196,6 +204,13 @@ class NoiseModel:
         """Return what a proof by this rule assumes of the noise, as the end of "the noise ..."."""
         return rule.noise_law(is_known=self.std is not None)
 
+    def summary(self) -> str:
+        """Return the assumption in a few words, for the description of a study."""
+        scale = self.options().get("noise_std")
+        if scale is None:
+            return "the noise is learnt"
+        return f"{self.name} noise of scale {scale:g}" if self.takes_scale else f"noise at most {scale:g}"
+
     def assumption(self, law: str, level: float = math.nan) -> str:
         """Return the assumption as the end of "This assumes that ...", with the level that was seen unless NaN."""
         said = f"the noise of one measurement {law}"
@@ -235,6 +250,10 @@ class SubGaussianPerArm(NoiseModel):
         """Spelled by its scales."""
         assert self.stds is not None
         return {"noise_std": self.stds.tolist()}
+
+    def summary(self) -> str:
+        """Leave the scales out."""
+        return "a noise for each arm"
 
     def assumption(self, law: str, level: float = math.nan) -> str:
         """Say how the data compare with the scales."""
@@ -312,6 +331,10 @@ class Bounded(NoiseModel):
         """Spelled by the bounds."""
         return {"reward_range": self.reward_range}
 
+    def summary(self) -> str:
+        """Say the bounds."""
+        return "rewards are 0 or 1" if self.is_binary else f"rewards between {self._lo:g} and {self._hi:g}"
+
     def refusal(self, reward: float, arm: int) -> str:
         """Refuse rewards out of bounds; of binary rewards, all but the bounds."""
         needed = f"between {self._lo:g} and {self._hi:g} (the range)"
@@ -344,8 +367,16 @@ class Binary(Bounded):
         return {"rewards": "binary"}
 
 
-NAMED: Mapping[str, type[NoiseModel]] = {kind.name: kind for kind in (UnknownGaussian, GaussianPerArm, Symmetric)}
-"""Names that `noise=` accepts."""
+_CLASSES = [kind for kind in vars().values() if isinstance(kind, type) and issubclass(kind, NoiseModel)][1:]
+NAMED: Mapping[str, type[NoiseModel]] = {
+    name: next(kind for kind in _CLASSES if kind.name == name) for name in get_args(NoiseName)
+}
+"""Names that `noise=` accepts: each stands for the first class above that has it."""
+
+
+def takes_scale(noise: object) -> bool:
+    """Return whether a name stands for a model whose scale is given by `noise_std`."""
+    return isinstance(noise, str) and noise in NAMED and NAMED[noise].takes_scale
 
 
 def noise_model(

@@ -20,8 +20,7 @@ from surepick.learning import explain, result_file
 from surepick.learning.estimates import Estimates, coefficient_margins
 from surepick.learning.events import History
 from surepick.learning.snapshot import Reader, Snapshot, beside_rival, given_of
-from surepick.stopping.base import RuleState, Verdict
-from surepick.stopping.betting import Betting
+from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.types import Array, data_frame
 
 if TYPE_CHECKING:
@@ -417,14 +416,14 @@ def _margin_of(learner: "Learner", reader: Reader) -> Callable[[], float | None]
         task.candidates is task.arms and task.epsilon == 0.0 and task.m == 1 and not learner.noise_model.needs_bets
     )
     is_sought = learner.stopped and learner.model == "linear" and is_plain
-    if not (is_sought and isinstance(rule, Betting)):
+    if not (is_sought and rule.takes_misfit):
         return None
     return partial(_find_margin, blocks_of(learner), task, rule, reader.lead)
 
 
-def _find_margin(find: Callable[[], list[Block]], task: Task, rule: Betting, lead: float) -> float | None:
+def _find_margin(find: Callable[[], list[Block]], task: Task, rule: Rule, lead: float) -> float | None:
     blocks = find()
     n_each = sum(8 + len(np.unique(block.arms)) for block in blocks if block.arms is not None)
     if n_each * task.rivals.n_arms > MOST_NUMBERS:
         return None
-    return rule.start(task).replay(blocks).margin(lead)
+    return rule.margin(task, blocks, lead)

@@ -24,7 +24,7 @@ from surepick.types import Array, BoolArray, Guarantee, IntArray
 
 if TYPE_CHECKING:
     from surepick.learning.learner import Learner
-    from surepick.learning.state import Settlement
+    from surepick.learning.settlement import Settlement
 
 
 Arm = Any

@@ -12,7 +12,7 @@ This module loads no mathematics: `surepick --help` reads it.
 import inspect
 import re
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from importlib import import_module
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from surepick.types import Array
 
 NoiseName = Literal["same", "per-arm", "symmetric"]
+"""What `noise=` may be beside a `NoiseModel`: the table of models with a name, which `noise_models.NAMED` follows."""
 ModelName = Literal["linear", "unstructured"]
 Earlier = Literal["guidance", "evidence"]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -69,6 +70,9 @@ class Option:
     """Returns the value as it is used; raises `InvalidInput`."""
     in_identity: Literal["always", "if set", "never"] = "never"
     """Whether the identity of a learner says it."""
+    in_plan: bool = False
+    """Whether `plan` takes it. Simulated runs of a plan get it; the forecast is one for its default unless
+    `planning.plan` reads it."""
     flag: str = ""
     """Name of the flag and of the key in study.toml, if not that of the option."""
     flag_type: Any = None
@@ -149,12 +153,14 @@ class Spec:
         "Accepted probability of a wrong answer.",
         _check("check_delta"),
         in_identity="always",
+        in_plan=True,
         limits={"gt": 0, "lt": 1},
     )
     noise_std: "float | ArrayLike | None" = _declared(
         None,
         "Sub-Gaussian scale of one measurement's noise, or an upper bound: a number, or the column of the arms' file "
         "that has one for each arm. Without it the noise is taken for normal, and its level is learnt.",
+        in_plan=True,
         flag_type=str,
         file_type=float | str,
     )
@@ -162,17 +168,19 @@ class Spec:
         "same",
         "Noise whose level is learnt: normal with the same level for all arms (default); with one for each arm: "
         "per-arm; or of any law that is symmetric around 0: symmetric.",
+        in_plan=True,
         flag_type=NoiseName,
     )
     reward_range: tuple[float, float] | None = _declared(
         None,
         "Smallest and largest possible reward, instead of --noise-std.",
+        in_plan=True,
         flag_type=tuple[float, float],
         file_type=list[float],
         limits={"min_length": 2, "max_length": 2},
     )
     rewards: Literal["binary"] | None = _declared(
-        None, "Rewards are 0 or 1, such as clicks: --reward-range 0 1.", flag="binary", flag_type=bool
+        None, "Rewards are 0 or 1, such as clicks: --reward-range 0 1.", in_plan=True, flag="binary", flag_type=bool
     )
     model: ModelName = _declared(
         "linear",
@@ -184,6 +192,7 @@ class Spec:
         "An answer that loses at most this is right (default 0).",
         _check("check_epsilon"),
         in_identity="always",
+        in_plan=True,
         limits={"ge": 0},
     )
     misfit: float = _declared(
@@ -198,10 +207,11 @@ class Spec:
         "How many of the best to find (default 1).",
         _check("check_count", "m", least=1),
         in_identity="if set",
+        in_plan=True,
         limits={"ge": 1},
     )
     costs: "ArrayLike | None" = _declared(
-        None, "Column of the arms' file that says what a pull of each costs.", flag_type=str
+        None, "Column of the arms' file that says what a pull of each costs.", in_plan=True, flag_type=str
     )
     budget: float | None = _declared(
         None, "Spend at most this: pulls, or cost beside --costs.", _budget, flag_type=float, in_identity="if set"
@@ -209,7 +219,7 @@ class Spec:
     algorithm: Any = _declared(
         "lazy-track-and-stop", "Which algorithm plans (default lazy-track-and-stop).", flag_type=str
     )
-    seed: int = _declared(0, "Seed of everything random.", _check("check_seed"))
+    seed: int = _declared(0, "Seed of everything random.", _check("check_seed"), in_plan=True)
     earlier: Earlier = _declared(
         "guidance",
         "What results from before the first ask are. guidance (default): plans and bets rest on them, and no claim "
@@ -266,24 +276,29 @@ OPTIONS: Mapping[str, Option] = {
 }
 """By name."""
 DEFAULTS: Mapping[str, Any] = {each.name: each.default for each in fields(Spec) if each.name in OPTIONS}
+IN_PLAN = tuple(name for name, option in OPTIONS.items() if option.in_plan)
+"""Names of the options of a plan."""
 
 
-def takes_options(function: F) -> F:
-    """Give a function of `**options` the signature and the docstring of all options of a task.
+def takes_options(function: F, names: Container[str] = OPTIONS) -> F:
+    """Give a function of `**options` the signature and the docstring of all options of a task, or of some.
 
-    Their paragraphs take the place of a docstring line "options: see `Spec`".
+    Their paragraphs take the place of a docstring line "options: see `Spec`", but for those that the docstring has.
     """
     declared = inspect.signature(function)
     *first, last = declared.parameters.values()
-    kinds = {name: kind for name, kind in Spec.__annotations__.items() if name in OPTIONS and name != "algorithm"}
+    kinds = {name: kind for name, kind in Spec.__annotations__.items() if name in names and name != "algorithm"}
     options = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name], annotation=kind)
         for name, kind in kinds.items()
     ]
-    signature = declared.replace(parameters=[*first, *options, last.replace(annotation=Any)])
+    rest = [last.replace(annotation=Any)] if names is OPTIONS else []
+    signature = declared.replace(parameters=[*first, *options, *rest])
     function.__signature__ = signature  # type: ignore[attr-defined]
     args = inspect.cleandoc(Spec.__doc__ or "").partition("Args:\n")[2].replace("    own: ", "    options: ")
-    paragraphs = [one for one in re.split(r"^(?=    \w)", args, flags=re.M) if not one.startswith("    algorithm:")]
+    own = re.findall(r"^ {8}(\w+):", function.__doc__ or "", flags=re.M)[:-1]
+    shown = {*kinds, *(["options"] if names is OPTIONS else [])} - {*own}
+    paragraphs = [one for one in re.split(r"^(?=    \w)", args, flags=re.M) if one.strip().partition(":")[0] in shown]
     text = "".join(paragraphs).rstrip().replace("\n", "\n    ")
     function.__doc__ = re.sub(r" {8}options: see `Spec`.*", lambda _: f"    {text}", function.__doc__ or "")
     return function

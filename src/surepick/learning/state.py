@@ -1,76 +1,30 @@
 """The state of a learner: the sum of its events.
 
 `LearnerState` keeps the books: which asks were made, which blocks they belong to, and which results answer them. Events
-change nothing else. `Settlement` holds everything that depends on values: the estimate, the state of the stopping rule
-and the watch on the model. A settlement is worked out by its first reader, result by result in the order of telling.
+change nothing else. Everything that depends on values is in a `Settlement`, which its first reader works out.
 
 A correction only replaces a value. Blocks and arms stay as they happened, and the next reader settles again. A log with
 many corrections therefore loads as fast as one without.
-
-The rule judges a block by its own results and by what was known before: the results of earlier blocks, and unsolicited
-ones told before the block opened. Blocks are settled in the order of opening, each when all its asks are told.
 """
 
 import math
 import reprlib
-from bisect import bisect_left, bisect_right
-from collections import Counter, deque
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, Literal, final
 
-import numpy as np
-
-from surepick.arms.views import Task, as_rows
-from surepick.core.betting.block import Block
+from surepick.arms.views import as_rows
 from surepick.core.checks import check_count
-from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
-from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput
 from surepick.learning.blocks import Followed, Ledger, Plan, PlannedBlock, Plans
 from surepick.learning.events import Asked, Audited, Corrected, Correction, Event, Failed, Restored, Told
-from surepick.learning.model import Model, Pulls, check_arms
-from surepick.learning.noise_models import NoiseModel
-from surepick.sampling.base import SamplerContext
-from surepick.stopping.base import Rule, RuleState, Start, Verdict
-from surepick.types import Array, IntArray
-
-COARSE = 0.6
-"""Readings are called coarse if they scatter by less than this share of their step; finer ones cost few more pulls."""
-PATH_STEP = 1.05
-"""Evidence is noted when the pulls have grown by this factor: a result has its path in a few dozen steps."""
-
-
-class ToldResult(NamedTuple):
-    """A result as the books have it: everything about it but its value."""
-
-    place: int
-    """Places, from 0, are in the order of asks. An unsolicited result has the next one after all asks made so far."""
-    arm: int
-    is_asked: bool
-    has_block: bool
-    n_opened: int
-    """Blocks opened before it was told."""
-    is_complete: bool
-    """Whether it was the answer to the last open ask."""
-    closes: tuple[PlannedBlock, ...]
-    """Blocks that it completes, and whose turn it is."""
-    n_places: float
-    """How many places `Settlement.prefix` has at that moment, if a block is completed."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Task, rule and assumptions: all that a settlement needs beside the events."""
-
-    task: Task
-    rule: Rule
-    noise: NoiseModel
-    earlier: Literal["evidence", "guidance"]
-    """How results told before the first block are used."""
+from surepick.learning.model import check_arms, check_audit
+from surepick.learning.settlement import Setting, Settlement, ToldResult
+from surepick.stopping.base import RuleState, Start
+from surepick.types import Array
 
 
 @final
@@ -240,25 +194,29 @@ class LearnerState:
         arms = list(self.checks)[:n_new] if self.checks else self.plans.peek(n_new)
         return [*enumerate(arms, start=ledger.n_asked), *ledger.failed(n - n_new)]
 
-    def check_audit(self, *, follows: bool) -> None:
-        """Refuse check pulls without a verdict or a proof; a log that is followed had its verdict."""
-        noise, n_left = self._setting.noise, len(self.checks)
+    def propose_audit(self, n: int | Literal["auto"], enough: Callable[[], int], *, follows: bool = False) -> list[int]:
+        """Return the arms of check pulls, which `audit` then plans.
+
+        Args:
+            n: number of check pulls; "auto": as many as `enough` returns.
+            enough: called if needed.
+            follows: whether a log is followed, which had its verdict.
+        """
         if not (follows or self.stopped):
             raise InvalidInput("an audit comes after the verdict, and there is none yet; go on until `stopped`.")
-        if noise.needs_bets:
-            raise InvalidInput(f'an audit has no proof yet beside noise="{noise.name}"; give noise_std for each arm.')
-        if not self._arms.is_enumerable:
-            raise InvalidInput(f"an audit needs a list of arms, got {self._arms.description}; leave it out.")
-        if n_left:
-            raise InvalidInput(f"{n_left} check pulls are planned already; measure them first.")
+        check_audit(self._setting.noise, self._arms)
+        if self.checks:
+            raise InvalidInput(f"{len(self.checks)} check pulls are planned already; measure them first.")
+        n = enough() if n == "auto" else check_count("n", n, least=1)
+        return check_arms(as_rows(self._arms), n, self._setting.task.seed)
 
-    def audit(self, n: int) -> None:
-        """Begin a block of check pulls; an open block ends with the asks that were made of it."""
-        self.log.append(Audited(n))
+    def audit(self, arms: Sequence[int]) -> None:
+        """Begin a block of check pulls of these arms; an open block ends with the asks that were made of it."""
+        self.log.append(Audited(len(arms)))
         self.plans.drop_rest()
         self.ledger.cut()
-        self.checks.extend(check_arms(as_rows(self._arms), n, self._setting.task.seed))
-        self.ledger.open(n, is_check=True)
+        self.checks.extend(arms)
+        self.ledger.open(len(arms), is_check=True)
 
     @property
     def can_plan(self) -> bool:
@@ -376,7 +334,7 @@ class LearnerState:
         return (settlement if is_judged else self.settled).stopped
 
     @property
-    def settled(self) -> "Settlement":
+    def settled(self) -> Settlement:
         """The settlement of all results so far."""
         if self._unseen or self._settlement.n_settled < len(self.results):
             self._settle()
@@ -423,7 +381,7 @@ class LearnerState:
     @property
     def counts_every_result(self) -> bool:
         """Whether the rule takes every result for evidence, asked for or not; with a fixed design its label goes."""
-        return self._settlement.state.counts_every_result and not self._setting.rule.is_fixed_design
+        return self._setting.rule.counts_every_result and not self._setting.rule.is_fixed_design
 
     @property
     def n_earlier(self) -> int:
@@ -449,265 +407,3 @@ class LearnerState:
     def n_places(self) -> float:
         """Return how many places the prefix has: those before the first ask that is not told, or all."""
         return self._place(self.ledger.n_complete) if self._allows_delays else math.inf
-
-
-@final
-class Settlement:
-    """Everything that follows from the values of results.
-
-    Args:
-        setting: task, rule and assumptions.
-        books: which results there are.
-        values: their values; None: void.
-        state: of the rule, if not a fresh one.
-        watches: whether the model is watched; contexts of samplers and bets do not depend on it.
-    """
-
-    def __init__(
-        self,
-        setting: Setting,
-        books: LearnerState,
-        values: list[float | None],
-        *,
-        state: RuleState | None = None,
-        watches: bool = True,
-    ) -> None:
-        task, rule, noise = setting.task, setting.rule, setting.noise
-        self._task, self._white, self._rule, self._noise = task, task.arms, rule, noise
-        self._books, self.values = books, values
-        self.n_settled = 0
-        """Results that are settled."""
-        # Unless the noise is normal with one level, a start from earlier results has no proof.
-        self._goes_on = books.start is not None
-        self._looks_back = self._goes_on or (setting.earlier == "evidence" and not noise.needs_bets)
-        """Whether the rule still has to take in the results from before the first block."""
-        self.state = books.started(books.start) if state is None else state
-        self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
-        self.levels = noise.variances(self._white.dim)
-        self.verdict: Verdict | None = None
-        """The last verdict of the rule."""
-        self._watches = watches and not noise.needs_bets
-        self.model = Model(self._white, noise.std, is_watched=self._watches, is_exact=task.misfit == 0.0)
-        self.path: list[tuple[int, float, float]] = []
-        """How evidence grew: pulls, evidence and target when the rule looked."""
-        self.is_own = True
-        """Whether every result was asked for, until the rule stopped."""
-        self._looked: Verdict | None = None
-        # What is known before the oldest block not settled, and unsolicited results that it may not know yet, each
-        # with the number of blocks opened before it was told.
-        self._past = LeastSquares(self._white.dim)
-        self._unsolicited: deque[tuple[int, int, float]] = deque()
-        # Results that count, each as place, number, arm and reward.
-        self._told: list[tuple[int, int, int, float]] = []
-        self._last_place = -1
-        # The prefix at the last look, the results told behind it, and the number of results it has looked at.
-        self._prefix: tuple[LeastSquares, list[tuple[int, int, int, float]], int] = LeastSquares(self._white.dim), [], 0
-
-    def advance(self, n: int) -> None:
-        """Settle the first n results."""
-        first = self._books.n_start if self._goes_on else self._books.first_plan
-        if self._looks_back and first is not None and self.n_settled <= first <= n:
-            self._take_in(first)
-            self.look_back()
-        self._take_in(n)
-
-    def look_back(self) -> None:
-        """Before the first block opens, let the rule take in the results so far, which are all unsolicited."""
-        if self._looks_back and self._goes_on:
-            self._decide(self.state.conclude(self.estimate) if self.estimate.has_theta else None)
-        elif self._looks_back and self.estimate.n_pulls > 0:
-            pulls = self._pulls()
-            self._decide(self.state.begin(self.estimate, pulls.X, pulls.rewards))
-        self._looks_back = False
-
-    def _take_in(self, n: int) -> None:
-        """Learn from the results up to a number, one by one, and decide."""
-        results, state = self._books.results, self.state
-        for number in range(self.n_settled, n):
-            told, reward = results[number], self.values[number]
-            # First: if arms cannot be read, the error is raised once, and the results can still be shown.
-            self.n_settled, self._looked = number + 1, None
-            if reward is not None:
-                self._learn(number, told, reward)
-            # A proof for arms fixed in advance covers the first n asks as a whole, not those that came in first.
-            is_due = state.decides_after_pulls and (told.is_complete or not self._rule.is_fixed_design)
-            if is_due and not self.stopped:
-                self._decide(state.after_pull(self.estimate))
-            for block in told.closes:
-                self._close(block, told.n_places)
-
-    def _learn(self, number: int, told: ToldResult, reward: float) -> None:
-        self._told.append((told.place, number, told.arm, reward))
-        if told.place > self._last_place:  # noqa: PLR1730 - a call of `max` takes longer, and every pull comes here
-            self._last_place = told.place
-        self.estimate.update(self._books.row(told.arm), reward, told.arm)
-        if not told.is_asked:
-            self.is_own = self.is_own and self.stopped
-        if not told.has_block:
-            self._unsolicited.append((told.n_opened, told.arm, reward))
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the rule has stopped."""
-        return self.verdict is not None and self.verdict.stopped
-
-    @property
-    def noise(self) -> float:
-        """The given or estimated level of the noise; NaN if unknown."""
-        given = self._noise.std
-        return noise_estimate(self.estimate) if given is None else given
-
-    def prefix(self, n_places: float | None = None) -> LeastSquares:
-        """Return the estimate from the results before the first ask that is not told, in the order of asks.
-
-        Confidence intervals are made of these. When a result is told may depend on its value, so what was told so far
-        may be a biased choice; a prefix of the order of asks is not (docs/guarantee.md, "Intervals under delays"). This
-        is the estimate of all results where none is left out, and for rules that decide after every pull: their
-        assumption is that delays ignore values.
-        """
-        if n_places is None:
-            n_places = self._books.n_places()
-        if self._last_place < n_places:
-            return self.estimate
-        estimate, behind, n_seen = self._prefix
-        behind = sorted(behind + self._told[n_seen:])
-        n_due = bisect_left(behind, (n_places,))
-        if n_due:
-            _, _, arms, rewards = zip(*behind[:n_due], strict=True)
-            estimate = estimate.snapshot()
-            estimate.update_many(self._features(arms), np.array(rewards), arms)
-        self._prefix = estimate, behind[n_due:], len(self._told)  # in one step: a look may be interrupted
-        return estimate
-
-    def relative_stds(self) -> Array | None:
-        """Return how noisy each arm (K,) seems beside the level of all results; None if arms are alike, or unknown."""
-        known = None if self.levels is None else self.levels.now
-        if known is None or not self.noise > 0.0:
-            return None
-        return known.of(np.arange(self._white.n_arms)) / self.noise
-
-    def context(self, pending: Counter[int], *, is_kept: bool = False) -> SamplerContext:
-        """Return the state that a sampler may see, with these asks pending; `is_kept` copies it for a later look."""
-        estimate = self.estimate
-        theta = estimate.theta if estimate.has_theta else None
-        leaders: tuple[int, ...] = ()
-        alive = None
-        if theta is not None and self._task.candidates.is_enumerable:  # a fixed design does not need the leaders
-            leaders = self.state.leaders(estimate)
-            alive = None if self.stopped else self.state.alive(leaders[0])
-        return SamplerContext(
-            n_pulls=estimate.n_pulls,
-            n_asked=estimate.n_pulls + pending.total(),
-            theta=theta,
-            leaders=leaders,
-            alive=None if alive is None else alive.copy(),  # a plan must not see later refutations
-            estimate=estimate.snapshot() if is_kept else estimate,
-            pending=pending,
-            stds=self.relative_stds(),
-        )
-
-    def verdict_to_show(self) -> Verdict:
-        """Return the present verdict; scans the candidates if the last check of the rule did not."""
-        verdict = self.verdict
-        if verdict is not None and not verdict.is_exact:
-            if self._looked is None:
-                # Looking decides nothing: a log holds no looks, and has to lead to the same state.
-                self._looked = replace(self.state.exact(self.estimate), stopped=False)
-            verdict = self._looked
-        return Verdict(threshold=math.log(1.0 / self._task.delta)) if verdict is None else verdict
-
-    def leading(self, verdict: Verdict) -> tuple[int, ...]:
-        """Return the candidates that a verdict would answer, the best first; none before the pulled arms span."""
-        if verdict.leader is not None:
-            return verdict.leader, *verdict.others
-        return self.state.leaders(self.estimate) if self.estimate.has_theta else ()
-
-    @property
-    def repeats(self) -> bool:
-        """Whether rewards of one arm equal each other too often to be measurements with noise that is learnt."""
-        return self._noise.repeats(self.estimate)
-
-    @property
-    def coarseness(self) -> float:
-        """Step of the readings if the learnt noise is smaller than this step; else 0."""
-        return self._coarseness(self.estimate)
-
-    def _coarseness(self, estimate: LeastSquares) -> float:
-        step = estimate.resolution if self._noise.std is None else 0.0
-        is_coarse = step > 0.0 and (math.isinf(step) or noise_estimate(estimate) < COARSE * step)
-        return step if is_coarse else 0.0
-
-    def explain_misfit(self, called: Callable[[int], int]) -> str:
-        """Say in plain words which constant, measurement or arms do not fit."""
-        if self.repeats:
-            n_equal, n_could = self.estimate.n_repeated
-            return (
-                f"{n_equal} of {n_could} repeated measurements equal the first one of their arm to the last digit: a "
-                "cache may answer in the place of a measurement, or the noise is often exactly 0."
-            )
-        return self.model.explain(self.noise, self.estimate, self._pulls, called)
-
-    def _features(self, numbers: Sequence[int]) -> Array:
-        return np.array([self._books.row(number) for number in numbers])
-
-    @one_blas_thread
-    def _close(self, planned: PlannedBlock, n_places: float) -> None:
-        """Let the rule judge a block, and the model be watched."""
-        arms, results = planned.pulls(self.values)
-        if not arms:
-            return  # all of it is void
-        numbers, X, rewards = np.array(arms), self._features(arms), np.array(results)
-        self._learn_before(planned)
-        # A length that may depend on the block's own results allows no bet, the watch's neither. And rounding moves the
-        # means of coarse readings: that is no misfit, and bets allow for it already.
-        is_judged = not (planned.is_cut or self._coarseness(self._past))
-        (self.model.settle if is_judged else self.model.learn)(numbers, X, rewards)
-        self.model.n_checks += len(arms) if planned.is_check else 0
-        if not (self.stopped or self.state.decides_after_pulls):
-            block = None if planned.is_cut else self._block(planned, numbers, X, rewards)
-            if self.levels is not None:
-                self.levels.learn(numbers, X, rewards)
-            self._past.update_many(X, rewards)
-            if block is not None:
-                self._noise.mind_rounding(block, self._past, was_coarse=False)
-                self._decide(self.state.after_block(self.estimate, block))
-        if self._watches:
-            self.model.look_for_slips(self.prefix(n_places), partial(self._pulls, n_places), now=self.stopped)
-
-    def _learn_before(self, block: PlannedBlock) -> None:
-        """Know the unsolicited results that were told before the block opened; its bets may."""
-        unsolicited, told = self._unsolicited, []
-        while unsolicited and unsolicited[0][0] < block.number:
-            told.append(unsolicited.popleft()[1:])
-        if told:
-            arms, rewards = np.array([arm for arm, _ in told]), np.array([reward for _, reward in told])
-            X = self._features(arms.tolist())
-            self._past.update_many(X, rewards)
-            self.model.learn(arms, X, rewards)
-            if self.levels is not None:
-                self.levels.learn(arms, X, rewards)
-
-    def _pulls(self, n_places: float = math.inf) -> Pulls:
-        """Return the results that count, of the first `n_places` places, in the order of telling."""
-        told = [one for one in self._told if one[0] < n_places]
-        places, numbers, arms, rewards = zip(*told, strict=True)
-        return Pulls(places, numbers, arms, self._features(arms), np.array(rewards))
-
-    def _block(self, planned: PlannedBlock, arms: IntArray, X: Array, rewards: Array) -> Block | None:
-        """Return the results of a block beside those known before it; None if the rule cannot judge them."""
-
-        def repetitions() -> tuple[IntArray, Array, Array]:
-            repeated, parts = planned.repetitions(self.values)
-            return np.array(repeated), self._features(repeated), np.array(parts)
-
-        block = self._noise.block((arms, X, rewards), self._past, self.levels, repetitions)
-        if block is not None:
-            self._noise.mind_rounding(block, self._past, was_coarse=True)
-        return block
-
-    def _decide(self, verdict: Verdict | None) -> None:
-        if verdict is not None:
-            self.verdict, self._looked = verdict, None
-            n, last = self.estimate.n_pulls, self.path[-1][0] if self.path else 0
-            if verdict.is_exact and verdict.leader is not None and (verdict.stopped or n >= PATH_STEP * last):
-                self.path.append((n, verdict.statistic, verdict.threshold))

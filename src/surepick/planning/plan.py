@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,9 +14,9 @@ from surepick.arms.finite import as_arms
 from surepick.arms.views import costs_given, divided
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import Design, optimal_design
-from surepick.errors import InvalidInput, TiedArms
-from surepick.learning.noise_models import NoiseModel, noise_model
-from surepick.learning.spec import NoiseName
+from surepick.errors import InvalidInput, TiedArms, what_was_meant
+from surepick.learning.noise_models import NoiseModel, noise_model, takes_scale
+from surepick.learning.spec import IN_PLAN, Spec, TaskOptions, takes_options
 from surepick.planning.forecast import (
     LEARNING,
     TIED,
@@ -42,6 +42,10 @@ MOST_PULLS = 10**6
 START_TOL = 1e-2
 """Relative gap of the G-optimal design."""
 RISKS = (0.1, 0.05, 0.01, 1e-3)
+OF_NOISE = ("noise_std", "noise", "reward_range", "rewards")
+"""Options that say a guess of the noise, or the noise model of runs."""
+OF_JOB = ("delta", "epsilon", "seed")
+"""Options that differ between plans of one setting, or between runs."""
 SLACKS = (0.0, 0.5, 1.0, 2.0)
 """Slacks of `Plan.by_slack`, in units of the lead of the best arm."""
 
@@ -57,6 +61,8 @@ class _Setting(NamedTuple):
     m: int
     start: Design
     """The G-optimal design, with which every run begins."""
+    spec: Spec
+    """Options of simulated runs, the noise apart."""
 
     def difficulties(self, epsilon: float) -> tuple[Difficulty, ...]:
         return tuple(self._difficulty(scenario, epsilon) for scenario in self.scenarios)
@@ -74,8 +80,10 @@ class _Setting(NamedTuple):
     def instance(self, scenario: Scenario, epsilon: float) -> Instance:
         """Return a scenario prepared for runs of the default algorithm."""
         truth = Truth(self.arms, scenario.theta, self.m)
-        known = {"noise": self.noise, "m": self.m, "costs": self.costs}
-        return Instance(truth, self.arms, truth.means.tolist().__getitem__, scenario.stds, known, epsilon, math.nan)
+        known = {name: getattr(self.spec, name) for name in IN_PLAN if name not in (*OF_NOISE, *OF_JOB)}
+        known |= {"noise": self.noise, "costs": self.costs}
+        mean = truth.means.tolist().__getitem__
+        return Instance(truth, self.arms, mean, scenario.stds, known, epsilon, math.nan, clips=True)
 
 
 @final
@@ -156,7 +164,8 @@ class Plan:
     def simulate(self, n_runs: int = 100, *, seed: int = 0, max_pulls: int = MOST_PULLS) -> Runs:
         """Simulate runs of `identify`, over the scenarios in turn.
 
-        Noise is normal, and runs learn its level unless you gave one for each arm. Rewards with bounds are lo or hi.
+        Noise is drawn from the `noise` of the plan: normal unless said, and runs learn its level unless you gave one
+        for each arm. Rewards with bounds are lo or hi.
         Run i depends on the seed and i only.
         """
         setting, seed = self._setting, check_seed(seed)
@@ -197,6 +206,11 @@ class Plan:
             if self.cost_lower_bound is not None:
                 at_cost = f", nor with less than {_said(self.cost_lower_bound)} of cost"
             lines.append(f"No method can do with fewer than {_said(self.lower_bound)} on average{at_cost}.")
+        if setting.noise.needs_bets:
+            lines.append(
+                f'The forecast is for normal noise; noise="{setting.noise.name}" takes more pulls, and '
+                "simulated runs show how many."
+            )
         lines.extend(self._alternatives())
         return " ".join(lines)
 
@@ -224,22 +238,15 @@ class Plan:
         return figure
 
 
-def plan(  # noqa: PLR0913 (every argument is an option of its own)
+@partial(takes_options, names=IN_PLAN)
+def plan(
     arms: Any,
     *,
     theta: ArrayLike | None = None,
     scenarios: Iterable[ArrayLike] | None = None,
     pilot: Iterable[tuple[Any, float]] | None = None,
     gap: float | None = None,
-    delta: float = 0.05,
-    epsilon: float = 0.0,
-    noise_std: float | ArrayLike | None = None,
-    noise: NoiseName | NoiseModel = "same",
-    reward_range: tuple[float, float] | None = None,
-    rewards: Literal["binary"] | None = None,
-    costs: ArrayLike | None = None,
-    m: int = 1,
-    seed: int = 0,
+    **options: Unpack[TaskOptions],
 ) -> Plan:
     """Forecast the pulls that `identify` will take, from a guess of its result.
 
@@ -254,17 +261,13 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
             and of the noise unless it is given, that agree with them.
         gap: lead of the best arm over the next, if nothing else is known. The plan uses 25 thetas in random directions,
             scaled to this lead.
-        delta: accepted probability of a wrong answer.
-        epsilon: an answer that loses at most epsilon is correct.
         noise_std: approximate standard deviation of one measurement, or a list with one for each arm. Not needed with a
-            pilot.
-        noise: assumption of `identify` on the noise; `simulate` draws from it. The forecast is for one level.
+            pilot. Runs learn a single level, and know one for each arm.
+        noise: assumption of `identify` on the noise. `simulate` draws from it. The forecast is for normal noise with
+            these levels, and the plan says so where the assumption is another.
         reward_range: bounds (lo, hi) of every reward, instead of `noise_std`. The plan assumes rewards as noisy as
             their means allow.
-        rewards: "binary" for clicks.
-        costs: cost of a pull of every arm, in the order of the arms. The plan is then for the smallest cost.
-        m: number of best arms sought.
-        seed: seed of the draws.
+        options: see `Spec`
 
     Raises:
         InvalidInput: an argument cannot be used.
@@ -281,25 +284,35 @@ def plan(  # noqa: PLR0913 (every argument is an option of its own)
     if len(named) != 1:
         came = " and ".join(named) or "none"
         raise InvalidInput(f"exactly one of `theta`, `scenarios`, `pilot` and `gap` is needed, got {came}.")
-    rows, seed, delta = as_arms(arms), check_seed(seed), check_delta(delta)
-    m = _checked_m(m, rows)
-    epsilon = _checked_slack(epsilon, m)
-    is_one_level = noise == "same" or (noise_std is None and not isinstance(noise, str))
-    known = noise_model(noise if is_one_level else "same", noise_std, reward_range, rewards)
-    assumed = noise_to_run(known if is_one_level else noise_model(noise))
-    if known.stds is not None and len(known.stds) != rows.n_arms:
+    if other := [name for name in options if name not in IN_PLAN]:
+        raise InvalidInput(f"`plan` has no option `{other[0]}`; {what_was_meant(other[0], IN_PLAN, 'options')}")
+    rows, said = as_arms(arms), dict(options)
+    guess, assumed = _noise(**{name: said.pop(name) for name in OF_NOISE if name in said})
+    spec = Spec.of(options=said)
+    m = _checked_m(spec.m, rows)
+    epsilon = _checked_slack(spec.epsilon, m)
+    if guess.stds is not None and len(guess.stds) != rows.n_arms:
         raise InvalidInput(
-            f"`noise_std` must be one number, or one for each of {rows.n_arms} arms, got {len(known.stds)} of them."
+            f"`noise_std` must be one number, or one for each of {rows.n_arms} arms, got {len(guess.stds)} of them."
         )
     if gap is not None:
-        found = from_gap(gap, rows, known, m, seed)
+        found = from_gap(gap, rows, guess, m, spec.seed)
     elif pilot is not None:
-        found = from_pilot(pilot, rows, known, seed)
+        found = from_pilot(pilot, rows, guess, spec.seed)
     else:
-        found = from_thetas([theta] if scenarios is None else scenarios, rows, known)
-    start = optimal_design(rows if known.stds is None else divided(rows, known.stds), tol=START_TOL)
-    setting = _Setting(rows, assumed, tuple(found), costs_given(costs, rows), m, start)
-    return _forecast(setting, setting.difficulties(epsilon), delta, epsilon)
+        found = from_thetas([theta] if scenarios is None else scenarios, rows, guess)
+    start = optimal_design(rows if guess.stds is None else divided(rows, guess.stds), tol=START_TOL)
+    setting = _Setting(rows, assumed, tuple(found), costs_given(spec.costs, rows), m, start, spec)
+    return _forecast(setting, setting.difficulties(epsilon), spec.delta, epsilon)
+
+
+def _noise(noise: Any = "same", noise_std: Any = None, **bounds: Any) -> tuple[NoiseModel, NoiseModel]:
+    """Return a guess of the noise, and the noise model of runs, from the options of a plan."""
+    if noise == "same" or (noise_std is None and not isinstance(noise, str)):
+        guess = noise_model(noise, noise_std, **bounds)
+        return guess, noise_to_run(guess)
+    assumed = noise_model(noise, noise_std if takes_scale(noise) else None)
+    return noise_model("same", noise_std, **bounds), assumed
 
 
 def _forecast(setting: _Setting, known: tuple[Difficulty, ...], delta: float, epsilon: float) -> Plan:

@@ -40,10 +40,9 @@ def template(name: str, **options: Any) -> Any:
 
     Texts come from users, so the template escapes them: for HTML, unless the option `finalize` does the escaping.
     """
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (optional)
-    except ImportError as error:
-        raise SurepickError("a report needs Jinja2; install surepick[report].") from error
+    check_ready()
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (optional)
+
     environment = Environment(
         loader=PackageLoader("surepick.reporting"),
         undefined=StrictUndefined,

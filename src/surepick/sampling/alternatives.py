@@ -131,8 +131,7 @@ class Alternatives:
         if leader == self._leader:
             return
         self._leader = leader
-        self._others = np.ones(self._candidates.n_arms, dtype=bool)
-        self._others[self._candidates.copies(leader)] = False
+        self._others = self._candidates.is_rival([leader])
         self._differences = None if self.rows.kept is None else self.rows.kept[leader] - self.rows.kept
 
 

@@ -91,8 +91,9 @@ class SubBlocks(Sampler):
     """A sampler whose blocks are repetitions of one plan.
 
     Repetitions have the same arms, each as often as in the others, so their estimates of a difference have one law. A
-    rule can judge them by how they differ among themselves (`core.student.log_sub_block_returns`; docs/guarantee.md,
-    Theorem 27), or by their signs and sizes if that law is symmetric (`log_symmetric_returns`; Theorem 32).
+    rule can judge them by how they differ among themselves (`log_sub_block_returns` of `core.betting.bets`;
+    docs/guarantee.md, Theorem 27), or by their signs and sizes if that law is symmetric (`log_symmetric_returns`;
+    Theorem 32).
 
     Args:
         sampler: chooses the arms of a plan; every part of its sequence must have about the proportions of its design.

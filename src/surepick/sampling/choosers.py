@@ -16,7 +16,7 @@ import numpy as np
 from surepick.arms.base import ArmSet
 from surepick.arms.views import Task
 from surepick.core.estimate import RidgeEstimate
-from surepick.core.linalg import cholesky, solve_cholesky
+from surepick.core.linalg import inverse
 from surepick.errors import NotEnoughData
 from surepick.sampling.base import Sampler, SamplerContext
 from surepick.sampling.schedules import ScheduleOption, schedule_for
@@ -57,7 +57,7 @@ class Asked:
         if self._ridge is None and not context.pending:
             self.A_inv = estimate.A_inv.copy()  # the estimate keeps this inverse accurate
         else:
-            self.A_inv = solve_cholesky(cholesky(self.A), np.eye(len(self.A)))
+            self.A_inv = inverse(self.A)
 
     def add(self, arm: int) -> None:
         """Record that this arm was chosen."""

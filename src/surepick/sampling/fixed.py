@@ -12,7 +12,7 @@ from typing import Protocol, final
 
 import numpy as np
 
-from surepick.core.linalg import cholesky, solve_cholesky
+from surepick.core.linalg import inverse
 from surepick.sampling.base import Sampler, SamplerContext
 from surepick.sampling.schedules import ScheduleOption, schedule_for
 from surepick.stopping.base import Rule
@@ -167,7 +167,7 @@ class GreedyAllocation(Source):
         return worst
 
     def _refresh(self) -> None:
-        self._A_inv = solve_cholesky(cholesky(self._A), np.eye(len(self._A)))
+        self._A_inv = inverse(self._A)
         self._q = np.einsum("ij,ij->i", self._directions @ self._A_inv, self._directions)
         self._h = np.einsum("ij,ij->i", self._rows @ self._A_inv, self._rows)
         self._age = 0

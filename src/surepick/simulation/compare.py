@@ -79,7 +79,7 @@ _Cell = Mapping[str, Any]
 """The columns of a cell, and `wrong`."""
 
 
-def compare(first: Path, second: Path, *, level: float = LEVEL) -> Comparison:
+def compare(first: Path, second: Path) -> Comparison:
     """Compare two tables of runs.
 
     Raises:
@@ -94,14 +94,14 @@ def compare(first: Path, second: Path, *, level: float = LEVEL) -> Comparison:
     n_tests = sum(not math.isnan(p) for cell in cells for p in (cell.p_pulls, cell.p_errors))
     for number, cell in enumerate(cells):
         p_pulls, p_errors = np.minimum(1.0, n_tests * np.array([cell.p_pulls, cell.p_errors])).tolist()  # NaN stays
-        verdict: Verdict = "changed" if min(p_pulls, p_errors) < level else cell.verdict
+        verdict: Verdict = "changed" if min(p_pulls, p_errors) < LEVEL else cell.verdict
         cells[number] = replace(cell, p_pulls=p_pulls, p_errors=p_errors, verdict=verdict)
     return Comparison(
         cells=tuple(cells),
         only_first=tuple(_name(cell) for cell in tables[0] if cell not in tables[1]),
         only_second=tuple(_name(cell) for cell in tables[1] if cell not in tables[0]),
         n_tests=n_tests,
-        level=level,
+        level=LEVEL,
     )
 
 

@@ -326,7 +326,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
     n_runs: int = 100,
     seed: int = 0,
     n_jobs: int = 1,
-    max_pulls: int = 10**6,
+    max_pulls: int | None = None,
     bounds: bool = False,
     only: Sequence[int] | None = None,
     progress: bool | Callable[[int, int], None] = False,
@@ -342,7 +342,8 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         n_runs: number of runs.
         seed: seed of all runs; the same seed gives the same runs.
         n_jobs: processes; 1 runs in this one, -1 uses every core. More than one needs joblib.
-        max_pulls: most pulls of a run. A run that reaches this limit counts as not stopped; it is never dropped.
+        max_pulls: most pulls of a run, a million unless given. A run that reaches this limit counts as not stopped; it
+            is never dropped. Needed, or `epsilon`, where the best arms are equally good: a run would not end.
         bounds: also compute the lower bound of each run's instance.
         only: numbers of the runs to do instead of 0..n_runs-1, for example to repeat a slow run.
         progress: show the progress on standard error, or call a function with (runs done, runs in all).
@@ -364,9 +365,10 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         delta=check_delta(delta),
         epsilon=epsilon,
         seed=check_seed(seed),
-        max_pulls=check_count("max_pulls", max_pulls, least=1),
+        max_pulls=10**6 if max_pulls is None else check_count("max_pulls", max_pulls, least=1),
         bounds=bounds,
         options=options,
+        refuses_ties=max_pulls is None and not epsilon and "budget" not in options,
     )
     if isinstance(problem, AnyProblem):
         job = job._replace(problem=prepared(problem, delta=job.delta, epsilon=epsilon, bounds=bounds))

@@ -6,7 +6,7 @@ noise and the seed of the learner.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ from surepick.core.design import lower_bound
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
-from surepick.learning.noise_models import NoiseModel
+from surepick.learning.noise_models import NoiseModel, takes_scale
 from surepick.learning.snapshot import Algorithm
 from surepick.simulation.problems import Problem, VectorProblem
 from surepick.types import Array
@@ -25,6 +25,10 @@ from surepick.types import Array
 AnyProblem = Problem | VectorProblem
 OF_REWARDS = ("noise", "reward_range", "rewards")
 """Options of a learner that replace `noise_std`."""
+MOST_LISTED = 5
+"""Arms that an error names."""
+ROUNDING = 1e-12
+"""Relative size of rounding errors in means."""
 CHUNK = 256
 """Normal numbers drawn at once."""
 
@@ -68,6 +72,8 @@ class Instance(NamedTuple):
     epsilon: float
     bound: float
     """Lower bound on the expected pulls; NaN if unknown or not requested."""
+    clips: bool = False
+    """Whether a mean outside the bounds of the rewards counts as the bound: that of an estimate may be outside."""
 
 
 class Job(NamedTuple):
@@ -83,6 +89,8 @@ class Job(NamedTuple):
     max_pulls: int = 10**6
     bounds: bool = False
     options: Mapping[str, Any] = {}
+    refuses_ties: bool = False
+    """Whether a problem is refused whose best arms are equally good: no run on it would end."""
 
 
 class Outcome(NamedTuple):
@@ -110,7 +118,10 @@ def run_once(job: Job, run: int, watch: Callable[[Learner, Any], object] | None 
         watch: called with the learner and the arm after every pull; neither its effects nor its time count.
     """
     seeds = run_seeds(job.seed, run)
-    return run_with(job, instance_of(job, seeds), seeds, watch)
+    instance = instance_of(job, seeds)
+    if job.refuses_ties and isinstance(instance.problem, Problem):
+        _refuse_ties(instance.problem, job.options.get("m", 1))
+    return run_with(job, instance, seeds, watch)
 
 
 # One BLAS thread here too, so that every process adds sums in the same order.
@@ -121,10 +132,15 @@ def run_with(
     """Do the run with these seeds on an instance."""
     start = time.thread_time()
     learner = new_learner(job, instance, seeds.learner)
+    if not instance.clips:
+        _check_means(learner, instance)
     measure = _measurement(learner, instance, np.random.default_rng(seeds.noise))
     n_pulls = 0
     while not learner.stopped and n_pulls < job.max_pulls:
-        for arm in learner.next_arms():
+        arms = learner.next_arms()
+        if not arms:  # the budget is spent
+            break
+        for arm in arms:
             learner.tell(arm, measure(arm))
             n_pulls += 1
             if watch is not None:
@@ -167,7 +183,8 @@ def new_learner(job: Job, instance: Instance, seed: int) -> Learner:
     options = {name: value(instance.problem) if callable(value) else value for name, value in job.options.items()}
     known = {**instance.known, "delta": job.delta, "epsilon": instance.epsilon, "seed": seed}
     if not options.keys().isdisjoint(OF_REWARDS):
-        known.pop("noise_std", None)
+        if not takes_scale(options.get("noise")):
+            known.pop("noise_std", None)
         known |= {name: options.pop(name) for name in OF_REWARDS if name in options}
     if isinstance(job.algorithm, str):
         return Learner(job.algorithm, instance.arms, **known, **options)
@@ -189,6 +206,45 @@ def prepared(problem: AnyProblem, *, delta: float, epsilon: float, bounds: bool)
     known["candidates"] = problem.candidates
     mean = (problem.X @ problem.theta).tolist().__getitem__
     return Instance(problem, arms, mean, problem.noise_std, known, epsilon, bound)
+
+
+def _refuse_ties(problem: Problem, m: int) -> None:
+    """Refuse a problem in which another answer is as good as the m-th best; copies of it are no other answer."""
+    values, answers = problem.answers @ problem.theta, problem.answers
+    order = np.argsort(-values, kind="stable")
+    last = order[m - 1]
+    size = float(np.abs(problem.answers[last]) @ np.abs(problem.theta))  # of the terms that rounding is relative to
+    near = [row for row in order[m:].tolist() if values[last] - values[row] <= ROUNDING * size]
+    if rivals := [row for row in near if not np.array_equal(answers[row], answers[last])]:
+        raise InvalidInput(
+            f"{_listed([int(last), *rivals])} of {problem.name} are equally good, so a run would never end; give "
+            "`epsilon` above 0, or `max_pulls` to end runs without an answer."
+        )
+
+
+def _check_means(learner: Learner, instance: Instance) -> None:
+    """Refuse arms whose mean reward is outside the bounds of rewards: no reward between them has this mean."""
+    bounds = learner.noise_model.reward_range
+    if bounds is None or not isinstance(instance.arms, ArmSet):
+        return
+    (lo, hi), arms = bounds, range(instance.arms.n_arms)
+    means = np.array([instance.mean(arm) for arm in arms])
+    slack = ROUNDING * (hi - lo)
+    outside = np.flatnonzero((means < lo - slack) | (means > hi + slack)).tolist()
+    if outside:
+        found = sorted({f"{mean:.3g}" for mean in (means[outside].min(), means[outside].max())}, key=float)
+        raise InvalidInput(
+            f"every mean reward must lie between {lo:g} and {hi:g}, the bounds of the rewards, got "
+            f"{' to '.join(found)} for {_listed(outside)} of {instance.problem.name}; change "
+            "theta, or give a wider `reward_range`."
+        )
+
+
+def _listed(arms: Sequence[int]) -> str:
+    """Name some arms."""
+    more = [f"{len(arms) - MOST_LISTED} more"] if len(arms) > MOST_LISTED else []
+    *first, last = [*map(str, arms[:MOST_LISTED]), *more]
+    return f"arms {', '.join(first)} and {last}" if first else f"arm {last}"
 
 
 def _measurement(learner: Learner, instance: Instance, rng: np.random.Generator) -> Callable[[Any], float]:

@@ -29,8 +29,6 @@ Stopping = str | Rule
 
 _NAMED: Mapping[str, tuple[Any, Mapping[str, str]]] = {
     "betting": (Betting, {}),
-    "betting-plain": (Betting, {"sizes": "plain"}),
-    "betting-capped": (Betting, {"sizes": "capped"}),
     "evidence": (Evidence, {}),
     "pairwise": (Pairwise, {}),
     **{name: (GLR, {"threshold": name}) for name in THRESHOLDS},
@@ -39,6 +37,8 @@ _NAMED: Mapping[str, tuple[Any, Mapping[str, str]]] = {
     "per-coordinate": (PerCoordinate, {}),
 }
 """Name to the rule and the options that the name implies."""
+_GONE = ("betting-plain", "betting-capped")
+"""Research variants that had a name; `benchmarks.bet_variants` of the repository has them as objects."""
 
 
 def names(*, vectors: bool = False) -> list[str]:
@@ -64,6 +64,12 @@ def as_rule(stopping: Stopping, **options: Any) -> Rule:
         if asked:
             raise InvalidInput(f"`{asked[0]}` belongs to the rule: pass it to {type(stopping).__name__}(...) instead.")
         return stopping
+    if stopping in _GONE:
+        raise InvalidInput(
+            f"stopping={stopping!r}, a research variant, is no longer part of surepick; use 'betting'. A study "
+            "that was made with it is intact, but only the version that made it can open it: export its results there "
+            "and import them into a new study, which they guide."
+        )
     if stopping not in _NAMED:
         raise InvalidInput(f"`stopping` must be one of {', '.join(map(repr, _NAMED))} or a rule, got {stopping!r}.")
     (kind, meant), known = _NAMED[stopping], _options_of(stopping)

@@ -18,7 +18,7 @@ docs/guarantee.md has the theorems, and the weaker assumptions that suffice for 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal, final
 
@@ -65,8 +65,6 @@ class RuleState(ABC):
 
     decides_after_pulls: bool = False
     """Whether the rule decides after every pull; else it decides between blocks."""
-    counts_every_result: bool = True
-    """Whether the rule decides by all results; else by the results of its blocks, and other results only guide it."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -154,6 +152,10 @@ class Rule(ABC):
     takes_corrections: ClassVar[bool] = True
     """Whether results can be voided later, which rebuilds the state without them. False for a rule that reads the plans
     of its sampler or counts whole rounds alone."""
+    counts_every_result: ClassVar[bool] = True
+    """Whether the rule decides by all results; else by the results of its blocks, and other results only guide it."""
+    begins_eras: ClassVar[bool] = False
+    """Whether a study may go on with other arms or options, which all results so far then guide."""
     opens_ahead: ClassVar[bool] = True
     """Whether the next block may be planned before the results of this one are in."""
 
@@ -181,6 +183,11 @@ class Rule(ABC):
             yield (
                 f'noise="{task.noise}" has no proof for stopping={self.name!r}; use "betting", or give noise_std for '
                 "each arm."
+            )
+        if task.epsilon == 0.0 and not task.candidates.is_enumerable and task.vectors.vectors.needs_slack:
+            yield (
+                f"`epsilon` must be above 0 on {task.arms.description}, got 0: arms can be arbitrarily close to the "
+                "best, and no number of pulls tells them apart. Pass the largest loss that you accept."
             )
 
     def _of_misfit(self, task: Task) -> Iterator[str]:
@@ -224,6 +231,16 @@ class Rule(ABC):
         """Return the assumption on the law of the noise, as the end of a sentence "the noise ..."."""
         return "has no heavier tails than a normal law" if is_known else "follows a normal law"
 
+    def margin(self, task: Task, blocks: Iterable[Block], lead: float) -> float | None:
+        """Return the largest misfit at which the answer that these blocks led to stands; None if there is none.
+
+        Args:
+            task: epsilon = 0 and m = 1.
+            blocks: all blocks in the order of settling, those after the verdict included.
+            lead: estimated lead of the answer over the closest rival.
+        """
+        return None
+
     def has_p_value(self, *, is_noise_known: bool) -> bool:
         """Return whether exp(-statistic) is an anytime p-value against the leader: P(leader wrong, <= p) <= p."""
         return False
@@ -252,4 +269,4 @@ class Rule(ABC):
 
     @abstractmethod
     def start(self, task: Task) -> RuleState:
-        """Return a fresh state."""
+        """Return a fresh state on a task that `unsupported` has no objection to."""

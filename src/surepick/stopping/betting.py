@@ -3,39 +3,34 @@
 Reference: `core.betting.wealth` has the wealth, its proof and its assumptions, `core.betting.bets` the bets.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
 import numpy as np
 
 from surepick.arms.views import Task
-from surepick.core.betting.bets import Sizes
+from surepick.core.betting.bets import SHRUNK, Sizes
 from surepick.core.betting.block import Block
 from surepick.core.betting.wealth import EpsilonWealth, Placed, TopMWealth, Wealth
 from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
-from surepick.core.misfit.tolerance import largest_margin
 from surepick.errors import InvalidInput
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.types import Array, BoolArray, Guarantee, IntArray
 
+# Relative precision of the margin; the multiple of the lead beyond which the margin is called infinite.
+MARGIN_TOL, MOST_TIMES = 1e-3, 2.0**20
 
-@final
+
 @dataclass(frozen=True, kw_only=True)
 class Betting(Rule):
     """Reject a candidate for good when the wealth bet against it reaches 1/delta; stop when one is left.
 
     Guarantee: proved, for pulls in blocks whose arms are fixed in advance. The threshold depends neither on the
     dimension nor on the number of candidates. A block of fewer pulls than dimensions adds little evidence.
-
-    Args:
-        sizes: sizes of the bets. "shrunk" learns a prior for the gaps and splits its stakes. "plain" stakes all on the
-            estimate, and uses longer blocks and a larger share of the G-optimal design. "capped" never wins more than
-            it needs; its proof holds only for Gaussian noise whose standard deviation is exactly `noise_std`.
     """
 
-    sizes: Sizes = "shrunk"
     needs_fixed_blocks: ClassVar[bool] = True
     opens_ahead: ClassVar[bool] = True
     takes_unknown_noise: ClassVar[bool] = True
@@ -45,18 +40,11 @@ class Betting(Rule):
     has_determinant_price: ClassVar[bool] = False
     always_eliminates: ClassVar[bool] = True
     pays_real_variances: ClassVar[bool] = True
+    counts_every_result: ClassVar[bool] = False
+    begins_eras: ClassVar[bool] = True
+    sizes: Sizes = field(default=SHRUNK, init=False)
     name: str = field(default="betting", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
-
-    def __post_init__(self) -> None:
-        if self.sizes not in ("shrunk", "plain", "capped"):
-            raise InvalidInput(f"`sizes` must be 'shrunk', 'plain' or 'capped', got {self.sizes!r}.")
-        if self.sizes != "shrunk":
-            object.__setattr__(self, "name", f"betting-{self.sizes}")
-
-    def noise_law(self, *, is_known: bool) -> str:
-        """Return the assumption on the noise; capped bets need exactly Gaussian noise."""
-        return "follows exactly a normal law" if self.sizes == "capped" else super().noise_law(is_known=is_known)
 
     def has_p_value(self, *, is_noise_known: bool) -> bool:
         """Return True: the smallest wealth is an e-value, see `core.betting.wealth`."""
@@ -65,27 +53,25 @@ class Betting(Rule):
     @property
     def default_ratio(self) -> float:
         """Factor by which the pulls grow from one block to the next; smaller bets suit shorter blocks."""
-        return 1.15 if self.sizes == "plain" else 1.08
+        return 1.08
 
     @property
     def usual_g_mix(self) -> float:
         """Share of the G-optimal design; a shrunk estimate needs less exploration."""
-        return 0.1 if self.sizes == "plain" else 0.05
+        return 0.05
+
+    def margin(self, task: Task, blocks: Iterable[Block], lead: float) -> float | None:
+        """Return the largest misfit at which a replay of the bets still has the answer, see `Replay`."""
+        return self.start(task).replay(blocks).margin(lead)
 
     def start(self, task: Task) -> "BettingState":
         """Return a fresh state."""
-        if task.given_noise_std is None and self.sizes == "capped":
-            raise InvalidInput("`noise_std` must be given for capped bets, whose proof needs its exact value.")
-        if task.reward_range is not None and self.sizes == "capped":
-            raise InvalidInput('capped bets are for Gaussian noise, got bounded rewards; use stopping="betting".')
         return BettingState(task, self.sizes)
 
 
 @final
 class BettingState(RuleState):
     """The betting rule on one task."""
-
-    counts_every_result = False
 
     def __init__(self, task: Task, sizes: Sizes) -> None:
         super().__init__(task)
@@ -188,7 +174,7 @@ class BettingState(RuleState):
 class Replay:
     """The bets on some blocks, settled for any misfit: would the verdict stand if means were off by eta?
 
-    Notation: that of `core.misfit.tolerance`; L_b(eta) the log wealth against arm b that the same leaders, blocks and
+    Notation: that of `core.betting.block`; L_b(eta) the log wealth against arm b that the same leaders, blocks and
     laws of D lead to with z - eta bias in the place of z; price = log(1/delta).
 
     Bets are placed as the betting rule placed them, for every eta, so L_b(eta) falls as eta grows. Bets against
@@ -233,3 +219,29 @@ class Replay:
             lead: estimated lead of the answer over the closest rival.
         """
         return None if self.answer is None or not lead > 0.0 else largest_margin(self.stands, lead, self._wealth.misfit)
+
+
+def largest_margin(replay: Callable[[float], bool], lead: float, least: float = 0.0) -> float | None:
+    """Return an eta at which the replay still holds, next to the largest such; None if there is none.
+
+    Wealth falls as eta grows, so a verdict that holds at eta holds at all smaller ones, and the search costs no risk:
+    "right, if no mean is off by more than the margin" is true of all eta together. A verdict that bears a million times
+    the lead rests on no model, and has an infinite margin.
+
+    Args:
+        replay: whether the verdict stands if every z loses eta times its bias.
+        lead: where to begin to look, such as the estimated lead over the closest rival; above 0.
+        least: an eta that is to hold, such as the one the rule allowed for.
+    """
+    if not replay(least):
+        return None
+    low, high = least, least + lead
+    while replay(high):
+        low, high = high, 2.0 * high
+        if high > MOST_TIMES * lead:
+            return np.inf
+    tolerance = MARGIN_TOL * high
+    while high - low > tolerance:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if replay(middle) else (low, middle)
+    return low

@@ -8,7 +8,7 @@
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, final
@@ -57,13 +57,16 @@ class Evidence(ScanRule):
         """Return whether the noise is known. A bound on unknown noise holds for one delta and gives no e-value."""
         return is_noise_known
 
+    def _limits(self, task: Task) -> Iterator[str]:
+        yield from super()._limits(task)
+        if task.given_noise_std is None and (self.regularizer is not None or self.mixture != Mixture.default()):
+            yield "`noise_std` must be given beside a `regularizer` or `mixture`; or leave those out."
+        if self.regularizer is not None and not task.candidates.is_enumerable:
+            yield f"`regularizer` has no meaning on {task.arms.description}; leave it out."
+
     def start(self, task: Task) -> RuleState:
         """Return a fresh state."""
-        if task.given_noise_std is None and (self.regularizer is not None or self.mixture != Mixture.default()):
-            raise InvalidInput("`noise_std` must be given beside a `regularizer` or `mixture`; or leave those out.")
         if not task.candidates.is_enumerable:
-            if self.regularizer is not None:
-                raise InvalidInput(f"`regularizer` has no meaning on {task.arms.description}; leave it out.")
             return VectorEvidenceState(task)
         return self.scan(task, _EvidenceTest(self, task))
 
@@ -165,18 +168,21 @@ class Pairwise(Rule):
         """Return True: the statistic is a log e-value that has paid for the union over rivals."""
         return True
 
-    def start(self, task: Task) -> "PairwiseState":
-        """Return a fresh state."""
+    def _limits(self, task: Task) -> Iterator[str]:
+        yield from super()._limits(task)
         if task.candidates is not task.arms:
-            raise InvalidInput(
+            yield (
                 'stopping="pairwise" compares the arms themselves and cannot be used with `candidates` or with '
                 'noise_std for each arm; use "betting" or "evidence".'
             )
         if task.rows.n_arms != task.arms.dim:
-            raise InvalidInput(
+            yield (
                 f"the pairwise rule needs as many arms as dimensions, got {task.arms.n_arms} arms in {task.arms.dim} "
                 "dimensions; use the evidence rule."
             )
+
+    def start(self, task: Task) -> "PairwiseState":
+        """Return a fresh state."""
         return PairwiseState(task, self.kappa)
 
 

@@ -53,6 +53,7 @@ class GLR(ScanRule):
     for_fixed_design: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.threshold, str) and self.threshold not in THRESHOLDS:
             raise InvalidInput(
                 f"`threshold` must be one of {', '.join(THRESHOLDS)} or a threshold object, got {self.threshold!r}."

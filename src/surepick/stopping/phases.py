@@ -47,6 +47,7 @@ class Phases(Rule):
     name: str = "phases"
     guarantee: Guarantee = "proved"
     needs_fixed_blocks: ClassVar[bool] = True
+    counts_every_result: ClassVar[bool] = False
     opens_ahead: ClassVar[bool] = False
 
     def start(self, task: Task) -> "PhaseState":
@@ -56,8 +57,6 @@ class Phases(Rule):
 
 class EliminationState(RuleState):
     """Base class of rules that reject candidates at the end of blocks and stop when one is left."""
-
-    counts_every_result = False
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)

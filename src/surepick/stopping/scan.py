@@ -40,8 +40,8 @@ Reference: Tirinzoni and Degenne (2022), selective elimination.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -325,7 +325,7 @@ class EliminatingScan(ScanState):
         falls = self._test.refuted(estimate, scores, threshold)
         is_reached = bool(falls.all())
         if falls.any():
-            known = self._refuted.pop(leader, None) or _Alternatives(self._others(leader))
+            known = self._refuted.pop(leader, None) or _Alternatives(self._arms.is_rival([leader]))
             known.alive[index[falls]] = False
             known.weakest = min(known.weakest, float(scores[falls].min()) / threshold)
             self._refuted[leader] = known
@@ -343,11 +343,6 @@ class EliminatingScan(ScanState):
             value = min(value, known.weakest * threshold)
         return Verdict(stopped=is_reached, leader=leader, rival=rival, statistic=value, threshold=threshold)
 
-    def _others(self, leader: int) -> BoolArray:
-        others = np.ones(self._arms.n_arms, dtype=bool)
-        others[self._arms.copies(leader)] = False
-        return others
-
     @one_blas_thread
     def _scores(self, estimate: LeastSquares, leader: int, among: BoolArray | None) -> tuple[IntArray, Array]:
         """Return the numbers, increasing, and statistics of these alternatives (None: all) to the leader."""
@@ -356,7 +351,7 @@ class EliminatingScan(ScanState):
         def scored(forms: PairForms) -> tuple[IntArray, Array]:
             return forms.index, np.asarray(score(forms.products[0], *forms.squares), dtype=np.float64)
 
-        among = self._others(leader) if among is None else among
+        among = self._arms.is_rival([leader]) if among is None else among
         pieces = self._arms.pair_forms(leader, [estimate.theta], self._test.factors(estimate), among, scored)
         index, scores = zip(*pieces, strict=True)
         return np.concatenate(index), np.concatenate(scores)
@@ -385,7 +380,7 @@ class TeamScan(ScanState):
 
     def _check(self, estimate: LeastSquares) -> Verdict:
         if estimate.n_pulls < self._next_pass and not self._full_scan:
-            return replace(self._not_yet(-1, math.inf, self._test.threshold(estimate)), leader=None, rival=None)
+            return Verdict(statistic=math.inf, threshold=self._test.threshold(estimate), is_exact=False)
         self._next_pass = estimate.n_pulls + max(SPACING * estimate.n_pulls, self._arms.dim)
         verdict = self._look(estimate)
         self._remember(verdict)
@@ -421,17 +416,22 @@ class ScanRule(Rule):
     full_scan: bool = False
     spacing: float = 0.0
 
-    def scan(self, task: Task, test: PairTest) -> ScanState:
-        """Return a fresh state that checks this test."""
+    def __post_init__(self) -> None:
         needed, advice = "a growth of at least 0", "0.01 means 1 %"
         check_number("spacing", self.spacing, needed=needed, allowed=lambda x: x >= 0.0, advice=advice)
+        if self.elimination and (self.full_scan or self.spacing > 0.0):
+            raise InvalidInput("`full_scan` and `spacing` are not supported with `elimination`; leave them out.")
+
+    def _limits(self, task: Task) -> Iterator[str]:
+        yield from super()._limits(task)
+        if task.m > 1 and (self.elimination or self.spacing > 0.0):
+            yield "`elimination` and `spacing` are not supported with m > 1; leave them out."
+
+    def scan(self, task: Task, test: PairTest) -> ScanState:
+        """Return a fresh state that checks this test."""
         if task.m > 1:
-            if self.elimination or self.spacing > 0.0:
-                raise InvalidInput("`elimination` and `spacing` are not supported with m > 1; leave them out.")
             return TeamScan(task, test, full_scan=self.full_scan)
         is_plain = self.full_scan or self.spacing > 0.0
-        if self.elimination and is_plain:
-            raise InvalidInput("`full_scan` and `spacing` are not supported with `elimination`; leave them out.")
         if self.elimination or (self.elimination is None and task.candidates.is_local and not is_plain):
             return EliminatingScan(task, test)
         return LazyScan(task, test, full_scan=self.full_scan, spacing=self.spacing)

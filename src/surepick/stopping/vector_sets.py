@@ -14,7 +14,7 @@ Each rule is a function from task and estimate to a verdict without its leader; 
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
@@ -29,7 +29,6 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture
 from surepick.core.noise import noise_to_assume
 from surepick.core.thresholds import MIX_GRID, mix_grid_threshold
-from surepick.errors import InvalidInput
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.types import Array, Guarantee
 
@@ -46,11 +45,6 @@ class VectorState(RuleState):
     def __init__(self, task: Task, look: Look) -> None:
         super().__init__(task)
         self._look = look
-        if task.vectors.vectors.needs_slack and task.epsilon == 0.0:
-            raise InvalidInput(
-                f"`epsilon` must be above 0 on {task.arms.description}, got 0: arms can be arbitrarily close to the "
-                "best, and no number of pulls tells them apart. Pass the largest loss that you accept."
-            )
 
     def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Check the rule."""
@@ -107,6 +101,14 @@ class MixGrid(Rule):
     name: str = field(default="mix-grid", init=False)
     guarantee: Guarantee = field(default="proved", init=False)
 
+    def _limits(self, task: Task) -> Iterator[str]:
+        yield from super()._limits(task)
+        if task.candidates.is_enumerable:
+            yield (
+                f"stopping='mix-grid' needs a set of vectors such as a sphere, got {task.candidates.description}; use "
+                "'betting' or 'evidence'."
+            )
+
     def start(self, task: Task) -> VectorState:
         """Return a fresh state."""
         return VectorState(task, mix_grid)
@@ -135,13 +137,14 @@ class PerCoordinate(Rule):
         """Return True: each coordinate is a random walk only if no reward influences the arms."""
         return True
 
-    def start(self, task: Task) -> VectorState:
-        """Return a fresh state."""
+    def _limits(self, task: Task) -> Iterator[str]:
+        yield from super()._limits(task)
         if not isinstance(getattr(task.arms, "vectors", None), Hypercube) or task.epsilon > 0.0:
             came = task.arms.description + (f" with epsilon = {task.epsilon:g}" if task.epsilon > 0.0 else "")
-            raise InvalidInput(
-                f"stopping='per-coordinate' is for a hypercube and epsilon = 0, got {came}; use 'evidence'."
-            )
+            yield f"stopping='per-coordinate' is for a hypercube and epsilon = 0, got {came}; use 'evidence'."
+
+    def start(self, task: Task) -> VectorState:
+        """Return a fresh state."""
         return VectorState(task, per_coordinate)
 
 
@@ -167,13 +170,16 @@ class PrintedSphere(Rule):
         """Return whether the arms are a unit sphere."""
         return isinstance(getattr(task.arms, "vectors", None), Sphere)
 
-    def start(self, task: Task) -> VectorState:
-        """Return a fresh state."""
+    def _limits(self, task: Task) -> Iterator[str]:
+        yield from super()._limits(task)
         if not self.suits(task):
-            raise InvalidInput(
+            yield (
                 f"stopping='paper' is the rule printed for the unit sphere, got {task.arms.description}; use "
                 "'evidence'."
             )
+
+    def start(self, task: Task) -> VectorState:
+        """Return a fresh state."""
         warnings.warn(
             "the rule printed in the paper needs 10^3 to 10^4 times the pulls of stopping='evidence': its second "
             "condition, which the paper's own proof leaves out, grows like log(1/delta) squared.",

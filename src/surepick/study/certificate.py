@@ -21,7 +21,6 @@ from surepick.errors import InvalidInput, SurepickError
 from surepick.learning import explain
 from surepick.learning.events import n_earlier
 from surepick.learning.learner import GUIDED
-from surepick.stopping import Betting
 from surepick.study.eras import Era, described
 from surepick.study.events import Kind, Row, canonical, check_asked, check_chain
 from surepick.study.reopening import risk_of
@@ -213,7 +212,7 @@ def _first_evidence(state: State) -> Era | None:
 def _limits(state: State) -> Iterator[str]:
     """Yield what the log cannot show, given the history of the study."""
     n_earlier, n_unasked = state.n_earlier, sum(one.ask is None for one in state.measurements)
-    if not isinstance(state.learner.rule, Betting):  # every result is evidence
+    if state.learner.rule.counts_every_result:
         if n_unasked:
             yield OF_UNASKED.format(results=_were(n_unasked, "result"))
     elif n_earlier and (first := _first_evidence(state)) is not None and first.learner.earlier == "evidence":

@@ -19,7 +19,6 @@ from surepick.arms.registry import Written, digest_of, read_arms
 from surepick.arms.views import WhitenedArms
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
-from surepick.stopping import Betting
 from surepick.stopping.base import Start
 from surepick.stopping.betting import BettingState
 from surepick.types import ArmKey
@@ -189,7 +188,7 @@ class Era(NamedTuple):
         """Return the learner's number of a measurement; None: the learner does not know it."""
         if self.numbers is not None:
             return self.numbers.get(id_)
-        return id_ - 1 if id_ <= self.learner.n_told else None
+        return id_ - 1 if id_ <= len(self.learner.state.results) else None
 
     @property
     def kept(self) -> "Era | None":
@@ -274,10 +273,10 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     changed = changed_names(before, options)
     is_other = bool([name for name in changed if name != "budget"] or changes["joined"] or changes["retired"])
     # Where nothing was chosen after a look, a rule that counts every result goes on with those it had.
-    counts = not (is_other or isinstance(state.learner.rule, Betting) or state.learner.state.is_guided)
+    counts = not (is_other or state.learner.rule.begins_eras or state.learner.state.is_guided)
     catalog = state.roster.changed(changes["joined"], changes["retired"])
     learner = _learner_in(catalog, options, "evidence" if counts else "guidance")
-    if not isinstance(learner.rule, Betting) and is_other:
+    if is_other and not learner.rule.begins_eras:
         raise InvalidInput(
             f"stopping={learner.rule.name!r} counts what was measured before, and has no proof where arms or "
             "options were chosen after that; change the budget alone, or begin another study."
@@ -286,7 +285,7 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
     era = Era(catalog, dict(options), learner, numbers, retired=tuple(changes["retired"]))
     for one in state.measurements:
         if one.value is not None and catalog.is_present(one.arm):
-            numbers[one.id] = learner.n_told
+            numbers[one.id] = len(learner.state.results)
             learner.tell(era.arm(one.arm), one.value, ask="none")
     return era
 

@@ -1,5 +1,8 @@
 """Events, the only truth about a study: their kinds, their text, and the chain of hashes over them.
 
+To add a kind: its name in `Kind`, its fields in `FIELDS`, and what it changes as a method of `State`, unless it is one
+of `RECORDS`. `Study` writes it. `tools/verify_certificate.py` shares no code with this package, and has to be told.
+
 The text of an event is canonical JSON, so the same event has the same bytes on every machine. The hash of event n is
 sha256(hash of event n-1 as hex, a line feed, text of event n); 64 zeros stand in the place of the hash before the first
 event. A reader who knows the last hash notices an earlier event that was changed, removed or moved.
@@ -43,6 +46,10 @@ class Kind(StrEnum):
     REOPENED = "reopened"
     COPIED = "copied"
     ANCHORED = "anchored"
+
+
+RECORDS = (Kind.COPIED, Kind.ANCHORED)
+"""Kinds that are kept and change nothing else: `State.records` has them."""
 
 
 class Row(NamedTuple):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, final
 
 from surepick.errors import CorruptLog
 from surepick.learning.explain import counted, joined
-from surepick.stopping import Betting
 from surepick.study.eras import Era, changed_names, era_after
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def propose(state: "State", changes: Mapping[str, Any], *, keeps: bool = True) -
         InvalidInput: the era cannot begin with these changes.
     """
     era, n_evidence = era_after(state, changes), state.now.n_evidence
-    if isinstance(era.learner.rule, Betting):
+    if era.learner.rule.begins_eras:
         going_on = era._replace(before=state.now)
         why = _why_guidance(state, going_on, changes) if keeps else "it was asked for"
         era = era if why else _gone_on(going_on)
@@ -115,7 +114,7 @@ def _other_claim(state: "State", era: Era, changes: Mapping[str, Any]) -> str:
 
 def _other_claims(state: "State", era: Era, changes: Mapping[str, Any]) -> Iterator[str]:
     before, now, changed = state.options, era.options, changed_names(state.options, era.options)
-    if not isinstance(era.learner.rule, Betting) or era.learner.rule != state.learner.rule:
+    if not era.learner.rule.begins_eras or era.learner.rule != state.learner.rule:
         yield "another stopping rule has evidence of another kind"
     if "m" in changed:
         yield f"the evidence is about {_sought(before['m'])}, and {_sought(now['m'])} is another claim"

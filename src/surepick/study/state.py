@@ -20,7 +20,7 @@ from surepick.learning.blocks import Plan
 from surepick.learning.events import Corrected, Correction, Restored, Voided
 from surepick.learning.learner import Learner
 from surepick.study.eras import Era, Key, described, first_era, key_from, plain_key
-from surepick.study.events import Kind, check_fields
+from surepick.study.events import RECORDS, Kind, check_fields
 from surepick.study.reopening import ReopenPreview, follow, propose, why_not_now
 
 Event = Mapping[str, Any]
@@ -136,9 +136,11 @@ class State:
         """The events with which they began."""
         self.registrations = [digest]
         """The hashes of those events: arms and options of an era were fixed when its hash was known."""
-        self.forks: list[Event] = []
+        self.records: dict[Kind, list[Event]] = {kind: [] for kind in RECORDS}
+        """Events that change nothing else, by kind."""
+        self.forks = self.records[Kind.COPIED]
         """Events by which a copy was made of this log, or this log as a copy."""
-        self.anchors: list[Event] = []
+        self.anchors = self.records[Kind.ANCHORED]
         """Events that keep a signature or a time stamp of an earlier head."""
         self.n_earlier = 0
         """Measurements that were told before the first ask."""
@@ -167,8 +169,7 @@ class State:
             Kind.STOPPED: self._stopped,
             Kind.RESUMED: self._resumed,
             Kind.REOPENED: self._reopened,
-            Kind.COPIED: self.forks.append,
-            Kind.ANCHORED: self.anchors.append,
+            **{kind: kept.append for kind, kept in self.records.items()},
         }
         self._proposed: tuple[int, Era] | None = None  # the next era, and the number of events before it
         self._enter(first_era(first, learner))
@@ -253,7 +254,7 @@ class State:
         return (
             self.learner.state.ledger.is_checking and self.learner.n_planned > 0
             if self.stopped
-            else not self.learner.is_spent
+            else not self.learner.state.is_spent
         )
 
     def propose_asks(self, n: int) -> dict[str, Any]:
@@ -319,7 +320,7 @@ class State:
                 answered = attempt.number
             learner.tell(self._now.arm(key), value, ask=answered)
             if self._now.numbers is not None:
-                self._now.numbers[id_] = learner.n_told - 1
+                self._now.numbers[id_] = len(learner.state.results) - 1
         told = Measurement(id_, key, value, ask, event["by"], event["at"], value, event.get("key"))
         self.measurements.append(told)
         if told.key is not None:
@@ -472,8 +473,9 @@ class State:
 
     def propose_audit(self, n: Any) -> dict[str, Any]:
         """Return the fields of an audit."""
-        arms = [plain_key(self.key_of(number)) for number in self.learner.propose_audit(n)]
-        return {"first": self.learner.n_asked, "arms": arms}
+        learner = self.learner
+        arms = learner.state.propose_audit(n, lambda: learner.reader.enough_checks)
+        return {"first": learner.n_asked, "arms": [plain_key(self.key_of(number)) for number in arms]}
 
     # ---- eras
 

@@ -139,7 +139,9 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
         stopped_at=None if verdict is None else verdict.at,
         registrations=list(state.registrations),
     )
-    return StudySnapshot(status=status, learner=now, label=roster.candidate_label, is_spent=learner.is_spent, head=head)
+    return StudySnapshot(
+        status=status, learner=now, label=roster.candidate_label, is_spent=learner.state.is_spent, head=head
+    )
 
 
 def _word(state: "State", now: "Snapshot") -> str:
@@ -147,7 +149,7 @@ def _word(state: "State", now: "Snapshot") -> str:
         return "withdrawn"
     if state.stopped:
         return "stopped"
-    if state.learner.is_spent and not state.open:
+    if state.learner.state.is_spent and not state.open:
         return "spent"
     return "measuring" if state.attempts or state.measurements else "new"
 

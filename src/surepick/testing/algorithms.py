@@ -47,7 +47,8 @@ def check_algorithm(
     Args:
         algorithm: a name, or an object with a method `compose`.
         arms: what to pull, rows (K, d) or a set of vectors; default: five arms in the plane.
-        theta: the true parameter (d,); default: the one under which the best row leads most, of some random ones.
+        theta: the true parameter (d,); default: of some random ones, the one under
+            which the best row leads most; mean rewards then differ by up to ten times `noise_std`.
         noise_std: standard deviation of the Gaussian noise.
         epsilon: loss that the answer may have; above 0 on sets that need slack.
         max_pulls: pulls within which the algorithm must find the best arm.
@@ -58,10 +59,12 @@ def check_algorithm(
     Examples:
         >>> check_algorithm("rage")
     """
-    trial = _Trial(algorithm, arms, theta, noise_std, epsilon)
-    for check in (_asks_arms, _same_seed, _batches, _blocks_fixed, _failures, _replays):
+    if arms is None:
+        arms, theta = DEFAULT_ARMS, DEFAULT_THETA if theta is None else theta
+    trial = Trial(algorithm, lambda: arms, theta, noise_std, epsilon)
+    for check in (_asks_arms, _same_seed, _batches, _blocks_fixed, _failures, replays):
         check(trial)
-    _right_answer(trial, max_pulls)
+    right_answer(trial, max_pulls)
     _error_rate(trial)
 
 
@@ -84,39 +87,30 @@ def check_rule(rule: Rule, arms: Any = None, **options: Any) -> None:
 
 
 @final
-class _Trial:
-    """An algorithm on an instance with a known answer."""
+class Trial:
+    """An algorithm on an instance with a known answer; each learner has arms of its own from `make`."""
 
-    def __init__(self, algorithm: Any, arms: Any, theta: Any, noise_std: float, epsilon: float) -> None:
-        self.algorithm, self.noise_std, self.epsilon = algorithm, noise_std, epsilon
-        self.arms: Any = DEFAULT_ARMS if arms is None else arms
+    def __init__(self, algorithm: Any, make: Callable[[], Any], theta: Any, noise_std: float, epsilon: float) -> None:
+        self.algorithm, self.make, self.noise_std, self.epsilon = algorithm, make, noise_std, epsilon
+        self.arms: Any = make()
         self.is_vectors = isinstance(self.arms, VectorSet)
         self.rows = np.empty((0, 0)) if self.is_vectors else _rows_of(self.arms)
         if theta is None:
-            theta = DEFAULT_THETA if arms is None else self._clear_parameter()
+            rng = np.random.default_rng(0)
+            theta = rng.standard_normal(self.arms.dim) if self.is_vectors else 10.0 * noise_std * clear(self.rows, rng)
         self.theta = np.asarray(theta, dtype=np.float64)
 
-    def _clear_parameter(self) -> Array:
-        """Return, of some random parameters, the one whose best row leads most; on sets of vectors the first."""
-        rng = np.random.default_rng(0)
-        if self.is_vectors:
-            return np.asarray(rng.standard_normal(self.arms.dim))
-
-        def lead(theta: Array) -> float:
-            second, first = np.sort(np.unique(self.rows, axis=0) @ theta)[-2:]
-            return float(first - second)
-
-        return max(rng.standard_normal((200, self.rows.shape[1])), key=lead)
-
     def learner(self, *, delta: float, seed: int = 0) -> Learner:
-        return create_learner(
-            self.algorithm, self.arms, delta=delta, noise_std=self.noise_std, epsilon=self.epsilon, seed=seed
-        )
+        """Return a fresh learner."""
+        options: dict[str, Any] = {"noise_std": self.noise_std, "epsilon": self.epsilon, "seed": seed}
+        return create_learner(self.algorithm, self.make(), delta=delta, **options)
 
     def mean(self, arm: Any) -> float:
+        """Return the mean reward of an arm."""
         return float(np.asarray(arm if self.is_vectors else self.rows[arm], dtype=np.float64) @ self.theta)
 
     def best_mean(self) -> float:
+        """Return the mean reward of the best arm."""
         return self.mean(self.arms.best(self.theta)) if self.is_vectors else float(np.max(self.rows @ self.theta))
 
     def measurements(self, seed: int, *, scale: float = 1.0) -> Callable[[Any], float]:
@@ -134,6 +128,18 @@ class _Trial:
         return pulled
 
 
+def clear(rows: Array, rng: np.random.Generator) -> Array:
+    """Return, of some random parameters, the one whose best row leads most; mean rewards then differ by at most 1."""
+    different = np.unique(rows, axis=0)
+
+    def lead(theta: Array) -> float:
+        values = np.sort(different @ theta)
+        return float((values[-1] - values[-2]) / np.ptp(values))
+
+    theta: Array = max(rng.standard_normal((200, rows.shape[1])), key=lead)
+    return theta / np.ptp(rows @ theta)
+
+
 def _rows_of(arms: Any) -> Array:
     """Return all rows of a table or of a set of rows."""
     rows = arms.gather(np.arange(arms.n_arms)) if isinstance(arms, ArmSet) else arms
@@ -146,7 +152,7 @@ def _block(learner: Learner) -> list[Any]:
     return asked + (learner.next_arms(learner.n_planned) if learner.n_planned else [])
 
 
-def _asks_arms(trial: _Trial) -> None:
+def _asks_arms(trial: Trial) -> None:
     learner, measure = trial.learner(delta=1e-9), trial.measurements(1)
     for n in (1, 4, 2, 9) * 4:
         asked = learner.next_arms(n)
@@ -159,7 +165,7 @@ def _asks_arms(trial: _Trial) -> None:
             learner.tell(arm, measure(arm))
 
 
-def _same_seed(trial: _Trial) -> None:
+def _same_seed(trial: Trial) -> None:
     first, second = (trial.drive(trial.learner(delta=1e-9, seed=3), 61, seed=2) for _ in range(2))
     assert as_tuples(first) == as_tuples(second), (
         "two learners with one seed and equal results asked for different arms: draw random numbers from `task.seed`, "
@@ -167,7 +173,7 @@ def _same_seed(trial: _Trial) -> None:
     )
 
 
-def _batches(trial: _Trial) -> None:
+def _batches(trial: Trial) -> None:
     whole, single = (trial.learner(delta=1e-9, seed=4) for _ in range(2))
     for learner in (whole, single):
         trial.drive(learner, 30, seed=3)
@@ -177,7 +183,7 @@ def _batches(trial: _Trial) -> None:
     )
 
 
-def _blocks_fixed(trial: _Trial) -> None:
+def _blocks_fixed(trial: Trial) -> None:
     quiet, loud = (trial.learner(delta=1e-12, seed=5) for _ in range(2))
     pulled, _ = (trial.drive(learner, 14, seed=4) for learner in (quiet, loud))
     planned = _block(quiet)
@@ -196,7 +202,7 @@ def _blocks_fixed(trial: _Trial) -> None:
     )
 
 
-def _failures(trial: _Trial) -> None:
+def _failures(trial: Trial) -> None:
     learner = trial.learner(delta=1e-12, seed=7)
     for _ in range(3):
         asked = _block(learner)
@@ -211,7 +217,8 @@ def _failures(trial: _Trial) -> None:
             learner.tell(arm, trial.mean(arm))
 
 
-def _replays(trial: _Trial) -> None:
+def replays(trial: Trial) -> None:
+    """Check that a learner rebuilt from its log, or one that goes through the log, is the same bit for bit."""
     learner, measure = trial.learner(delta=1e-3, seed=8), trial.measurements(9)
     rng = np.random.default_rng(9)
     for step in range(25):
@@ -232,11 +239,11 @@ def _replays(trial: _Trial) -> None:
             ) from error
         again = trial.drive(other, 40, seed=10)
         assert as_tuples(again) == as_tuples(later), "a learner rebuilt from its log asks for other arms"
-    assert state_of(fresh) == state_of(learner), "a learner rebuilt from its log decides differently"
+    assert _state_of(fresh) == _state_of(learner), "a learner rebuilt from its log decides differently"
 
 
-def _right_answer(trial: _Trial, max_pulls: int) -> None:
-    """Measure with results late, out of order and sometimes lost."""
+def right_answer(trial: Trial, max_pulls: int) -> None:
+    """Check the answer to results that come late, out of order, and sometimes not at all."""
     learner, rng, measure = trial.learner(delta=FALSE_ALARM, seed=11), np.random.default_rng(12), trial.measurements(13)
     waiting, n_asked = list[Any](), 0
     while not learner.stopped and n_asked < max_pulls:
@@ -255,7 +262,7 @@ def _right_answer(trial: _Trial, max_pulls: int) -> None:
         assert loss <= trial.epsilon + 1e-9, f"the answer {decision.best} loses {loss:g}, epsilon is {trial.epsilon:g}"
 
 
-def _error_rate(trial: _Trial) -> None:
+def _error_rate(trial: Trial) -> None:
     """Count wrong answers where gaps are tiny: a rule that stops without evidence errs in most runs."""
     if trial.epsilon > 0.0 or trial.learner(delta=HARD_DELTA).decision.guarantee != "proved":
         return
@@ -276,7 +283,7 @@ def as_tuples(arms: list[Any]) -> list[tuple[float, ...]]:
     return [tuple(np.atleast_1d(np.asarray(arm, dtype=np.float64)).tolist()) for arm in arms]
 
 
-def state_of(learner: Learner) -> tuple[Any, ...]:
+def _state_of(learner: Learner) -> tuple[Any, ...]:
     """Return what a learner says, in a form that compares bit for bit."""
     decision = learner.decision
     best = None if decision.best is None else as_tuples([decision.best])

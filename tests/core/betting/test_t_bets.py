@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import gammaln, log_ndtr
 
+from benchmarks.bet_variants import log_bet
 from surepick.core.betting import bets as student
 from surepick.core.betting.bets import (
     FARTHEST,
@@ -18,7 +19,6 @@ from surepick.core.betting.bets import (
     MOST,
     STAKES,
     Residuals,
-    log_bet,
     log_sub_block_returns,
     log_symmetric_returns,
     log_t_returns,

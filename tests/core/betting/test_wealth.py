@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
+from benchmarks.bet_variants import CAPPED, PLAIN, log_bet
 from surepick.arms import base as arms_module
 from surepick.arms.base import ArmSet
 from surepick.arms.finite import FiniteArms
 from surepick.arms.views import whiten
 from surepick.core.betting import wealth as wealth_module
-from surepick.core.betting.bets import RETURNS, Sizes, log_bet, plain_belief, shrunk_belief
+from surepick.core.betting.bets import SHRUNK, Sizes
 from surepick.core.betting.block import Block
 from surepick.core.betting.wealth import BaseWealth, EpsilonWealth, Wealth
 from surepick.errors import InvalidInput
@@ -99,7 +100,7 @@ def _play(
     return played
 
 
-@pytest.mark.parametrize("sizes", ["plain", "shrunk", "capped"])
+@pytest.mark.parametrize("sizes", [PLAIN, SHRUNK, CAPPED], ids=repr)
 def test_wealth_is_the_sum_of_the_bets_along_the_path(sizes: Sizes) -> None:
     """Candidates that are not the arms, several leaders: L_b is what the formula adds up to, one by one."""
     rng = np.random.default_rng(3)
@@ -109,7 +110,7 @@ def test_wealth_is_the_sum_of_the_bets_along_the_path(sizes: Sizes) -> None:
     blocks = _play(wealth, X, theta, noise_std=0.7, n_blocks=6, seed=4)
     total = np.zeros(9)
     for leader, estimate, A_inv, A, b in blocks:
-        belief = plain_belief(estimate, A_inv, 0.7) if sizes == "plain" else shrunk_belief(estimate, A_inv, 0.7, level)
+        belief = sizes.belief(estimate, A_inv, 0.7, level)
         for c in range(9):
             y = Z[leader] - Z[c]
             if c != leader and total[c] < math.log(1e6):
@@ -121,7 +122,7 @@ def test_wealth_is_the_sum_of_the_bets_along_the_path(sizes: Sizes) -> None:
                     (y @ belief.root) @ (y @ belief.root),
                     rest,
                 )
-                total[c] += RETURNS[sizes](*(np.array([value]) for value in bet))[0]
+                total[c] += sizes.log_returns(*(np.array([value]) for value in bet))[0]
     np.testing.assert_allclose(wealth.log_wealth(0)[1:], total[1:], rtol=1e-9, atol=1e-12)
     assert wealth.n_blocks == len(blocks)
 
@@ -162,7 +163,7 @@ def test_wealth_in_whitened_coordinates_is_that_of_the_plain_formulas(n_pulled: 
     leader = int(np.argmax(rows @ theta))
     pulled = np.roll(rows, -leader, axis=0)[:n_pulled]
     A, b = pulled.T @ pulled, pulled.T @ rng.standard_normal(n_pulled)
-    wealth = Wealth(white, delta=1e-9, noise_std=0.4, sizes="plain")
+    wealth = Wealth(white, delta=1e-9, noise_std=0.4, sizes=PLAIN)
     wealth.settle(block_of(A, b, theta, A_inv))
     Y = rows[leader] - rows
     z, v, inside = block_statistics(Y, A, b, noise_std=0.4)
@@ -199,7 +200,7 @@ def test_wealth_depends_neither_on_features_nor_on_units(epsilon: float) -> None
     ):
         # The prior is about whitened coordinates, plain bets are about any.
         accounts = EpsilonWealth if epsilon > 0 else Wealth
-        wealth = accounts(Rows(arms), delta=1e-5, noise_std=unit, epsilon=epsilon * unit, sizes="plain")
+        wealth = accounts(Rows(arms), delta=1e-5, noise_std=unit, epsilon=epsilon * unit, sizes=PLAIN)
         blocks = _play(wealth, arms, truth, noise_std=1.0, n_blocks=6, seed=8, scale=unit)
         kept.append([wealth.log_wealth(block[0]) for block in blocks])
     np.testing.assert_allclose(kept[1], kept[0], rtol=1e-8, atol=1e-10)
@@ -239,7 +240,7 @@ def _blocks(*means: list[float]) -> list[Block]:
 
 def test_plain_bets_by_hand_without_slack() -> None:
     """Numbers worked out from the formula; the first block is not bet on."""
-    wealth = Wealth(Rows(np.eye(2)), delta=0.05, sizes="plain", noise_std=1.0)
+    wealth = Wealth(Rows(np.eye(2)), delta=0.05, sizes=PLAIN, noise_std=1.0)
     for block, expected in zip(_blocks([1, 0], [0.8, -0.2], [0.5, 0.1]), (0.0, 0.004781, -0.223839), strict=True):
         wealth.settle(block)
         assert wealth.log_wealth(0)[1] == pytest.approx(expected, abs=1e-6)
@@ -248,7 +249,7 @@ def test_plain_bets_by_hand_without_slack() -> None:
 def test_plain_bets_of_seats_by_hand() -> None:
     """Every seat bets against everyone, and who is promoted takes the smallest wealth of all seats up to its own."""
     inf = math.inf
-    seats = EpsilonWealth(Rows(np.eye(3)), delta=0.05, epsilon=0.5, sizes="plain", noise_std=1.0)
+    seats = EpsilonWealth(Rows(np.eye(3)), delta=0.05, epsilon=0.5, sizes=PLAIN, noise_std=1.0)
     for block in _blocks([1.0, 0.6, 0.0], [0.7, 0.9, -0.1]):
         seats.settle(block)
     first, second, third = [inf, -0.385465, 0.142700], [-0.053243, inf, 0.340448], [-0.462288, -0.535238, inf]
@@ -264,7 +265,7 @@ def test_plain_bets_of_seats_by_hand() -> None:
 def test_a_seat_given_up_leaves_its_losses(monkeypatch: pytest.MonkeyPatch) -> None:
     """With two seats and three leaders in turn: a new seat starts with no more than the lost one had."""
     monkeypatch.setattr(wealth_module, "MOST_SEATS", 2)
-    seats = EpsilonWealth(Rows(np.eye(3)), delta=0.01, epsilon=0.1, sizes="plain", noise_std=1.0)
+    seats = EpsilonWealth(Rows(np.eye(3)), delta=0.01, epsilon=0.1, sizes=PLAIN, noise_std=1.0)
     for theta0, values in (([1.0, 0.5, 0.0], [0.0, 0.2, 0.9]), ([0.0, 0.5, 1.0], [0.3, 0.0, 0.1])):
         before = seats.log_wealth(2)
         seats.settle(block_of(np.eye(3), values, theta0, np.eye(3)))

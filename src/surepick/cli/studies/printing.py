@@ -51,20 +51,11 @@ def aim_words(study: "Study") -> str:
     """Describe the goal of a study and its assumption about the noise."""
     from surepick.learning.explain import percent  # noqa: PLC0415 (`--help` stays quick)
 
-    learner, options = study.learner, study.state.options
+    learner = study.learner
     sought = "the best arm" if learner.m == 1 else f"the {learner.m} best arms"
     near = f", or one at most {learner.epsilon:g} below it" if learner.epsilon else ""
-    if options["rewards"] == "binary":
-        noise = "rewards are 0 or 1"
-    elif options["reward_range"] is not None:
-        noise = "rewards between {:g} and {:g}".format(*options["reward_range"])
-    elif options["noise_std"] is None:
-        noise = "the noise is learnt"
-    else:
-        level = options["noise_std"]
-        noise = "a noise for each arm" if isinstance(level, list) else f"noise at most {level:g}"
     budget = "" if learner.budget is None else f"; a budget of {learner.budget:g}"
-    return f"{sought}{near}, at a risk of {percent(learner.delta)}; {noise}{budget}"
+    return f"{sought}{near}, at a risk of {percent(learner.delta)}; {learner.noise_model.summary()}{budget}"
 
 
 def registration_words(study: "Study") -> str:

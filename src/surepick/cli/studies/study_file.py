@@ -1,6 +1,7 @@
 """`study.toml`: a study in one file, with the keys that `surepick create` has as options."""
 
 import json
+import re
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from pydantic import ConfigDict, Field, ValidationError, create_model
 
+from surepick.arms import VECTOR_SETS, SetName
 from surepick.arms.tables.sources import refusing
-from surepick.cli.options import LearnerOptions, SetOptions, TableOptions, help_of, one_set
+from surepick.cli.options import LearnerOptions, SetOptions, TableOptions, help_of, key_of, one_set
 from surepick.errors import InvalidInput, what_was_meant
 from surepick.learning.spec import DEFAULTS, OPTIONS, Spec
 
@@ -18,18 +20,27 @@ SCHEMA = "https://json-schema.org/draft/2020-12/schema"
 Count = Annotated[int, Field(ge=1)]
 
 
+def _of_set(one: SetName) -> tuple[Any, Any]:
+    """Return type and default of the key that names a vector set."""
+    if one.is_list:
+        text = re.sub(r"\b(\w+),(\w+)\b", r"[\1, \2]", one.help)  # d,k such as 10,3
+        return Annotated[list[Count], Field(min_length=2, max_length=2)] | None, Field(None, description=text)
+    return {int: Count, Path: str}.get(one.flag_type, one.flag_type) | None, None
+
+
+def _flag_of(one: SetName, value: Any, folder: Path) -> Any:
+    """Return the value of the flag that says the same as the key of a vector set; None if the key is not there."""
+    if value is not None and one.flag_type is Path:
+        return folder / value
+    return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
 Keys = dict[str, Any]
 """Types and defaults of keys, as `pydantic.create_model` takes them."""
 _ARMS: Keys = {
     "name": (str | None, Field(None, description="Name of the study; default: the name of this file.")),
     "arms": (str | None, Field(None, description="File of arms, from the folder of this file.")),
-    "sphere": (Count | None, None),
-    "ellipsoid": (str | None, None),
-    "hypercube": (Count | None, None),
-    "top_k": (
-        Annotated[list[Count], Field(min_length=2, max_length=2)] | None,
-        Field(None, description="Arms: all choices of k out of d, as [d, k] such as [10, 3]."),
-    ),
+    **{key_of(kind): _of_set(one) for kind, one in VECTOR_SETS.items()},
 }
 _TABLE: Keys = {
     "lease": (
@@ -88,13 +99,8 @@ def read_study_file(path: Path) -> StudySettings:
         raise InvalidInput(f"{path}: {_words(error)}") from error
     given = said.model_dump()
     folder = path.parent
-    sets = SetOptions(
-        sphere=said.sphere,
-        hypercube=said.hypercube,
-        ellipsoid=None if said.ellipsoid is None else folder / said.ellipsoid,
-        top_k=None if said.top_k is None else ",".join(map(str, said.top_k)),
-    )
-    chosen = one_set(None if said.arms is None else folder / said.arms, sets)
+    sets = {key_of(kind): _flag_of(one, given[key_of(kind)], folder) for kind, one in VECTOR_SETS.items()}
+    chosen = one_set(None if said.arms is None else folder / said.arms, SetOptions(**sets))
     if chosen is None:
         raise InvalidInput(f'{path} must say which arms there are; add a line such as arms = "arms.csv".')
     table = {field.name: given[field.name] for field in fields(TableOptions)}

@@ -10,6 +10,12 @@ Sums of large rewards would lose the noise in rounding, sums of residuals do not
 a little, as every y does by rounding, biases z by (P y)'(theta - theta0) alone, which is known to be small: its
 standard error is noise_std |P y| in the norm of A0^-1. Such a y is compared only if that is negligible beside the noise
 of z; the choice depends on arms and on the past, never on the block's rewards, so no proof is touched.
+
+**Known misfit**: how far means that are not quite linear can lead a block astray. Notation: |mu_a - theta'x_a| <= eta
+for every arm a, mu_a its mean; n_a its pulls in the block; y = x_l - x_b the leader against a rival; C_a the weight of
+arm a in z = sum of C_a mean_a: linear in y with sum C_a x_a = y, for least squares C_a = n_a y'A^+ x_a. If arm l is not
+better than b, E z <= eta |C - e_l + e_b|_1: bets with z minus this bias in the place of z stay valid
+(docs/guarantee.md, Theorem 22). Where l and b themselves are pulled and nothing else, C = e_l - e_b: no bias at all.
 """
 
 from collections.abc import Callable
@@ -173,3 +179,39 @@ def fit(block: Block) -> BlockFit:
         # A reading rounded to a grid of step h is off by h^2/12 in the mean of squares.
         residuals = Residuals(R, nu, nu * block.step**2 / 12.0)
     return BlockFit(block.theta0 + shift, axes * np.sqrt(inverse), missed, residuals)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ArmWeights:
+    """How much each arm of a block counts in z, for all y at once."""
+
+    arms: IntArray
+    """Numbers of the arms pulled (s,), increasing."""
+    W: Array
+    """(d, s), C = y'W."""
+
+    @classmethod
+    def of(cls, arms: IntArray, W: Array) -> Self:
+        """Put arms in order."""
+        order = np.argsort(arms)
+        return cls(arms[order], W[:, order])
+
+    @classmethod
+    def of_least_squares(cls, arms: IntArray, X: Array, root: Array) -> Self:
+        """Return the weights of pulls, one by one: arms (n,), rows (n, d), root R (d, d) with R R' = A^+."""
+        numbers, first, counts = np.unique(arms, return_index=True, return_counts=True)
+        return cls(numbers, root @ (root.T @ (X[first].T * counts)))
+
+    def bias(self, C: Array, leader: int, rivals: IntArray) -> Array:
+        """Return |C - e_l + e_b|_1 (n,) for rivals b (n,) with weights C (s, n): the bias of z per unit of eta.
+
+        Arms under different numbers count as different ones: with equal features and hence equal means they have a
+        smaller bias than this.
+        """
+        bias: Array = np.abs(C).sum(axis=0)
+        for arm, sign in ((np.full(len(rivals), leader), -1.0), (rivals, 1.0)):
+            place = np.minimum(np.searchsorted(self.arms, arm), len(self.arms) - 1)
+            weight = np.where(self.arms[place] == arm, C[place, np.arange(len(rivals))], 0.0)
+            bias += np.abs(weight + sign) - np.abs(weight)
+        return np.where(rivals == leader, 0.0, bias)

@@ -43,8 +43,7 @@ from typing import final
 import numpy as np
 import scipy
 
-from surepick.core.betting.block import Block
-from surepick.core.misfit.tolerance import ArmWeights
+from surepick.core.betting.block import ArmWeights, Block
 from surepick.errors import InvalidInput
 from surepick.types import Array, IntArray
 

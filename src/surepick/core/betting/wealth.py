@@ -7,7 +7,7 @@ A_k (d, d) = sum x x' over the block. When a block ends, for every b whose y = z
 
 and b is rejected for good when L_b >= price. With epsilon = 0 all leaders share one account per b (`Wealth`), and the
 rule stops when one candidate is left. With epsilon > 0 every possible answer has accounts of its own
-(`EpsilonWealth`). Where means may be off their linear fit, z loses its largest possible bias (`core.misfit.tolerance`).
+(`EpsilonWealth`). Where means may be off their linear fit, z loses its largest possible bias (`core.betting.block`).
 
 Why it is valid: given the past, the block's arms are fixed, so z - theta'y is a fixed linear form of the block's noise,
 sub-Gaussian with variance v. If a is the best candidate, theta'(l - a) <= 0 for every leader l, so the return has
@@ -56,20 +56,17 @@ from numpy.typing import ArrayLike
 
 from surepick.arms.base import ArmSet, PairForms
 from surepick.core.betting.bets import (
-    RETURNS,
+    SHRUNK,
     Sizes,
     log_sub_block_returns,
     log_symmetric_returns,
     log_t_returns,
-    plain_belief,
-    shrunk_belief,
 )
-from surepick.core.betting.block import NEGLIGIBLE, Block, BlockFit, fit
+from surepick.core.betting.block import NEGLIGIBLE, ArmWeights, Block, BlockFit, fit
 from surepick.core.betting.bounded import BoundedBlock, Bounds
 from surepick.core.betting.prior_results import log_start
 from surepick.core.checks import check_delta, check_epsilon, check_misfit, check_noise_std, check_vector
 from surepick.core.linalg import one_blas_thread
-from surepick.core.misfit.tolerance import ArmWeights
 from surepick.errors import InvalidInput
 from surepick.types import Array, BoolArray, IntArray
 
@@ -142,7 +139,7 @@ class BaseWealth(ABC):
         bounds: smallest and largest possible reward, which then are all that is assumed of the noise, see
             `core.betting.bounded`; None: none are known.
         epsilon: slack.
-        misfit: eta, if every mean may be off its linear fit by so much: z loses its bias, see `core.misfit.tolerance`.
+        misfit: eta, if every mean may be off its linear fit by so much: z loses its bias, see `core.betting.block`.
             Candidates are arms then, and blocks say which arm is which.
         weighs_arms: whether bets know their bias also where no misfit is allowed for: for `stopping.betting`.
         sizes: how large bets are, see `core.betting.bets`.
@@ -159,7 +156,7 @@ class BaseWealth(ABC):
         epsilon: float = 0.0,
         misfit: float = 0.0,
         weighs_arms: bool = False,
-        sizes: Sizes = "shrunk",
+        sizes: Sizes = SHRUNK,
         level: Array | None = None,
     ) -> None:
         self.log_price = -math.log(check_delta(delta))
@@ -225,8 +222,7 @@ class BaseWealth(ABC):
     def conclude(self) -> None:
         """Answer at once if the wealth that the rule starts with leaves one candidate."""
         leader = int(np.argmin(self._common))
-        rivals = self.alternatives(leader)
-        rivals[self._candidates.copies(leader)] = False
+        rivals = self._candidates.is_rival([leader], self.alternatives(leader))
         self.answer = None if rivals.any() else leader
 
     def go_on(self, before: "BaseWealth", rows: IntArray) -> None:
@@ -305,10 +301,7 @@ class BaseWealth(ABC):
             return None
         noise_std, vectors, log_returns, weights = law
         assert block.A0_inv is not None
-        if self._sizes == "plain":
-            belief = plain_belief(block.theta0, block.A0_inv, noise_std)
-        else:
-            belief = shrunk_belief(block.theta0, block.A0_inv, noise_std, self._level)
+        belief = self._sizes.belief(block.theta0, block.A0_inv, noise_std, self._level)
         factors = [belief.root, said.root] + ([] if said.missed is None else [said.missed])
         # z = sum c_i r_i with sum c_i^2 = q, so a bias b of every reward adds b sum |c_i| <= b sqrt(n q) at most.
         rounding = 0.0 if block.bias == 0.0 or block.pulls is None else block.bias * math.sqrt(len(block.pulls[1]))
@@ -329,7 +322,7 @@ class BaseWealth(ABC):
             results = BoundedBlock(block, level=self._level, bounds=self.bounds)
             return results.noise_std, results.vectors, results.log_returns, results.weights
         if self.noise_std is not None:
-            known, variance = RETURNS[self._sizes], self.noise_std**2
+            known, variance = self._sizes.log_returns, self.noise_std**2
             return self.noise_std, [said.theta], lambda z, q, m, s2, rest: known(z[0], variance * q, m, s2, rest), None
         own, past = said.residuals, block.past
         if past is None or not past.has_scale:
@@ -435,8 +428,7 @@ class Wealth(BaseWealth):
         leader = self.leading(block.theta0)
         is_left: BoolArray = self._common < self.log_price
         log_wealth = np.where(is_left, self._common, 0.0)
-        is_rival = np.ones(len(is_left), dtype=bool)
-        is_rival[self._candidates.copies(leader)] = False
+        is_rival = self._candidates.is_rival([leader])
         return [
             placed
             for among in (is_left & is_rival, ~is_left & is_rival)

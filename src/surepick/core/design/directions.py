@@ -119,11 +119,8 @@ class GapDirections:
 
     @cached_property
     def _is_rival(self) -> BoolArray:
-        found = np.ones(self.candidates.n_arms, dtype=bool) if self.among is None else self.among.copy()
         # By number: in mapped coordinates rounding can give the leader a tiny gap to itself.
-        for leader in self.leaders.tolist():
-            found[self.candidates.copies(leader)] = False
-        return found
+        return self.candidates.is_rival(self.leaders.tolist(), self.among)
 
     def existing(self, index: IntArray) -> tuple[IntArray, Array]:
         """Return those of rivals of the leaders: not themselves, not their copies, not excluded."""

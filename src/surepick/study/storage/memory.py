@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
-from typing import Any
 
 from surepick.errors import StorageError
 from surepick.study import events
@@ -25,11 +24,10 @@ from surepick.study.storage.base import (
 
 @dataclass
 class _Log:
-    """One study: its rows, its summary, and the lock that its writer holds."""
+    """One study: its rows and its summary."""
 
     rows: list[Row]
     summary: KeptSummary | None = None
-    lock: Any = field(default_factory=Lock)
 
 
 class MemoryStorage:
@@ -39,37 +37,32 @@ class MemoryStorage:
 
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
-        self._lock = Lock()
+        self._lock = Lock()  # of the writer; readers copy lists and dictionaries in one step, and need none
         at_forks(self)
 
     def before_fork(self) -> None:
         """Nothing to close."""
 
     def renew(self) -> None:
-        """In the child of a fork, which has a copy of all studies: replace locks that the parent's threads held."""
+        """In the child of a fork, which has a copy of all studies: replace a lock that a thread of the parent held."""
         self._lock = Lock()
-        for log in self._logs.values():
-            log.lock = Lock()
 
     def names(self) -> list[str]:
         """Return the names of all studies, sorted."""
-        with self._lock:
-            return sorted(self._logs)
+        return sorted(self._logs)
 
     def summaries(self) -> list[Summary]:
         """Return all studies at a glance."""
-        with self._lock:
-            logs = sorted(self._logs.items())
-        found = ((name, log.rows[0], log.rows[-1], log.summary) for name, log in logs)
+        logs = dict(self._logs)
+        found = ((name, logs[name].rows[0], logs[name].rows[-1], logs[name].summary) for name in sorted(logs))
         return [Summary(name, last.n, first.text, last.text, last.hash, kept) for name, first, last, kept in found]
 
     def keep_summary(self, name: str, n: int, hash: str, text: str) -> None:  # noqa: A002 (see `Storage`)
         """Store the status of a study after event `n`, unless there is a newer one."""
         check_name(name)
-        with self._lock:
-            log = self._logs.get(name)
-            if log is not None and (log.summary is None or n >= log.summary.n):
-                log.summary = KeptSummary(n, hash, text)
+        log = self._logs.get(name)
+        if log is not None and (log.summary is None or n >= log.summary.n):
+            log.summary = KeptSummary(n, hash, text)
 
     def n_events(self, name: str) -> int:
         """Return the number of events of a study."""
@@ -79,14 +72,15 @@ class MemoryStorage:
         """Create a study with its first rows."""
         check_name(name)
         check_first(rows)
-        with self._lock:
+        with self._only_writer():
             if name in self._logs:
                 raise study_exists(name, self.address)
             self._logs[name] = _Log(list(rows))
 
     def delete(self, name: str) -> None:
         """Delete a study, once its writer has finished."""
-        with self._held(name), self._lock:
+        with self._only_writer():
+            self._log(name)
             del self._logs[name]
 
     def read(self, name: str, after: int = 0) -> list[Row]:
@@ -96,7 +90,8 @@ class MemoryStorage:
     @contextmanager
     def writing(self, name: str) -> Iterator["_MemoryWriter"]:
         """Begin a write transaction on a study."""
-        with no_fork(), self._held(name) as log:
+        with no_fork(), self._only_writer():
+            log = self._log(name)
             writer = _MemoryWriter(name, log.rows)
             yield writer
             log.rows += writer.new
@@ -106,24 +101,21 @@ class MemoryStorage:
 
     def _log(self, name: str) -> _Log:
         check_name(name)
-        with self._lock:
-            if name in self._logs:
-                return self._logs[name]
-        raise no_such_study(name, self.names(), self.address)
+        log = self._logs.get(name)
+        if log is None:
+            raise no_such_study(name, self.names(), self.address)
+        return log
 
     @contextmanager
-    def _held(self, name: str) -> Iterator[_Log]:
-        log = self._log(name)
-        lock = log.lock  # `renew` replaces the attribute in the child of a fork
+    def _only_writer(self) -> Iterator[None]:
+        lock = self._lock  # `renew` replaces the attribute in the child of a fork
         if not lock.acquire(timeout=PATIENCE):
             raise StorageError(
-                f"cannot write study {name!r} in memory: another thread has been writing it for {PATIENCE:.0f} s; "
-                "let it finish, and do not open a second writer inside the block of the first."
+                f"cannot write in memory: another thread has been writing for {PATIENCE:.0f} s; let it finish, and do "
+                "not open a second writer inside the block of the first."
             )
         try:
-            if self._log(name) is not log:  # deleted, and perhaps created again, during the wait
-                raise no_such_study(name, self.names(), self.address)
-            yield log
+            yield
         finally:
             lock.release()
 

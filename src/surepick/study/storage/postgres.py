@@ -45,7 +45,7 @@ _ADDRESS = re.compile(
 class PostgresDatabase(Database):
     """The database that a URL names."""
 
-    is_sqlite = False
+    own_id, side_by_side = "id SERIAL NOT NULL PRIMARY KEY", ""
     error = psycopg.Error
     integrity_error = psycopg.IntegrityError
     tables = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()"

@@ -27,9 +27,33 @@ from surepick.study.storage.base import (
     no_such_study,
     study_exists,
 )
-from surepick.study.storage.migrations import NEWEST, VERSION_TABLE, statements_after
 
 _Answer = TypeVar("_Answer")
+
+VERSION_TABLE = "surepick_version"
+"""Holds the number of the last migration, and marks a database as surepick's."""
+
+MIGRATIONS = (
+    (  # In the first release: the names of studies, and their events.
+        """CREATE TABLE surepick_version ( version_num VARCHAR(32) NOT NULL,
+            CONSTRAINT surepick_version_pkc PRIMARY KEY (version_num) )""",
+        "INSERT INTO surepick_version VALUES ('0')",
+        "CREATE TABLE studies ( {own_id}, name TEXT NOT NULL, UNIQUE (name) )",
+        """CREATE TABLE events ( study INTEGER NOT NULL, n INTEGER NOT NULL, text TEXT NOT NULL, hash TEXT NOT NULL,
+            PRIMARY KEY (study, n), FOREIGN KEY(study) REFERENCES studies (id) ){side_by_side}""",
+    ),
+    (  # The newest status of each study, a cache that may lag behind the log.
+        """CREATE TABLE summaries ( study INTEGER NOT NULL PRIMARY KEY, n INTEGER NOT NULL, hash TEXT NOT NULL,
+            text TEXT NOT NULL, FOREIGN KEY(study) REFERENCES studies (id) )""",
+    ),
+)
+"""The statements that bring the tables from each revision to the next; a `Database` fills in the braces.
+
+A migration that was released never changes: databases exist that have its tables.
+"""
+
+NEWEST = len(MIGRATIONS)
+"""The revision of the tables that this package writes."""
 
 # The row `after` itself comes first, without its text: it shows that the log reaches that far.
 _ROWS = (
@@ -71,7 +95,10 @@ class Database(Protocol):
 
     address: str
     """Where the database is, in words for people."""
-    is_sqlite: bool
+    own_id: str
+    """A column of numbers. None is given twice: a study that is deleted and created again is another study."""
+    side_by_side: str
+    """Words that keep the events of a study together, in the order of the primary key."""
     error: type[Exception]
     """The driver's class of all its errors."""
     integrity_error: type[Exception]
@@ -362,11 +389,13 @@ class SqlStorage:
 
     def _migrate(self, connection: Any) -> None:
         """Bring the tables to the newest revision. Any number of processes may do so at once."""
-        self._database.begin_migration(connection)
+        database = self._database
+        database.begin_migration(connection)
         revision = self._revision(connection)
         if revision < NEWEST:
-            for statement in statements_after(revision, is_sqlite=self._database.is_sqlite):
-                connection.execute(statement)
+            for statement in [one for migration in MIGRATIONS[revision:] for one in migration]:
+                connection.execute(statement.format(own_id=database.own_id, side_by_side=database.side_by_side))
+            connection.execute(f"UPDATE surepick_version SET version_num = '{NEWEST}'")  # noqa: S608 (our own number)
         connection.commit()
 
     def _revision(self, connection: Any) -> int:

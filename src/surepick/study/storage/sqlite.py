@@ -30,7 +30,7 @@ _SHORTEST_NAP, _LONGEST_NAP = 0.0005, 0.005
 class SqliteDatabase(Database):
     """The database in one file."""
 
-    is_sqlite = True
+    own_id, side_by_side = "id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT", " WITHOUT ROWID"
     error = sqlite3.Error
     integrity_error = sqlite3.IntegrityError
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"

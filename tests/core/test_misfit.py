@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surepick.core.linalg import log_chi_mean
-from surepick.core.misfit.watch import OFFSET, MisfitWatch, check_pulls, has_slip, log_factors, range_basis
+from surepick.core.misfit import OFFSET, MisfitWatch, check_pulls, has_slip, log_factors, range_basis
 from surepick.core.noise import ArmMeans
 from surepick.errors import InvalidInput
 from surepick.types import Array, IntArray

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy
 
-from surepick.core.misfit.shape import LOOKS, SHAPES, Doubt, ShapeWatch, log_evidence, own_residuals
-from surepick.core.misfit.watch import range_basis
+from surepick.core.misfit import range_basis
+from surepick.core.normality import LOOKS, SHAPES, Doubt, ShapeWatch, log_evidence, own_residuals
 from surepick.types import Array
 
 ROWS = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]])
