@@ -21,7 +21,7 @@ from surepick.arms.views import Task
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.sampling.base import Apportions, Follows, Sampler, SamplerContext, SubBlocks
-from surepick.stopping.base import Rule
+from surepick.stopping.base import Rule, Start
 from surepick.types import Array, AskNumber, ResultNumber
 
 
@@ -117,6 +117,15 @@ class Ledger:
     def is_settled(self) -> bool:
         """Whether every ask so far has been told."""
         return not self._asks
+
+    @property
+    def n_unfinished(self) -> int:
+        """Results still missing in blocks that have begun: up to the last unsettled block that has a result."""
+        n = n_missing = 0
+        for block in self._unsettled:
+            n_missing += block.length - len(block.results)
+            n = n_missing if block.results else n
+        return n
 
     @property
     def n_complete(self) -> int:
@@ -293,6 +302,8 @@ class Followed:
     """Asks per arm that had no result."""
     values: list[float | None]
     """Values of the results at the time; None: void."""
+    start: Start | None = None
+    """The evidence that the rule started from at the time, see `learning.state`."""
     context: SamplerContext | None = None
     """The state that its sampler saw; None: not worked out yet."""
 

@@ -367,7 +367,7 @@ def _leader(result: "Result", *, numbers: bool) -> str:
     if result.best_name is None:
         return f"{kind} {result.best}"
     # In a later era, which a study begins with all it knows, users do not know the learner's own row numbers.
-    is_later = result.earlier == "guidance" and any(event[3:] == ("none",) for event in result.history.log[1:2])
+    is_later = result.earlier != "evidence" and any(event[3:] == ("none",) for event in result.history.log[1:2])
     has_number = not is_later and (numbers or kind == "candidate")
     return f"{result.best_name} ({kind} {result.best})" if has_number else str(result.best_name)
 
@@ -472,8 +472,11 @@ def assumptions(result: "Result") -> list[Assumption]:
     n_guiding = 0 if result.earlier == "evidence" else n_earlier(log)
     n_others = _n_unsolicited(result) - n_guiding
     part, that_counts = ("part of the log that counts", " that counts") if n_guiding else ("log", "")
+    if result.earlier == "kept":
+        part, that_counts = "log of this era", " of this era"
     chosen = f"The log has {counted(n_asked, 'ask')} before their results"
-    chosen += f"; {counted(n_guiding, 'result')} of before guide it and are no evidence" if n_guiding else ""
+    guide_it = "guide it" if result.earlier == "kept" else "guide it and are no evidence"
+    chosen += f"; {counted(n_guiding, 'result')} of before {guide_it}" if n_guiding else ""
     if n_others > 0:
         chosen += f"; {counted(n_others, 'result')} came without being asked for, chosen by somebody else"
     nouns = {"fail": "lost measurement", "correct": "correction", "void": "void result"}

@@ -95,9 +95,10 @@ class Settlement:
         self.n_settled = 0
         """Results that are settled."""
         # Unless the noise is normal with one level, a start from earlier results has no proof.
-        self._looks_back = setting.earlier == "evidence" and not noise.needs_bets
+        self._goes_on = books.start is not None
+        self._looks_back = self._goes_on or (setting.earlier == "evidence" and not noise.needs_bets)
         """Whether the rule still has to take in the results from before the first block."""
-        self.state = rule.start(task) if state is None else state
+        self.state = books.started(books.start) if state is None else state
         self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
         self.levels = noise.variances(self._white.dim)
         self.verdict: Verdict | None = None
@@ -121,7 +122,7 @@ class Settlement:
 
     def advance(self, n: int) -> None:
         """Settle the first n results."""
-        first = self._books.first_plan
+        first = self._books.n_start if self._goes_on else self._books.first_plan
         if self._looks_back and first is not None and self.n_settled <= first <= n:
             self._take_in(first)
             self.look_back()
@@ -129,7 +130,9 @@ class Settlement:
 
     def look_back(self) -> None:
         """Before the first block opens, let the rule take in the results so far, which are all unsolicited."""
-        if self._looks_back and self.estimate.n_pulls > 0:
+        if self._looks_back and self._goes_on:
+            self._decide(self.state.conclude(self.estimate) if self.estimate.has_theta else None)
+        elif self._looks_back and self.estimate.n_pulls > 0:
             pulls = self._pulls()
             self._decide(self.state.begin(self.estimate, pulls.X, pulls.rewards))
         self._looks_back = False

@@ -513,7 +513,7 @@ def given_of(learner: "Learner") -> dict[str, Any]:
         "noise": learner.noise,
         "model": learner.model,
         "allowed_misfit": learner.misfit,
-        "earlier": learner.earlier,
+        "earlier": learner.earlier if learner.state.start is None else "kept",
         "reward_range": learner.reward_range,
         "algorithm": learner.algorithm,
         "seed": learner.seed,

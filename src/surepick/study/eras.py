@@ -5,6 +5,7 @@ those that retired, and their names. An arm has one *key* for as long as the stu
 that ever joined, or its entries if it is a vector. A learner numbers the arms of its own era.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -20,6 +21,8 @@ from surepick.arms.tables.joining import read_joining
 from surepick.arms.views import WhitenedArms
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
+from surepick.stopping.base import Start
+from surepick.stopping.betting import BettingState
 from surepick.types import ArmKey, MeasurementId, ResultNumber
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ class ArmCatalog:
     def arms(self) -> ArmSet | VectorSet:
         """The arms that can be measured."""
         if self.is_enumerable:
-            here = range(len(self.written["rows"])) if self.present is None else self.present
+            here = self.keys
             # Arms without names are called by their keys, which are no longer their row numbers.
             labels = None if self.names is None and self.present is None else [self.label(key) for key in here]
             arms = FiniteArms(np.array([self.written["rows"][key] for key in here], dtype=np.float64), names=labels)
@@ -72,7 +75,7 @@ class ArmCatalog:
         n_before, new = len(self.written["rows"]), joined or {"rows": [], "names": []}
         names = None if self.names is None else [*self.names, *new["names"]]
         rows = [*self.written["rows"], *new["rows"]]
-        here = [*(range(n_before) if self.present is None else self.present), *range(n_before, len(rows))]
+        here = [*self.keys, *range(n_before, len(rows))]
         here = [key for key in here if key not in set(retired)]
         present = None if here == list(range(len(rows))) else here
         written = {**self.written, "rows": rows, "names": names}
@@ -93,6 +96,11 @@ class ArmCatalog:
             raise InvalidInput("arms can join a list of arms; this study has a set of arms that is no list.")
         read: FiniteArms = read_joining(source, self.written, name_column=name_column)
         return read
+
+    @property
+    def keys(self) -> Sequence[int]:
+        """Keys of the arms that can be measured, if they are a list, in the order of the learner."""
+        return range(len(self.written["rows"])) if self.present is None else self.present
 
     @property
     def names(self) -> Sequence[str] | None:
@@ -197,6 +205,10 @@ def plain_key(key: ArmKey) -> Any:
     return list(key) if isinstance(key, tuple) else key
 
 
+ROUNDED = 1.0 - 1e-9
+"""Other machines round sums differently: what was rejected on one of them is rejected on all."""
+
+
 class Era(NamedTuple):
     """Arms, options and the learner of one era."""
 
@@ -205,10 +217,80 @@ class Era(NamedTuple):
     learner: Learner
     numbers: dict[MeasurementId, ResultNumber] | None = None
     """The learner's numbers of measurements, by their ids; None: one less than the id."""
+    before: "Era | None" = None
+    """The era whose evidence was kept when this one began; None: what was measured before is guidance."""
+    retired: tuple[ArmKey, ...] = ()
+    """Arms that left when this era began."""
 
     def arm(self, key: Key) -> Any:
         """Return an arm as the learner takes it from users."""
         return key if self.catalog.row_of is None else self.catalog.row_of[key]
+
+    def number(self, id_: MeasurementId) -> ResultNumber | None:
+        """Return the learner's number of a measurement; None: the learner does not know it."""
+        if self.numbers is not None:
+            return self.numbers.get(id_)
+        return ResultNumber(id_ - 1) if id_ <= len(self.learner.state.results) else None
+
+    @property
+    def kept(self) -> "Era | None":
+        """The era before, if its evidence counts here: it did when this era began, and no correction has changed that.
+
+        The era before ended between two blocks, and everything that retired was rejected at the price of this era
+        (docs/guarantee.md, Theorem 34).
+        """
+        is_kept = self.before is not None and self.n_unfinished == 0 and not self.not_rejected
+        return self.before if is_kept else None
+
+    @property
+    def n_unfinished(self) -> int:
+        """Results that were missing in blocks that had begun when the era before ended; 0 after a verdict."""
+        books = None if self.before is None else self.before.learner.state
+        return 0 if books is None or books.stopped else books.ledger.n_unfinished
+
+    @property
+    def not_rejected(self) -> list[ArmKey]:
+        """Arms that retired since evidence is kept and are not rejected at the price of this era."""
+        price, found, era = _log_price(self.learner), list[ArmKey](), self
+        while era.before is not None and self.catalog.candidates is None:
+            log_wealth = _bets(era.before.learner).log_rejection() if era.retired else ()
+            found += [key for key in era.retired if log_wealth[era.before.arm(key)] < ROUNDED * price]
+            era = era.before
+        return found
+
+    @property
+    def start(self) -> Start | None:
+        """The evidence that the rule starts from; None: none."""
+        if self.kept is None:
+            return None
+        rows: Any = np.arange(self.learner.task.rivals.n_arms)
+        if self.catalog.candidates is None and self.catalog.is_enumerable:
+            keys, were = self.catalog.keys, {key: row for row, key in enumerate(self.kept.catalog.keys)}
+            rows = np.array([were.get(key, -1) for key in keys])
+        return _bets(self.kept.learner), rows
+
+    @property
+    def n_evidence(self) -> int:
+        """Results that are evidence, those of earlier eras that are kept among them."""
+        books, state = self.learner.state, self.learner.state.settled.state
+        if not isinstance(state, BettingState):
+            return len(books.values) - books.values.count(None)
+        blocks = (block for told in books.results for block in told.closes if not block.is_cut)
+        pulls = [n for block in blocks if (n := len(block.pulls(books.values)[0]))]
+        earlier = 0 if books.is_guided else books.n_earlier
+        return sum(pulls[: state.n_blocks]) + (earlier if self.kept is None else self.kept.n_evidence)
+
+
+def _bets(learner: Learner) -> BettingState:
+    state = learner.state.settled.state
+    assert isinstance(state, BettingState)
+    return state
+
+
+def _log_price(learner: Learner) -> float:
+    """Return the log wealth that rejects a candidate."""
+    state = learner.rule.start(learner.task)
+    return state.log_price if isinstance(state, BettingState) else math.inf
 
 
 def first_era(created: Mapping[str, Any], learner: Learner | None = None) -> Era:
@@ -230,8 +312,8 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
         InvalidInput: the era cannot begin with these changes.
     """
     options, before = changes["options"], state.options
-    changed = [name for name, value in options.items() if value != before[name] and name != "budget"]
-    is_other = bool(changed or changes["joined"] or changes["retired"])
+    changed = changed_names(before, options)
+    is_other = bool([name for name in changed if name != "budget"] or changes["joined"] or changes["retired"])
     # Where nothing was chosen after a look, a rule that counts every result goes on with those it had.
     counts = not (is_other or state.learner.rule.begins_eras or state.learner.state.is_guided)
     catalog = state.roster.changed(changes["joined"], changes["retired"])
@@ -242,12 +324,17 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
             "options were chosen after that; change the budget alone, or begin another study."
         )
     numbers: dict[MeasurementId, ResultNumber] = {}
-    era = Era(catalog, dict(options), learner, numbers)
+    era = Era(catalog, dict(options), learner, numbers, retired=tuple(changes["retired"]))
     for one in state.measurements:
         if one.value is not None and catalog.is_present(one.arm):
             numbers[one.id] = ResultNumber(len(learner.state.results))
             learner.tell(era.arm(one.arm), one.value, ask="none")
     return era
+
+
+def changed_names(before: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
+    """Return the names of options that are not as they were."""
+    return [name for name, value in options.items() if value != before[name]]
 
 
 def _learner_in(catalog: ArmCatalog, options: Mapping[str, Any], earlier: Earlier) -> Learner:

@@ -138,7 +138,7 @@ FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     kind: (OF_ALL | frozenset(needed.split()), frozenset(more.split()))
     for kind, needed, more in (
         (Kind.CREATED, f"name arms candidates lease {' '.join(_ERA)}", ""),
-        (Kind.REOPENED, f"reason joined retired {' '.join(_ERA)}", ""),
+        (Kind.REOPENED, f"reason joined retired {' '.join(_ERA)}", "kept"),
         (Kind.PLANNED, "first arms parts", "last"),
         (Kind.ASKED, "ask asks until", ""),
         (Kind.TOLD, "measurement ask arm value", "key"),

@@ -19,8 +19,9 @@ from surepick.errors import CorruptLog, InvalidInput
 from surepick.learning.blocks import Plan
 from surepick.learning.events import Corrected, Correction, Restored, Voided
 from surepick.learning.learner import Learner
-from surepick.study.eras import Era, Key, described, era_after, first_era, key_from, plain_key
+from surepick.study.eras import Era, Key, described, first_era, key_from, plain_key
 from surepick.study.events import RECORDS, Kind, check_fields
+from surepick.study.reopening import ReopenPreview, follow, propose, why_not_now
 from surepick.types import AskId, AskNumber, MeasurementId, ResultNumber
 
 Event = Mapping[str, Any]
@@ -200,6 +201,11 @@ class State:
             self.registrations.append(digest)
         self.n_events += 1
 
+    @property
+    def now(self) -> Era:
+        """The present era."""
+        return self._now
+
     # ---- arms
 
     def key_of(self, number: int) -> Key:
@@ -365,17 +371,38 @@ class State:
     def prepare_change(self, kind: Kind, id_: int, value: float | None) -> None:
         """Work out what a correction would lead to, so that applying the event takes no time."""
         number = self._number_to_change(kind, id_)
-        if number is not None:
+        if number is not None and not self._is_kept_evidence(id_):
             self.learner.state.prepare(_correction(kind, number, value, ""))
 
     def _changed(self, event: Event) -> None:
         """Void, correct or restore a measurement."""
         kind, reason = event["kind"], event["reason"]
         number, one = self._number_to_change(kind, event["measurement"]), self.measurement(event["measurement"])
+        is_kept = self._is_kept_evidence(one.id)
+        for era in self._eras_kept:
+            if (known := era.number(one.id)) is not None:
+                era.learner.state.change(_correction(kind, known, event.get("value"), reason))
+            if is_kept and era.before is not None:
+                era.learner.state.go_on(era.start)
         if number is not None:
             self.learner.state.change(_correction(kind, number, event.get("value"), reason))
+        if is_kept:
+            self.learner.state.go_on(self._now.start)
         one.is_void, one.last = kind == Kind.VOIDED, event["value"] if kind == Kind.CORRECTED else one.last
         one.changes.append(Change(Kind(kind), one.value, reason, event["by"], event["at"]))
+
+    @property
+    def _eras_kept(self) -> list[Era]:
+        """The eras before the present one whose evidence was kept, oldest first."""
+        eras, era = list[Era](), self._now.before
+        while era is not None:
+            eras.insert(0, era)
+            era = era.before
+        return eras
+
+    def _is_kept_evidence(self, id_: int) -> bool:
+        """Whether an earlier era whose evidence was kept knows a measurement."""
+        return any(era.number(id_) is not None for era in self._eras_kept)
 
     # ---- verdicts
 
@@ -453,22 +480,29 @@ class State:
 
     # ---- eras
 
-    def propose_reopening(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of an era that begins with these arms and options.
+    def propose_reopening(self, changes: Mapping[str, Any], *, keeps: bool = True) -> dict[str, Any]:
+        """Return the fields of an era that begins with these arms and options, and keeps evidence where it may.
 
         Raises:
             InvalidInput: the era cannot begin with these changes.
         """
-        era = era_after(self, changes)
+        era, preview = propose(self, changes, keeps=keeps)
         self._proposed = self.n_events, era
-        return {**changes, **described(era.learner)}
+        kept = {"kept": preview.n_evidence} if era.before is not None else {}
+        return {**changes, **described(era.learner), **kept}
+
+    def preview_reopening(self, changes: Mapping[str, Any]) -> ReopenPreview:
+        """Return what an era that begins with these arms and options would keep."""
+        return propose(self, changes)[1]
 
     def _reopened(self, event: Event) -> None:
         """Begin an era: the one that was proposed, or a new one."""
         n_before, era = self._proposed or (0, None)
         if era is None or n_before != self.n_events or era.learner.identity != event["identity"]:
-            era = era_after(self, event)
+            era = follow(self, event)
         self._proposed = None
+        if self._checks and era.before is not None and (why := why_not_now(self, era)):
+            self.differences.append(f"event {event['n']} keeps evidence that has no proof there: {why}")
         self._enter(era)
         self.era += 1
         self.stopped = False

@@ -29,6 +29,7 @@ from surepick.study.events import Kind, Row, written
 from surepick.study.exchange import What, export, sheet_values
 from surepick.study.log import LogTransaction, StudyLog, lease_length
 from surepick.study.optimize import Callback, optimize, optimize_async
+from surepick.study.reopening import ReopenPreview
 from surepick.study.requests import StudyAsk, check_text
 from surepick.study.signatures import signature_of_head, stamp_of_head
 from surepick.study.state import AskState, Measurement, State
@@ -297,18 +298,22 @@ class Study:
         reason: str,
         join: Any = None,
         retire: Iterable[Any] = (),
+        keep_evidence: bool = True,
         worker: str | None = None,
         **changes: Any,
     ) -> None:
-        """Go on after a verdict, or with other arms or options: a new era, with a risk of its own.
+        """Go on after a verdict, or with other arms or options: a new era.
 
-        What was measured so far guides its plans and bets and is no evidence in it, so that arms and options may be
-        chosen after a look at the results. Every earlier verdict stands in the log, about the arms of its time.
+        You may choose the change after a look at the results. Their evidence is kept where a proof allows that: with a
+        smaller delta, another budget, a first epsilon, arms that join, or without arms that are excluded already,
+        between two blocks or after a verdict. Else the results guide plans and bets, and the proof starts anew;
+        `preview_reopen` says which, and why. Every earlier verdict stands in the log, about the arms of its time.
 
         Args:
             reason: why.
             join: arms that are added: {name: features}, or rows as `create_study` takes them where arms have no names.
             retire: arms that leave, by name or row number; others keep their row numbers.
+            keep_evidence: False starts the proof anew even where evidence could be kept, with a risk of its own.
             worker: who does it.
             **changes: of options: delta, budget, epsilon, ...
         """
@@ -317,9 +322,18 @@ class Study:
         with self._writing(worker) as transaction:
             state = transaction.state
             fields = next_era(state, join, [requests.find_arm(state, arm) for arm in retire], changes)
-            opening = state.propose_reopening({"reason": reason, **fields})
+            opening = state.propose_reopening({"reason": reason, **fields}, keeps=keep_evidence)
             transaction.write(Kind.REOPENED, **opening, version=__version__)
             transaction.write_verdict()  # rules that count what was measured before may say the same again at once
+
+    def preview_reopen(self, *, join: Any = None, retire: Iterable[Any] = (), **changes: Any) -> ReopenPreview:
+        """Return what `reopen` with these changes would keep as evidence, and why not more; nothing changes.
+
+        `print` shows one sentence: "This keeps 46 results as evidence."
+        """
+        with self._log.reading() as state:
+            fields = next_era(state, join, [requests.find_arm(state, arm) for arm in retire], changes)
+            return state.preview_reopening(fields)
 
     # ---- proofs for others
 
