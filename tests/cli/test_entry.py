@@ -180,8 +180,9 @@ def test_a_sheet_goes_out_and_comes_back(bench: Path, here: Here) -> None:
     filled(bench / "asks.xlsx", {1: 54})
     said = here(bench, "tell", "--file", "asks.xlsx")
     assert said.returncode == 2
-    assert "ask 1 has the result 53.41 already (measurement 1), got 54; if the first was mistyped, use `correct`" in (
-        said.stderr
+    assert (
+        "ask 1 has the result 53.41 already (measurement 1), got 54; if the first was mistyped, use surepick correct"
+        in (said.stderr)
     )
     assert here(bench, "correct", "1", "54", "--reason", "typo").returncode == 0
     assert here(bench, "tell", "--file", "asks.xlsx").returncode == 0
@@ -300,7 +301,7 @@ def test_a_recipe_is_whole(bench: Path, here: Here) -> None:
     (bench / "more.csv").write_text("id;temp;solvent;price\nR-9;75;W;9\n")
     assert here(bench, "reopen", "--join", "more.csv", "--reason", "new").returncode == 0
     with sp.load_study(storage=bench / "surepick.db") as study:
-        assert study.state.roster.recipe(5) == {"temp": "75", "solvent": "W", "price": "9"}
+        assert study.state.roster.recipe(5) == {"temp": 75.0, "solvent": "W", "price": "9"}
         assert study.state.roster.recipe(1)["solvent"] == "E"
     assert here(bench, "report", "page.html").returncode == 0
     page = (bench / "page.html").read_text()

@@ -65,7 +65,7 @@ def test_plan_by_guess(capsys: pytest.CaptureFixture[str]) -> None:
     noisy = ("plan", "arms.csv", "--theta", "0,.1,.25", "--noise-std", "price")
     assert "About" in said(capsys, *noisy)
     assert "2 best of 5" in said(capsys, *noisy, "--m", "2")
-    assert "About" in said(capsys, *theta[:2], "--theta", "0,.1,.2,.01", "--binary")
+    assert "About" in said(capsys, *theta[:2], "--theta", "0,.1,.2", "--binary")
 
 
 @pytest.mark.usefixtures("folder")

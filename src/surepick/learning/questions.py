@@ -1,4 +1,4 @@
-"""Questions at entry: was a value that stands far apart mistyped? Are the values pass or fail?
+"""Questions at entry: whether a value that stands far apart was mistyped, and whether values are pass or fail.
 
 Notation: r the value of an arm with row x (d,); theta, A, S^2 = RSS/nu and nu = n - d are those of the n other values.
 

@@ -400,7 +400,7 @@ class State:
             era = era.before
         return eras
 
-    def _is_kept_evidence(self, id_: int) -> bool:
+    def _is_kept_evidence(self, id_: MeasurementId) -> bool:
         """Whether an earlier era whose evidence was kept knows a measurement."""
         return any(era.number(id_) is not None for era in self._eras_kept)
 
