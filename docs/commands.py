@@ -10,6 +10,7 @@ from typing import Any
 from surepick.cli.main import app
 from surepick.cli.studies import COMMANDS
 from surepick.cli.studies.study_file import schema_text
+from surepick.study.views import OF_BEST, OF_PLAN
 
 PAGE, SCHEMA = Path(__file__).with_name("cli.md"), Path(__file__).parent / "_static" / "study.schema.json"
 WIDTH = 100
@@ -77,14 +78,17 @@ STATUS = {
     "state": "`new`, `measuring`, `stopped`, `withdrawn` (the data contradict the model) or `spent` (no budget)",
     "best": "the answer, or who leads before; a list if several are sought",
     "best_name": "what people call it",
-    "rival_name": "who is hardest to tell from it; once stopped the runner-up",
-    "lead": "how far the best is ahead of the rival, as it seems",
+    "rival_name": "the runner-up: second by estimate, before the verdict among those not excluded",
+    "hardest_name": "the candidate hardest to exclude; `null` once stopped",
+    "lead": "how far the best is ahead of the runner-up, by estimate",
     "lead_low": "lower end of its interval, at confidence 1 - delta",
     "lead_high": "upper end",
     "evidence": "log of the evidence, in nats",
     "threshold": "the evidence at which the study stops",
     "confidence": "that the leader is right, at least",
-    "remaining": "pulls still needed, as it seems",
+    "remaining": "pulls still needed, by estimate",
+    "remaining_low": "the pulls still needed are between this and `remaining_high` with 80 %, by estimate",
+    "remaining_high": "upper end",
     "epsilon_bound": "what the leader can be losing at most, with probability 1 - delta",
     "guarantee": "`proved`, `published`, `heuristic`, `none`, `doubtful` or `withdrawn`",
     "model_check": "what the data say of the model",
@@ -100,12 +104,20 @@ STATUS = {
     "era": "1, and one more each time the study was reopened",
     "stopped_at": "when the verdict was reached that holds; `null` if there is none",
     "registrations": "for each era the hash of its first event, a list: the registration digests",
+    "probability": "estimate, not a guarantee: probability that the leader is best",
+    "within": "estimate: probability that it loses at most epsilon",
+    "loss": "estimate: loss of stopping now, on average",
+    "likely_loss": "estimate: the leader is within this of the best with 95 %",
+    "in_question": "estimate: the leader and those that may be ahead of it; the best is among them with 95 %",
+    **{
+        name: text.format(n)
+        for n in (10, 20, 50)
+        for name, text in (
+            (f"probability_after_{n}", "estimate: probability that the leader after {} more measurements is best"),
+            (f"loss_after_{n}", "estimate: average loss of the leader after {} more measurements"),
+        )
+    },
 }
-OF_BEST = (
-    *("name", "state", "best", "best_name", "rival_name", "lead", "lead_low", "lead_high", "confidence", "delta"),
-    *("guarantee", "epsilon_bound", "n_pulls", "stopped_at"),
-)
-
 FIELDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ask": (
         "An object:",
@@ -132,7 +144,7 @@ FIELDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "best": ("An object:", {**{name: STATUS[name] for name in OF_BEST}, "explanation": "all of it in words"}),
     "plan": (
         "Of a study, an object:",
-        {name: STATUS[name] for name in ("name", "state", "n_pulls", "remaining", "n_planned", "n_pending")},
+        {name: STATUS[name] for name in OF_PLAN},
     ),
     "list": (
         "A list of studies:",

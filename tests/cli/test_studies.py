@@ -595,7 +595,7 @@ def test_plan_of_arms_and_of_a_study(paints: Shell) -> None:
     """With a file of arms `plan` is what it was; without, it says what is left of the study."""
     assert "pulls" in paints("plan", "paints.csv", "--gap", "0.2", "--noise-std", "0.05").out
     left = paints("plan")
-    assert left.out.startswith("0 pulls so far. How many more are needed cannot be said yet.")
+    assert left.out.startswith("0 pulls so far. To be sure: more pulls, how many cannot be said yet.")
 
 
 def test_a_study_file(shell: Shell, tmp_path: Path) -> None:

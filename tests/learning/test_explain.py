@@ -4,6 +4,7 @@ import io
 import math
 import re
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import surepick as sp
 from surepick.cli.output import EPSILON_IS, live_panel
 from surepick.learning.explain import (
     confidence,
+    explain,
+    facts,
     label_of,
     lead_words,
     near_tie,
@@ -39,8 +42,8 @@ def found(n: int | None, theta: Any, scale: float = 0.3, **options: Any) -> sp.R
 CLEAR, TIE = [1.0, 0.5, 0.2], [1.0, 0.9999, 0.2]
 STATES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "before span": ({"n": 2, "theta": CLEAR}, ["No leader yet: 2 pulls"]),
-    "just spanned, noise unknown": ({"n": 4, "theta": CLEAR}, ["Not decided (4 pulls). Leader ", "cannot be said yet"]),
-    "leading": ({"n": 20, "theta": CLEAR, "noise_std": 0.3}, ["Leader F-18, rival ", "Stop now: F-18 is at most"]),
+    "just spanned, noise unknown": ({"n": 4, "theta": CLEAR}, ["Not decided (4 pulls). Leader ", "too early to say"]),
+    "leading": ({"n": 20, "theta": CLEAR, "noise_std": 0.3}, ["Leader F-18, runner-up ", "Stop now: F-18 is at most"]),
     "leading, noise unknown": ({"n": 40, "theta": TIE}, ["Not decided (40 pulls)", "To be sure: "]),
     "near tie": ({"n": 80, "theta": TIE, "noise_std": 0.3}, ["Near tie with F-", "with epsilon = "]),
     "decided": (
@@ -82,7 +85,7 @@ def test_no_state_has_odd_words(state: str) -> None:
         assert "at most 0 below" not in text
         assert ("is the best of" in text) <= result.stopped
         assert not ("Not decided" in text and result.stopped)
-    for bounds in re.findall(r"ahead by (-?[\d.]+) \(95 %: (-?[\d.]+) to (-?[\d.]+)\)", result.explain()):
+    for bounds in re.findall(r"ahead by (-?[\d.]+) \(95 %: (-?[\d.]+) to (-?[\d.]+)[;)]", result.explain()):
         lead, low, high = map(float, bounds)
         assert 0.0 <= lead
         assert low <= lead <= high
@@ -94,11 +97,12 @@ def test_no_state_has_odd_words(state: str) -> None:
 def test_the_sentence_of_the_undecided() -> None:
     """Who leads, whom, by how much; what stopping now costs; how much is left to do; all rounded to the safe side."""
     values: dict[str, Any] = {"n_pulls": 100, "stopped": False, "threshold": 3.0, "delta": 0.05, "best": 0, "rival": 1}
+    values |= {"guarantee": "proved", "p_value": 0.88}
     standing = Snapshot(**values, lead=0.27, interval=(-0.1, 0.64), epsilon_bound=0.1, remaining=10.3)
     said = sentences(standing, lambda arm: NAMES[arm])
     assert " ".join(said) == (
-        "Leader F-18, rival F-04: ahead by 0.27 (95 %: -0.10 to 0.64). Stop now: F-18 is at most 0.10 below the best. "
-        "To be sure: about 11 more pulls."
+        "Leader F-18, runner-up F-04: ahead by 0.27 (95 %: -0.10 to 0.64). Proved so far: 12 %; needed 95 %. Stop now: "
+        "F-18 is at most 0.10 below the best. To be sure: about 11 more pulls."
     )
 
 
@@ -119,9 +123,9 @@ def test_leads_are_rounded_outwards(changes: dict[str, Any], words: str) -> None
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"p_value": 1.0}, "0 %, 95 % needed"),
-        ({"p_value": 0.0501}, "94 %, 95 % needed"),
-        ({"p_value": 0.00101, "delta": 0.001}, "99.8 %, 99.9 % needed"),
+        ({"p_value": 1.0}, "0 %; needed 95 %"),
+        ({"p_value": 0.0501}, "94 %; needed 95 %"),
+        ({"p_value": 0.00101, "delta": 0.001}, "99.8 %; needed 99.9 %"),
         ({"p_value": 0.02, "stopped": True}, "98 %"),
         ({"p_value": math.nan, "evidence": 1.2, "rule": "log-t"}, "40 % of what the log-t rule asks for"),
         ({"p_value": math.nan, "stopped": True, "guarantee": "proved"}, "95 %"),
@@ -159,3 +163,81 @@ def test_near_tie_on_the_command_line_names_the_option() -> None:
     near = near_tie(standing, lambda arm: NAMES[arm], epsilon_is=EPSILON_IS)
     assert near == "F-04: with --epsilon 0.1 about 40 more pulls"
     assert "near tie" not in state_line(standing, lambda arm: NAMES[arm])
+
+
+def test_runner_up_and_hardest_to_exclude_are_two_lines() -> None:
+    """The second by estimate is named with the lead; the one with least evidence against it, in a line of its own."""
+    values: dict[str, Any] = {"n_pulls": 30, "threshold": 3.0, "delta": 0.05, "best": 0, "guarantee": "proved"}
+    now = Snapshot(**values, rival=1, hardest=2, lead=0.2, p_value=1.0, remaining=20.0)
+    said = sentences(now, lambda arm: NAMES[arm])
+    assert said[:2] == ["Leader F-18, runner-up F-04: ahead by 0.200.", f"Hardest to exclude: {NAMES[2]}."]
+    entries = facts(now, lambda arm: NAMES[arm], epsilon_is="epsilon = ")
+    assert (entries["runner-up"], entries["hardest to exclude"]) == ("F-04", NAMES[2])
+    assert entries["proved"] == "0 %; needed 95 %"
+    assert "confidence" not in entries
+
+
+def test_the_hardest_to_exclude_is_the_one_that_asks_name() -> None:
+    """Decision and snapshot agree; before any bet, when all have equal evidence, it is the runner-up."""
+    early, later = found(12, CLEAR, scale=1.0), found(60, TIE, scale=1.0)
+    assert early.hardest in (None, early.rival)
+    assert later.hardest is not None
+    rng = np.random.default_rng(4)
+    learner = sp.create_learner("lazy-track-and-stop", X)
+    for _ in range(60):
+        arm = learner.next_arms(1)[0]
+        learner.tell(arm, float(X[arm] @ TIE + rng.standard_normal()))
+    assert learner.decision.rival == learner.snapshot.hardest
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "line"),
+    [
+        (
+            {},
+            (
+                "It is ahead of every other by more than 0; the estimated lead over F-04 is 0.43. The interval of this "
+                "lead (95 %: -0.21 to 1.07) is wider than the verdict needs, because intervals hold for all arms and "
+                "all times together."
+            ),
+            "more than 0 (verdict), about 0.43 (estimate)",
+        ),
+        (
+            {"epsilon": 0.1},
+            "No other is ahead of it by more than 0.1; the estimated lead over F-04 is 0.43.",
+            "about 0.43 (estimate); no other is ahead by more than 0.1 (verdict)",
+        ),
+        ({"guarantee": "heuristic"}, "It is ahead of F-04 by 0.43 (95 %: -0.21", "0.43 (95 %: -0.21 to 1.07)"),
+        ({"interval": (0.1, 0.76)}, "It is ahead of F-04 by 0.43 (95 %: 0.10 to 0.76).", "0.43 (95 %: 0.10 to 0.76)"),
+    ],
+)
+def test_a_verdict_says_more_than_an_interval_that_contains_zero(
+    changes: dict[str, Any], words: str, line: str
+) -> None:
+    """What the verdict implies comes first, and the wide interval has its reason; only if the verdict is proved."""
+    values: dict[str, Any] = {"n_pulls": 30, "threshold": 3.0, "delta": 0.05, "best": 0, "guarantee": "proved"}
+    values |= {"stopped": True, "rival": 1, "lead": 0.43, "interval": (-0.21, 1.07)} | changes
+    (said,) = sentences(Snapshot(**values), lambda arm: NAMES[arm])
+    assert said.startswith(words)
+    assert lead_words(Snapshot(**values)) == line
+
+
+def test_a_winner_that_was_never_measured_is_named() -> None:
+    """In `explain`, with how to confirm it; not if it was measured, and not before the verdict."""
+    rng = np.random.default_rng(0)
+    rows = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
+    result = sp.identify(rows, lambda arm: float(rows[arm] @ [1.0, 1.0] + 0.05 * rng.standard_normal()), noise_std=0.05)
+    if result.counts.get(result.best):
+        result = replace(result, counts={arm: n for arm, n in result.counts.items() if arm != result.best})
+    assert f"arm {result.best} was never measured: its mean follows from the features." in result.explain()
+    assert "(audit)" in result.explain()
+    assert "never measured" not in replace(result, counts={0: 1, 1: 1, 2: 1}).explain()
+    assert "never measured" not in found(9, CLEAR, scale=1.0).explain()
+
+
+def test_certificates_hold_no_estimates() -> None:
+    """The claim of an undecided study says what is proved, and nothing that depends on draws."""
+    claim = explain(found(20, CLEAR), estimates=False)
+    assert "Estimate" not in claim
+    assert "To be sure" not in claim
+    assert "Proved so far: " in claim

@@ -196,7 +196,7 @@ def test_candidates_with_other_levels_of_text_are_refused() -> None:
     """As many features are not enough: a level that the arms do not have would be taken for another one."""
     arms = pd.DataFrame({"wood": ["elm", "oak", "ash", "ash"], "age": [1, 2, 3, 5]})
     candidates = pd.DataFrame({"wood": ["elm", "oak", "fir", "fir"], "age": [1, 2, 3, 5]})
-    with pytest.raises(InvalidInput, match="wood=elm, wood=oak.*, got .*wood=fir, wood=oak"):
+    with pytest.raises(InvalidInput, match=r"wood=elm, wood=oak.*, got .*wood=fir, wood=oak"):
         identify(arms, never, candidates=candidates, noise_std=1.0)
 
 

@@ -47,7 +47,7 @@ LOG = (
 )
 
 
-COLUMNS = ["estimate", "low", "high", "rank", "behind", "behind_low", "behind_high"]
+COLUMNS = ["estimate", "low", "high", "rank", "behind", "behind_low", "behind_high", "likely_low", "likely_high"]
 
 
 def example(**changes: Any) -> Result:

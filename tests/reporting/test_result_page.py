@@ -100,7 +100,7 @@ def test_pages_of_other_states(pages: Path) -> None:
     """What cannot be said is left out, and nothing that was withdrawn is asserted."""
     texts = {state: text_of(pages / f"{state}.html") for state in STATES}
     assert "Not decided (40 pulls). Leader " in texts["undecided"]
-    assert "Leader against rival" in texts["undecided"]
+    assert "Leader against runner-up" in texts["undecided"]
     assert "No leader yet" in texts["nothing"]
     assert "Coefficients" not in texts["nothing"]
     assert "No answer can be defended" in texts["withdrawn"]

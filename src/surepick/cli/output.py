@@ -16,6 +16,7 @@ from contextlib import contextmanager, nullcontext
 from enum import IntEnum, StrEnum
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
 from surepick._texts import safe_cell, shown
@@ -32,6 +33,8 @@ PIPE_WIDTH = 120
 """Columns of a table that goes to a file or a pipe."""
 BAR_WIDTH = 32
 """Columns of the progress bar in the live view."""
+SECONDS_BETWEEN = 0.2
+"""Least time between two states of the live view: a look costs as much as many pulls."""
 EPSILON_IS = "--epsilon "
 """How sentences for people at the command line name the option for a tolerance."""
 
@@ -192,17 +195,25 @@ def live_view(console: "Console", title: str, label: Callable[[Any], str] = str)
     from rich.live import Live  # noqa: PLC0415 (loaded once a run is shown)
 
     with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
+        late: list[Callable[[], RenderableType]] = []
+        shown_at = -math.inf
 
         def show(look: "Callable[[], Snapshot]", *, arm: Any) -> None:
-            """Show the state of the run after a pull of `arm`."""
+            """Show the state of the run after a pull of `arm`; a state soon after another one, if it is the last."""
+            nonlocal shown_at
             if live is not None:
-                live.update(live_panel(look(), arm, title, label), refresh=True)
+                late[:] = [lambda: live_panel(look(), arm, title, label)]
+                if monotonic() - shown_at >= SECONDS_BETWEEN:
+                    live.update(late.pop()(), refresh=True)
+                    shown_at = monotonic()
 
         yield show
+        if live is not None and late:
+            live.update(late.pop()(), refresh=True)
 
 
 def live_panel(now: "Snapshot", arm: Any, title: str, label: Callable[[Any], str]) -> "RenderableType":
-    """Return the live view: leader and rival, confidence, pulls so far and pulls to come."""
+    """Return the live view: leader and runner-up, estimate, proved confidence, pulls so far and pulls to come."""
     from rich.panel import Panel  # noqa: PLC0415 (loaded once a run is shown)
     from rich.progress_bar import ProgressBar  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
@@ -214,10 +225,10 @@ def live_panel(now: "Snapshot", arm: Any, title: str, label: Callable[[Any], str
     said["pulls"] = f"{now.n_pulls:,}"
     if now.stopped:
         said["remaining"] = "none, it is decided"
-    if "confidence" in said:
+    for word in {"proved", "confidence"} & said.keys():
         bar = Table.grid(padding=(0, 1))
-        bar.add_row(ProgressBar(total=1.0, completed=now.share, width=BAR_WIDTH), said["confidence"])
-        said["confidence"] = bar
+        bar.add_row(ProgressBar(total=1.0, completed=now.share, width=BAR_WIDTH), said[word])
+        said[word] = bar
     rows = facts_table(said, min_width=BAR_WIDTH + 16, bold=("leader", "leaders", "best"))
     return Panel(rows, title=Text(shown(title)), title_align="left", expand=False, padding=(0, 1))
 

@@ -13,10 +13,13 @@ import numpy as np
 
 from surepick.arms.base import Groups
 from surepick.arms.views import ArmView, as_rows
+from surepick.core.betting.bets import root_of
 from surepick.core.estimate import LeastSquares
 from surepick.core.evidence import Mixture, loss_bound
 from surepick.core.linalg import one_blas_thread, square_norms
 from surepick.core.noise import noise_to_assume
+from surepick.core.posterior import t_factor
+from surepick.learning.outlook import Fit
 from surepick.types import Array, IntArray
 
 
@@ -37,9 +40,13 @@ class Estimates:
     nothing is known; None where the leader is not in the table."""
     alike: Groups = ()
     """Groups of rows with the same features; empty for arms on a cluster."""
+    likely_low: Array | None = None
+    likely_high: Array | None = None
+    """Interval of each mean alone, at this time alone, at about 95 % (`likely_of`): an estimate, not a guarantee; None
+    while the noise is unknown."""
 
     def __post_init__(self) -> None:
-        for array in (self.estimate, self.low, self.high, self.margin):
+        for array in (self.estimate, self.low, self.high, self.margin, self.likely_low, self.likely_high):
             if array is not None:
                 array.flags.writeable = False
 
@@ -101,6 +108,27 @@ def estimates_of(
         widths[here] = half_widths(chunk)
     low = means - widths
     return Estimates(names, means, low, np.add(means, widths, out=widths), listed)
+
+
+@one_blas_thread
+def likely_of(
+    view: ArmView, fit: Fit, *, only: Sequence[int] | None = None, reward_range: tuple[float, float] | None = None
+) -> tuple[Array, Array]:
+    """Return intervals x'theta -+ t_nu S sqrt(x'A^-1 x) of single means, at one time, at about 95 %, cut to the range.
+
+    Of the arms measured, chosen as the design wants, 93 to 97 % are covered; the leader's own mean less often, 81 to
+    97 %, because it leads partly by luck. `docs/before-the-verdict.md`.
+    """
+    n_rows, onto, chunks = _pieces(view, only)
+    theta, root = onto @ fit.theta, onto @ root_of(fit.A_inv)
+    means, half = np.empty(n_rows), np.empty(n_rows)
+    for start, chunk in chunks:
+        here = slice(start, start + len(chunk))
+        means[here] = chunk @ theta
+        half[here] = np.sqrt(square_norms(chunk @ root))
+    half *= t_factor(fit.nu) * math.sqrt(fit.variance)
+    least, most = (-math.inf, math.inf) if reward_range is None else reward_range
+    return np.maximum(means - half, least), np.minimum(means + half, most)
 
 
 @one_blas_thread

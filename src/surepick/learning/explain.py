@@ -33,6 +33,10 @@ MOST_NAMED = 10
 FEW_ARMS = 50
 # With fewer residuals, a test finds only the grossest deviations from normal noise.
 FEW_RESIDUALS = 32
+# A range of remaining pulls says nothing at most if its ends are this factor apart.
+WIDE = 20.0
+# From this estimated probability on, further measurements are for the proof alone.
+SURE = 0.975
 
 _RISKS: Mapping[Guarantee, str] = {
     "proved": "the probability of a wrong answer is at most {delta} (proved, {rule} rule)",
@@ -57,13 +61,20 @@ class Assumption(NamedTuple):
     checked: str
 
 
-def explain(result: "Result", *, numbers: bool = True) -> str:
-    """Say which arm is best, how sure that is, and what it rests on; arguments as for `verdict`."""
+def explain(result: "Result", *, numbers: bool = True, estimates: bool = True) -> str:
+    """Say which arm is best, how sure that is, and what it rests on.
+
+    Args:
+        result: what was found.
+        numbers: as for `verdict`.
+        estimates: whether to say what is not proved; a certificate leaves it out.
+    """
     pulls = counted(result.n_until_verdict, "pull")
     start = f"Interrupted after {pulls}. " if result.interrupted else ""
     if result.best is None or result.guarantee == "withdrawn":
         return f"{start}{verdict(result, numbers=numbers)}"
-    said = [verdict(result, numbers=numbers), _alike(result), *sentences(result, label_of(result))]
+    known = sentences(result, label_of(result), estimates=estimates)
+    said = [verdict(result, numbers=numbers), _alike(result), *known, unmeasured(result)]
     said += [_survivors(result), _hidden(result)]
     if result.guarantee != "doubtful":
         said += [_assumptions(result), _bears(result), far_words(result, label_of(result)), _of_vectors(result)]
@@ -140,37 +151,59 @@ Label = Callable[[Any], str]
 """From an arm to the name that the reader knows."""
 
 
-def sentences(now: Snapshot, label: Label, *, epsilon_is: str = "epsilon = ") -> list[str]:
+def sentences(now: Snapshot, label: Label, *, epsilon_is: str = "epsilon = ", estimates: bool = True) -> list[str]:
     """Say by how much the leader is ahead and, before the end, what stopping now would cost and what is left to do.
 
     Args:
         now: the snapshot to explain.
         label: names of arms.
         epsilon_is: how the reader sets epsilon.
+        estimates: whether to say what is not proved, beside leader and lead.
     """
     if now.best is None or now.guarantee == "withdrawn":
         return []
     if now.stopped:
         return [] if now.rival is None else [_after_the_end(now, label(now.rival))]
     said = [f"{_leaders(now, label)}{_rival(now, label)}."]
+    if now.hardest is not None and now.hardest != now.rival:
+        said.append(f"Hardest to exclude: {label(now.hardest)}.")
+    proved = "" if now.guarantee == "doubtful" else f"{_of_proof(now)} so far: {_sure(now)}."
     if cost := stopping_now(now, label(now.leader)):
-        said.append(f"Stop now: {cost}.")
+        proved += f" Stop now: {cost}."
+    return [*said, *(_estimated(now, label, proved, epsilon_is) if estimates else [proved])]
+
+
+def _estimated(now: Snapshot, label: Label, proved: str, epsilon_is: str) -> list[str]:
+    """Return the sentences before the end that are not proved, around the one that is."""
+    said = [ALL_EQUAL] if math.isinf(now.coarseness) else []
+    if likely := estimate_words(now, label):
+        said.append(f"Estimate, not a guarantee: {likely}.")
+    said.append(proved.strip())
+    if further := next_words(now):
+        said.append(f"With more measurements {further}.")
     said.append(f"To be sure: {left_to_do(now)}.")
     if near := near_tie(now, label, epsilon_is=epsilon_is):
         said.append(f"Near tie with {near}.")
-    return said
+    return [sentence for sentence in said if sentence]
 
 
 def facts(now: Snapshot, label: Label, *, epsilon_is: str) -> dict[str, str]:
     """Return the same as short entries, each under a word; arguments as for `sentences`."""
-    is_open, said = not now.stopped, {"confidence": confidence(now)}
+    is_open = not now.stopped
     if now.guarantee == "withdrawn":
-        return said
+        return {"confidence": confidence(now)}
     words = ("leaders" if now.m > 1 else "leader") if is_open else "best"
     said = {words: joined([label(arm) for arm in now.leaders]) if now.best is not None else "none yet"}
     if now.rival is not None:
-        said |= {"rival" if is_open else "runner-up": label(now.rival), "ahead by": lead_words(now)}
-    said["confidence"] = confidence(now)
+        said |= {"runner-up": label(now.rival), "ahead by": lead_words(now)}
+    if now.hardest is not None:
+        said["hardest to exclude"] = label(now.hardest)
+    if is_open and now.best is not None:
+        likely = estimate_words(now, label, is_short=True)
+        said["estimate"] = f"{likely} (no guarantee)" if likely else ""
+        said["in question"] = _in_question(now, label)
+        said["with more pulls"] = next_words(now)
+    said["confidence" if now.guarantee == "doubtful" else _of_proof(now).lower()] = confidence(now)
     if now.guarantee == "doubtful":
         said["doubt"] = now.noise_doubt
     said["extrapolation"] = far_words(now, label)
@@ -186,7 +219,76 @@ def state_line(now: Snapshot, label: Label) -> str:
     if now.best is None:
         return f"{pulls}, no leader yet"
     leads = _leaders(now, label).replace("Leader", "leader", 1)
-    return f"{pulls}, {leads}{_rival(now, label)}; confidence {confidence(now)}"
+    likely = estimate_words(now, label, is_short=True)
+    estimate = f"; estimate: {likely}" if likely else ""
+    word = "confidence" if now.guarantee in ("doubtful", "withdrawn") else _of_proof(now).lower()
+    return f"{pulls}, {leads}{_rival(now, label)}{estimate}; {word} {confidence(now)}"
+
+
+ALL_EQUAL = "All rewards are equal: there is nothing to compare yet."
+
+
+def estimate_words(now: Snapshot, label: Label, *, is_short: bool = False) -> str:
+    """Say how likely the leader is the best, and what stopping now would lose; "" if nothing can be said.
+
+    Args:
+        now: the snapshot to explain.
+        label: names of arms.
+        is_short: whether leaders and those in question are named elsewhere.
+    """
+    outlook = now.outlook
+    if outlook is None:
+        return ""
+    leader = "" if is_short else f"{joined([label(arm) for arm in now.leaders])} "
+    best = ("are" if now.m > 1 else "is") + (" best" if now.m == 1 else f" the {now.m} best")
+    best = best.partition(" ")[2] if is_short else best
+    said = [] if math.isnan(outlook.probability) else [f"{best} with {about(outlook.probability)}"]
+    if now.epsilon > 0.0:
+        said.append(f"within epsilon = {now.epsilon:g} of the best with {about(outlook.within)}")
+    elif outlook.likely_loss > 0.0:
+        said.append(f"within {roughly(outlook.likely_loss)} of the best with about 95 %")
+    loses = f"stopping now loses about {roughly(outlook.loss)} on average"
+    named = "" if is_short else _in_question(now, label)
+    return f"{leader}{', '.join(said)}; {loses}" + (f"; in question: {named}" if named else "")
+
+
+def _in_question(now: Snapshot, label: Label) -> str:
+    """Name the candidates of which one is the best with about 95 %; "" if only the leaders are left."""
+    arms = () if now.outlook is None else now.outlook.in_question
+    if len(arms) <= now.m:
+        return ""
+    n_more = len(arms) - MOST_NAMED
+    return joined([label(arm) for arm in arms[:MOST_NAMED]] + ([f"{n_more:,} more"] if n_more > 0 else []))
+
+
+def next_words(now: Snapshot) -> str:
+    """Say what further measurements would buy; "" if nothing can be said."""
+    outlook = now.outlook
+    if outlook is None or not outlook.ahead or outlook.probability >= SURE:
+        return ""
+    said = [f"{about(one.probability)} after {one.pulls} (loses {roughly(one.loss)})" for one in outlook.ahead]
+    return f"the leader is best with {', '.join(said)}"
+
+
+def about(probability: float) -> str:
+    """Return an estimated probability in steps of 5 %."""
+    steps = round(20.0 * probability)
+    if steps in (0, 20):
+        return "less than 5 %" if steps == 0 else "more than 95 %"
+    return f"about {5 * steps} %"
+
+
+def roughly(number: float) -> str:
+    """Return an estimated number with two digits."""
+    if not number > 0.0:
+        return "0"
+    places = 1 - math.floor(math.log10(number))
+    return f"{round(number, places):,.{max(places, 0)}f}"
+
+
+def _of_proof(now: Snapshot) -> str:
+    """Return the word for the confidence that the rule has reached."""
+    return "Proved" if now.guarantee == "proved" else "Confidence"
 
 
 def _leaders(now: Snapshot, label: Label) -> str:
@@ -195,11 +297,11 @@ def _leaders(now: Snapshot, label: Label) -> str:
 
 
 def _rival(now: Snapshot, label: Label) -> str:
-    """Name the rival and the lead over it; "" if there is none."""
+    """Name the runner-up and the lead over it; "" if there is none."""
     if now.rival is None:
         return ""
     last = f"{label(now.leader)} is " if now.m > 1 else ""
-    return f", rival {label(now.rival)}: {last}ahead by {lead_words(now)}"
+    return f", runner-up {label(now.rival)}: {last}ahead by {lead_words(now)}"
 
 
 def joined(names: Sequence[str]) -> str:
@@ -217,12 +319,24 @@ def near_tie(now: Snapshot, label: Label, *, epsilon_is: str) -> str:
 
 
 def lead_words(now: Snapshot) -> str:
-    """Say how large the lead is, with its confidence interval."""
+    """Say how large the lead is, with its confidence interval; after a verdict that says more than it, the verdict."""
     low, high = now.interval
-    places = places_of(now.lead, high - now.lead)
-    if not math.isfinite(high):
-        return fixed(now.lead, places)
-    return f"{fixed(now.lead, places)} ({percent(1.0 - now.delta)}: {between(low, high, places)})"
+    width = high if math.isfinite(high) or math.isnan(now.likely_lead[1]) else now.likely_lead[1]
+    places = places_of(now.lead, width - now.lead)
+    size = fixed(now.lead, places)
+    if _says_more(now) and now.lead > 0.0:
+        if now.epsilon > 0.0:
+            return f"about {size} (estimate); no other is ahead by more than {now.epsilon:g} (verdict)"
+        return f"more than 0 (verdict), about {size} (estimate)"
+    said = [f"{percent(1.0 - now.delta)}: {between(low, high, places)}"] if math.isfinite(high) else []
+    if math.isfinite(now.likely_lead[1]) and not now.stopped:
+        said.append(f"likely {between(*now.likely_lead, places)}")
+    return f"{size} ({'; '.join(said)})" if said else size
+
+
+def _says_more(now: Snapshot) -> bool:
+    """Whether a proved verdict says more about the lead than its interval, which also allows for no lead."""
+    return now.stopped and now.guarantee in ("proved", "published") and now.interval[0] < -now.epsilon
 
 
 def stopping_now(now: Snapshot, leader: str) -> str:
@@ -242,10 +356,21 @@ def stopping_now(now: Snapshot, leader: str) -> str:
 
 
 def left_to_do(now: Snapshot) -> str:
-    """Say about how many pulls are still needed."""
+    """Say about how many pulls are still needed: with a range, or only at least how many if the range is too wide."""
     if not math.isfinite(now.remaining):
         return "more pulls, how many cannot be said yet"
-    return f"about {counted(max(math.ceil(now.remaining), 1), 'more pull')}"
+    low, high = now.remaining_low, now.remaining_high
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return f"about {counted(max(math.ceil(now.remaining), 1), 'more pull')}"
+    if high > WIDE * max(low, 1.0):
+        return f"at least about {_pulls(low)} more, too early to say how many at most"
+    pulls = _pulls(now.remaining)
+    return f"about {pulls} more {'pull' if pulls == '1' else 'pulls'} ({_pulls(low)} to {_pulls(high)})"
+
+
+def _pulls(n: float) -> str:
+    """Return an estimated number of pulls with two digits, at least 1."""
+    return f"{math.ceil(n):,}" if 0.0 < n < 10.0 else roughly(max(n, 1.0))
 
 
 def confidence(now: Snapshot) -> str:
@@ -254,6 +379,10 @@ def confidence(now: Snapshot) -> str:
         return "withdrawn, the rewards contradict what it rests on"
     if now.guarantee == "doubtful":
         return "in doubt, the noise does not look normal with one level"
+    return _sure(now)
+
+
+def _sure(now: Snapshot) -> str:
     if math.isnan(now.p_value):
         if now.stopped and now.guarantee in ("proved", "published"):
             return percent(1.0 - now.delta)
@@ -261,7 +390,7 @@ def confidence(now: Snapshot) -> str:
     # Enough decimals to tell 1 - delta from 1, and no rounding up to 1 - delta.
     places = max(0, math.ceil(-math.log10(now.delta) - 1e-9) - 2)
     shown = f"{_down(100.0 * now.confidence, places)} %"
-    return shown if now.stopped else f"{shown}, {percent(1.0 - now.delta)} needed"
+    return shown if now.stopped else f"{shown}; needed {percent(1.0 - now.delta)}"
 
 
 def label_of(result: "Result") -> Callable[[Any], str]:
@@ -281,18 +410,46 @@ def label_of(result: "Result") -> Callable[[Any], str]:
 
 def _after_the_end(now: Snapshot, rival: str) -> str:
     """Name the runner-up. The verdict says that the answer is ahead, even where this interval alone cannot."""
-    low, high = now.interval
-    places = places_of(now.lead, high - now.lead)
+    places = places_of(now.lead, now.interval[1] - now.lead)
     if now.lead <= 0.0:
         behind = f"is ahead of it by {fixed(-now.lead, places)}"
         if now.epsilon > 0.0:
             return f"By their estimates {rival} {behind}, which epsilon = {now.epsilon:g} allows."
         return f"By their estimates {rival}, which was excluded on the way, {behind}."
     it = "The last of them" if now.m > 1 else "It"
-    if low >= -now.epsilon or not math.isfinite(high):
+    if not _says_more(now):
         return f"{it} is ahead of {rival} by {lead_words(now)}."
-    most, sure = _up(high, places), percent(1.0 - now.delta)
-    return f"{it} is ahead of {rival} by about {fixed(now.lead, places)}, at most by {most} ({sure})."
+    others = "every other" if now.m == 1 else "all that are left out"
+    implied = f"{it} is ahead of {others} by more than 0"
+    if now.epsilon > 0.0:
+        implied = f"No other is ahead of it by more than {now.epsilon:g}"
+    return f"{implied}; the estimated lead over {rival} is {fixed(now.lead, places)}. {wide_words(now)}".strip()
+
+
+def wide_words(now: Snapshot) -> str:
+    """Say why the interval of the lead says less than the verdict; "" if it does not."""
+    low, high = now.interval
+    if not _says_more(now) or not math.isfinite(high):
+        return ""
+    interval = between(low, high, places_of(now.lead, high - now.lead))
+    return (
+        f"The interval of this lead ({percent(1.0 - now.delta)}: {interval}) is wider than the verdict needs, because "
+        "intervals hold for all arms and all times together."
+    )
+
+
+def unmeasured(result: "Result") -> str:
+    """Say that the answer was never measured itself, and how to confirm it; "" otherwise."""
+    if not result.stopped or result.candidates is not None or result.arm_set:
+        return ""
+    names = [label_of(result)(arm) for arm in result.leaders if not result.counts.get(arm)]
+    if not names:
+        return ""
+    was, its = ("was", "its mean follows") if len(names) == 1 else ("were", "their means follow")
+    return (
+        f"{joined(names)} {was} never measured: {its} from the features. To confirm that, measure after the verdict "
+        "(audit)."
+    )
 
 
 def _hidden(result: "Result") -> str:
@@ -350,7 +507,7 @@ def _withdrawn(result: "Result", leader: str, pulls: str) -> str:
 def coarse(step: float, noise_std: float) -> str:
     """Say what readings that are coarser than their noise can and cannot show, and how to do better."""
     if math.isinf(step):
-        return "All readings are equal: there is nothing to compare yet. Record more digits."
+        return f"{ALL_EQUAL} Record more digits."
     return (
         f"The readings lie on steps of {step:.3g}, and their noise ({noise_std:.3g}) is smaller than that. Only "
         "differences that rounding cannot explain count as evidence. Record more digits, accept a difference of "

@@ -325,9 +325,9 @@ class Learner:
     def expected_remaining(self) -> float:
         """Return an estimate of the pulls still needed: rough early on, and inf while nothing is known.
 
-        The missing evidence times the pulls that a unit of evidence costs by the current plan; never part of the rule.
+        By draws of the posterior (docs/before-the-verdict.md); `snapshot` has its range too. Never part of the rule.
         """
-        return self.reader.remaining
+        return self.reader.remaining.pulls
 
     def epsilon_bound(self) -> float:
         """Return the largest possible loss of the leader, valid with probability 1 - delta at all times together.

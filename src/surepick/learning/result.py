@@ -69,7 +69,9 @@ class Result(Snapshot):
         epsilon_bound: how much `best` can be losing at most, at confidence 1 - delta by the evidence rule; inf while
             nothing is known.
         remaining: estimate of the pulls still needed; inf or NaN when unknown, 0 when stopped.
-        rival, lead, interval, near_tie: the closest rival of the leader, see `Snapshot`.
+        remaining_low, remaining_high: ends of a range that they are in with 80 %, by estimate; NaN when unknown.
+        outlook: estimates, not guarantees, of what stopping now would mean, see `Snapshot`; None once stopped.
+        rival, lead, interval, hardest, near_tie: the runner-up and other rivals of the leader, see `Snapshot`.
         theta: estimated parameter (d,) in the features given, read-only; None before the pulled arms span the space.
         theta_margin: largest distance of the true theta from `theta` (d,), together with all intervals; inf if unknown.
         feature_names: names of the entries of theta; None if they have no names.
@@ -136,7 +138,7 @@ class Result(Snapshot):
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle has the misfit margin as a number."""
-        return {**self.__dict__, "misfit_margin": self.misfit_margin, "_find_margin": None}
+        return {**super().__getstate__(), "misfit_margin": self.misfit_margin, "_find_margin": None}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Result) and self.to_dict() == other.to_dict()
@@ -210,8 +212,10 @@ class Result(Snapshot):
 
         Columns: `arm` (or `candidate`) row number; `name`, the row number as text where there are no names; `pulls`
         (arms only); `estimate` of the mean reward; `low` and `high`, which enclose all true means at all times with
-        probability 1 - delta; `rank` by estimate, 1 for the largest; `measured`, the mean of the rewards, NaN if there
-        are none (arms only); `behind`, what the estimate is below that of the leader (of several: the last), with
+        probability 1 - delta; `likely_low` and `likely_high`, an interval of this mean alone at about 95 %, an estimate
+        and no guarantee (NaN while unknown); `rank` by estimate, 1 for the largest; `measured`, the mean of the
+        rewards, NaN if there are none (arms only); `behind`, the distance of the estimate below that of the leader (of
+        several: the last), with
         `behind_low` and `behind_high` of the true distance (NaN in the table of arms if candidates are compared);
         `same_as`, if some rows have the same features and so cannot be told apart: the lowest row number that has those
         of this one. Without candidates both tables are the arms'.
@@ -232,6 +236,8 @@ class Result(Snapshot):
             columns["measured"] = np.array([means.get(arm, math.nan) for arm in rows.keys], dtype=np.float64)
         behind, margin = self._behind(rows)
         columns |= {"behind": behind, "behind_low": behind - margin, "behind_high": behind + margin}
+        for name, ends in (("likely_low", rows.likely_low), ("likely_high", rows.likely_high)):
+            columns[name] = np.full(len(rows), math.nan) if ends is None else ends.copy()
         if rows.alike:
             columns["same_as"] = np.arange(len(rows))
             for group in rows.alike:

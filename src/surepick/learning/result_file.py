@@ -19,6 +19,7 @@ from surepick._files import replacing
 from surepick.errors import InvalidInput
 from surepick.learning.estimates import Estimates
 from surepick.learning.events import Entry, History
+from surepick.learning.outlook import Ahead, Outlook
 from surepick.types import Array
 
 if TYPE_CHECKING:
@@ -30,11 +31,12 @@ READABLE = (3, 4, FORMAT_VERSION)
 # Fields that older files lack.
 NEWER = frozenset(
     {"m", "cost", "p_value", "survivors", "feature_names", "theta_margin", "path", "planned", "earlier"}
-    | {"far_share", "coarseness", "repeated", "noise_doubt", "n_residuals"}
+    | {"coarseness", "repeated", "noise_doubt", "n_residuals", "remaining_low", "remaining_high", "hardest", "outlook"}
+    | {"likely_lead", "far_share"}
 )
 _NAMES = {"threshold": "target", "remaining": "expected_remaining", "rule": "stopping"}
 """Names in the file of fields that have another name in a snapshot."""
-_LEFT_OUT = frozenset({"rival", "lead", "interval", "near_tie", "_find_margin"})
+_LEFT_OUT = frozenset({"rival", "lead", "interval", "near_tie", "_find_margin", "_find_outlook"})
 """Fields that are worked out again from the others."""
 
 
@@ -103,7 +105,8 @@ def written(result: "Result") -> dict[str, Any]:
     if not values["far_share"]:
         del values["far_share"]  # nearly always, and its default
     values |= {name: _plain(sorted(getattr(result, name).items())) for name in ("counts", "planned")}
-    return values | {"misfit_margin": _plain(result.misfit_margin), "log": _plain(result.history.log)}
+    worked_out = {"misfit_margin": _plain(result.misfit_margin), "outlook": _plain(result.outlook)}
+    return values | worked_out | {"log": _plain(result.history.log)}
 
 
 def _saved(kind: type[Any]) -> Iterator[str]:
@@ -138,7 +141,8 @@ def read_fields(values: Mapping[str, Any], kind: "type[Result]") -> dict[str, An
     if isinstance(read["best"], list) and read.get("m", 1) == 1:
         read["best"] = _floats(read["best"])
     margin = None if given["misfit_margin"] is None else float(given["misfit_margin"])
-    return {**read, "_find_margin": lambda: margin}
+    outlook = None if given.get("outlook") is None else _read_outlook(given["outlook"])
+    return {**read, "_find_margin": lambda: margin, "_find_outlook": lambda: outlook}
 
 
 def _floats(values: Sequence[float | str]) -> Array:
@@ -184,7 +188,14 @@ def _read_estimates(content: Mapping[str, Any]) -> Estimates:
         listed,
         None if margin is None else _floats(margin),
         tuple(tuple(map(int, group)) for group in content.get("alike", ())),
+        *(None if content.get(name) is None else _floats(content[name]) for name in ("likely_low", "likely_high")),
     )
+
+
+def _read_outlook(content: Mapping[str, Any]) -> Outlook:
+    numbers = {name: float(content[name]) for name in ("probability", "within", "loss", "likely_loss")}
+    ahead = tuple(Ahead(int(pulls), float(right), float(loss)) for pulls, right, loss in content["ahead"])
+    return Outlook(**numbers, in_question=tuple(map(int, content["in_question"])), ahead=ahead)
 
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {
@@ -193,7 +204,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "path": lambda looks: tuple((int(n), float(evidence), float(threshold)) for n, evidence, threshold in looks),
     "survivors": lambda rows: np.array(rows, dtype=np.int64),
     "given_noise_std": lambda given: _floats(given) if isinstance(given, list) else given,
-    **dict.fromkeys(("noise_interval", "reward_range"), _pair),
+    **dict.fromkeys(("noise_interval", "reward_range", "likely_lead"), _pair),
     **dict.fromkeys(("theta", "theta_margin"), _floats),
     **dict.fromkeys(("arms", "candidates"), _read_estimates),
     "feature_names": tuple,

@@ -12,6 +12,7 @@ import numpy as np
 from surepick._files import replacing
 from surepick._version import __version__
 from surepick.learning.explain import (
+    about,
     assumptions,
     between,
     confidence,
@@ -21,7 +22,9 @@ from surepick.learning.explain import (
     percent,
     places_of,
     sentences,
+    unmeasured,
     verdict,
+    wide_words,
 )
 from surepick.reporting import figures
 from surepick.reporting.figures import image
@@ -92,7 +95,8 @@ def page_of(
         recipes: by the names of arms, the columns that describe each.
     """
     state, tone = _state(result)
-    said = [verdict(result), *sentences(result, label_of(result))]
+    said = [verdict(result), *sentences(result, label_of(result)), unmeasured(result)]
+    said = [sentence for sentence in said if sentence]
     # Before the verdict, the first lines also name the leader.
     n_first = 1 if result.stopped else 2
     return Page(
@@ -100,7 +104,7 @@ def page_of(
         state=state,
         tone=tone,
         verdict=" ".join(said[:n_first]),
-        details=[" ".join(said[n_first:])] if said[n_first:] else [],
+        details=said[n_first:],
         facts=_facts(result),
         tables=[table for table in (*_tables(result), _recipes(recipes or {})) if table.rows],
         figures=_figures(result),
@@ -136,7 +140,8 @@ def _facts(result: "Result") -> list[tuple[str, str]]:
         ("Pulls", f"{result.n_pulls - result.n_checks:,}{checks}"),
         *cost,
         ("Arms measured", measured),
-        ("Confidence", _confidence(result)),
+        *_likely(result),
+        ("Proved" if result.guarantee == "proved" else "Confidence", _confidence(result)),
         ("Accepted risk (delta)", percent(result.delta)),
     ]
     if result.epsilon > 0.0:
@@ -146,6 +151,14 @@ def _facts(result: "Result") -> list[tuple[str, str]]:
     if not math.isnan(result.noise_std):
         facts.append(("Noise of one measurement", f"{result.noise_std:.3g}"))
     return [*facts, ("Rule", result.rule), ("Algorithm", result.algorithm)]
+
+
+def _likely(result: "Result") -> list[tuple[str, str]]:
+    """Return the probability that the leader is the best, an estimate, before the verdict."""
+    outlook = result.outlook
+    if outlook is None or math.isnan(outlook.probability):
+        return []
+    return [("Estimate: best with", about(outlook.probability))]
 
 
 def _confidence(result: "Result") -> str:
@@ -162,36 +175,38 @@ def _tables(result: "Result") -> list[Table]:
 
 
 def _versus(result: "Result") -> Table:
-    """Return the table of the leader and its rival."""
+    """Return the table of the leader, the runner-up and the candidate hardest to exclude, if that is another one."""
     rows = result.compared
-    second = "runner-up" if result.stopped else "rival"
-    table = Table(f"Leader against {second}", ["", "", "Estimate", "Interval", "Pulls"], 2, [])
+    table = Table("Leader against runner-up", ["", "", "Estimate", "Interval", "Pulls"], 2, [])
     if result.rival is None:
         return table
     label, places = label_of(result), _places(rows)
-    for kind, arm in (("Leader", result.leader), (second.capitalize(), result.rival)):
+    listed = [("Leader", result.leader), ("Runner-up", result.rival)]
+    if result.hardest not in (None, result.rival):
+        listed.append(("Hardest to exclude", result.hardest))
+    for kind, arm in listed:
         estimate = fixed(rows.estimate[arm], places)
         interval = between(rows.low[arm], rows.high[arm], places) or NOTHING
         pulls = f"{result.counts.get(arm, 0):,}" if result.candidates is None else NOTHING
         table.rows.append([Cell(kind), Cell(label(arm)), Cell(estimate), Cell(interval), Cell(pulls)])
     places = places_of(result.lead, result.interval[1] - result.lead)
     interval = between(*result.interval, places) or NOTHING
-    table.rows.append([Cell("Difference"), Cell(""), Cell(fixed(result.lead, places)), Cell(interval), Cell("")])
+    table.rows.append(
+        [Cell("Lead over the runner-up"), Cell(""), Cell(fixed(result.lead, places)), Cell(interval), Cell("")]
+    )
     return table._replace(note=_of_intervals(result))
 
 
 def _of_intervals(result: "Result") -> str:
     """Return a note on the meaning of the confidence intervals, or on why there are none."""
-    low, high = result.interval
-    if not math.isfinite(high):
+    if not math.isfinite(result.interval[1]):
         if result.noise != "same" or result.allowed_misfit > 0.0:
             return "There are no intervals for noise of an unknown law or of many levels, nor with a misfit."
         return "There is no interval yet: too few pulls to bound the noise."
-    said = f"Intervals hold for all arms and all times together, at {percent(1.0 - result.delta)} confidence."
-    if not result.stopped or low >= -result.epsilon:
-        return said
-    below = f"below {-result.epsilon:g}" if result.epsilon > 0.0 else "below 0"
-    return f"{said} They pay for looking at everything at any time; the verdict needs less, and excludes all {below}."
+    if why := wide_words(result):
+        below = f"below {-result.epsilon:g}" if result.epsilon > 0.0 else "of 0 or less"
+        return f"{why} The verdict excludes leads {below}."
+    return f"Intervals hold for all arms and all times together, at {percent(1.0 - result.delta)} confidence."
 
 
 def _ranking(result: "Result", rows: "Estimates") -> Table:
@@ -202,10 +217,14 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
     names, measured, places = _names(result, rows), result.measured(), _places(rows)
     of_behind = places_of(float(np.nanmax(behind, initial=0.0)), _typical(high - behind))
     best = result.row_of_leader if has_leader else None
+    likely_low, likely_high = columns["likely_low"], columns["likely_high"]
+    is_likely = bool(np.isfinite(likely_low).any())
     body = []
     for row in np.argsort(columns["rank"], kind="stable").tolist():
         cells = [Cell(str(columns["rank"][row])), Cell(names[row])]
         cells.append(Cell(_known(rows.estimate[row], places), between(rows.low[row], rows.high[row], places)))
+        if is_likely:
+            cells.append(Cell(between(likely_low[row], likely_high[row], places)))
         if row == best:
             cells.append(Cell(NOTHING))
         elif has_leader:
@@ -216,10 +235,13 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
             cells += [Cell(mean), Cell(f"{result.counts.get(arm, 0):,}")]
         body.append(cells)
     behind_whom = "Behind the leader" if result.m == 1 else "Behind the last of the best"
-    headers = ["Rank", "Arm" if is_arms else "Candidate", "Estimate", *[behind_whom] * has_leader]
+    headers = ["Rank", "Arm" if is_arms else "Candidate", "Estimate", *["Likely"] * is_likely]
+    headers += [behind_whom] * has_leader
     headers += ["Measured mean", "Pulls"] * is_arms
     title = ("All arms" if rows.listed is None else "Arms measured") if is_arms else "All candidates"
-    note = "Small: intervals." if np.isfinite(rows.high).any() else ""
+    note = "Small: intervals that hold for all arms and all times together." if np.isfinite(rows.high).any() else ""
+    if is_likely:
+        note += ' "Likely": 95 % interval of this arm alone at this time alone, an estimate and not a guarantee.'
     if is_arms and len(measured) < len(rows):
         note += ' "Predicted": never measured; the estimate follows from the features.'
     first = None if best is None else int(columns["rank"][best]) - 1

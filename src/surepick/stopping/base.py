@@ -18,7 +18,7 @@ docs/guarantee.md has the theorems, and the weaker assumptions that suffice for 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, final
 
@@ -85,6 +85,10 @@ class RuleState(ABC):
 
     def survivors(self, leader: int) -> BoolArray | None:
         """Return a 1 - delta confidence set (K,) for the best candidate before the rule stops; None means all."""
+        return None
+
+    def missing(self, leaders: Sequence[int]) -> Array | None:
+        """Return the evidence (K,) that this answer still needs against every candidate; None if it is not kept."""
         return None
 
     def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict | None:

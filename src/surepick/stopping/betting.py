@@ -3,7 +3,7 @@
 Reference: `core.betting.wealth` has the wealth, its proof and its assumptions, `core.betting.bets` the bets.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
@@ -106,6 +106,11 @@ class BettingState(RuleState):
     def survivors(self, leader: int) -> BoolArray:
         """Return a mask (K,) of the candidates that are not rejected."""
         return self._wealth.survivors(leader)
+
+    def missing(self, leaders: Sequence[int]) -> Array:
+        """Return the log wealth (K,) that is missing until these leaders reject every candidate."""
+        missing: Array = self._wealth.log_price - self._wealth.log_wealth_of(leaders)
+        return missing
 
     def begin(self, estimate: LeastSquares, X: Array, rewards: Array) -> Verdict:
         """Start the bets from the results told before."""

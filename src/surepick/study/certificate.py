@@ -103,7 +103,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         "best": [] if verdict is None else [_plain(key) for key in verdict.best],
         "best_names": [] if verdict is None else [state.roster.key_label(key) for key in verdict.best],
         "guarantee": status.guarantee if state.stopped else "none",
-        "claim": explain.explain(result, numbers=False),
+        "claim": explain.explain(result, numbers=False, estimates=False),
         "delta": learner.delta,
         "all_eras_delta": risk_of(state.eras, state.now),
         "evidence": None if verdict is None else verdict.evidence,

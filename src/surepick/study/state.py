@@ -371,7 +371,7 @@ class State:
     def prepare_change(self, kind: Kind, id_: int, value: float | None) -> None:
         """Work out what a correction would lead to, so that applying the event takes no time."""
         number = self._number_to_change(kind, id_)
-        if number is not None and not self._is_kept_evidence(id_):
+        if number is not None and not self._is_kept_evidence(MeasurementId(id_)):
             self.learner.state.prepare(_correction(kind, number, value, ""))
 
     def _changed(self, event: Event) -> None:

@@ -6,12 +6,13 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import InitVar, asdict, dataclass
 from typing import TYPE_CHECKING, Any, final
 
 from surepick.errors import SurepickError
 
 if TYPE_CHECKING:  # commands that print a help text load no mathematics
+    from surepick.learning.outlook import Outlook
     from surepick.learning.snapshot import Snapshot
     from surepick.study.state import AskRecord, Measurement, State
     from surepick.study.storage.base import Storage, Summary
@@ -19,11 +20,18 @@ if TYPE_CHECKING:  # commands that print a help text load no mathematics
 
 Record = dict[str, Any]
 
+OF_OUTLOOK = (
+    *("probability", "within", "loss", "likely_loss", "in_question"),
+    *("probability_after_10", "loss_after_10", "probability_after_20", "loss_after_20"),
+    *("probability_after_50", "loss_after_50"),
+)
+"""Estimates that are not proved, see `surepick.learning.outlook.Outlook`."""
 OF_BEST = (
     *("name", "state", "best", "best_name", "rival_name", "lead", "lead_low", "lead_high", "confidence", "delta"),
     *("guarantee", "epsilon_bound", "n_pulls", "stopped_at"),
+    *OF_OUTLOOK,
 )
-OF_PLAN = ("name", "state", "n_pulls", "remaining", "n_planned", "n_pending")
+OF_PLAN = ("name", "state", "n_pulls", "remaining", "remaining_low", "remaining_high", "n_planned", "n_pending")
 OF_LIST = ("state", "best_name", "n_pulls", "n_pending", "n_events", "stopped_at")
 """Fields of a status that `surepick best`, `plan` and `list` give."""
 OF_ASK = ("id", "arm", "name", "features", "until", "reason")
@@ -32,7 +40,7 @@ OF_MEASUREMENT = ("id", "arm", "name", "value", "told", "is_void", "ask", "autho
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Status:
     """A study at one moment, under the names of `surepick status --format json`."""
 
@@ -43,9 +51,11 @@ class Status:
     """Row number or vector of the answer, or of the leader before; a list with m > 1; None: no leader yet."""
     best_name: Any
     rival_name: str | None
-    """The candidate that is hardest to tell from the best; once stopped, the runner-up."""
+    """The runner-up: second by estimate, before the verdict among those not excluded."""
+    hardest_name: str | None
+    """The candidate that is hardest to exclude: the evidence against it is least. None once stopped."""
     lead: float
-    """Estimated lead of the best over the rival."""
+    """Estimated lead of the best over the runner-up."""
     lead_low: float
     lead_high: float
     evidence: float
@@ -54,6 +64,9 @@ class Status:
     """Confidence that the leader is right, at least; NaN where the rule has no such number."""
     remaining: float
     """Estimate of the pulls still needed; inf or NaN when unknown."""
+    remaining_low: float
+    remaining_high: float
+    """The pulls still needed are between these with 80 %, by estimate; NaN when unknown."""
     epsilon_bound: float
     """How much the leader can be losing at most, with probability 1 - delta."""
     guarantee: str
@@ -72,10 +85,22 @@ class Status:
     registrations: list[str]
     """For each era the hash of its first event: publish it before the first ask, and `verify` shows it again."""
 
+    find_outlook: "InitVar[Callable[[], Outlook | None]]"
+    """Works out `outlook`."""
+
+    def __post_init__(self, find_outlook: "Callable[[], Outlook | None]") -> None:
+        self.__dict__["_find_outlook"] = find_outlook
+
     @property
     def stopped(self) -> bool:
         """Whether there is a verdict that holds."""
         return self.stopped_at is not None
+
+    @property
+    def outlook(self) -> "Outlook | None":
+        """Estimates, not guarantees, see `Snapshot.outlook`; worked out when read, not before."""
+        found: Outlook | None = self.__dict__["_find_outlook"]()
+        return found
 
 
 @final
@@ -94,9 +119,22 @@ class StudySnapshot:
     """Number and hash of the last event."""
 
     def record(self, only: Sequence[str] = ()) -> Record:
-        """Return the status for a program, all of it or some fields."""
+        """Return the status for a program, all of it or some fields; estimates that are not proved are worked out."""
         known = asdict(self.status)
+        if not only or {*only} & {*OF_OUTLOOK}:
+            known |= self._outlook()
         return {name: known[name] for name in only or known}
+
+    def _outlook(self) -> Record:
+        """Return the estimates that are not proved, each NaN if there is none."""
+        outlook = self.status.outlook
+        known: Record = {**dict.fromkeys(OF_OUTLOOK, math.nan), "in_question": []}
+        if outlook is None:
+            return known
+        known |= {name: getattr(outlook, name) for name in ("probability", "within", "loss", "likely_loss")}
+        for one in outlook.ahead:
+            known |= {f"probability_after_{one.pulls}": one.probability, f"loss_after_{one.pulls}": one.loss}
+        return known | {"in_question": [self.label(arm) for arm in outlook.in_question]}
 
     def summary(self) -> str:
         """Return what `surepick list` shows, as the JSON text that a storage keeps."""
@@ -116,6 +154,7 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
         best=keys[0] if is_one else best,
         best_name=names[0] if names and is_one else names,
         rival_name=None if now.rival is None else roster.candidate_label(now.rival),
+        hardest_name=None if now.hardest is None else roster.candidate_label(now.hardest),
         lead=now.lead,
         lead_low=now.interval[0],
         lead_high=now.interval[1],
@@ -123,6 +162,8 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
         threshold=now.threshold if verdict is None else verdict.threshold,
         confidence=now.confidence,
         remaining=0.0 if verdict is not None else now.remaining if is_known else math.inf,
+        remaining_low=0.0 if verdict is not None else now.remaining_low if is_known else math.nan,
+        remaining_high=0.0 if verdict is not None else now.remaining_high if is_known else math.nan,
         epsilon_bound=now.epsilon_bound,
         guarantee=now.guarantee,
         model_check=now.model_check,
@@ -138,6 +179,7 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
         era=state.era,
         stopped_at=None if verdict is None else verdict.at,
         registrations=list(state.registrations),
+        find_outlook=lambda: None if verdict is not None else now.outlook,
     )
     return StudySnapshot(
         status=status, learner=now, label=roster.candidate_label, is_spent=learner.state.is_spent, head=head
@@ -166,7 +208,7 @@ def reason_for(state: "State", one: "AskRecord") -> str:
     leads = f"{leader} leads" if len(leaders) == 1 else f"{leader} is the last of the {len(leaders)} that lead"
     if rival is None:
         return f"{leads}{again}"
-    return f"separates {leader} from {state.roster.candidate_label(rival)}; {leads}{again}"
+    return f"separates {leader} from {state.roster.candidate_label(rival)}, the hardest to exclude; {leads}{again}"
 
 
 def ask_record(one: "StudyAsk") -> Record:

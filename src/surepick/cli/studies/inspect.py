@@ -94,7 +94,8 @@ def best(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
     """Show the best arm. Exit code 3 if the study is not decided yet, 4 if the answer is withdrawn."""
     with where.loaded() as study, study.held():
         if output is Format.TABLE:
-            printing.say(printing.best_words(study))
+            for line in printing.best_lines(study):
+                printing.say(line)
         else:
             _write(output, study.snapshot.record(OF_BEST), explanation=study.result().explain())
         return printing.code_of(study)

@@ -185,21 +185,19 @@ def _verdict(result: "Result") -> str:
     return verdict(result, numbers=False)
 
 
-def best_words(study: "Study") -> str:
-    """Return sentences about the best arm, or about the leader and the missing evidence."""
-    from surepick.learning.explain import sentences  # noqa: PLC0415 (`--help` stays quick)
+def best_lines(study: "Study") -> list[str]:
+    """Return sentences about the best arm in a line; before the verdict, a line for each."""
+    from surepick.learning.explain import sentences, unmeasured  # noqa: PLC0415 (`--help` stays quick)
 
     now, result = study.snapshot, study.result()
-    said = [_verdict(result), *sentences(now.learner, now.label, epsilon_is=EPSILON_IS)]
-    is_one_row = result.m == 1 and result.candidates is None and not result.arm_set
-    if now.status.state == "stopped" and is_one_row and not result.counts.get(result.best):
-        said.append("It was not measured itself: what it gives follows by the model.")
-    return " ".join(said)
+    spent = "The budget is spent." if now.status.state == "spent" else ""
+    said = [f"{_verdict(result)} {spent}".strip(), *sentences(now.learner, now.label, epsilon_is=EPSILON_IS)]
+    return [" ".join(filter(None, [*said, unmeasured(result)]))] if result.stopped else said
 
 
 def plan_words(study: "Study") -> str:
     """Return sentences about the pulls left to do."""
-    from surepick.learning.explain import counted  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.learning.explain import counted, left_to_do  # noqa: PLC0415 (`--help` stays quick)
 
     now = study.snapshot
     status = now.status
@@ -208,10 +206,8 @@ def plan_words(study: "Study") -> str:
     said = [f"{counted(status.n_pulls, 'pull')} so far."]
     if status.state == "spent":
         said.append("The budget is spent.")
-    elif math.isfinite(status.remaining):
-        said.append(f"About {counted(max(math.ceil(status.remaining), 1), 'more pull')} needed, as it seems.")
     else:
-        said.append("How many more are needed cannot be said yet.")
+        said.append(f"To be sure: {left_to_do(now.learner)}.")
     said.append(f"{counted(status.n_pending, 'ask')} open" if status.n_pending else "No ask open")
     if now.is_spent:
         return f"{' '.join(said)}; the budget allows no more."
