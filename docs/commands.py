@@ -48,7 +48,8 @@ JSON = """\
 
 What `--format json` writes. Fields may be added in later versions; none of these is renamed or removed. What is not
 known is `null`, times are UTC, an *arm* is a row number from 0 on, or a list of numbers in a set of vectors.
-`--format csv` has the same fields where they are plain, one line for each ask, measurement or study.
+`--format csv` has the same fields where they are plain, one line for each ask, measurement or study;
+`ask --format csv` is a sheet to fill in, for `tell --file`.
 """
 
 ASK = {
@@ -58,6 +59,7 @@ ASK = {
     "features": "of the arm, a list of numbers",
     "until": "when it is given to somebody else; `null`: never",
     "reason": "why this arm, in words",
+    "recipe": "the arm as its table has it: every column with its value, levels in words; empty for a vector",
 }
 MEASUREMENT = {
     "id": "number of the measurement, by which it is voided or corrected",

@@ -57,6 +57,8 @@ COVERED = {
 
 ROUNDING = 1e-6
 """Relative difference that rounding on another machine may make."""
+ROUNDED = 1 - 1e-9
+"""Share of the price at which an arm that retires counts as rejected, for the same reason."""
 CONDITION_LIMIT = 1e12
 """Rows of a worse condition number count as not spanning the space."""
 STAKES = np.array([[1.0], [0.6], [0.3]])
@@ -379,11 +381,31 @@ Results = dict[Any, Measurement | None]
 """Results by place for asks, by event for others; None: planned and not told yet."""
 
 
+class Era(NamedTuple):
+    """Arms, options and results of one era."""
+
+    number: int
+    options: Event
+    coordinates: Event
+    gone: set[int]
+    """Arms that have retired, and `retired`: those that did when the era began."""
+    retired: set[int]
+    has_joined: bool
+    is_kept: bool
+    """Whether the event says that the evidence of the era before counts here (Theorem 34)."""
+    n_before: int
+    """Results from before the era."""
+    n_rows: int
+    """Arms that have joined so far, retired ones included."""
+    groups: list[Results]
+    """Results from before the first block; then each block, and what else was told before the next one."""
+
+
 class Study:
     """All events so far, the verdict that follows from them, and the verdict that the log says."""
 
     def __init__(self) -> None:
-        self.era, self.risk = 0, 0.0
+        self.era = 0
         self.rows: list[list[float]] = []
         self.names: list[str] = []
         self.gone: set[int] = set()
@@ -395,10 +417,15 @@ class Study:
         self._planned: dict[Place, int] = {}
         self._open: dict[Place, int] = {}
         self._told: set[Place] = set()
+        self._eras: list[Era] = []
+        self._n_over = 0
+        """Eras whose evidence no longer counts: the first of them."""
+        self._goes_on: list[bool] = []
+        """For each other era, whether the evidence before it counts."""
+        self._now: Era
         self._groups: list[Results] = []
-        """Results from before the first block; then each block, and what else was told before the next one."""
+        """The groups of the present era."""
         self._n_settled = 0
-        self._coordinates: Event = {}
         self._bets: Bets
 
     def take(self, event: Event) -> None:
@@ -434,19 +461,27 @@ class Study:
         ]
 
     def _begin_era(self, event: Event) -> None:
-        """Begin an era with its arms and options; results of earlier eras guide its bets, and are no evidence."""
+        """Begin an era with its arms and options; results of earlier eras guide its bets, and may be evidence."""
         self.options = event["options"]
         arms = event.get("arms") or event["joined"] or {"rows": [], "names": []}
         given = {**event, **self.options, "kind": arms.get("kind", "finite")}
         odd = [key for key, value in COVERED.items() if given.get(key, value) != value]
         odd += ["noise_std"] if isinstance(self.options["noise_std"], list) else []
         require(holds=not odd, otherwise=f"unusual {odd}; use `surepick verify`", code=CANNOT_CHECK)
-        self.era, self.said, self.risk = self.era + 1, [], self.risk + self.options["delta"]
+        self.era, self.said = self.era + 1, []
         self.rows, self.names = self.rows + arms["rows"], self.names + (arms["names"] or [])
-        self.gone |= set(event.get("retired", []))
-        self._coordinates = event["coordinates"]
-        self._groups = [dict(enumerate(self.measurements))]
+        retired, is_kept = set(event.get("retired", [])), "kept" in event
+        groups: list[Results] = [dict(enumerate(self.measurements))]
+        own = self.era, self.options, event["coordinates"], self.gone | retired, retired
+        self._n_over = self._n_over if is_kept else len(self._eras)
+        was = self._now.options if is_kept else self.options
+        has_proof = self.options["noise_std"] == was["noise_std"] and self.options["delta"] <= was["delta"]
+        self._eras.append(Era(*own, bool(arms["rows"]), is_kept, len(self.measurements), len(self.rows), groups))
         self._settle_again()
+        require(
+            holds=has_proof and self._goes_on[-1] == is_kept,
+            otherwise=f"event {event['n']} keeps evidence that has no proof",
+        )
 
     def _plan(self, event: Event) -> None:
         """Open a block with its arms. An audit after the verdict gives up the asks that were planned and not made."""
@@ -518,16 +553,50 @@ class Study:
             compare(f"event {event['n']}", event, found)
         self.said = found.get("best", [])
 
+    @property
+    def risk(self) -> float:
+        """Probability that any verdict of any era is wrong, at most."""
+        goes_on = [era.is_kept for era in self._eras[: self._n_over]] + self._goes_on
+        adds = [era for era, is_kept in zip(self._eras, goes_on, strict=True) if era.has_joined or not is_kept]
+        return float(sum(era.options["delta"] for era in adds))
+
     def _settle_again(self) -> None:
-        """Settle all blocks of the era from the first."""
-        back, level = (np.array(self._coordinates[name], dtype=float) for name in ("back", "level"))
+        """Settle all blocks from the first of which the present era has evidence."""
+        self._goes_on, against_retired = [], list[float]()
+        for era in self._eras[self._n_over :]:
+            before = self._bets.L if era.is_kept else np.zeros(0)
+            is_whole = era.is_kept and (bool(self.found["best"]) or not self._has_begun())
+            against_retired += [float(before[arm]) for arm in era.retired] if era.is_kept else []
+            self._now, self.options, self.gone, self._groups = era, era.options, era.gone, era.groups
+            self._begin_bets()
+            self._goes_on.append(is_whole and min(against_retired, default=math.inf) >= ROUNDED * self._bets.price)
+            if self._goes_on[-1]:
+                self._go_on(before)
+            self._settle()
+
+    def _begin_bets(self) -> None:
+        back, level = (np.array(self._now.coordinates[name], dtype=float) for name in ("back", "level"))
         first: dict[tuple[float, ...], int] = {}
-        same = np.array([first.setdefault(tuple(row), arm) for arm, row in enumerate(self.rows)])
-        X = np.array(self.rows) @ np.linalg.inv(back)
+        rows = self.rows[: self._now.n_rows]
+        same = np.array([first.setdefault(tuple(row), arm) for arm, row in enumerate(rows)])
+        X = np.array(rows) @ np.linalg.inv(back)
         self._bets = Bets(X, level, self.options["noise_std"], self.options["delta"], same, self.gone)
         self._n_settled = 0
         self.found = {"best": [], "evidence": None, "threshold": self._bets.price}
-        self._settle()
+
+    def _has_begun(self) -> bool:
+        """Whether a block that is not settled has results."""
+        return any(one for block in self._groups[max(self._n_settled, 1) :: 2] for one in block.values())
+
+    def _go_on(self, before: Array) -> None:
+        """Start the bets from the wealth of the era before; arms that have joined start anew."""
+        known = np.arange(len(before))
+        self._bets.L[known] = np.where(np.isinf(self._bets.L[known]), np.inf, before)
+        X, r = self._pulls([dict(list(self._groups[0].items())[: self._now.n_before])])
+        leader = int(np.argmin(self._bets.L))
+        evidence = self._bets.evidence(leader)
+        if evidence >= self._bets.price and least_squares(X, r):
+            self.found |= {"best": [leader], "evidence": evidence}
 
     def _settle(self) -> None:
         """Settle blocks in order, each once it is complete, until there is a verdict (Theorem 18)."""
@@ -535,11 +604,14 @@ class Study:
             if None in ahead[0].values():
                 return
             is_first = self._n_settled == 0
+            if is_first and self._now.number > 1:
+                self._n_settled = 1
+                continue
             is_cut = any(one is GIVEN_UP for one in ahead[0].values())
             is_guidance = is_first and self.options.get("earlier") == "guidance"
             past = self._pulls(self._groups[: self._n_settled])
             block = self._pulls([] if is_cut or is_guidance else ahead[:1])
-            leader = self._bets.start(*block) if is_first and self.era == 1 else self._bets.settle(*past, *block)
+            leader = self._bets.start(*block) if is_first else self._bets.settle(*past, *block)
             evidence = self._bets.evidence(leader)
             if evidence >= self._bets.price:
                 self.found |= {"best": [leader], "evidence": evidence}

@@ -8,6 +8,7 @@ from surepick.errors import (
     ArmsDoNotSpan,
     Conflict,
     CorruptLog,
+    EntryWarning,
     InvalidInput,
     ModelWarning,
     NoiseWarning,
@@ -19,6 +20,7 @@ from surepick.errors import (
     StorageError,
     StudyExists,
     SurepickError,
+    TableWarning,
     TiedArms,
 )
 
@@ -94,7 +96,8 @@ __all__ = [
     "Design", "characteristic_time", "optimal_design", "lower_bound",
     "identify", "Progress", "Result", "History", "create_learner", "Learner", "Ask", "Decision",
     "algorithms", "stopping", "SurepickError", "InvalidInput", "ArmsDoNotSpan", "TiedArms", "Skipped",
-    "NotCertified", "NotEnoughData", "PullFailed", "NoiseWarning", "ModelWarning",
+    "NotCertified", "NotEnoughData", "PullFailed", "NoiseWarning", "ModelWarning", "TableWarning",
+    "EntryWarning",
     "create_study", "load_study", "list_studies", "copy_study", "delete_study", "Study", "StudyAsk",
     "Conflict", "StudyExists", "NoSuchStudy", "StorageError", "CorruptLog",
     "plan", "Plan", "noise_from_replicates", "problems", "simulate", "Runs", "__version__",

@@ -1,11 +1,13 @@
-"""Texts of others on their way to people and spreadsheets: names, reasons, paths.
+"""Texts of others on their way to people, notebooks and spreadsheets: names, reasons, paths.
 
 A terminal obeys control characters, so a name could erase a line and paint another. A spreadsheet computes a cell that
-begins with =, so a name could be a formula.
+begins with =, so a name could be a formula. A notebook shows HTML, so a name could be a script.
 """
 
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
+from html import escape
 
 from surepick.errors import InvalidInput
 
@@ -70,3 +72,21 @@ def safe_cell(text: str) -> str:
 def told_cell(cell: str) -> str:
     """Return the text that `safe_cell` has made a cell of."""
     return cell[1:] if cell.startswith("'") and safe_cell(cell[1:]) == cell else cell
+
+
+def html_table(caption: str, rows: Iterable[Sequence[object]], titles: Sequence[str] = ()) -> str:
+    """Return a small table for a notebook, every text escaped; without colours, so that it fits light and dark ones.
+
+    Args:
+        caption: a sentence above the table.
+        rows: cells of each row; the first one names the row.
+        titles: of the columns.
+    """
+
+    def cell(text: object, kind: str) -> str:
+        return f'<{kind} style="text-align: left">{escape(shown(str(text)))}</{kind}>'
+
+    head = [[cell(title, "th") for title in titles]] if titles else []
+    body = [[cell(first, "th"), *(cell(text, "td") for text in others)] for first, *others in rows]
+    lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [*head, *body])
+    return f'<p style="max-width: 50em">{escape(shown(caption))}</p>' + (f"<table>{lines}</table>" if lines else "")

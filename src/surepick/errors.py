@@ -4,7 +4,7 @@ An error text says what was needed, what came, and what to do about it.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -93,22 +93,52 @@ class NoiseWarning(UserWarning):
     """
 
 
+class TableWarning(UserWarning):
+    """Some columns of a data frame were taken for no feature: a price, a date, a remark, or a numbering."""
+
+
 class ModelWarning(UserWarning):
     """The rewards contradict "the mean is linear in the features", so no answer that rests on it can be defended."""
 
 
-def what_was_meant(unknown: str, names: Iterable[str], kind: str, *, most: int = 12) -> str:
-    """Return the end of a sentence about a name that is not known: the nearest that is, and what there is.
+class EntryWarning(UserWarning):
+    """A value was recorded that raises a question: was it mistyped, or are all values pass or fail?"""
+
+
+def listed(words: Sequence[str], *, between: str = ", ", last: str = " and ", most: int = 12, room: int = 240) -> str:
+    """Return words as one text, such as "a, b and c", or "a, b and 12 more" where they are many or long.
 
     Args:
-        unknown: what came.
-        names: what is known, at least one.
-        kind: what these are, in the plural.
+        words: at least one.
+        between: between two words.
+        last: before the last word.
+        most: how many of the words are said.
+        room: about how many characters they may take.
+    """
+    short = [word if len(word) <= room else f"{word[: room - 3]}..." for word in words[:most]]
+    while len(short) > 1 and sum(map(len, short)) > room:
+        short.pop()
+    if len(short) < len(words):
+        return f"{between.join(short)} and {len(words) - len(short):,} more"
+    return between.join(short) if len(short) < 2 else f"{between.join(short[:-1])}{last}{short[-1]}"
+
+
+def nearest(unknown: str, names: Sequence[str], *, cutoff: float = 0.5) -> str | None:
+    """Return the known name that was probably meant by an unknown one; `cutoff`: least likeness, 1 for equal texts."""
+    same = [name for name in names if name.casefold() == unknown.casefold()]
+    return next(iter(same or difflib.get_close_matches(unknown, names, n=1, cutoff=cutoff)), None)
+
+
+def what_was_meant(unknown: str, names: Iterable[str], kind: str, *, most: int = 12) -> str:
+    """Return the end of a sentence about an unknown name: the nearest known one, and the others.
+
+    Args:
+        unknown: the name.
+        names: known names, at least one.
+        kind: the word for these, in the plural.
         most: how many of them are said.
     """
     names = list(names)
-    near = [name for name in names if name.casefold() == unknown.casefold()]
-    near = near or difflib.get_close_matches(unknown, names, n=1, cutoff=0.5)
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    there_are = f"he {kind} are {', '.join(names[:most])}{more}."
-    return f"did you mean {near[0]!r}? T{there_are}" if near else f"t{there_are}"
+    near = nearest(unknown, names)
+    there_are = f"he {kind} are {listed(names, last=', ', most=most, room=20 * most)}."
+    return f"t{there_are}" if near is None else f"did you mean {near!r}? T{there_are}"

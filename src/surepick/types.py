@@ -1,7 +1,7 @@
 """Types that every layer shares."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NewType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,15 @@ Arm = int | str | Sequence[float] | Array
 """An arm as users name it: a row number, a name, or a vector of a set that has no list of arms."""
 ArmKey = int | tuple[float, ...]
 """An arm in logs and tables: a row number, or the entries of a vector."""
+
+AskNumber = NewType("AskNumber", int)
+"""An ask as its learner numbers it, from 0; an ask that failed is made again under its number."""
+AskId = NewType("AskId", int)
+"""An ask as its study numbers it, from 1; every attempt has a number of its own."""
+ResultNumber = NewType("ResultNumber", int)
+"""A result as its learner numbers it, from 0."""
+MeasurementId = NewType("MeasurementId", int)
+"""A result as its study numbers it, from 1."""
 
 Guarantee = Literal["proved", "published", "heuristic", "doubtful", "withdrawn", "none"]
 """What is known about the error probability of a rule: "proved" in the docs, or "published" in a paper cited there.

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surepick import FiniteArms, InvalidInput
-from surepick.arms.finite import FeatureTable, feature_table
+from surepick import FiniteArms, InvalidInput, read_arms
+from surepick.arms.finite import FeatureTable, as_arms, feature_table
+from surepick.errors import TableWarning
 
 
 class PolarsLikeSeries:
@@ -92,7 +93,7 @@ def test_numeric_categories_are_levels_not_numbers() -> None:
     np.testing.assert_array_equal(read.X, [[1, 0, 0], [1, 0, 1], [1, 0, 0], [1, 1, 0]])
 
 
-@given(seed=st.integers(0, 2**32 - 1), n_levels=st.integers(1, 5))
+@given(seed=st.integers(0, 2**32 - 1), n_levels=st.integers(2, 5))
 def test_any_value_per_level_is_linear_in_the_encoding(seed: int, n_levels: int) -> None:
     """Whatever number each level has, some theta on the encoded features yields it: the encoding loses nothing."""
     rng = np.random.default_rng(seed)
@@ -118,7 +119,7 @@ def test_the_intercept_option_overrides_the_default(
 ) -> None:
     """By default there is a constant, unless the columns can make one up; the option decides for all."""
     assert table({"a": [1.0, 2.0]}, intercept).feature_names == numeric_names
-    assert table({"c": ["x", "y"]}, intercept).feature_names == text_names
+    assert table({"c": ["x", "y", "x", "y"]}, intercept).feature_names == text_names
     shares = table({"a": [0.2, 0.5, 0.9], "b": [0.8, 0.5, 0.1]}, intercept)
     assert shares.has_added_constant == bool(intercept)  # mixtures: the shares add up to one
 
@@ -172,27 +173,62 @@ def test_a_frame_changed_later_has_no_effect() -> None:
 
 DAYS = ["2024-01-01", "2024-01-02", "2024-01-02"]
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "dates": (lambda: pd.to_datetime(DAYS), "'c' must hold numbers or text, got datetime64.*; convert it"),
-    "dates with a zone": (lambda: pd.to_datetime(DAYS, utc=True), "'c' must hold .*got Timestamp.*; convert"),
-    "date objects": (lambda: [dt.date(2024, 1, day) for day in (1, 2, 2)], "'c' must hold .*; convert"),
-    "durations": (lambda: pd.to_timedelta([1, 2, 2], unit="D"), "'c' must hold numbers or text, got timedelta64"),
-    "periods": (lambda: pd.PeriodIndex(DAYS, freq="D"), "'c' must hold .*Period.*; convert"),
-    "complex": (lambda: [1j, 2.0, 3.0], "'c' must hold numbers or text, got complex128; convert"),
+    "durations": (lambda: pd.to_timedelta([1, 2, 2], unit="D"), "rows 0, 1 and 2: column 'c' must .* got .*timedelta"),
+    "complex": (lambda: [1j, 2.0, 3.0], "'c' must hold numbers alone or text alone, got 1j"),
     "lists": (lambda: [[1], [2], [3]], r"'c' must hold .* got \[1\]"),
     "arrays": (lambda: pd.Series([np.ones(2), np.ones(2), np.ones(2)]), r"'c' must hold .* got array"),
     "text and numbers": (lambda: pd.Series(["a", 1, "1"], dtype=object), "'c' must hold .* got 1 .*; convert"),
-    "missing text": (lambda: ["a", None, "b"], "'c' has no value in row 1; fill or drop"),
-    "missing text (NaN)": (lambda: pd.Series(["a", "b", np.nan], dtype=object), "'c' has no value in row 2"),
-    "missing text (NA)": (lambda: pd.array(["a", pd.NA, "b"], dtype="string"), "'c' has no value in row 1"),
-    "missing category": (lambda: pd.Categorical([None, "a", "b"]), "'c' has no value in row 0"),
-    "missing numeric category": (lambda: pd.Categorical([1, 2, None]), "'c' has no value in row 2"),
-    "missing number": (lambda: [1.0, np.nan, 2.0], r"`arms\['c'\]` must be finite, got nan at position 1"),
-    "missing Int64": (lambda: pd.array([1, 2, pd.NA], dtype="Int64"), "'c'.* (position|row) 2"),
-    "missing boolean": (lambda: pd.array([True, pd.NA, False], dtype="boolean"), "'c'.* (position|row) 1"),
-    "missing object": (lambda: pd.Series([1, None, 2], dtype=object), "'c' has no value in row 1"),
-    "infinite": (lambda: [1.0, 2.0, -np.inf], r"`arms\['c'\]` must be finite, got -inf at position 2"),
-    "too large": (lambda: pd.Series([1, 2, 10**400], dtype=object), "'c'.* no double can hold"),
+    "missing text": (lambda: ["a", None, "b"], "row 1: column 'c' has no value; fill it"),
+    "missing text (NaN)": (lambda: pd.Series(["a", "b", np.nan], dtype=object), "row 2: column 'c' has no value"),
+    "missing text (NA)": (lambda: pd.array(["a", pd.NA, "b"], dtype="string"), "row 1: column 'c' has no value"),
+    "missing category": (lambda: pd.Categorical([None, "a", "b"]), "row 0: column 'c' has no value"),
+    "missing numeric category": (lambda: pd.Categorical([1, 2, None]), "row 2: column 'c' has no value"),
+    "missing number": (lambda: [1.0, np.nan, 2.0], "row 1: column 'c' has no value"),
+    "missing Int64": (lambda: pd.array([1, 2, pd.NA], dtype="Int64"), "row 2: column 'c'"),
+    "missing boolean": (lambda: pd.array([True, pd.NA, False], dtype="boolean"), "row 1: column 'c'"),
+    "missing object": (lambda: pd.Series([1, None, 2], dtype=object), "row 1: column 'c' has no value"),
+    "infinite": (lambda: [1.0, 2.0, -np.inf], "row 2: column 'c' must be a finite number, got -inf"),
+    "too large": (
+        lambda: pd.Series([1, 2, 10**400], dtype=object),
+        r"row 2: column 'c' must be a finite number, got 10{70,80}\.\.\.",
+    ),
 }
+
+
+ALIKE: dict[str, dict[str, Any]] = {
+    "name": {"batch": ["A", "B", "C", "D"], "u": [1.0, 2.0, 4.0, 9.0]},
+    "dates": {"u": [1.0, 2.0, 4.0], "day": pd.to_datetime(DAYS)},
+    "dates with a zone": {"u": [1.0, 2.0, 4.0], "day": pd.to_datetime(DAYS, utc=True)},
+    "date objects": {"u": [1.0, 2.0, 4.0], "day": [dt.date(2024, 1, day) for day in (1, 2, 2)]},
+    "price": {"u": [1.0, 2.0, 4.0], "price": [3.0, 4.0, 9.0]},
+    "numbering": {"Nr": [1, 2, 3], "u": [1.0, 2.0, 4.0]},
+    "categories": {"u": [1.0, 2.0, 4.0, 5.0], "c": pd.Series([1, 1, 2, 3], dtype="category")},
+}
+
+
+@pytest.mark.parametrize("columns", ALIKE.values(), ids=ALIKE)
+@pytest.mark.filterwarnings("ignore::surepick.errors.TableWarning")
+def test_a_frame_is_read_as_read_arms_reads_it(columns: dict[str, Any]) -> None:
+    """A column that names the arms, or has no role, is no feature; the same in `FiniteArms`, `as_arms`, `read_arms`."""
+    frame = pd.DataFrame(columns)
+    read = read_arms(frame)
+    for take in (FiniteArms, as_arms):
+        arms = take(frame)
+        assert isinstance(arms, FiniteArms)
+        assert (arms.names, arms.feature_names) == (read.names, read.feature_names)
+        assert arms.digest() == read.digest()
+
+
+def test_columns_that_are_left_out_of_a_frame_are_named_in_a_warning() -> None:
+    """`identify` prints no table of roles; `names` replace what a column or the index would say."""
+    frame = pd.DataFrame({"u": [1.0, 2.0, 4.0], "price": [3.0, 4.0, 9.0], "remark": ["", "late", ""]}, index=["p"] * 3)
+    for take in (FiniteArms, as_arms):
+        with pytest.raises(InvalidInput, match="names the arms"):
+            take(frame)
+        with pytest.warns(TableWarning, match=r"Not used as features: price \(price\) and remark \(remark\)\. To use"):
+            take(frame.reset_index(drop=True))
+    with pytest.warns(TableWarning):
+        assert FiniteArms(frame, names=["a", "b", "c"]).names == ("a", "b", "c")
 
 
 @pytest.mark.parametrize(("values", "message"), REFUSED.values(), ids=REFUSED)
@@ -206,12 +242,12 @@ def test_a_column_that_is_neither_numbers_nor_text_is_refused(values: Callable[[
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (pd.DataFrame(), "at least one column, got an empty data frame"),
-        (pd.DataFrame({"a": [], "b": []}), r"at least one row .*got shape \(0, 2\)"),
-        (pd.DataFrame({"c": []}, dtype=object), r"at least one row .*got shape \(0, 1\)"),
-        (pd.DataFrame([[1.0, 2.0], [3.0, 5.0]], columns=["a", "a"]), "different names, got 'a' more than once; rename"),
-        (pd.DataFrame({"c": ["x", "x"]}), "two different arms .* 2 copies of one"),
-        (pd.DataFrame({"a": [1.0, 2.0]}, index=["p", "p"]), "different .*'p' more than once; pass other `names`"),
+        (pd.DataFrame(), "at least one column and one row, got an empty one"),
+        (pd.DataFrame({"a": [], "b": []}), "at least one column and one row"),
+        (pd.DataFrame({"c": []}, dtype=object), "at least one column and one row"),
+        (pd.DataFrame([[1.0, 2.0], [3.0, 5.0]], columns=["a", "a"]), "different names, got 'a' twice; rename"),
+        (pd.DataFrame({"c": ["x", "x"]}), "no feature columns: column 'c' x in every row"),
+        (pd.DataFrame({"a": [1.0, 2.0]}, index=["p", "p"]), r"names the arms, .* 'p' is in rows 0 \(p\) and 1"),
     ],
     ids=["no columns", "no rows", "no rows of text", "equal column names", "one level", "equal index labels"],
 )
@@ -225,5 +261,5 @@ def test_errors_call_the_table_what_the_caller_calls_it() -> None:
     """A bad number in the candidates is not reported as one in the arms."""
     with pytest.raises(InvalidInput, match="`candidates` must be finite"):
         FiniteArms.rows_only([[np.nan]], least=1, argument="candidates")
-    with pytest.raises(InvalidInput, match=r"`candidates\['a'\]` must be finite"):
+    with pytest.raises(InvalidInput, match="`candidates` row 0: column 'a' has no value"):
         FiniteArms.rows_only(pd.DataFrame({"a": [np.nan]}), least=1, argument="candidates")

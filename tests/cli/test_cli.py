@@ -443,13 +443,13 @@ def contents(folder: Path) -> dict[str, str]:
         (["run", "--arms", "arms.csv", "--pull", "date"], "{arm} or {index}"),
         (["run", "--arms", "arms.csv", "--delta", "0"], "delta"),
         (["run", "--arms", "arms.csv", "--name-column", "colour"], "no column 'colour'"),
-        (["run", "--arms", "arms.csv", "--drop", "gloss, dying"], "no column 'dying' (`drop`); did you mean 'drying'?"),
+        (["run", "--arms", "arms.csv", "--drop", "gloss, dying"], "no column 'dying' (--drop); did you mean 'drying'?"),
         (["run", "--arms", "arms.csv", "--formula", "glos"], "did you mean 'gloss'?"),
         (
             ["run", "--arms", "arms.csv", "--formula", "gloss", "--quadratic"],
-            "`quadratic` (--quadratic) cannot go with it",
+            "so --quadratic cannot go with it",
         ),
-        (["run", "--arms", "arms.csv", "--formula", "gloss", "--no-constant"], "`intercept` (--intercept) cannot go"),
+        (["run", "--arms", "arms.csv", "--formula", "gloss", "--no-constant"], "so --intercept cannot go"),
         (["run", "--sphere", "3", "--formula", "gloss"], "--formula belongs to a file of arms"),
         (["run", "--arms", "arms.csv", "--noise-std", "loudness"], "no column 'loudness'"),
         (["run", "--arms", "arms.csv", "--noise-std", "paint"], "column 'paint' must be a number in every row"),
@@ -465,10 +465,10 @@ def contents(folder: Path) -> dict[str, str]:
         (["run", "--arms", "arms.csv", "--log", "pipe"], "--log must name a regular file or a new one"),
         (["run", "--ellipsoid", "e.csv", "--save", "e.csv"], "--save and --ellipsoid name the same file"),
         (["run", "--binary"], "--binary needs your arms"),
-        (["run", "--arms", "arms.csv", "--binary", "--noise-std", "1"], "`noise_std` must be left out"),
+        (["run", "--arms", "arms.csv", "--binary", "--noise-std", "1"], "--noise-std must be left out"),
         (["run", "--arms", "arms.csv", "--reward-range", "1", "0"], "lo < hi"),
         (["run", "--misfit", "0.1"], "--misfit needs your arms"),
-        (["run", "--arms", "arms.csv", "--misfit", "-1"], "`misfit` must be a distance of at least 0"),
+        (["run", "--arms", "arms.csv", "--misfit", "-1"], "--misfit must be a distance of at least 0"),
         (["run", "--sphere", "3", "--misfit", "0.1"], "no proof for means that are not linear"),
         (["run", "--arms", "measure.py"], "measure.py"),
         (["run", "--arms", "arms.csv", "--history", "arms.csv"], "columns arm and reward"),
@@ -518,7 +518,7 @@ def test_ctrl_c_while_the_packages_load_is_quiet(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (3, "", "surepick: interrupted\n")
 
 
-@pytest.mark.parametrize(("noise", "most"), [(OWN[3:], "1e+09 times noise_std = 0.05"), ((), "1e+120")])
+@pytest.mark.parametrize(("noise", "most"), [(OWN[3:], "1e+09 times --noise-std 0.05"), ((), "1e+120")])
 def test_a_value_that_is_too_large_is_asked_for_again(
     folder: Path, here: Here, noise: tuple[str, ...], most: str
 ) -> None:

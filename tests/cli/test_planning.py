@@ -60,12 +60,12 @@ def test_plan_by_pilot_with_runs_and_a_plot(folder: Path, capsys: pytest.Capture
 @pytest.mark.usefixtures("folder")
 def test_plan_by_guess(capsys: pytest.CaptureFixture[str]) -> None:
     """A guess of theta, noise by a column, clicks."""
-    theta = ("plan", "arms.csv", "--theta", "0,.1,.2", "--no-intercept")
+    theta = ("plan", "arms.csv", "--theta", "0,.1,.2", "--no-intercept", "--features", "gloss,drying,price")
     assert "About" in said(capsys, *theta, "--noise-std", "1")
     noisy = ("plan", "arms.csv", "--theta", "0,.1,.25", "--noise-std", "price")
     assert "About" in said(capsys, *noisy)
     assert "2 best of 5" in said(capsys, *noisy, "--m", "2")
-    assert "About" in said(capsys, *theta[:2], "--theta", "0,.1,.2,.01", "--binary")
+    assert "About" in said(capsys, *theta[:2], "--theta", "0,.1,.2", "--binary")
 
 
 @pytest.mark.usefixtures("folder")

@@ -132,7 +132,7 @@ def test_misuse_is_one_sentence(arguments: list[str], complaint: str, capsys: py
         (("seed = 7", "seed = -7"), "`seed` must be a whole number of at least 0, got -7"),
         (("unit_basis", "unit_bases"), "`name` must be one of many_arms"),
         (('name = "uniform"\n\n', 'name = "equally"\n\n'), "got 'equally'"),
-        (("stopping = ", "stop_rule = "), "uniform has no option 'stop_rule'"),
+        (("stopping = ", "stop_rule = "), "there is no option 'stop_rule'; the options are"),
         (("[[problems]]", "[[problems]"), "must be TOML"),
     ],
 )

@@ -119,7 +119,7 @@ def test_a_history_of_vectors_is_read_back(folder: Path, here: Here) -> None:
     options = ["--sphere", "2", "--epsilon", "0.5", "--noise-std", "0.2", "--pull", COMMAND]
     (folder / "earlier.csv").write_text('arm,reward\n"1,0",1.0\n"0.6,0.8",0.1\n"0,1",-0.6\n')
     done = here(folder, "run", *options, "--history", "earlier.csv")
-    assert (done.returncode, 'begin with earlier="evidence"' in done.stderr) == (2, True)
+    assert (done.returncode, "begin with --earlier evidence" in done.stderr) == (2, True)
     options += ["--earlier", "evidence"]
     done = here(folder, "run", *options, "--history", "earlier.csv", "--format", "csv")
     assert done.returncode == 0, done.stderr
@@ -133,7 +133,7 @@ def test_a_history_of_vectors_is_read_back(folder: Path, here: Here) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (("--sphere", "3", "--pull", COMMAND), "`epsilon` must be above 0"),
+        (("--sphere", "3", "--pull", COMMAND), "--epsilon must be above 0"),
         (("--sphere", "3", "--hypercube", "2"), "one set of arms is needed"),
         (("--top-k", "5"), "two whole numbers such as 10,3"),
         (("--top-k", "3,3", "--pull", COMMAND), "`k` must be below"),

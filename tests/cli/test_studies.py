@@ -219,7 +219,7 @@ MISTAKES = {
     ("create", "--sphere", "3", "--epsilon", "0.1"): "needs a name; add --name NAME.",
     ("create", "paints.csv", "--hypercube", "3"): "one set of arms is needed",
     ("create", "--hypercube", "3", "--name", "cube", "--drop", "x"): "--drop belongs to a file of arms",
-    ("ask", "--lease", "soon"): "`lease` must be a positive time",
+    ("ask", "--lease", "soon"): "--lease must be a positive time",
     ("status", "--watch", "--format", "json"): "--watch is for people",
     ("status", "--storage", "memory:"): "give --storage a file",
     ("audit", "many"): "must be a number of pulls",
@@ -317,7 +317,7 @@ def test_after_the_verdict(decided: Shell, tmp_path: Path) -> None:
     missing.write_text("paint,gloss\nG,1.1\n")
     assert "none for 'drying'" in decided("reopen", "--reason", "new", "--join", "less.csv").err
     done = decided("reopen", "--reason", "new recipe", "--join", "more.csv", "--retire", "A,D", "--delta", "0.1")
-    assert done.out.startswith("Joined: F.\nRetired: A, D.\nStudy paints is open again with 4 arms;")
+    assert "\nJoined: F.\nRetired: A, D.\nStudy paints is open again with 4 arms;" in done.out
     assert "retired" in decided("tell", "A", "0.6").out
     assert decided("best").code == 3
     status = decided("status", "--format", "json").json
@@ -472,7 +472,7 @@ def test_files_of_a_study(paints: Shell, tmp_path: Path) -> None:
     paints("void", "2", "--reason", "mislabelled")
     paints("export", "m.csv", "--what", "measurements")
     done = paints("import", "m.csv")
-    assert ("2 results" in done.out, "are no evidence" in done.out) == (True, True)
+    assert "2 results of m.csv are in study paints; they were told before: nothing changed." in done.out
 
 
 def test_commas_of_a_file_are_understood_as_a_whole(paints: Shell, tmp_path: Path) -> None:
@@ -528,16 +528,25 @@ def test_a_budget_is_spent_when_its_last_result_is_in(shell: Shell, paints: Shel
 
 
 def test_reopening_says_what_it_costs(decided: Shell) -> None:
-    """What was measured is no evidence any more; and what is not over, or changes nothing, is not reopened."""
-    first = decided("reopen", "--retire", "A", "--reason", "sold out")
-    assert "is no evidence for the next verdict" in first.out
+    """Before it is done, too; and what is not over, or changes nothing, is not reopened."""
+    n = decided("status", "--format", "json").json["n_pulls"]
+    kept = f"This keeps {n} results as evidence. The log keeps "
+    assert decided("reopen", "--retire", "A", "--dry-run").out.startswith(kept)
+    assert "--reason must say why" in decided("reopen", "--retire", "A").err
+    assert decided("status", "--format", "json").json["era"] == 1
+    excluded = decided("reopen", "--retire", "A", "--reason", "sold out")
+    assert excluded.out.startswith(kept)
+    assert "there is a verdict already.\nNext: surepick best" in excluded.out
+    best = decided("best", "--format", "json").json["best_name"]
+    first = decided("reopen", "--retire", best, "--reason", "sold out")
+    assert f"the proof starts anew), because {best} could still be the best" in first.out
     assert "arm A is retired already" in decided("reopen", "--retire", "A", "--reason", "again").err
     assert "goes on by itself" in decided("reopen", "--reason", "why not").err
     ask = decided("ask", "--format", "json").json["asks"][0]["id"]
     assert f"No longer awaited: ask {ask};" in decided("reopen", "--delta", "0.01", "--reason", "strict").out
-    assert "The risk of all 3 eras together: 0.11." in decided("certificate", "--out", "third.json").out
+    assert "The risk of all 4 eras together: 0.11." in decided("certificate", "--out", "third.json").out
     decided("export", "log.csv")
-    assert "Note: risk of all 3 eras together: 0.11." in decided("verify", "third.json", "--log", "log.csv").out
+    assert "Note: risk of all 4 eras together: 0.11." in decided("verify", "third.json", "--log", "log.csv").out
 
 
 def test_several_studies(paints: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,9 +113,10 @@ def _eventful(storage: str, key: Path) -> None:
         for ask in study.ask(3, worker="ann"):
             hand.tell(ask)
         study.anchor(key=key)
-        study.reopen(reason="new stock", join={"yew": [0.5, 0.1], "box": [0.1, 0.5]}, retire=["oak"])
+        anew: dict[str, Any] = {"keep_evidence": False}  # as all eras once began
+        study.reopen(reason="new stock", join={"yew": [0.5, 0.1], "box": [0.1, 0.5]}, retire=["oak"], **anew)
         hand.go_on(40)
-        study.reopen(reason="surer", delta=0.001)
+        study.reopen(reason="surer", delta=0.001, **anew)
         for ask in study.ask(3, worker="ann", lease=None)[:2]:  # what stays open does so for ever
             study.tell(ask.id, 0.5)
     sp.copy_study("eventful", "copy", storage=storage, author="ann").close()

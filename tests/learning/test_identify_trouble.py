@@ -349,3 +349,28 @@ def test_any_kind_of_false_from_the_callback_ends_the_run() -> None:
         X, RunSettings(), on_pull=lambda progress: np.bool_(progress.n_pulls < 7), delta=1e-9, noise_std=1.0
     )
     assert result.n_pulls == 7
+
+
+@pytest.mark.parametrize("value", [True, np.False_])
+def test_a_boolean_reward_is_refused_with_the_option_for_pass_or_fail(value: bool) -> None:
+    """The first measurement says so; with the option it counts as 0 or 1."""
+    with pytest.raises(PullFailed, match='this looks like pass/fail: use rewards="binary"'):
+        identify(np.eye(3), lambda _arm: value)
+    assert identify(np.eye(3), lambda _arm: value, rewards="binary", max_pulls=2).n_pulls == 2
+
+
+def test_rewards_of_0_and_1_alone_are_pointed_out_once() -> None:
+    """Under the default noise; grades, rewards with bounds and few results are none of that."""
+    rng = np.random.default_rng(0)
+
+    def click(arm: int) -> float:
+        return float(rng.random() < (0.9, 0.5, 0.4)[arm])
+
+    with pytest.warns(NoiseWarning) as caught:
+        identify(np.eye(3), click, max_pulls=200)
+    assert [str(one.message) for one in caught] == [
+        'the rewards are all 0 or 1: these look like pass/fail, whose noise is not normal; use rewards="binary".'
+    ]
+    identify(np.eye(3), click, max_pulls=9)
+    identify(np.eye(3), click, max_pulls=60, rewards="binary")
+    identify(np.eye(3), lambda arm: 2.0 * click(arm) + click(arm), max_pulls=60)

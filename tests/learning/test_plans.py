@@ -10,6 +10,7 @@ from surepick.learning.blocks import Plan
 from surepick.learning.learner import Learner
 from surepick.learning.model import Model
 from surepick.sampling.tracking import Tracker
+from surepick.types import AskNumber
 from tests.learning.lab import THETA, X
 
 
@@ -70,10 +71,10 @@ def test_a_result_that_answers_no_ask_leaves_the_asks_open() -> None:
     one = learner()
     (ask,) = one.next_asks(1)
     one.tell(ask.arm, 0.5, ask="none")
-    assert one.state.ledger.awaits(ask.number)
+    assert one.state.ledger.awaits(AskNumber(ask.number))
     assert sum(one.pending.values()) == 1
     one.tell(ask.arm, 0.6, ask=ask.number)
-    assert not one.state.ledger.awaits(ask.number)
+    assert not one.state.ledger.awaits(AskNumber(ask.number))
     assert len(one.state.results) == 2
 
 

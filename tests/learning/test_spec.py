@@ -44,7 +44,7 @@ def test_a_plan_takes_its_options_from_the_spec() -> None:
     for name in (*IN_PLAN, "theta", "gap"):
         assert (sp.plan.__doc__ or "").count(f"\n        {name}: ") == 1, name
     assert "\n        budget: " not in (sp.plan.__doc__ or "")
-    with pytest.raises(InvalidInput, match="`plan` has no option `epsillon`; did you mean 'epsilon'"):
+    with pytest.raises(InvalidInput, match="there is no option 'epsillon'; did you mean 'epsilon'"):
         sp.plan(np.eye(2), theta=[1.0, 0.5], epsillon=0.1)  # type: ignore[call-arg]
 
 

@@ -28,6 +28,19 @@ def test_plan_has_no_units() -> None:
     assert scaled.pulls == pytest.approx(found.pulls, rel=1e-2)  # ties in whole pulls may be broken otherwise
 
 
+def test_a_lead_between_bounded_rewards_takes_the_noisiest_level() -> None:
+    """As noisy as half of them at each bound; the plan says so, and runs need a level."""
+    worst, plain = sp.plan(X, gap=0.1, rewards="binary"), sp.plan(X, gap=0.1, noise_std=0.5)
+    assert worst.lower_bound == pytest.approx(plain.lower_bound)
+    assert "worst case for the noise: half of them at each bound, a standard deviation of 0.5" in worst.explain()
+    assert "worst case" not in plain.explain()
+    wide = sp.plan(X, gap=0.4, reward_range=(-2.0, 2.0))
+    assert wide.lower_bound == pytest.approx(worst.lower_bound)
+    assert "a standard deviation of 2." in wide.at(delta=0.1).explain()
+    with pytest.raises(sp.InvalidInput, match="give `theta` or `pilot`"):
+        worst.simulate(1)
+
+
 def test_slack_makes_it_shorter_and_risk_longer() -> None:
     """`at` is the plan that the other arguments give."""
     found = sp.plan(X, theta=THETA, noise_std=0.5)
@@ -183,7 +196,7 @@ def test_plot_has_a_panel_for_risk_and_one_for_slack(tmp_path: Path) -> None:
         ({"theta": [1.0], "noise_std": 1.0}, "vector of 3"),
         ({"scenarios": [], "noise_std": 1.0}, "at least one"),
         ({"gap": 0.0, "noise_std": 1.0}, "above 0"),
-        ({"gap": 0.1, "rewards": "binary"}, "level"),
+        ({"gap": 1.0, "rewards": "binary"}, "`gap` must be below 1"),
         ({"theta": THETA, "rewards": "binary"}, "within the bounds"),
         ({"theta": THETA, "noise_std": [1.0, 2.0]}, "each of 12 arms"),
         ({"theta": THETA, "noise_std": 1.0, "costs": [1.0]}, "vector of 12"),
@@ -254,8 +267,8 @@ def test_another_assumption_on_the_noise_is_said_and_simulated() -> None:
     rows, theta = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]], [1.0, 0.3]
     normal, each = (sp.plan(rows, theta=theta, noise_std=0.2, noise=noise) for noise in ("same", "per-arm"))
     assert each.pulls == normal.pulls
-    assert 'noise="per-arm" takes more pulls, and simulated runs show how many' in str(each)
-    assert "takes more pulls" not in str(normal)
+    assert 'with noise="per-arm" runs may take several times as many pulls' in str(each)
+    assert "several times as many" not in str(normal)
     assert each.simulate(20).mean > normal.simulate(20).mean
 
 

@@ -299,7 +299,7 @@ def test_a_process_that_dies_ends_the_sweep_in_one_sentence(own: Path) -> None:
     [
         (
             ("stopping = ", "stop_rule = "),
-            r"evidence on unit_basis.* cannot be run: uniform has no option 'stop_rule'; its op",
+            r"evidence on unit_basis.* cannot be run: there is no option 'stop_rule'; the options are",
         ),
         (('stopping = "evidence"', 'stopping = "x"'), r"cannot be run: `stopping` must be one of"),
         (

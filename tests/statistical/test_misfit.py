@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from surepick.core import misfit as misfit_module
 from surepick.core.misfit import MisfitWatch
 from surepick.core.misfit import log_factors as real_log_factors
-from surepick.core.misfit import watch as misfit_module
 from surepick.core.noise import ArmMeans
 from surepick.types import Array, IntArray
 from tests.statistical.alarms import estimate, false_alarms

@@ -1,9 +1,17 @@
-"""The largest misfit that a verdict bears."""
+"""The betting rule: the words that logs keep, and the largest misfit that a verdict bears."""
 
 import numpy as np
 import pytest
 
-from surepick.stopping.betting import largest_margin
+from benchmarks.bet_variants import PlainBetting
+from surepick.core.checks import written
+from surepick.stopping.betting import Betting, largest_margin
+
+
+def test_the_rule_is_written_as_logs_of_before_have_it() -> None:
+    """The identity in the first event holds these words; other sizes of bets have words of their own."""
+    assert written(Betting()) == "Betting(sizes='shrunk', name='betting', guarantee='proved')"
+    assert written(PlainBetting()) == "PlainBetting(sizes='plain', name='betting-plain', guarantee='proved')"
 
 
 @pytest.mark.parametrize(

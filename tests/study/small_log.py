@@ -11,6 +11,7 @@ import numpy as np
 
 import surepick as sp
 from surepick.arms.views import as_rows
+from surepick.types import AskNumber
 
 Event = dict[str, Any]
 Row = tuple[str, str, str]
@@ -131,9 +132,9 @@ class Notebook:
         self._settle()
         return list(range(first, first + n))
 
-    def answers(self, ask: int) -> int | None:
+    def answers(self, ask: int) -> AskNumber | None:
         """Return the number whose place a result of this ask fills; None if it is unsolicited."""
-        era, number, _ = self.asks[ask]
+        era, number = self.asks[ask][0], AskNumber(self.asks[ask][1])
         return number if era == self.era and number in self.learner.state.ledger._asks else None
 
     @property

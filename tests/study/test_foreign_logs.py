@@ -59,7 +59,7 @@ def test_a_small_log_cannot_ask_for_hours(arms: Json, said: str) -> None:
         assert time.process_time() - began < 2.0
         (problem,) = problems
         assert said.replace("arms of", f"{role} of") in problem
-        assert "--trust" in problem or "the same number" in problem
+        assert "`trust`" in problem or "the same number" in problem
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ class TestFilesOfArms:
         """Not the path of the log: the copy that is given, which is noted and must have the same rows."""
         path, certificate, events = of_file
         problems, _ = checked(certificate, events)
-        assert "give your copy by --arms FILE" in problems[0]
+        assert "give your copy by `arms`" in problems[0]
         copy = path.with_name("copy.npy")
         path.rename(copy)
         problems, notes = checked(certificate, events, arms=copy)
@@ -155,7 +155,7 @@ class TestFilesOfArms:
         for path in (str(pipe), "/dev/zero", "/etc/passwd", r"\\server\share\arms.npy"):
             forged = [{**events[0], "arms": {**events[0]["arms"], "path": path}}, *events[1:]]
             problems, _ = checked(certificate, forged)
-            assert "give your copy by --arms FILE" in problems[0]
+            assert "give your copy by `arms`" in problems[0]
         assert not looked
         forged = [{**events[0], "arms": {**events[0]["arms"], "path": str(pipe)}}, *events[1:]]
         problems, _ = checked(certificate, forged, trust=True)

@@ -117,7 +117,8 @@ def test_earlier_results_that_were_left_out_cannot_be_seen() -> None:
     assert certificate["limits"][0].startswith("3 earlier results were told before the first ask")
     assert "Whether some earlier results were left out cannot be seen" in " ".join(report.limits)
     study.reopen(reason="stricter", delta=0.01)
-    (limit,) = checked(study)[0]["limits"]
+    earlier, limit = checked(study)[0]["limits"]  # what was evidence stays evidence
+    assert earlier.startswith("3 earlier results were told before the first ask")
     assert limit.startswith("1 ask was given up without a result, 1 of them without a reason.")
     other = begun(stopping="evidence")
     other.ask(1)

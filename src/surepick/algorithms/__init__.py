@@ -9,13 +9,15 @@
 Plug-ins: a package that declares an entry point in the group `surepick.algorithms`, name = class, adds that name.
 """
 
+import inspect
 import reprlib
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from surepick.algorithms.options import check_kind
-from surepick.errors import InvalidInput
+from surepick.errors import InvalidInput, what_was_meant
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -104,14 +106,30 @@ def as_algorithm(algorithm: Any, options: dict[str, Any]) -> tuple[Any, str]:
     factory = _factory(algorithm)
     if is_dataclass(factory):
         known = {field.name: field.type for field in fields(factory) if field.init}
-        unknown = sorted(set(options) - set(known))
-        if unknown:
-            raise InvalidInput(
-                f"{algorithm} has no option {', '.join(map(repr, unknown))}; its options are {', '.join(known)}."
-            )
         for name, value in options.items():
             check_kind(name, value, known[name])
     return factory(**options), algorithm
+
+
+def check_options(options: Mapping[str, Any], algorithm: Any, *functions: Callable[..., Any]) -> None:
+    """Refuse a keyword that neither one of the functions nor the algorithm knows, with the nearest that they know.
+
+    Args:
+        options: the keywords that are none of the function's own.
+        algorithm: its name, or an object; None for a function that takes none.
+        functions: that was called, and those that get the options from it.
+    """
+    kind = _factory(algorithm) if isinstance(algorithm, str) else type(algorithm)
+    if not is_dataclass(kind) and algorithm is not None:
+        return  # an algorithm of the user's own checks its options itself
+    of_kind = [field.name for field in fields(kind) if field.init] if is_dataclass(kind) else []
+    parameters = [one for function in functions for one in inspect.signature(function).parameters.values()]
+    named = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD and one.name != "self"]
+    for name in options:
+        if name not in (known := list(dict.fromkeys([*named, *of_kind]))):
+            raise InvalidInput(
+                f"there is no option {name!r}; {what_was_meant(name, known, 'options', most=len(known))}"
+            )
 
 
 def _factory(name: str) -> Any:

@@ -2,22 +2,20 @@
 
 The name of an arm is its row number in the X that you pass, also when X has duplicate rows.
 
-Encoding of a data frame: numbers and booleans as they are; a column of text or categories becomes one 0/1 column per
-level except the first in sorted order (the reference). Rewards of real things have a level of their own, so a constant
-column is put in front unless a combination of the others is constant. A colour column red/green/blue yields
-`constant, colour=green, colour=red`. Levels are sorted as text, also where the categories are numbers. An array is
-used as it is: its author knows whether it needs a constant.
+`arms.tables` reads data frames. Rewards of real things have a level of their own, so a constant column is put in front
+of their features unless a combination of the others is constant. An array is used as it is: its author knows whether
+it needs a constant.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, final
 
 import numpy as np
 
 from surepick.arms.base import ArmSet, VectorSet, check_choice, check_span, duplicate_groups
-from surepick.core.checks import check_features, check_matrix, check_vector, is_number
+from surepick.core.checks import check_features, check_matrix
 from surepick.core.linalg import independent_columns, row_chunks, tall_qr
 from surepick.errors import InvalidInput
 from surepick.types import Array, IntArray
@@ -29,42 +27,36 @@ class FeatureTable:
     """A checked matrix with the names of its columns and, where the source had them, of its rows."""
 
     X: Array
-    feature_names: Sequence[str] | None
-    row_names: Sequence[str] | None
+    feature_names: Sequence[str] | None = None
+    row_names: Sequence[str] | None = None
     has_added_constant: bool = False
 
 
-def feature_table(source: Any, *, intercept: bool | None, argument: str = "arms") -> FeatureTable:
-    """Read arms from an array, nested lists, or anything with `columns` whose items convert to arrays.
+def feature_table(
+    source: Any, *, intercept: bool | None, argument: str = "arms", names: Sequence[str] | None = None
+) -> FeatureTable:
+    """Return arms as a checked table of features; `argument` names the source in errors, `names` are those given."""
+    if isinstance(source, FeatureTable):
+        return source
+    if hasattr(source, "columns"):
+        from surepick.arms.tables.read import frame_features  # noqa: PLC0415 (it builds on this module)
 
-    `argument` is the name of the source in errors.
-    """
-    if not hasattr(source, "columns"):
-        X = check_matrix(argument, source)
-        if not intercept:
-            return FeatureTable(X, None, None)
-        names = ["constant", *(f"x{j}" for j in range(X.shape[1]))]
-        return FeatureTable(np.column_stack([np.ones(len(X)), X]), names, None, has_added_constant=True)
-    columns: list[tuple[str, Array]] = []
-    encoded = False
-    for label in source.columns:
-        series = source[label]
-        values = np.asarray(series)
-        if values.ndim != 1:
-            raise InvalidInput(f"columns must have different names, got {label!r} more than once; rename one of them.")
-        if not is_category(series) and _is_numeric(values):
-            columns.append((str(label), check_vector(f"{argument}[{label!r}]", values, len(values))))
-        else:
-            columns += _levels(label, values, category=is_category(series))
-            encoded = True
-    if not columns and not encoded:
-        raise InvalidInput(f"`{argument}` must have at least one column, got an empty data frame; add features.")
-    X = np.column_stack([np.empty((len(source), 0)), *(column for _, column in columns)])
-    names = [name for name, _ in columns]
+        return frame_features(source, intercept=intercept, argument=argument, names=names)
+    X = check_matrix(argument, source)
+    names = [f"x{j}" for j in range(X.shape[1])]
+    return with_constant(dict(zip(names, X.T, strict=True)), intercept=True) if intercept else FeatureTable(X)
+
+
+def with_constant(
+    columns: Mapping[str, Array], *, intercept: bool | None, row_names: Sequence[str] | None = None
+) -> FeatureTable:
+    """Return the columns as a table, with a constant in front; by default, unless a combination of them is constant."""
+    X = np.column_stack([*columns.values()])
     is_added = not in_span(X, np.ones(len(X))) if intercept is None else intercept
+    names = [*columns]
     if is_added:
         X, names = np.column_stack([np.ones(len(X)), X]), ["constant", *names]
-    return FeatureTable(check_matrix(argument, X), names, row_names(source), has_added_constant=is_added)
+    return FeatureTable(check_matrix("arms", X), names, row_names, has_added_constant=is_added)
 
 
 def in_span(X: Array, column: Array) -> bool:
@@ -75,68 +67,13 @@ def in_span(X: Array, column: Array) -> bool:
     return bool(np.linalg.norm(left) <= 1e-9 * np.linalg.norm(column))
 
 
-def is_category(series: Any) -> bool:
-    """Return whether a column of a data frame is declared to hold categories."""
-    # pandas calls it `category`, polars `Categorical` or `Enum`; the categories themselves may be numbers.
-    return str(getattr(series, "dtype", "")).lower().startswith(("categor", "enum"))
-
-
-def _is_numeric(values: Any) -> bool:
-    return values.dtype.kind in "biuf" or (values.dtype.kind == "O" and all(is_number(value) for value in values))
-
-
-def _levels(label: Any, values: Any, *, category: bool) -> list[tuple[str, Array]]:
-    if not category and values.dtype.kind not in "OUST":
-        raise InvalidInput(
-            f"column {label!r} must hold numbers or text, got {values.dtype}; convert it to a number first."
-        )
-    missing = [row for row, value in enumerate(values) if is_missing(value)]
-    if missing:
-        raise InvalidInput(f"column {label!r} has no value in row {missing[0]}; fill or drop such rows.")
-    strange = [value for value in values if not category and not isinstance(value, str | bytes)]
-    if strange:
-        raise InvalidInput(
-            f"column {label!r} must hold numbers alone or text alone, got {strange[0]!r} among others; convert the "
-            "column to numbers, to text or to categories first."
-        )
-    return level_columns(str(label), [str(value) for value in values])
-
-
-def level_columns(label: str, texts: Sequence[str]) -> list[tuple[str, Array]]:
-    """Return name and 0/1 column of every level but the first in sorted order, the reference."""
-    cells = np.array(texts)
-    return [(f"{label}={level}", (cells == level).astype(np.float64)) for level in np.unique(cells)[1:]]
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a cell of a data frame stands for no value."""
-    try:
-        return value is None or bool(value != value)  # noqa: PLR0124 (NaN, NaT)
-    except TypeError:  # pandas.NA answers neither yes nor no
-        return True
-    except ValueError:  # an array inside a column: wrong, but not missing
-        return False
-
-
-def row_names(source: Any) -> Sequence[str] | None:
-    """Return the labels of a data frame's index, if it says more than row numbers."""
-    index = getattr(source, "index", None)
-    if index is None or callable(index):  # polars has none
-        return None
-    if type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1):
-        return None  # a default pandas index only repeats the row numbers
-    return [str(label) for label in index]
-
-
 @final
 class FiniteArms(ArmSet):
     """Arms held in memory as the rows of one (K, d) array.
 
     Args:
-        X: the arms: an array, nested lists, or a data frame (pandas or polars). In a data frame numeric and
-            boolean columns are used as they are; a column of text or categories becomes one 0/1 column per
-            level except the first in sorted order, which is the reference level.
-        names: one name per arm; default: the labels of a data frame's index if it has any, else row numbers.
+        X: the arms: an array, nested lists, or a data frame (pandas or polars), which is read as by `read_arms`.
+        names: one name per arm; default: those that `read_arms` finds in a data frame, else row numbers.
         intercept: put a constant 1 in front of the features. Default: in front of those of a data frame, unless some
             combination of them is constant; an array is taken as it is.
 
@@ -149,7 +86,7 @@ class FiniteArms(ArmSet):
     """
 
     def __init__(self, X: Any, names: Sequence[str] | None = None, *, intercept: bool | None = None) -> None:
-        self._fill(feature_table(X, intercept=intercept), names)
+        self._fill(feature_table(X, intercept=intercept, names=names), names)
         advice = "drop redundant features, or let `FiniteArms.on_span(X)` do it"
         check_span(self._triangle, self.feature_names, advice=advice)
 
@@ -190,7 +127,7 @@ class FiniteArms(ArmSet):
         `argument` is the name of X in errors.
         """
         rows = cls.__new__(cls)
-        rows._fill(feature_table(X, intercept=intercept, argument=argument), names, least=least)
+        rows._fill(feature_table(X, intercept=intercept, argument=argument, names=names), names, least=least)
         return rows
 
     def _fill(self, table: FeatureTable, names: Sequence[str] | None = None, *, least: int = 2) -> None:
@@ -257,10 +194,14 @@ def _checked_names(names: Any, n_arms: int) -> tuple[str, ...] | None:
 
 
 def as_arms(arms: Any) -> ArmSet:
-    """Return an arm set as it is; anything else becomes `FiniteArms`."""
+    """Return an arm set as it is; a data frame is read by `read_arms`, anything else becomes `FiniteArms`."""
     if isinstance(arms, VectorSet):
         raise InvalidInput(
             f"a list of arms is needed here, got {arms.description}, whose arms cannot be listed; ask the set itself, "
             "for instance its `characteristic_time` or `lower_bound`."
         )
+    if hasattr(arms, "columns"):
+        from surepick.arms.tables.read import read_frame  # noqa: PLC0415 (it builds on this module)
+
+        return read_frame(arms)
     return arms if isinstance(arms, ArmSet) else FiniteArms(arms)

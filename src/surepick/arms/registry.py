@@ -53,6 +53,7 @@ def write_arms(arms: Any, *, names: Sequence[str] | None = None) -> Written:
         "rows": rows.X.tolist(),
         "names": None if rows.names is None else list(rows.names),
         "features": list(rows.feature_names),
+        **({} if (table := getattr(rows, "table", None)) is None else {"table": table}),
     }
 
 

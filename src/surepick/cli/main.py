@@ -75,12 +75,10 @@ def main(arguments: Sequence[str]) -> int:
         command = "surepick" if context is None else context.command_path
         print_error(said if said.endswith("?") else f"{said}; see {command} --help")
         return error.exit_code
-    except InvalidInput as error:
-        print_error(str(error))
-        return Code.MISUSE
     except (SurepickError, OSError) as error:
-        print_error(str(error))
-        return Code.FAILURE
+        # Experiments have their options in files, under the names of Python.
+        print_error(str(error), is_of_file=arguments[0] in ("bench", "reproduce"))
+        return Code.MISUSE if isinstance(error, InvalidInput) else Code.FAILURE
     if code == INTERRUPTED:
         print_error("interrupted")
         return Code.NOT_STOPPED

@@ -81,7 +81,7 @@ class TableOptions:
 
     def reading(self) -> dict[str, Any]:
         """Return the arguments of `read_arms`."""
-        return {**asdict(self), "features": _columns(self.features), "drop": _columns(self.drop)}
+        return asdict(self)
 
 
 def _flags(names: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
@@ -257,10 +257,6 @@ def pulls_or_auto(text: str, what: str = "--audit") -> int | str:
     if text != "auto" and not text.isdecimal():
         raise InvalidInput(f'{what} must be a number of pulls or "auto", got {text!r}.')
     return text if text == "auto" else int(text)
-
-
-def _columns(listed: str | None) -> list[str] | None:
-    return None if listed is None else [title.strip() for title in listed.split(",")]
 
 
 OF_FILES = (*option_names(TableOptions), "--costs")

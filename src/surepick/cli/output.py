@@ -20,6 +20,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
 from surepick._texts import safe_cell, shown
+from surepick.cli.hints import in_shell
 from surepick.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -107,9 +108,10 @@ def stages(output: Format) -> "Console":
     return _console(sys.stdout if output is Format.TABLE else sys.stderr)
 
 
-def print_error(text: str) -> None:
-    """Write one line to standard error."""
-    sys.stderr.write(f"surepick: {shown(' '.join(text.split()))}\n")
+def print_error(text: str, *, is_of_file: bool = False) -> None:
+    """Write one line to standard error, in the words of the shell unless the options stand in a file."""
+    said = text if is_of_file else in_shell(text)
+    sys.stderr.write(f"surepick: {shown(' '.join(said.split()))}\n")
 
 
 @contextmanager
@@ -155,7 +157,8 @@ def _console(stream: TextIO) -> "Console":
 
 
 def say(text: str) -> None:
-    """Print sentences; a terminal breaks the lines between words, a pipe gets them whole."""
+    """Print sentences in the words of the shell; a terminal breaks lines between words, a pipe gets them whole."""
+    text = in_shell(text)
     if not sys.stdout.isatty():
         sys.stdout.write(f"{shown(text)}\n")
         return
@@ -181,7 +184,8 @@ def facts_table(facts: "Mapping[str, RenderableType]", *, min_width: int = 0, bo
     table.add_column(style="dim")
     table.add_column(overflow="fold", min_width=min_width)
     for word, fact in facts.items():
-        table.add_row(word, fact, style="bold" if word in bold else None)
+        entry = in_shell(fact) if word == "doubt" and isinstance(fact, str) else fact  # a sentence with advice
+        table.add_row(word, entry, style="bold" if word in bold else None)
     return table
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from surepick.arms.tables.sources import open_table, parse_number, refusing
 from surepick.cli.arm_files import arm_file, level_or_column, read_history
+from surepick.cli.hints import in_shell
 from surepick.cli.options import PlanOptions, TableOptions
 from surepick.cli.output import Code, Format, results, write
 from surepick.errors import InvalidInput, NoiseWarning
@@ -62,7 +63,7 @@ def _print_plan(planned: Plan, rehearsed: Runs | None, arms: str, output: Format
         write(output, {**found, "simulated": simulated, "others": rows}, rows)
         return
     console.print(arms)
-    console.print(planned.explain())
+    console.print(in_shell(planned.explain()))
     if rehearsed is not None:
         said = (
             "Simulated: {pulls:,.0f} +- {standard_error:,.0f} pulls in {runs} runs (8 of 10: {low:,.0f} to {high:,.0f};"
@@ -122,7 +123,7 @@ def estimate_noise(
 
 def _print_noise(found: ReplicateNoise) -> None:
     console = results()
-    console.print(found.explain())
+    console.print(in_shell(found.explain()))
     shown = Table("option", "values", "mean", "noise", "interval")
     for name, one in found.per_arm.items():
         low, high = one.interval

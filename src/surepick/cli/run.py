@@ -21,6 +21,7 @@ import numpy as np
 from surepick._files import lock
 from surepick.arms.tables.sources import is_grouped, parse_number, reason
 from surepick.cli.arm_files import ArmFile, ChosenSet, read_history
+from surepick.cli.hints import in_shell
 from surepick.cli.output import (
     EPSILON_IS,
     Code,
@@ -34,14 +35,17 @@ from surepick.cli.output import (
     write,
 )
 from surepick.cli.studies import who_am_i
+from surepick.cli.studies.ask_tell import MISTYPED, asked_again
 from surepick.core.checks import check_count
-from surepick.errors import InvalidInput, StorageError, SurepickError
+from surepick.errors import EntryWarning, InvalidInput, StorageError, SurepickError
 from surepick.learning.explain import near_tie, state_line
 from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, contradiction
 from surepick.learning.model import check_audit
+from surepick.learning.questions import binary_words
 from surepick.learning.result import Result
 from surepick.learning.spec import Spec
-from surepick.study.admin import create_study, load_study
+from surepick.study.admin import create_study, difference, load_study
+from surepick.study.requests import turned_binary
 from surepick.study.state import Measurement
 from surepick.study.study import Study, StudyAsk
 
@@ -283,24 +287,11 @@ def _opened(request: Request) -> Iterator[Study]:
 
 def _check_same(study: Study, wanted: Study, log: Path) -> None:
     """Refuse to go on with a study of other arms or options."""
-    there, here = (_described(one) for one in (study, wanted))
-    differing = [name for name in here if there.get(name) != here[name]]
-    if differing:
-        other, own = (
-            " ".join(f"{name}={shown[name]!r}" for name in differing if not isinstance(shown[name], list | dict))
-            for shown in ({**dict.fromkeys(here), **there}, here)
-        )
-        differ = f" ({other} instead of {own})" if own else ""
+    if differ := difference(study.state, wanted.state):
         raise InvalidInput(
-            f"{log} was written for other arms or options{differ}; use another --log, or surepick reopen to change "
+            f"{log} was written for other arms or options ({differ}); use another --log, or surepick reopen to change "
             "the study."
         )
-
-
-def _described(study: Study) -> dict[str, Any]:
-    options, written = dict(study.state.options), dict(study.state.roster.written)
-    written.pop("path", None)  # a file may move
-    return {**options, **options.pop("own"), "arms": written}
 
 
 @final
@@ -329,6 +320,7 @@ class _Session:
         failure, interrupted = None, False
         with one_line_warnings():
             warnings.simplefilter("always")
+            warnings.simplefilter("ignore", EntryWarning)  # said in the words of the command line
             try:
                 self._warn()
                 with live_view(self._console, self._request.arms.title, self._label) as show:
@@ -386,20 +378,25 @@ class _Session:
     def _tell(self, ask: StudyAsk, value: float, show: Callable[..., None]) -> bool:
         """Tell a value and print the state of the run; return whether the study took the value."""
         was_stopped, self._untold = self._study.stopped, (ask, value)
+        n_before = len(self._study.measurements)
         try:
-            self._study.tell(ask, value)
+            told = self._study.tell(ask, value, questions=False)
         except InvalidInput as error:
             self._untold = None
             why = str(error).partition(". ")[0].rstrip(".").replace("`reward`", "the value")
             if not self._is_asked:
                 raise MeasurementFailed(f"the command printed {value:.12g} for {ask.name}: {why}") from error
-            self._console.print(f"not recorded: {why}", soft_wrap=True)
+            self._console.print(in_shell(f"not recorded: {why}"), soft_wrap=True)
             return False
         except StorageError as error:
             text = str(error).rstrip(".")
             raise MeasurementFailed(f"{text}; the last value, {value!r} for {ask.name}, is not in the log") from error
         self._untold = None
-        if not self._is_asked:
+        if turned_binary(self._study.state, n_before):
+            print_error(f"warning: {binary_words('--binary, with another --log')}")
+        if self._is_asked:
+            self._question(told[0])
+        else:
             show(lambda: self._study.learner.snapshot, arm=ask.arm)
         # A script that runs out of values is not asked whether it means the last.
         decides = self._study.stopped and not was_stopped
@@ -410,13 +407,26 @@ class _Session:
             self._say_standing()
         return True
 
+    def _question(self, told: Measurement) -> None:
+        """Ask about a value that stands far apart; a script cannot answer, and reads the question as an error."""
+        found = self._study.question(told.id)
+        if found is None:
+            return
+        if not self._console.is_terminal:
+            print_error(found.words(f"surepick correct {told.id} {found.right} --reason mistyped, or undo"))
+            return
+        value = asked_again(found, partial(self._console.input, markup=False))
+        if value is not None:
+            self._study.correct(told.id, value, reason=MISTYPED)
+            self._console.print(f"corrected: {self._label(told.arm)} is {value:.12g}, not {found.value:.12g}")
+
     def _correct(self, correction: Correction) -> None:
         """Correct a value, and print the state of the run."""
         of, before = correction.of, correction.of.last
         try:
             self._study.correct(of.id, correction.value, reason="undo")
         except InvalidInput as error:
-            self._console.print(f"not corrected: {error}", soft_wrap=True)
+            self._console.print(in_shell(f"not corrected: {error}"), soft_wrap=True)
             return
         self._console.print(f"corrected: {self._label(of.arm)} is {correction.value:.12g}, not {before:.12g}")
         self._say_standing()
@@ -492,7 +502,7 @@ def _not_written(request: Request, result: Result) -> Iterator[tuple[Path, str]]
 
 def _print_table(console: "Console", request: Request, result: Result) -> None:
     console.print()
-    console.print(result.explain(), soft_wrap=not console.is_terminal, style="bold")
+    console.print(in_shell(result.explain()), soft_wrap=not console.is_terminal, style="bold")
     if result.theta is None:
         return
     rows = result.arms

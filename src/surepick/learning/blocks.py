@@ -21,8 +21,8 @@ from surepick.arms.views import Task
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.sampling.base import Apportions, Follows, Sampler, SamplerContext, SubBlocks
-from surepick.stopping.base import Rule
-from surepick.types import Array
+from surepick.stopping.base import Rule, Start
+from surepick.types import Array, AskNumber, ResultNumber
 
 
 @final
@@ -34,7 +34,7 @@ class PlannedBlock:
     """1, 2, ... in the order of opening."""
     length: int
     arms: list[int] = field(default_factory=list)
-    results: dict[int, int] = field(default_factory=dict)
+    results: dict[int, ResultNumber] = field(default_factory=dict)
     """Number of the result at every place that has one."""
     is_check: bool = False
     """Whether it tests the model after the verdict."""
@@ -66,7 +66,7 @@ class PlannedBlock:
 @final
 @dataclass(slots=True, eq=False)
 class _Ask:
-    number: int
+    number: AskNumber
     arm: int
     block: PlannedBlock | None
     place: int = 0
@@ -99,7 +99,7 @@ class Ledger:
         self._opens_ahead = opens_ahead
         self._unsettled: deque[PlannedBlock] = deque()
         self._newest: PlannedBlock | None = None
-        self._asks: dict[int, _Ask] = {}  # not told: pending, or failed
+        self._asks: dict[AskNumber, _Ask] = {}  # not told: pending, or failed
         self._of_arm: dict[int, list[_Ask]] = {}
         self._failed: deque[_Ask] = deque()
 
@@ -119,16 +119,25 @@ class Ledger:
         return not self._asks
 
     @property
+    def n_unfinished(self) -> int:
+        """Results still missing in blocks that have begun: up to the last unsettled block that has a result."""
+        n = n_missing = 0
+        for block in self._unsettled:
+            n_missing += block.length - len(block.results)
+            n = n_missing if block.results else n
+        return n
+
+    @property
     def n_complete(self) -> int:
         """Asks before the first that is not told: all results up to there are in."""
         return next(iter(self._asks), self.n_asked)
 
-    def arm_of(self, number: int) -> int | None:
+    def arm_of(self, number: AskNumber) -> int | None:
         """Return the arm of an ask that is not told."""
         ask = self._asks.get(number)
         return None if ask is None else ask.arm
 
-    def awaits(self, number: int) -> bool:
+    def awaits(self, number: AskNumber) -> bool:
         """Whether an ask was made and is not told."""
         return number in self._asks
 
@@ -143,7 +152,7 @@ class Ledger:
         """Asks left in the newest block, without failed ones."""
         return 0 if self._newest is None else self._newest.left
 
-    def failed(self, n: int) -> list[tuple[int, int]]:
+    def failed(self, n: int) -> list[tuple[AskNumber, int]]:
         """Return number and arm of the first n asks that are to be made again."""
         return [(ask.number, ask.arm) for ask in islice(self._failed, n)]
 
@@ -163,9 +172,9 @@ class Ledger:
         self._newest = PlannedBlock(self.n_opened, length, is_check=is_check, n_parts=n_parts)
         self._unsettled.append(self._newest)
 
-    def ask(self, draw: Callable[[], int]) -> tuple[int, int]:
+    def ask(self, draw: Callable[[], int]) -> tuple[AskNumber, int]:
         """Note an ask and return its number and arm: one that failed, once the planned ones are made, or `draw`'s."""
-        newest, number = self._newest, self.n_asked
+        newest, number = self._newest, AskNumber(self.n_asked)
         if newest is not None and not newest.left:
             newest = None
         if newest is None and self._failed:
@@ -188,7 +197,7 @@ class Ledger:
         if self._newest is not None and self._newest.left:
             self._newest.length, self._newest.is_cut = len(self._newest.arms), True
 
-    def find(self, arm: int, number: int | Literal["none"] | None) -> int | None:
+    def find(self, arm: int, number: int | Literal["none"] | None) -> AskNumber | None:
         """Return the number of the ask that a result of the arm answers; None if it is unsolicited.
 
         Args:
@@ -201,15 +210,15 @@ class Ledger:
             # Failed or not: else giving asks up would decide, after a look at a result, whether the result gets bets.
             oldest = _first(self._of_arm.get(arm, ()))
             return None if oldest is None else oldest.number
-        ask = self._asks.get(number)
+        ask = self._asks.get(AskNumber(number))
         if ask is None:
             has_been = "has its result already" if 0 <= number < self.n_asked else "was never made"
             raise InvalidInput(f"ask {number} {has_been}; tell a further measurement of an arm without naming an ask.")
         if ask.arm != arm:
             raise InvalidInput(f"ask {number} was of another arm; name the ask that this result belongs to.")
-        return number
+        return ask.number
 
-    def tell(self, number: int, result: int, *, is_named: bool) -> bool:
+    def tell(self, number: AskNumber, result: ResultNumber, *, is_named: bool) -> bool:
         """Take in the result of an ask; return whether the ask belongs to a block.
 
         Args:
@@ -293,6 +302,8 @@ class Followed:
     """Asks per arm that had no result."""
     values: list[float | None]
     """Values of the results at the time; None: void."""
+    start: Start | None = None
+    """The evidence that the rule started from at the time, see `learning.state`."""
     context: SamplerContext | None = None
     """The state that its sampler saw; None: not worked out yet."""
 

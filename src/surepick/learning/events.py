@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Self, final
 
 from surepick.errors import InvalidInput
+from surepick.types import ArmKey
 
 Entry = tuple[Any, ...]
 """An event as a log spells it."""
@@ -17,13 +18,13 @@ Entry = tuple[Any, ...]
 class Asked(NamedTuple):
     """Arms were asked for, in this order."""
 
-    arms: tuple[Any, ...]
+    arms: tuple[ArmKey, ...]
 
 
 class Told(NamedTuple):
     """A result came in."""
 
-    arm: Any
+    arm: ArmKey
     reward: float
     ask: int | Literal["none"] | None = None
     """The ask that the result answers, if one was named; "none": it answers none."""
@@ -32,7 +33,7 @@ class Told(NamedTuple):
 class Failed(NamedTuple):
     """An ask was given up; it is made again."""
 
-    arm: Any
+    arm: ArmKey
     ask: int | None = None
 
 

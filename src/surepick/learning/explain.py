@@ -77,7 +77,7 @@ def explain(result: "Result", *, numbers: bool = True, estimates: bool = True) -
     said = [verdict(result, numbers=numbers), _alike(result), *known, unmeasured(result)]
     said += [_survivors(result), _hidden(result)]
     if result.guarantee != "doubtful":
-        said += [_assumptions(result), _bears(result), _of_vectors(result)]
+        said += [_assumptions(result), _bears(result), far_words(result, label_of(result)), _of_vectors(result)]
     return start + " ".join(filter(None, said))
 
 
@@ -206,6 +206,7 @@ def facts(now: Snapshot, label: Label, *, epsilon_is: str) -> dict[str, str]:
     said["confidence" if now.guarantee == "doubtful" else _of_proof(now).lower()] = confidence(now)
     if now.guarantee == "doubtful":
         said["doubt"] = now.noise_doubt
+    said["extrapolation"] = far_words(now, label)
     if is_open and now.best is not None:
         said |= {"stop now": stopping_now(now, label(now.leader)), "remaining": left_to_do(now)}
         said["near tie"] = near_tie(now, label, epsilon_is=epsilon_is)
@@ -470,6 +471,16 @@ def _bears(result: "Result") -> str:
     return f"The answer stands if no arm's mean is off its linear fit by more than {margin:.3g}."
 
 
+def far_words(now: Snapshot, label: Label) -> str:
+    """Say that the lead is an extrapolation, and how to confirm it; "" if it is none."""
+    if not now.far_share or now.rival is None:
+        return ""
+    return (
+        f"{100 * now.far_share:.0f} % of the estimated lead rests on cheaper arms far below {label(now.leader)}. If "
+        "means bend near the top, these arms do not show it: measure the leader and the runner-up as well."
+    )
+
+
 REPEATS_ADVICE = "Measure anew each time. If measurements have no noise at all, give noise_std, such as half a digit."
 
 
@@ -513,7 +524,7 @@ def _leader(result: "Result", *, numbers: bool) -> str:
     if result.best_name is None:
         return f"{kind} {result.best}"
     # In a later era, which a study begins with all it knows, users do not know the learner's own row numbers.
-    is_later = result.earlier == "guidance" and any(event[3:] == ("none",) for event in result.history.log[1:2])
+    is_later = result.earlier != "evidence" and any(event[3:] == ("none",) for event in result.history.log[1:2])
     has_number = not is_later and (numbers or kind == "candidate")
     return f"{result.best_name} ({kind} {result.best})" if has_number else str(result.best_name)
 
@@ -618,8 +629,11 @@ def assumptions(result: "Result") -> list[Assumption]:
     n_guiding = 0 if result.earlier == "evidence" else n_earlier(log)
     n_others = _n_unsolicited(result) - n_guiding
     part, that_counts = ("part of the log that counts", " that counts") if n_guiding else ("log", "")
+    if result.earlier == "kept":
+        part, that_counts = "log of this era", " of this era"
     chosen = f"The log has {counted(n_asked, 'ask')} before their results"
-    chosen += f"; {counted(n_guiding, 'result')} of before guide it and are no evidence" if n_guiding else ""
+    guide_it = "guide it" if result.earlier == "kept" else "guide it and are no evidence"
+    chosen += f"; {counted(n_guiding, 'result')} of before {guide_it}" if n_guiding else ""
     if n_others > 0:
         chosen += f"; {counted(n_others, 'result')} came without being asked for, chosen by somebody else"
     nouns = {"fail": "lost measurement", "correct": "correction", "void": "void result"}

@@ -12,6 +12,7 @@ from typing import Any, Literal, Unpack, final
 
 import numpy as np
 
+from surepick.algorithms import check_options
 from surepick.core.checks import check_count, check_number
 from surepick.core.noise import noise_estimate
 from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, PullFailed, Skipped
@@ -19,6 +20,7 @@ from surepick.learning.events import History
 from surepick.learning.explain import REPEATS_ADVICE, coarse
 from surepick.learning.learner import Learner, create_learner
 from surepick.learning.model import check_audit
+from surepick.learning.questions import binary_words, learns_noise, looks_binary
 from surepick.learning.result import Result, bare_result_of
 from surepick.learning.snapshot import Algorithm, Arm, Decision, Snapshot
 from surepick.learning.spec import TaskOptions, takes_options
@@ -126,6 +128,7 @@ def identify(
         >>> result.best, result.stopped
         (2, True)
     """
+    check_options(options, algorithm, identify)
     if not callable(pull):
         raise InvalidInput(f"`pull` must be a function of a row number, got {reprlib.repr(pull)}; pass one.")
     if on_pull is not None and not callable(on_pull):
@@ -269,9 +272,10 @@ class _Session:
         try:
             reward = check_number("reward", value, needed="one finite number", takes_booleans=self._learner.is_binary)
         except InvalidInput as error:
-            raise self._failed(
-                f"`pull` must return one finite number but returned {reprlib.repr(value)} for {self._label(arm)}", arm
-            ) from error
+            said = f"`pull` must return one finite number but returned {reprlib.repr(value)} for {self._label(arm)}"
+            if isinstance(value, bool | np.bool_):
+                said += '; this looks like pass/fail: use rewards="binary"'
+            raise self._failed(said, arm) from error
         self._is_outside = False
         return reward
 
@@ -327,7 +331,11 @@ class _Session:
 
     def _watch(self, arm: Arm | None = None) -> None:
         """Warn of each assumption that the rewards contradict, once."""
-        if (found := contradiction(self._learner, is_end=arm is None)) is not None:
+        found = contradiction(self._learner, is_end=arm is None)
+        is_binary = learns_noise(self._learner) and looks_binary([reward for _, reward in self._learner.history])
+        if is_binary and self._learner.decision.guarantee != "withdrawn":
+            found = NoiseWarning, binary_words('rewards="binary"')  # a better reason than that readings are coarse
+        if found is not None:
             self._warn(*found, arm)
 
     def _warn(self, kind: type[Warning], text: str, arm: Arm | None) -> None:

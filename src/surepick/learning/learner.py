@@ -17,7 +17,7 @@ from typing import Any, Literal, Unpack, final
 
 import numpy as np
 
-from surepick.algorithms import as_algorithm
+from surepick.algorithms import as_algorithm, check_options
 from surepick.algorithms.options import unsupported
 from surepick.arms.views import Task, arms_given, costs_given, views
 from surepick.core.checks import check_count, written
@@ -29,11 +29,11 @@ from surepick.learning.blocks import Plans
 from surepick.learning.events import Entry, Event, History, check_start, entry_of, event_of, n_earlier
 from surepick.learning.result import Result, result_of
 from surepick.learning.settlement import Setting
-from surepick.learning.snapshot import Algorithm, Arm, Ask, Decision, Reader, Snapshot
+from surepick.learning.snapshot import Algorithm, Ask, Decision, Reader, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
 from surepick.stopping.base import Rule
-from surepick.types import Array
+from surepick.types import Arm, Array, ResultNumber
 
 MOST_ASKS = 10_000_000
 """Most asks in one batch; a larger batch does not fit into memory."""
@@ -62,7 +62,8 @@ class Learner:
     def __init__(
         self, algorithm: str | Algorithm, arms: Any, *, candidates: Any = None, **options: Unpack[TaskOptions]
     ) -> None:
-        self.called: Callable[[int], int] = int
+        check_options(options, algorithm, Learner.__init__)
+        self.called: Callable[[ResultNumber], int] = int
         """Maps the number of a measurement to the number that users see; a study has its own numbers."""
         self.spec = spec = Spec.of(algorithm, options)
         self._composition, self.algorithm = as_algorithm(algorithm, dict(spec.own))
@@ -176,7 +177,7 @@ class Learner:
 
     # ---- events
 
-    def next_arms(self, n: int = 1) -> list[Arm]:
+    def next_arms(self, n: int = 1) -> list[Any]:
         """Return the next n arms to pull, in order: row numbers, or vectors (d,) of a set of vectors.
 
         A `budget` may end the list early; once the budget is spent, the list is empty. Asks beyond the block open the

@@ -19,11 +19,12 @@ import numpy as np
 from surepick.arms.base import VectorSet
 from surepick.arms.views import ArmView, WhitenedArms
 from surepick.core.estimate import LeastSquares
+from surepick.core.extrapolation import PulledRows, extrapolated_share
 from surepick.core.misfit import MisfitWatch, check_pulls, explain_misfit, farthest, has_slip, is_slip, range_basis
 from surepick.core.normality import Doubt, Kind, ShapeWatch
 from surepick.errors import InvalidInput
 from surepick.learning.noise_models import NoiseModel
-from surepick.types import Array, IntArray
+from surepick.types import Array, BoolArray, IntArray
 
 ALPHA = 0.01
 """Largest probability of a false alarm, over all times together."""
@@ -170,6 +171,8 @@ class Model:
         if self.has_slip:
             # Of all results: when it was found there may have been two of the arm, and either could be the slip.
             told = pulls()
+            if np.isin(told.rewards * self._units(told.arms), (0.0, 1.0)).all():
+                return 'All rewards are 0 or 1, which normal noise never gives: use rewards="binary" (--binary).'
             i, predicted = farthest(estimate, told.X, told.rewards)
             value, others = (float(self._units([told.arms[i]])[0]) * reward for reward in (told.rewards[i], predicted))
             return (
@@ -242,3 +245,33 @@ def enough_checks(view: WhitenedArms, noise_std: float, lead: float, most: int) 
     most = max(most, MOST_EACH * n_checked)
     wanted = check_pulls(ALPHA, n_spare, noise_std, 0.5 * lead) if noise_std > 0.0 and lead > 0.0 else most
     return max(min(wanted, most), n_checked)
+
+
+def extrapolation(
+    measured: WhitenedArms, candidates: WhitenedArms, leader: int, estimate: LeastSquares, others: BoolArray | None
+) -> float:
+    """Return the far share of the lead over the runner-up if the lead is an extrapolation, else 0.
+
+    Args:
+        measured: the arms, divided by their noise where that differs.
+        candidates: the arms that are compared.
+        leader: number of the leader.
+        estimate: of all results.
+        others: candidates (K,) among which the runner-up is; None: all but the leader.
+    """
+    theta = estimate.theta
+    rival = candidates.rivals(leader, theta, [], np.copy, 1, others).index
+    if not len(rival):
+        return 0.0
+    rows = candidates.gather([leader, int(rival[0])])
+
+    def pulled(arms: IntArray, counts: Array) -> PulledRows:
+        X = measured.gather(arms)
+        return PulledRows(X, counts, X @ theta * (1.0 if measured.stds is None else measured.stds[arms]))
+
+    every = np.concatenate([chunk @ theta for _, chunk in measured.chunks()])
+    lowest = float((every if measured.stds is None else every * measured.stds).min())
+    arms, design = np.array([*estimate.counts], dtype=np.int64), measured.design
+    counts = np.array([*estimate.counts.values()], dtype=np.float64)
+    middle = 0.5 * (float(rows[0] @ theta) + lowest)
+    return extrapolated_share(pulled(arms, counts), pulled(design.support, design.weights), rows[0] - rows[1], middle)

@@ -2,6 +2,7 @@
 
 import math
 import os
+import reprlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 import numpy as np
 
+from surepick._texts import html_table
 from surepick.arms.base import duplicate_groups
 from surepick.arms.views import ArmView, Task, WhitenedArms
 from surepick.core.betting.block import Block
@@ -26,6 +28,8 @@ from surepick.types import Array, data_frame
 if TYPE_CHECKING:
     from surepick.learning.learner import Learner
 
+N_IN_NOTEBOOK = 5
+"""Arms in the table of a notebook."""
 # A replay for the misfit margin keeps at most this many numbers (160 MB).
 MOST_NUMBERS = 20_000_000
 
@@ -92,6 +96,8 @@ class Result(Snapshot):
         n_residuals: how many residuals the shape of the noise was looked at by; None where the claim assumes no shape,
             and in files of older versions.
         noise_contradicted: whether the rewards scatter more than `given_noise_std` allows; then the guarantee is void.
+        far_share: with costs, the share of the estimated lead that rests on arms far below the leader, if that is an
+            extrapolation; else 0.
         coarseness: step of the readings, if the noise is learnt and smaller than that; else 0.
         repeated: whether results repeat each other to the last digit although the noise is learnt; the claim is
             withdrawn then.
@@ -141,6 +147,26 @@ class Result(Snapshot):
 
     def __str__(self) -> str:
         return self.explain()
+
+    def __repr__(self) -> str:
+        best = self.best if self.best_name is None else self.best_name
+        said = f"best={reprlib.repr(best)}, stopped={self.stopped}, n_pulls={self.n_pulls}"
+        return f"Result({said}, guarantee={self.guarantee!r})"
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and the best arms by estimate, for a notebook."""
+        rows, caption = self.compared, explain.verdict(self)
+        if self.best is None:
+            return html_table(caption, [])
+        label, shown = explain.label_of(self), []
+        has_intervals = bool(np.isfinite(rows.high).any())
+        for row in np.argsort(-rows.estimate, kind="stable")[:N_IN_NOTEBOOK].tolist():
+            key = rows.keys[row]
+            interval = [f"{rows.low[row]:.4g} to {rows.high[row]:.4g}"] if has_intervals else []
+            pulls = [str(self.counts.get(key, 0))] if rows is self.arms else []
+            shown.append([label(key), f"{rows.estimate[row]:.4g}", *interval, *pulls])
+        titles = [f"{100 * (1 - self.delta):g} % interval"] * has_intervals + ["pulls"] * (rows is self.arms)
+        return html_table(caption, shown, ["arm", "estimate", *titles])
 
     @property
     def compared(self) -> Estimates:
@@ -248,6 +274,7 @@ class Result(Snapshot):
         title: str | None = None,
         command: str | None = None,
         steps: Sequence[tuple[str, str]] | None = None,
+        recipes: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """Write a page about the result: one HTML file that any browser shows and prints.
 
@@ -259,9 +286,11 @@ class Result(Snapshot):
             title: of the page.
             command: the command that made the result, if one did.
             steps: how to get the result again, each in words and as code; default: by `identify` and `Result.load`.
+            recipes: by the names of arms, the columns that describe each; a study has them from its table.
         """
         page = _pages()
-        page.write_page(page.page_of(self, title=title, command=command, steps=steps), result_file.target_of(path))
+        content = page.page_of(self, title=title, command=command, steps=steps, recipes=recipes)
+        page.write_page(content, result_file.target_of(path))
 
     def plot_estimates(self) -> Any:
         """Return a matplotlib `Figure`: the best 30 arms, or candidates, by their estimates, with intervals."""

@@ -27,7 +27,7 @@ from surepick.learning.model import Model, Pulls
 from surepick.learning.noise_models import NoiseModel
 from surepick.sampling.base import SamplerContext
 from surepick.stopping.base import Rule, RuleState, Verdict
-from surepick.types import Array, IntArray
+from surepick.types import Array, IntArray, ResultNumber
 
 if TYPE_CHECKING:
     from surepick.learning.state import LearnerState
@@ -95,9 +95,10 @@ class Settlement:
         self.n_settled = 0
         """Results that are settled."""
         # Unless the noise is normal with one level, a start from earlier results has no proof.
-        self._looks_back = setting.earlier == "evidence" and not noise.needs_bets
+        self._goes_on = books.start is not None
+        self._looks_back = self._goes_on or (setting.earlier == "evidence" and not noise.needs_bets)
         """Whether the rule still has to take in the results from before the first block."""
-        self.state = rule.start(task) if state is None else state
+        self.state = books.started(books.start) if state is None else state
         self.estimate = LeastSquares(self._white.dim, self.state.regularizers)
         self.levels = noise.variances(self._white.dim)
         self.verdict: Verdict | None = None
@@ -121,7 +122,7 @@ class Settlement:
 
     def advance(self, n: int) -> None:
         """Settle the first n results."""
-        first = self._books.first_plan
+        first = self._books.n_start if self._goes_on else self._books.first_plan
         if self._looks_back and first is not None and self.n_settled <= first <= n:
             self._take_in(first)
             self.look_back()
@@ -129,7 +130,9 @@ class Settlement:
 
     def look_back(self) -> None:
         """Before the first block opens, let the rule take in the results so far, which are all unsolicited."""
-        if self._looks_back and self.estimate.n_pulls > 0:
+        if self._looks_back and self._goes_on:
+            self._decide(self.state.conclude(self.estimate) if self.estimate.has_theta else None)
+        elif self._looks_back and self.estimate.n_pulls > 0:
             pulls = self._pulls()
             self._decide(self.state.begin(self.estimate, pulls.X, pulls.rewards))
         self._looks_back = False
@@ -251,7 +254,7 @@ class Settlement:
         is_coarse = step > 0.0 and (math.isinf(step) or noise_estimate(estimate) < COARSE * step)
         return step if is_coarse else 0.0
 
-    def explain_misfit(self, called: Callable[[int], int]) -> str:
+    def explain_misfit(self, called: Callable[[ResultNumber], int]) -> str:
         """Say in plain words which constant, measurement or arms do not fit."""
         if self.repeats:
             n_equal, n_could = self.estimate.n_repeated
@@ -259,7 +262,7 @@ class Settlement:
                 f"{n_equal} of {n_could} repeated measurements equal the first one of their arm to the last digit: a "
                 "cache may answer in the place of a measurement, or the noise is often exactly 0."
             )
-        return self.model.explain(self.noise, self.estimate, self._pulls, called)
+        return self.model.explain(self.noise, self.estimate, self._pulls, lambda n: called(ResultNumber(n)))
 
     def _features(self, numbers: Sequence[int]) -> Array:
         return np.array([self._books.row(number) for number in numbers])

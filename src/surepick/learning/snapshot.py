@@ -18,7 +18,7 @@ from surepick.core.linalg import one_blas_thread
 from surepick.core.noise import is_contradicted, noise_estimate, noise_interval, noise_to_assume
 from surepick.core.posterior import t_factor, wilson
 from surepick.learning.estimates import Estimates, estimates_of, likely_of, margins_of
-from surepick.learning.model import ModelCheck, enough_checks
+from surepick.learning.model import ModelCheck, enough_checks, extrapolation
 from surepick.learning.outlook import (
     Fit,
     Forecast,
@@ -143,6 +143,9 @@ class Snapshot:
     noise_std: float = math.nan
     noise_interval: tuple[float, float] = (0.0, math.inf)
     noise_contradicted: bool = False
+    far_share: float = 0.0
+    """With costs: the share of the estimated lead that rests on arms far below the leader, if the lead is an
+    extrapolation as `core.extrapolation` defines it; else 0."""
     coarseness: float = 0.0
     repeated: bool = False
     noise_doubt: str = ""
@@ -440,6 +443,15 @@ class Reader:
         return self._known.model.n_checks
 
     @cached_property
+    def far_share(self) -> float:
+        """See `Snapshot.far_share`."""
+        learner = self._learner
+        if learner.task.costs is None or not self.leaders or not learner.candidates.is_local:
+            return 0.0
+        arms, compared = as_rows(learner.measured_arms), as_rows(learner.candidates)
+        return extrapolation(arms, compared, self.leaders[-1], self._known.estimate, self._outside())
+
+    @cached_property
     def enough_checks(self) -> int:
         """Check pulls that show a misfit of half the lead; at most twice the pulls, or twenty of every arm checked."""
         rows, stds = as_rows(self._learner.measured_arms), self._learner.noise_model.stds
@@ -597,6 +609,7 @@ class Reader:
             noise_std=noise_estimate(self.estimate),
             noise_interval=noise_interval(self.estimate, learner.delta) if is_bounded else (0.0, math.inf),
             noise_contradicted=self.noise_contradicted,
+            far_share=self.far_share,
             coarseness=self.coarseness,
             repeated=self.repeats,
             noise_doubt=self.noise_doubt,
@@ -633,7 +646,7 @@ def given_of(learner: "Learner") -> dict[str, Any]:
         "noise": learner.noise,
         "model": learner.model,
         "allowed_misfit": learner.misfit,
-        "earlier": learner.earlier,
+        "earlier": learner.earlier if learner.state.start is None else "kept",
         "reward_range": learner.reward_range,
         "algorithm": learner.algorithm,
         "seed": learner.seed,

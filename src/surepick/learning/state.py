@@ -23,8 +23,8 @@ from surepick.learning.blocks import Followed, Ledger, Plan, PlannedBlock, Plans
 from surepick.learning.events import Asked, Audited, Corrected, Correction, Event, Failed, Restored, Told
 from surepick.learning.model import check_arms, check_audit
 from surepick.learning.settlement import Setting, Settlement, ToldResult
-from surepick.stopping.base import RuleState
-from surepick.types import Array
+from surepick.stopping.base import RuleState, Start
+from surepick.types import Array, AskNumber, ResultNumber
 
 
 @final
@@ -58,6 +58,10 @@ class LearnerState:
         # A rule that reads the sampler's plans must see every result before the sampler moves on.
         self._is_eager = not rule.takes_corrections
         self._rows: dict[int, Array] = {}
+        self.start: Start | None = None
+        """The evidence that the rule starts from; None: none."""
+        self.n_start: int | None = None
+        """Results told before the rule was given its start; None: it was given none."""
         self._settlement = Settlement(setting, self, self.values)
         self._unseen: list[Followed] = []  # plans followed with the present values, and not passed by the settlement
         self._prepared: tuple[list[float | None], int, float | None, Settlement] | None = None
@@ -67,7 +71,17 @@ class LearnerState:
 
     # ---- events
 
-    def answered_by(self, arm: int, ask: int | Literal["none"] | None) -> int | None:
+    def go_on(self, start: Start | None) -> None:
+        """Let the rule start from the evidence of an earlier learner, or no longer; the next reader settles again.
+
+        First called after the results from before are told, and before the first ask.
+        """
+        if self.n_start is None:
+            self.n_start = self._n_judged = len(self.results)
+        self.start, self._unseen, self._prepared = start, [], None
+        self._settlement = Settlement(self._setting, self, self.values)
+
+    def answered_by(self, arm: int, ask: int | Literal["none"] | None) -> AskNumber | None:
         """Return the number of the ask that a result answers; None if the result is unsolicited.
 
         Raises:
@@ -101,7 +115,7 @@ class LearnerState:
                 f'and none is left out, begin with earlier="evidence"{other}.'
             )
 
-    def tell(self, arm: int, value: float, ask: int | Literal["none"] | None, answered: int | None) -> None:
+    def tell(self, arm: int, value: float, ask: int | Literal["none"] | None, answered: AskNumber | None) -> None:
         """Take in a result.
 
         Args:
@@ -111,7 +125,7 @@ class LearnerState:
             answered: the ask that is answered, if any.
         """
         self.log.append(Told(self._arms.key_of(arm), value, ask))
-        ledger, n = self.ledger, len(self.results)
+        ledger, n = self.ledger, ResultNumber(len(self.results))
         if answered is None:
             place, has_block = self._place(ledger.n_asked), False
             self._asks_before.append(ledger.n_asked)
@@ -141,12 +155,12 @@ class LearnerState:
             raise InvalidInput(f"arm {key} has no pending ask{named} that could fail; pending are {pending}.")
         self.log.append(Failed(key, ask))
 
-    def ask(self, n: int, arms: Sequence[int] = ()) -> list[tuple[int, int]]:
+    def ask(self, n: int, arms: Sequence[int] = ()) -> list[tuple[AskNumber, int]]:
         """Make the next n asks, fewer if a budget ends; return their numbers and arms.
 
         Asks of a block have the arms of its plan. `arms` are followed where asks belong to no block.
         """
-        asks: list[tuple[int, int]] = []
+        asks: list[tuple[AskNumber, int]] = []
         ledger = self.ledger
         while len(asks) < n:
             if not ledger.n_planned:
@@ -172,13 +186,14 @@ class LearnerState:
             self.plans.skip()
         return arm
 
-    def next_asks(self, n: int) -> list[tuple[int, int]]:
+    def next_asks(self, n: int) -> list[tuple[AskNumber, int]]:
         """Return the numbers and arms of the next asks, n or as many as the block has, without making them."""
         ledger = self.ledger
         n = min(n, ledger.n_planned or n)
         n_new = min(n, ledger.n_left) if ledger.n_planned else n
         arms = list(self.checks)[:n_new] if self.checks else self.plans.peek(n_new)
-        return [*enumerate(arms, start=ledger.n_asked), *ledger.failed(n - n_new)]
+        new = [(AskNumber(number), arm) for number, arm in enumerate(arms, start=ledger.n_asked)]
+        return [*new, *ledger.failed(n - n_new)]
 
     def propose_audit(self, n: int | Literal["auto"], enough: Callable[[], int], *, follows: bool = False) -> list[int]:
         """Return the arms of check pulls, which `audit` then plans.
@@ -243,7 +258,7 @@ class LearnerState:
         if not self.ledger.n_opened:
             self.first_plan = self._n_judged = len(self.results)  # the rule judges earlier results here
         if plan != self.plans.proposed:
-            followed = Followed(plan, len(self.results), self.ledger.outstanding, self.values)
+            followed = Followed(plan, len(self.results), self.ledger.outstanding, self.values, self.start)
             self._unseen.append(followed)
             if checks or self._is_eager:
                 self._settle()
@@ -343,12 +358,21 @@ class LearnerState:
         """Give plans that were followed the contexts of their time, with the values that were known then."""
         self._settle()
         aside: Settlement | None = None
+        start: Start | None = None
         for followed in plans:
             if followed.context is None:
-                if aside is None or aside.values is not followed.values:
-                    aside = Settlement(self._setting, self, followed.values, watches=False)
+                if aside is None or aside.values is not followed.values or start is not followed.start:
+                    start, state = followed.start, self.started(followed.start)
+                    aside = Settlement(self._setting, self, followed.values, state=state, watches=False)
                 aside.advance(followed.n_told)
                 followed.context = aside.context(followed.pending, is_kept=True)
+
+    def started(self, start: Start | None) -> RuleState:
+        """Return a fresh state of the rule, or one that starts from earlier evidence."""
+        state = self._setting.rule.start(self._setting.task)
+        if start is not None:
+            state.go_on(*start)
+        return state
 
     def settled_by(self, state: RuleState) -> Callable[[], None]:
         """Return a function that settles the results so far, and no later ones, with another state of the rule."""

@@ -41,6 +41,7 @@ from surepick.core.design import Design
 from surepick.core.design.directions import GapDirections
 from surepick.core.design.generation import PreparedArms
 from surepick.core.design.solve import separating_design
+from surepick.core.extrapolation import PulledRows, extrapolated_share
 from surepick.types import Array, IntArray
 
 MIXED = 0.05
@@ -194,6 +195,8 @@ class Difficulty:
     """Lower bound on the cost of any design; NaN with slack."""
     curve: Curve = STRAIGHT
     """Worth of the first pulls."""
+    far_share: float = 0.0
+    """Share of the lead that rests on arms far below the best, if costs make it an extrapolation; else 0."""
 
 
 TIED = Difficulty(math.inf, 1.0, 1.0, math.inf, math.inf)
@@ -233,8 +236,10 @@ def difficulty(
         price = 1.0 / float((design.weights / costs[support]).sum())
     pulled = design.weights if costs is None else price * design.weights / costs[support]
     shares = design.multipliers / design.multipliers.sum()
-    curve = STRAIGHT
+    curve, far_share = STRAIGHT, 0.0
     if start is not None:
+        if costs is not None:
+            far_share = _far_share(arms, measured, theta, m, (support, pulled), start)
         # T is twice the largest y'A^-1 y.
         hardest = math.sqrt(2.0) * directions.vectors(design.hardest)
         curve = evidence_curve(measured, start, (support, pulled), hardest, shares)
@@ -246,7 +251,23 @@ def difficulty(
         least=math.nan if epsilon else float(plain.lower_bound),
         least_cost=math.nan if epsilon else float(design.lower_bound),
         curve=curve,
+        far_share=far_share,
     )
+
+
+def _far_share(
+    arms: ArmSet, measured: ArmSet, theta: Array, m: int, aim: tuple[IntArray, Array], start: Design
+) -> float:
+    """Return the far share of the lead by the planned pulls, which mix the G-optimal design in; 0: no extrapolation."""
+    leaders = leaders_of(arms, theta, m + 1)
+    best, rival = arms.gather(leaders[-2:])
+    means = np.concatenate([rows @ theta for _, rows in arms.chunks()])
+    index = np.concatenate([aim[0], start.support])
+    planned = PulledRows(
+        measured.gather(index), np.concatenate([(1.0 - MIXED) * aim[1], MIXED * start.weights]), means[index]
+    )
+    usual = PulledRows(measured.gather(start.support), start.weights, means[start.support])
+    return extrapolated_share(planned, usual, best - rival, 0.5 * float(means[leaders[0]] + means.min()))
 
 
 def leaders_of(arms: ArmSet, theta: Array, m: int) -> list[int]:

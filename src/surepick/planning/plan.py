@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from surepick._texts import html_table
+from surepick.algorithms import check_options
 from surepick.arms.base import ArmSet
 from surepick.arms.finite import as_arms
 from surepick.arms.views import costs_given, divided
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.core.design import Design, optimal_design
-from surepick.errors import InvalidInput, TiedArms, what_was_meant
+from surepick.errors import InvalidInput, TiedArms
 from surepick.learning.noise_models import NoiseModel, noise_model, takes_scale
 from surepick.learning.spec import IN_PLAN, Spec, TaskOptions, takes_options
 from surepick.planning.forecast import (
@@ -63,6 +65,8 @@ class _Setting(NamedTuple):
     """The G-optimal design, with which every run begins."""
     spec: Spec
     """Options of simulated runs, the noise apart."""
+    noisiest: float | None = None
+    """The standard deviation that is assumed of bounded rewards of which no level is known."""
 
     def difficulties(self, epsilon: float) -> tuple[Difficulty, ...]:
         return tuple(self._difficulty(scenario, epsilon) for scenario in self.scenarios)
@@ -137,6 +141,11 @@ class Plan:
         """Whether a million pulls suffice."""
         return self.pulls <= MOST_PULLS
 
+    @property
+    def far_share(self) -> float:
+        """Share of the lead that rests on arms far below the best, if costs make it an extrapolation; else 0."""
+        return _middle(np.array([each.far_share for each in self._difficulties]))
+
     @cached_property
     def gap(self) -> float:
         """Lead of the best arm over the next, in the median scenario."""
@@ -169,6 +178,8 @@ class Plan:
         Run i depends on the seed and i only.
         """
         setting, seed = self._setting, check_seed(seed)
+        if setting.noisiest is not None:
+            raise InvalidInput("runs need the level of the rewards, which `gap` does not say; give `theta` or `pilot`.")
         instances = [setting.instance(scenario, self.epsilon) for scenario in setting.scenarios]
         job = Job(instances[0], delta=self.delta, seed=seed, max_pulls=check_count("max_pulls", max_pulls, least=1))
         outcomes = {}
@@ -199,6 +210,12 @@ class Plan:
                 f"That is the middle of {len(setting.scenarios)} scenarios, which take {_said(least)} to {_said(most)} "
                 "on average."
             )
+        if setting.noisiest is not None:
+            lines.append(
+                "A gap does not say at which level the rewards are, so the plan takes the worst case for the noise: "
+                f"half of them at each bound, a standard deviation of {setting.noisiest:g}. Rarer successes or "
+                "failures are less noisy; `pilot` or `theta` says how rare they are."
+            )
         if self.cost is not None:
             lines.append(f"They cost about {_said(self.cost)}.")
         if 1.0 <= self.lower_bound < math.inf:
@@ -206,10 +223,15 @@ class Plan:
             if self.cost_lower_bound is not None:
                 at_cost = f", nor with less than {_said(self.cost_lower_bound)} of cost"
             lines.append(f"No method can do with fewer than {_said(self.lower_bound)} on average{at_cost}.")
+        if self.far_share:
+            lines.append(
+                f"With these costs {100 * self.far_share:.0f} % of the estimated lead will rest on arms far below the "
+                "best. If means bend near the top, these arms do not show it: keep some pulls for the best two."
+            )
         if setting.noise.needs_bets:
             lines.append(
-                f'The forecast is for normal noise; noise="{setting.noise.name}" takes more pulls, and '
-                "simulated runs show how many."
+                f'The forecast is for normal noise; with noise="{setting.noise.name}" runs may take several times as '
+                "many pulls, and simulated runs show how many."
             )
         lines.extend(self._alternatives())
         return " ".join(lines)
@@ -224,6 +246,25 @@ class Plan:
             yield f"For a risk of {self.delta / 10:g}, about {_said(self.at(delta=0.1 * self.delta).pulls)}."
 
     __str__ = explain
+
+    def __repr__(self) -> str:
+        slack = f", epsilon={self.epsilon:g}" if self.epsilon else ""
+        several = f", m={self.m}" if self.m > 1 else ""
+        span = f"pulls={self.pulls:.0f}, low={self.low:.0f}, high={self.high:.0f}"
+        return f"Plan({span}, delta={self.delta:g}{slack}{several})"
+
+    def _repr_html_(self) -> str:
+        """Return the plan as a table for a notebook."""
+        known = {
+            "pulls to expect": _said(self.pulls),
+            "in 8 of 10 runs": f"{_said(self.low)} to {_said(self.high)}",
+            "lower bound for any method": _said(self.lower_bound) if self.lower_bound >= 1.0 else "-",
+            "risk (delta)": f"{self.delta:g}",
+            "tolerance (epsilon)": f"{self.epsilon:g}",
+        }
+        if self.cost is not None:
+            known["cost to expect"] = _said(self.cost)
+        return html_table(self.explain(), known.items())
 
     def plot(self) -> "Figure":
         """Return a matplotlib figure of the pulls, with their range, against risk and slack."""
@@ -260,7 +301,7 @@ def plan(
         pilot: results of a pilot experiment, `result.history` or (arm, reward) pairs. The plan uses 25 draws of theta,
             and of the noise unless it is given, that agree with them.
         gap: lead of the best arm over the next, if nothing else is known. The plan uses 25 thetas in random directions,
-            scaled to this lead.
+            scaled to this lead. Rewards with bounds are then taken to be as noisy as the bounds allow.
         noise_std: approximate standard deviation of one measurement, or a list with one for each arm. Not needed with a
             pilot. Runs learn a single level, and know one for each arm.
         noise: assumption of `identify` on the noise. `simulate` draws from it. The forecast is for normal noise with
@@ -279,13 +320,12 @@ def plan(
         >>> planned.is_possible, planned.lower_bound < planned.low < planned.pulls < planned.high
         (True, True)
     """
+    check_options(options, None, plan)
     given = {"theta": theta, "scenarios": scenarios, "pilot": pilot, "gap": gap}
     named = [name for name, value in given.items() if value is not None]
     if len(named) != 1:
         came = " and ".join(named) or "none"
         raise InvalidInput(f"exactly one of `theta`, `scenarios`, `pilot` and `gap` is needed, got {came}.")
-    if other := [name for name in options if name not in IN_PLAN]:
-        raise InvalidInput(f"`plan` has no option `{other[0]}`; {what_was_meant(other[0], IN_PLAN, 'options')}")
     rows, said = as_arms(arms), dict(options)
     guess, assumed = _noise(**{name: said.pop(name) for name in OF_NOISE if name in said})
     spec = Spec.of(options=said)
@@ -302,7 +342,8 @@ def plan(
     else:
         found = from_thetas([theta] if scenarios is None else scenarios, rows, guess)
     start = optimal_design(rows if guess.stds is None else divided(rows, guess.stds), tol=START_TOL)
-    setting = _Setting(rows, assumed, tuple(found), costs_given(spec.costs, rows), m, start, spec)
+    noisiest = None if gap is None or guess.reward_range is None else float(found[0].stds[0])
+    setting = _Setting(rows, assumed, tuple(found), costs_given(spec.costs, rows), m, start, spec, noisiest)
     return _forecast(setting, setting.difficulties(epsilon), spec.delta, epsilon)
 
 

@@ -52,15 +52,14 @@ def from_thetas(thetas: Iterable[Any], arms: ArmSet, rewards: NoiseModel) -> lis
 def from_gap(gap: object, arms: ArmSet, rewards: NoiseModel, m: int, seed: int) -> list[Scenario]:
     """Return scenarios in which the best arm is ahead of the next by `gap`, in random directions.
 
-    Directions are drawn in coordinates in which the arms extend about equally far in all directions, whatever the units
-    of the features.
+    A lead says nothing about the level of bounded rewards, so these are taken at the level where they are noisiest:
+    half of them lo and half hi. Directions are drawn in coordinates in which the arms extend about equally far in all
+    directions, whatever the units of the features.
     """
     needed = "how far the best arm is ahead of the next, above 0"
     lead = check_number("gap", gap, needed=needed, allowed=lambda value: value > 0.0)
-    if rewards.reward_range is not None:
-        raise InvalidInput(
-            "`gap` does not say at which level bounded rewards are, and so how noisy; give theta or pilot."
-        )
+    if rewards.reward_range is not None and lead >= (width := float(np.ptp(rewards.reward_range))):
+        raise InvalidInput(f"`gap` must be below {width:g}, the distance of the bounds of the rewards, got {lead:g}.")
     frame, rng = frame_of(arms), np.random.default_rng(seed)
     thetas = []
     for _ in range(100 * N_DRAWS):
@@ -69,7 +68,10 @@ def from_gap(gap: object, arms: ArmSet, rewards: NoiseModel, m: int, seed: int) 
         if found > 1e-12 * np.linalg.norm(theta):  # else two arms are tied at every scale
             thetas.append(theta * (lead / found))
         if len(thetas) == N_DRAWS:
-            return from_thetas(thetas, arms, rewards)
+            if rewards.reward_range is None:
+                return from_thetas(thetas, arms, rewards)
+            stds = np.full(arms.n_arms, 0.5 * np.ptp(rewards.reward_range))
+            return [Scenario(theta, stds, rarity=2.0) for theta in thetas]
     raise InvalidInput(f"`gap` has no meaning here: the arms number {m} and {m + 1} are tied for every theta.")
 
 

@@ -6,7 +6,9 @@ The same numbers give the same bytes of SVG: files contain no date and no random
 import io
 import math
 import warnings
+from collections import Counter
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,9 +54,29 @@ def frame(
 
 
 def plain(text: str, most: int = 200) -> str:
-    """Return a text for a figure: dollar signs, which start a formula, are escaped, and long texts are cut."""
-    short = text if len(text) <= most else f"{text[: most - 3]}..."
-    return " ".join(short.split()).replace("$", r"\$")
+    """Return a text for a figure: dollar signs, which start a formula, are escaped, and long texts lose their middle.
+
+    The end stays: names of arms often differ there alone.
+    """
+    text = " ".join(text.split())
+    n_last = (most - 3) // 2
+    short = text if len(text) <= most else f"{text[: most - 3 - n_last]}...{text[len(text) - n_last :]}"
+    return short.replace("$", r"\$")
+
+
+def distinct_labels(names: Sequence[str], most: int = LONGEST) -> list[str]:
+    """Return names for an axis, cut to a length; those that the cut makes equal get numbers, so that all differ."""
+    cut = [plain(name, most) for name in names]
+    often, taken, found = Counter(cut), set(cut), list[str]()
+    for name, short in zip(names, cut, strict=True):
+        label = short
+        if often[short] > 1:
+            endings = (f" ({number})" for number in count(1))
+            numbered = (plain(name, most - len(ending)) + ending for ending in endings)
+            label = next(one for one in numbered if one not in taken)
+            taken.add(label)
+        found.append(label)
+    return found
 
 
 def finish(canvas: Any) -> None:
@@ -213,7 +235,7 @@ def pulls(rows: Sequence[Pulls]) -> Any:
 def _rows(names: Sequence[str]) -> tuple[Any, Any]:
     """Return axes with a row for each name, the first on top."""
     canvas, (axes,) = frame([1.1 + 0.22 * max(len(names), 4)], grid="x")
-    axes.set_yticks(range(len(names)), [plain(name, LONGEST) for name in names], fontsize=8.5)
+    axes.set_yticks(range(len(names)), distinct_labels(names), fontsize=8.5)
     axes.set_ylim(len(names) - 0.4, -0.6)
     return canvas, axes
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -78,7 +78,12 @@ NOTHING = "-"
 
 
 def page_of(
-    result: "Result", *, title: str | None, command: str | None, steps: Sequence[tuple[str, str]] | None = None
+    result: "Result",
+    *,
+    title: str | None,
+    command: str | None,
+    steps: Sequence[tuple[str, str]] | None = None,
+    recipes: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Page:
     """Return the content of the page of a result.
 
@@ -87,6 +92,7 @@ def page_of(
         title: title of the page; None: the question that the result answers.
         command: the command that made the result, if any.
         steps: steps to reproduce the result, each a sentence and code; default: a call of `identify`.
+        recipes: by the names of arms, the columns that describe each.
     """
     state, tone = _state(result)
     said = [verdict(result), *sentences(result, label_of(result)), unmeasured(result)]
@@ -100,7 +106,7 @@ def page_of(
         verdict=" ".join(said[:n_first]),
         details=said[n_first:],
         facts=_facts(result),
-        tables=[table for table in _tables(result) if table.rows],
+        tables=[table for table in (*_tables(result), _recipes(recipes or {})) if table.rows],
         figures=_figures(result),
         steps=_steps(result, command) if steps is None else list(steps),
         foot=f"Written by surepick {__version__}.",
@@ -242,6 +248,19 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
         note += ' "Predicted": never measured; the estimate follows from the features.'
     first = None if best is None else int(columns["rank"][best]) - 1
     return Table(title, headers, 2, body, note.strip(), first=first, key=1)
+
+
+def _recipes(recipes: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return the table of the arms as their own table describes them."""
+    columns = dict.fromkeys(title for recipe in recipes.values() for title in recipe)
+    rows = [[Cell(name), *(Cell(_said(recipe.get(title))) for title in columns)] for name, recipe in recipes.items()]
+    # As words that are no sentences: a table of sentences has wide columns.
+    return Table("Recipes", ["Arm", *columns], len(columns) + 2, rows)
+
+
+def _said(cell: Any) -> str:
+    """Return a cell of a recipe as people read it; an empty one is a dash."""
+    return NOTHING if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell)
 
 
 def _coefficients(result: "Result") -> Table:

@@ -25,8 +25,10 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from surepick.algorithms import check_options
 from surepick.core.checks import check_count, check_delta, check_epsilon, check_seed
 from surepick.errors import InvalidInput, SurepickError
+from surepick.learning.learner import Learner
 from surepick.simulation.run import AnyProblem, Job, Outcome, prepared, run_once
 from surepick.simulation.runs import MEASURED, Runs
 
@@ -355,6 +357,7 @@ def simulate(  # noqa: PLR0913 (every argument is an option of its own)
         InvalidInput: an argument cannot be used. An error inside a run carries a note with the run's number.
     """
     _check_kinds(problem, algorithm, bounds, progress, options)
+    check_options(options, algorithm, simulate, Learner.__init__)
     index = range(check_count("n_runs", n_runs, least=1)) if only is None else _checked_only(only)
     epsilon = check_epsilon(epsilon)
     if bounds and epsilon > 0:

@@ -28,7 +28,8 @@ from surepick.arms.base import duplicate_groups
 from surepick.arms.views import Task
 from surepick.core.betting.block import Block
 from surepick.core.estimate import LeastSquares
-from surepick.types import Array, BoolArray, Guarantee
+from surepick.errors import InvalidInput
+from surepick.types import Array, BoolArray, Guarantee, IntArray
 
 # Extra pulls, beyond the number of dimensions, in a block that also estimates the noise. In two dimensions, unknown
 # noise costs 20 % of the pulls without the extra pulls and 4 % with them; 10 work as well.
@@ -97,6 +98,14 @@ class RuleState(ABC):
         """
         return None
 
+    def go_on(self, before: "RuleState", rows: IntArray) -> None:
+        """Start from the evidence that an earlier state of the rule had; only betting can."""
+        raise InvalidInput(f"{type(self).__name__} cannot start from the evidence of other blocks.")
+
+    def conclude(self, estimate: LeastSquares) -> Verdict | None:
+        """Return the verdict by the evidence that the rule starts from."""
+        return None
+
     def after_pull(self, estimate: LeastSquares) -> Verdict | None:
         """Decide after a result; return None if this rule decides after blocks."""
         return None
@@ -112,6 +121,10 @@ class RuleState(ABC):
     @abstractmethod
     def exact(self, estimate: LeastSquares) -> Verdict:
         """Return the exact verdict as of now, by a full scan if needed; changes nothing."""
+
+
+Start = tuple[RuleState, IntArray]
+"""A state of a rule that an earlier learner ended with, and the number (K,) of each candidate there; -1: none."""
 
 
 class Rule(ABC):

@@ -17,7 +17,7 @@ from surepick.core.estimate import LeastSquares
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.stopping.base import Rule, RuleState, Verdict
-from surepick.types import Array, BoolArray, Guarantee
+from surepick.types import Array, BoolArray, Guarantee, IntArray
 
 # Relative precision of the margin; the multiple of the lead beyond which the margin is called infinite.
 MARGIN_TOL, MOST_TIMES = 1e-3, 2.0**20
@@ -116,6 +116,30 @@ class BettingState(RuleState):
         """Start the bets from the results told before."""
         self._wealth.begin(X, rewards)
         return self.exact(estimate)
+
+    def go_on(self, before: RuleState, rows: IntArray) -> None:
+        """Start the bets where those of an earlier state ended; `rows` has the number (K,) of each candidate there."""
+        assert isinstance(before, BettingState)
+        self._wealth.go_on(before._wealth, rows)  # noqa: SLF001 (of the same class)
+
+    def conclude(self, estimate: LeastSquares) -> Verdict:
+        """Return the verdict by the wealth that the bets start with."""
+        self._wealth.conclude()
+        return self.exact(estimate)
+
+    def log_rejection(self) -> Array:
+        """Return the log wealth (K,) by which candidates are rejected; not with slack."""
+        return self._wealth.log_rejection()
+
+    @property
+    def log_price(self) -> float:
+        """Log wealth at which a candidate is rejected."""
+        return self._wealth.log_price
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks settled so far."""
+        return self._wealth.n_blocks
 
     def after_block(self, estimate: LeastSquares, block: Block) -> Verdict:
         """Settle the bets by the pulls of the block and return the verdict."""

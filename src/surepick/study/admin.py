@@ -2,23 +2,25 @@
 
 import getpass
 import json
+import reprlib
 import secrets
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Unpack
 
-from surepick._texts import check_line
+from surepick._texts import check_line, shown
 from surepick._version import __version__
+from surepick.algorithms import check_options
 from surepick.arms.base import VectorSet
 from surepick.arms.finite import as_arms
-from surepick.arms.registry import read_arms, write_arms
-from surepick.errors import InvalidInput
+from surepick.arms.registry import Written, read_arms, write_arms
+from surepick.errors import InvalidInput, StudyExists
 from surepick.learning.noise_models import NoiseModel, spelled
 from surepick.learning.spec import DEFAULTS, TaskOptions, takes_options
 from surepick.study import events
 from surepick.study.eras import changed_options, described, earlier_of, learner_of
 from surepick.study.events import Kind, canonical, check_chain, rows_of
-from surepick.study.log import lease_length
+from surepick.study.log import LOGGER, lease_length
 from surepick.study.state import State
 from surepick.study.storage import Storage, open_storage
 from surepick.study.storage.base import check_name, no_fork, study_exists
@@ -42,6 +44,7 @@ def create_study(
     storage: Address = DEFAULT_STORAGE,
     lease: str | float | timedelta | None = DEFAULT_LEASE,
     author: str | None = None,
+    load_if_exists: bool = False,
     **options: Unpack[TaskOptions],
 ) -> Study:
     """Begin a study: an experiment that is kept, event by event, in a database.
@@ -55,12 +58,14 @@ def create_study(
             storage.
         lease: how long an ask is kept for who asked: "30m", "2h", "3d", seconds, or None for ever.
         author: who is said to have done what is done through this object; default: the user of this machine.
+        load_if_exists: whether to go on with a study of that name, if it has the same arms and options.
         options: see `Spec`; they are fixed from now on.
 
     Raises:
-        StudyExists: there is a study of that name.
+        StudyExists: there is a study of that name; with `load_if_exists`, one of other arms or options.
         InvalidInput: a learner with these options is not possible; nothing was created.
     """
+    check_options(options, algorithm, create_study)
     length = lease_length(lease)
     by = user() if author is None else author
     if not isinstance(by, str):  # not everyone checks types
@@ -93,8 +98,71 @@ def create_study(
     }
     place = open_storage(storage)
     (row,) = rows_of([canonical(event)])
-    place.create(name, [row])
-    return Study(place, name, author=by, created=State(json.loads(row.text), row.hash, learner=learner))
+    created = State(json.loads(row.text), row.hash, learner=learner)
+    try:
+        place.create(name, [row])
+    except StudyExists:
+        if not load_if_exists:
+            raise
+        study = Study(place, name, author=by)
+        if differ := difference(study.state, created):
+            raise StudyExists(
+                f"there is a study {name!r} in {place.address} already, of other arms or options ({differ}); give it "
+                "those, load it by `load_study`, change it by `study.reopen`, or choose another name."
+            ) from None
+        return study
+    LOGGER.info("study %s: created in %s by %s", name, shown(place.address), by)
+    return Study(place, name, author=by, created=created)
+
+
+def difference(there: State, here: State) -> str:
+    """Say how a study differs in arms and options from another; "" if it does not.
+
+    Args:
+        there: the study that exists, in its present era.
+        here: the study that is wanted.
+    """
+    known, wanted = _described(there), _described(here)
+    sets = [(name, known.pop(name), wanted.pop(name)) for name in ("arms", "candidates")]
+    said = [_unlike_arms(*one) for one in sets if not _are_same(*one[1:])]
+    plain = [name for name in {**wanted, **known} if known.get(name) != wanted.get(name)]
+    if plain:
+        other, own = (" ".join(f"{name}={reprlib.repr(one.get(name))}" for name in plain) for one in (known, wanted))
+        said.insert(0, f"{other} instead of {own}")
+    return "; ".join(said)
+
+
+def _described(state: State) -> dict[str, Any]:
+    """Return options and arms of a study by name; options that are younger than its log have their defaults."""
+    options = {**DEFAULTS, **state.options, "earlier": earlier_of(state.options), "lease": state.lease}
+    own = options.pop("own")
+    return {**options, **own, "arms": state.roster.written, "candidates": state.roster.candidates}
+
+
+def _are_same(there: Written | None, here: Written | None) -> bool:
+    if there is None or here is None:
+        return there is here
+    shared = (there.keys() & here.keys()) - {"path", "table"}  # a file may move, remarks may change
+    return all(there[key] == here[key] for key in shared)
+
+
+def _unlike_arms(what: str, there: Written | None, here: Written | None) -> str:
+    """Say how two sets of arms, or of candidates, as logs have them, differ."""
+    if there is None or here is None:
+        return f"{what} {'not given' if there is None else 'given'} there"
+    if (kinds := (there["kind"], here["kind"])) != ("finite", "finite"):
+        return f"{what} of the kind {kinds[0]!r} instead of {kinds[1]!r}" if kinds[0] != kinds[1] else f"other {what}"
+    if (n := (len(there["rows"]), len(here["rows"])))[0] != n[1]:
+        return f"{n[0]} {what} instead of {n[1]}"
+    if there["features"] != here["features"]:
+        listed = [reprlib.repr(", ".join(one["features"])) for one in (there, here)]
+        return f"features of the {what} {listed[0]} instead of {listed[1]}"
+    if there["names"] != here["names"]:
+        names = [one["names"] or range(n[0]) for one in (there, here)]
+        row = next((row for row in range(n[0]) if names[0][row] != names[1][row]), 0)
+        return f"{what}: row {row} is called {names[0][row]} instead of {names[1][row]}"
+    row = next((row for row in range(n[0]) if there["rows"][row] != here["rows"][row]), 0)
+    return f"{what}: row {row} has the features {there['rows'][row]} instead of {here['rows'][row]}"
 
 
 def load_study(name: str | None = None, storage: Address = DEFAULT_STORAGE, *, author: str | None = None) -> Study:

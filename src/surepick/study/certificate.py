@@ -21,8 +21,9 @@ from surepick.errors import InvalidInput, SurepickError
 from surepick.learning import explain
 from surepick.learning.events import n_earlier
 from surepick.learning.learner import GUIDED
-from surepick.study.eras import described
+from surepick.study.eras import Era, described
 from surepick.study.events import Kind, Row, canonical, check_asked, check_chain
+from surepick.study.reopening import risk_of
 from surepick.study.signatures import check_anchor, envelope_of, read_public_key, signer_of
 from surepick.study.state import ROUNDING, AskState, State
 from surepick.study.views import snapshot_of
@@ -51,6 +52,14 @@ OF_LEASES = "Whether an ask was given up, or ran out of its lease, does not depe
 OF_ERAS = (
     "The claim is about the arms of the present era, which began with event {event}. What was measured before guided "
     "its plans and bets and is no evidence, so arms and options could be chosen after a look at it."
+)
+OF_KEPT_ERAS = (
+    "The claim is about the arms of the present era, which began with event {event}. {results} of before then stay "
+    "evidence, by a proof that lets you choose the change after a look at them."
+)
+IF_JOINED = (
+    "Arms that have joined were not chosen by the noise of these results; if they were, the risk of this verdict is "
+    "that of all eras together."
 )
 OF_EARLIER = (
     "{results} told before the first ask and counted as evidence. Whether some earlier results were left out cannot be "
@@ -96,7 +105,7 @@ def certificate_of(state: State, last_hash: str) -> dict[str, Any]:
         "guarantee": status.guarantee if state.stopped else "none",
         "claim": explain.explain(result, numbers=False, estimates=False),
         "delta": learner.delta,
-        "all_eras_delta": sum(era["options"]["delta"] for era in state.eras),
+        "all_eras_delta": risk_of(state.eras, state.now),
         "evidence": None if verdict is None else verdict.evidence,
         "threshold": status.threshold,
         "p_value": result.p_value,
@@ -178,11 +187,26 @@ def _conditions(state: State) -> Iterator[str]:
         yield OF_CHANGES
     if any(one.is_again for one in state.attempts.values()):
         yield OF_LEASES
-    n = n_earlier(state.learner.log)
-    if state.era == 1 and n and state.options.get("earlier") == "evidence":
+    first = _first_evidence(state)
+    n = 0 if first is None else n_earlier(first.learner.log)
+    if first is not None and n and first.options.get("earlier") == "evidence":
         yield IF_EARLIER.format(n=n)
-    if state.era > 1:
+    if state.now.kept is not None:
+        yield OF_KEPT_ERAS.format(
+            event=state.eras[-1]["n"], results=explain.counted(state.now.kept.n_evidence, "result")
+        )
+        if any(event["joined"] for event in state.eras[1:]):
+            yield IF_JOINED
+    elif state.era > 1:
         yield OF_ERAS.format(event=state.eras[-1]["n"])
+
+
+def _first_evidence(state: State) -> Era | None:
+    """Return the first era of the study if its results are evidence in the present one."""
+    era = state.now
+    while era.kept is not None:
+        era = era.kept
+    return era if era.numbers is None else None
 
 
 def _limits(state: State) -> Iterator[str]:
@@ -191,7 +215,7 @@ def _limits(state: State) -> Iterator[str]:
     if state.learner.rule.counts_every_result:
         if n_unasked:
             yield OF_UNASKED.format(results=_were(n_unasked, "result"))
-    elif state.era == 1 and n_earlier and state.learner.earlier == "evidence":
+    elif n_earlier and (first := _first_evidence(state)) is not None and first.learner.earlier == "evidence":
         yield OF_EARLIER.format(results=_were(n_earlier, "earlier result"))
     if copies := [one for one in state.forks if one["is_copy"]]:
         one, often = copies[-1], "" if len(copies) == 1 else f" It is a copy of a copy, {len(copies)} times in all."

@@ -5,8 +5,10 @@ those that retired, and their names. An arm has one *key* for as long as the stu
 that ever joined, or its entries if it is a vector. A learner numbers the arms of its own era.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 import numpy as np
@@ -15,10 +17,13 @@ from surepick._texts import check_line
 from surepick.arms.base import ArmSet, VectorSet
 from surepick.arms.finite import FiniteArms
 from surepick.arms.registry import Written, digest_of, read_arms
+from surepick.arms.tables.joining import read_joining
 from surepick.arms.views import WhitenedArms
 from surepick.errors import InvalidInput
 from surepick.learning.learner import Learner
-from surepick.types import ArmKey
+from surepick.stopping.base import Start
+from surepick.stopping.betting import BettingState
+from surepick.types import ArmKey, MeasurementId, ResultNumber
 
 if TYPE_CHECKING:
     from surepick.study.state import State
@@ -50,7 +55,7 @@ class ArmCatalog:
     def arms(self) -> ArmSet | VectorSet:
         """The arms that can be measured."""
         if self.is_enumerable:
-            here = range(len(self.written["rows"])) if self.present is None else self.present
+            here = self.keys
             # Arms without names are called by their keys, which are no longer their row numbers.
             labels = None if self.names is None and self.present is None else [self.label(key) for key in here]
             arms = FiniteArms(np.array([self.written["rows"][key] for key in here], dtype=np.float64), names=labels)
@@ -70,10 +75,32 @@ class ArmCatalog:
         n_before, new = len(self.written["rows"]), joined or {"rows": [], "names": []}
         names = None if self.names is None else [*self.names, *new["names"]]
         rows = [*self.written["rows"], *new["rows"]]
-        here = [*(range(n_before) if self.present is None else self.present), *range(n_before, len(rows))]
+        here = [*self.keys, *range(n_before, len(rows))]
         here = [key for key in here if key not in set(retired)]
         present = None if here == list(range(len(rows))) else here
-        return ArmCatalog({**self.written, "rows": rows, "names": names}, self.candidates, present)
+        written = {**self.written, "rows": rows, "names": names}
+        if (table := self.written.get("table")) is not None:
+            unknown = [[None] * len(new["rows"])] * len(table["columns"])
+            columns = zip(table["columns"], new.get("table") or unknown, strict=True)
+            grown = [{**column, "cells": [*column["cells"], *cells]} for column, cells in columns]
+            written["table"] = {"n_fitted": n_before, **table, "columns": grown}
+        return ArmCatalog(written, self.candidates, present)
+
+    def read_joining(self, source: Any, *, name_column: str | None = None) -> FiniteArms:
+        """Read arms from a file or a data frame by the rules of the arms that are there.
+
+        Raises:
+            InvalidInput: the arms are no list, or the table cannot be used.
+        """
+        if not self.is_enumerable:
+            raise InvalidInput("arms can join a list of arms; this study has a set of arms that is no list.")
+        read: FiniteArms = read_joining(source, self.written, name_column=name_column)
+        return read
+
+    @property
+    def keys(self) -> Sequence[int]:
+        """Keys of the arms that can be measured, if they are a list, in the order of the learner."""
+        return range(len(self.written["rows"])) if self.present is None else self.present
 
     @property
     def names(self) -> Sequence[str] | None:
@@ -125,6 +152,29 @@ class ArmCatalog:
         assert isinstance(self.arms, ArmSet)
         return tuple(self.arms.gather([key])[0].tolist())
 
+    def recipe(self, key: ArmKey) -> dict[str, Any]:
+        """Return an arm as its table has it: every column, with levels in words. Of a vector there is none.
+
+        In logs of earlier versions, and of arms that came without a table, features are all that is known: a level that
+        has no feature of its own cannot be named.
+        """
+        if isinstance(key, tuple):
+            return {}
+        columns: Sequence[Any] = (self.written.get("table") or {"columns": ()})["columns"]
+        known = {column["title"]: column["cells"][key] for column in columns}
+        if any(cell is not None for cell in known.values()):
+            return known
+        features = self.features(key)
+        names = self.written.get("features") or [f"feature {place}" for place, _ in enumerate(features, start=1)]
+        known = {}
+        for name, value in zip(map(str, names), features, strict=True):
+            column, equals, level = name.partition("=")
+            if equals and ":" not in name and value in (0.0, 1.0):
+                known |= {column: level} if value else {}
+            elif name != "constant":
+                known[name] = value
+        return known
+
     def check_row(self, key: int) -> None:
         """Check that an arm has or had this row number.
 
@@ -155,18 +205,92 @@ def plain_key(key: ArmKey) -> Any:
     return list(key) if isinstance(key, tuple) else key
 
 
+ROUNDED = 1.0 - 1e-9
+"""Other machines round sums differently: what was rejected on one of them is rejected on all."""
+
+
 class Era(NamedTuple):
     """Arms, options and the learner of one era."""
 
     catalog: ArmCatalog
     options: Json
     learner: Learner
-    numbers: dict[int, int] | None = None
+    numbers: dict[MeasurementId, ResultNumber] | None = None
     """The learner's numbers of measurements, by their ids; None: one less than the id."""
+    before: "Era | None" = None
+    """The era whose evidence was kept when this one began; None: what was measured before is guidance."""
+    retired: tuple[ArmKey, ...] = ()
+    """Arms that left when this era began."""
 
     def arm(self, key: Key) -> Any:
         """Return an arm as the learner takes it from users."""
         return key if self.catalog.row_of is None else self.catalog.row_of[key]
+
+    def number(self, id_: MeasurementId) -> ResultNumber | None:
+        """Return the learner's number of a measurement; None: the learner does not know it."""
+        if self.numbers is not None:
+            return self.numbers.get(id_)
+        return ResultNumber(id_ - 1) if id_ <= len(self.learner.state.results) else None
+
+    @property
+    def kept(self) -> "Era | None":
+        """The era before, if its evidence counts here: it did when this era began, and no correction has changed that.
+
+        The era before ended between two blocks, and everything that retired was rejected at the price of this era
+        (docs/guarantee.md, Theorem 34).
+        """
+        is_kept = self.before is not None and self.n_unfinished == 0 and not self.not_rejected
+        return self.before if is_kept else None
+
+    @property
+    def n_unfinished(self) -> int:
+        """Results that were missing in blocks that had begun when the era before ended; 0 after a verdict."""
+        books = None if self.before is None else self.before.learner.state
+        return 0 if books is None or books.stopped else books.ledger.n_unfinished
+
+    @property
+    def not_rejected(self) -> list[ArmKey]:
+        """Arms that retired since evidence is kept and are not rejected at the price of this era."""
+        price, found, era = _log_price(self.learner), list[ArmKey](), self
+        while era.before is not None and self.catalog.candidates is None:
+            log_wealth = _bets(era.before.learner).log_rejection() if era.retired else ()
+            found += [key for key in era.retired if log_wealth[era.before.arm(key)] < ROUNDED * price]
+            era = era.before
+        return found
+
+    @property
+    def start(self) -> Start | None:
+        """The evidence that the rule starts from; None: none."""
+        if self.kept is None:
+            return None
+        rows: Any = np.arange(self.learner.task.rivals.n_arms)
+        if self.catalog.candidates is None and self.catalog.is_enumerable:
+            keys, were = self.catalog.keys, {key: row for row, key in enumerate(self.kept.catalog.keys)}
+            rows = np.array([were.get(key, -1) for key in keys])
+        return _bets(self.kept.learner), rows
+
+    @property
+    def n_evidence(self) -> int:
+        """Results that are evidence, those of earlier eras that are kept among them."""
+        books, state = self.learner.state, self.learner.state.settled.state
+        if not isinstance(state, BettingState):
+            return len(books.values) - books.values.count(None)
+        blocks = (block for told in books.results for block in told.closes if not block.is_cut)
+        pulls = [n for block in blocks if (n := len(block.pulls(books.values)[0]))]
+        earlier = 0 if books.is_guided else books.n_earlier
+        return sum(pulls[: state.n_blocks]) + (earlier if self.kept is None else self.kept.n_evidence)
+
+
+def _bets(learner: Learner) -> BettingState:
+    state = learner.state.settled.state
+    assert isinstance(state, BettingState)
+    return state
+
+
+def _log_price(learner: Learner) -> float:
+    """Return the log wealth that rejects a candidate."""
+    state = learner.rule.start(learner.task)
+    return state.log_price if isinstance(state, BettingState) else math.inf
 
 
 def first_era(created: Mapping[str, Any], learner: Learner | None = None) -> Era:
@@ -188,8 +312,8 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
         InvalidInput: the era cannot begin with these changes.
     """
     options, before = changes["options"], state.options
-    changed = [name for name, value in options.items() if value != before[name] and name != "budget"]
-    is_other = bool(changed or changes["joined"] or changes["retired"])
+    changed = changed_names(before, options)
+    is_other = bool([name for name in changed if name != "budget"] or changes["joined"] or changes["retired"])
     # Where nothing was chosen after a look, a rule that counts every result goes on with those it had.
     counts = not (is_other or state.learner.rule.begins_eras or state.learner.state.is_guided)
     catalog = state.roster.changed(changes["joined"], changes["retired"])
@@ -199,13 +323,18 @@ def era_after(state: "State", changes: Mapping[str, Any]) -> Era:
             f"stopping={learner.rule.name!r} counts what was measured before, and has no proof where arms or "
             "options were chosen after that; change the budget alone, or begin another study."
         )
-    numbers: dict[int, int] = {}
-    era = Era(catalog, dict(options), learner, numbers)
+    numbers: dict[MeasurementId, ResultNumber] = {}
+    era = Era(catalog, dict(options), learner, numbers, retired=tuple(changes["retired"]))
     for one in state.measurements:
         if one.value is not None and catalog.is_present(one.arm):
-            numbers[one.id] = len(learner.state.results)
+            numbers[one.id] = ResultNumber(len(learner.state.results))
             learner.tell(era.arm(one.arm), one.value, ask="none")
     return era
+
+
+def changed_names(before: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
+    """Return the names of options that are not as they were."""
+    return [name for name, value in options.items() if value != before[name]]
 
 
 def _learner_in(catalog: ArmCatalog, options: Mapping[str, Any], earlier: Earlier) -> Learner:
@@ -283,6 +412,8 @@ def _joined(roster: ArmCatalog, join: Any) -> Json:
     """Return rows that are added to the arms, with names if the others have names."""
     if isinstance(join, Mapping):
         join = FiniteArms.rows_only([*join.values()], names=[*join], least=1, argument="join")
+    if isinstance(join, str | PathLike) or hasattr(join, "columns"):
+        join = roster.read_joining(join)
     rows = join if isinstance(join, FiniteArms) else FiniteArms.rows_only(join, least=1, argument="join")
     if rows.dim != (dim := len(roster.written["rows"][0])):
         raise InvalidInput(f"arms that join must have {dim} features as the others have, got {rows.dim}.")
@@ -292,4 +423,6 @@ def _joined(roster: ArmCatalog, join: Any) -> Json:
         raise InvalidInput(f"the name {min(taken)!r} is taken by an arm of the study; choose another.")
     for name in rows.names or ():
         check_line("the name of an arm", name)
-    return {"rows": rows.X.tolist(), "names": [] if rows.names is None else list(rows.names)}
+    joined = {"rows": rows.X.tolist(), "names": [] if rows.names is None else list(rows.names)}
+    table = getattr(rows, "table", None)
+    return joined if table is None else {**joined, "table": [column["cells"] for column in table["columns"]]}

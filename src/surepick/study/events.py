@@ -138,7 +138,7 @@ FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     kind: (OF_ALL | frozenset(needed.split()), frozenset(more.split()))
     for kind, needed, more in (
         (Kind.CREATED, f"name arms candidates lease {' '.join(_ERA)}", ""),
-        (Kind.REOPENED, f"reason joined retired {' '.join(_ERA)}", ""),
+        (Kind.REOPENED, f"reason joined retired {' '.join(_ERA)}", "kept"),
         (Kind.PLANNED, "first arms parts", "last"),
         (Kind.ASKED, "ask asks until", ""),
         (Kind.TOLD, "measurement ask arm value", "key"),
@@ -212,7 +212,7 @@ def check_asked(events: Sequence[dict[str, Any]], *, arms: Path | None = None, t
             elif not trusts:
                 raise InvalidInput(
                     f"the {role} of this log are in a file, {written.get('path')!r} on the machine that wrote it; give "
-                    "your copy by --arms FILE. With --trust the file of that name here is read."
+                    "your copy by `arms`. With `trust` the file of that name here is read."
                 )
             notes.append(f"the {role} were read from {written['path']}, and have the hash that the log names")
         if not trusts:
@@ -262,4 +262,4 @@ def _count(number: Any) -> float:
 
 
 def _too_much(what: str) -> InvalidInput:
-    return InvalidInput(f"the log asks for {what}, which may take hours or more memory than there is; --trust does it.")
+    return InvalidInput(f"the log asks for {what}, which may take hours or more memory than there is; `trust` does it.")

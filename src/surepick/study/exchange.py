@@ -1,4 +1,4 @@
-"""Files of a study: export of the log and of the measurements, import of earlier results."""
+"""Files of a study: sheets of asks to fill in, export of log and measurements, import of earlier results."""
 
 import csv
 import io
@@ -10,26 +10,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from surepick._files import replacing
-from surepick._texts import safe_cell, told_cell
-from surepick.arms.tables.columns import read_column, text_of
-from surepick.arms.tables.sources import COLUMN_FILES, Table, open_table, refusing
-from surepick.errors import InvalidInput, SurepickError
+from surepick._texts import safe_cell, shown, told_cell
+from surepick.arms.tables.columns import is_missing, read_column, text_of
+from surepick.arms.tables.sources import COLUMN_FILES, EXCEL, Table, is_grouped, open_table, parse_number, refusing
+from surepick.errors import Conflict, InvalidInput, SurepickError
 from surepick.study.events import Row, canonical
-from surepick.study.state import Measurement, State
+from surepick.study.requests import check_value, find_ask
+from surepick.study.state import AskRecord, Measurement, State
 
 if TYPE_CHECKING:
+    from surepick.study.requests import StudyAsk
     from surepick.study.study import Study
 
 
 What = Literal["log", "measurements"]
-SUFFIXES = (".csv", ".parquet", ".json")
+OF_LOGS = (".csv", ".parquet", ".json")
+SUFFIXES = (*OF_LOGS, ".xlsx")
+OF_SHEET = ("ask", "arm", "value", "comment")
+"""Columns of a sheet of asks, beside the recipe."""
+MOST_LINES = 20
+"""Bad lines of a sheet that an error explains; of further ones it gives the places."""
 VALUE_TITLES, ARM_TITLES = ("value", "reward", "result"), ("arm", "name", "id")
 
 
 def export(study: "Study", path: Path, what: What = "log") -> None:
-    """Write the log or the measurements to a CSV, Parquet or JSON file, as its ending says; whole or not at all."""
+    """Write the log or the measurements to a CSV, Parquet or JSON file, as its ending says; whole or not at all.
+
+    An Excel file holds measurements alone: the text of an event may be too long for a cell.
+    """
     if what not in ("log", "measurements"):
         raise InvalidInput(f'`what` must be "log" or "measurements", got {what!r}.')
+    if what == "log" and path.suffix.lower() in EXCEL:
+        raise InvalidInput(f'an Excel file can hold what="measurements", got {what!r}; write the log to a .csv file.')
     records = log_records(study.rows()) if what == "log" else measurement_rows(study.state)
     with refusing("cannot write", path), replacing(_checked(path)) as draft:
         match path.suffix.lower():
@@ -37,6 +49,8 @@ def export(study: "Study", path: Path, what: What = "log") -> None:
                 draft.write_text(_csv(records), encoding="utf-8", newline="")
             case ".json":
                 draft.write_text(json.dumps({what: records}, ensure_ascii=False) + "\n", encoding="utf-8")
+            case ".xlsx":
+                _write_excel(draft, [list(OF_EXPORT), *(list(record.values()) for record in records)])
             case _:
                 pa, parquet = _pyarrow()
                 parquet.write_table(pa.Table.from_pylist(records), draft)
@@ -45,6 +59,10 @@ def export(study: "Study", path: Path, what: What = "log") -> None:
 def log_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return the log as a table: number, hash, and the hashed text of each event."""
     return [{"n": row.n, "hash": row.hash, "event": row.text} for row in rows]
+
+
+OF_EXPORT = ("measurement", "arm", "value", "told", "void", "ask", "worker", "time", "changes")
+"""Columns of exported measurements."""
 
 
 def measurement_rows(state: State) -> list[dict[str, Any]]:
@@ -73,7 +91,7 @@ def read_log(path: Path) -> list[Row]:
         InvalidInput: the file is not such a log.
     """
     with refusing("cannot read", path):
-        match _checked(path).suffix.lower():
+        match _checked(path, OF_LOGS).suffix.lower():
             case ".csv":
                 csv.field_size_limit(2**31 - 1)
                 with path.open(encoding="utf-8", newline="") as file:
@@ -107,10 +125,15 @@ def import_results(study: "Study", path: Path, *, worker: str | None = None) -> 
 
     All results are told, or none. The lines must be in the order of measuring (docs/study.md). Results that were told
     before, by a file of any name or by `tell_earlier`, are not told again. Rows that `export` marks as void are left
-    out.
+    out. Rows of the study's own export are in the study already, and only rows that were added to it are told.
     """
     table = _without_void(open_table(path))
     titles = {str(title).lower(): title for title in table.columns}
+    if titles.keys() >= set(OF_SHEET) and "measurement" not in titles:
+        raise InvalidInput(
+            f"{path} is a sheet of asks, whose values would count as no evidence here; tell them by `surepick tell "
+            "--file` (`Study.tell_file`)."
+        )
     arm = next((titles[title] for title in ARM_TITLES if title in titles), None)
     value = next((titles[title] for title in VALUE_TITLES if title in titles), None)
     if arm is None or value is None:
@@ -127,31 +150,207 @@ def import_results(study: "Study", path: Path, *, worker: str | None = None) -> 
             pairs.append((study.arm(plain if plain in study.state.roster.rows_by_name else name), number))
         except InvalidInput as error:
             raise table.refusal(row, str(error)) from error
+    own = _exported(study.state, table)
+    pairs = [pair for row, pair in enumerate(pairs) if row not in own]
+    if not pairs:
+        return list(own.values())
     if told := study.state.told_together(pairs):
         return told
     key = f"{path.name} {sha256(canonical({'': pairs}).encode()).hexdigest()}"
     return study.tell_earlier(pairs, worker=worker, key=key)
 
 
+def _exported(state: State, table: Table) -> dict[int, Measurement]:
+    """Return the rows that are measurements of this very study: same number, value and time."""
+    if not {"measurement", "told", "time"} <= table.cells.keys():
+        return {}
+    found = {}
+    for row, (id_, told, time) in enumerate(zip(table["measurement"], table["told"], table["time"], strict=True)):
+        number = parse_number(text_of(id_))
+        if number is None or not number.is_integer() or not 1 <= number <= len(state.measurements):
+            continue
+        one = state.measurements[int(number) - 1]
+        if (parse_number(text_of(told)), text_of(time)) == (one.told, one.at):
+            found[row] = one
+    return found
+
+
 def _without_void(table: Table) -> Table:
     """Return the rows of a table that its column `void` does not mark."""
     if "void" not in table.cells:
         return table
-    kept = [row for row, cell in enumerate(table["void"]) if str(cell).lower() != "true"]
+    kept = [row for row, cell in enumerate(table["void"]) if str(cell).lower() not in ("true", "wahr")]
     cells = {title: [column[row] for row in kept] for title, column in table.cells.items()}
     return replace(table, cells=cells, place=lambda row: table.place(kept[row]))
 
 
-def _checked(path: Path) -> Path:
-    if path.suffix.lower() not in SUFFIXES:
-        raise InvalidInput(f"a table must be a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file, got {path.name!r}.")
+# ---- sheets: asks go out, values come in
+
+
+def sheet_of(asks: "Sequence[StudyAsk]") -> list[list[Any]]:
+    """Return a table to fill in: titles, and for each ask its number, the arm, the recipe, and two empty cells."""
+    recipes = [one.recipe or {f"entry {j}": x for j, x in enumerate(_entries(one.arm), start=1)} for one in asks]
+    columns = dict.fromkeys(title for recipe in recipes for title in recipe)
+    shown = [f"{title} (recipe)" if title.lower() in OF_SHEET else title for title in columns]
+    rows = [[one.id, one.name, *map(each.get, columns), None, None] for one, each in zip(asks, recipes, strict=True)]
+    return [[*OF_SHEET[:2], *shown, *OF_SHEET[2:]], *rows]
+
+
+def _entries(arm: Any) -> tuple[float, ...]:
+    return arm if isinstance(arm, tuple) else ()
+
+
+def write_sheet(asks: "Sequence[StudyAsk]", path: Path) -> None:
+    """Write a sheet of asks to a .csv or .xlsx file; whole or not at all."""
+    if path.suffix.lower() not in (".csv", ".xlsx"):
+        raise InvalidInput(f"a sheet of asks must be a .csv or .xlsx file, got {path.name!r}.")
+    with refusing("cannot write", path), replacing(path) as draft:
+        if path.suffix.lower() == ".xlsx":
+            _write_excel(draft, sheet_of(asks))
+        else:
+            # With the mark by which Excel recognises the encoding.
+            draft.write_text(sheet_text(asks), encoding="utf-8-sig", newline="")
+
+
+def check_replaceable(state: State, path: Path) -> None:
+    """Refuse to write over a file that is no sheet of asks, or that has values which are not told yet."""
+    if not path.exists():
+        return
+    try:
+        values = sheet_values(state, open_table(path))
+    except SurepickError as error:
+        raise InvalidInput(
+            f"{path} is there already, and is no sheet of asks of this study; choose another."
+        ) from error
+    if any(not one.results for one, _ in values):
+        raise InvalidInput(f"{path} has values that are not told yet; tell them by `tell --file`, or choose another.")
+
+
+def sheet_text(asks: "Sequence[StudyAsk]") -> str:
+    """Return a sheet of asks as CSV."""
+    titles, *rows = sheet_of(asks)
+    return _csv([dict(zip(titles, row, strict=True)) for row in rows], titles)
+
+
+def sheet_values(state: State, table: Table) -> list[tuple[AskRecord, float]]:
+    """Return the values of a sheet of asks that is filled in, wholly or in part; empty cells are not measured yet.
+
+    Values may have decimal commas. All columns but ask, arm and value are ignored. Values that were told before are
+    among those returned.
+
+    Raises:
+        InvalidInput: names every bad line.
+    """
+    titles = {str(title).strip().lower(): title for title in table.columns}
+    if not {"ask", "value"} <= titles.keys():
+        raise InvalidInput(
+            f"{table.title} must have the columns ask and value, as `surepick ask --format xlsx` writes them, got "
+            f"{', '.join(map(str, table.columns))}."
+        )
+    asks, values = _blanked(table[titles["ask"]]), _blanked(table[titles["value"]])
+    arms = _blanked(table[titles["arm"]]) if "arm" in titles else [""] * table.n_rows
+    has_commas = any("," in value for value in values if isinstance(value, str))
+    found: dict[int, tuple[AskRecord, float]] = {}
+    places, problems = dict[int, str](), list[tuple[str, str]]()
+    for row, cell in enumerate(values):
+        if cell == "":
+            continue
+        try:
+            one = _ask_in(state, text_of(asks[row]), text_of(arms[row]))
+            if places.setdefault(one.id, table.place(row)) != table.place(row):
+                raise InvalidInput(f"ask {one.id} has a value in {places[one.id]} too")
+            if isinstance(cell, str):
+                value = _value_in(cell, takes_grouped=table.takes_grouped, has_commas=has_commas)
+            else:
+                value = check_value(state, cell)
+            _check_result(state, one, value)
+            found[one.id] = one, value
+        except InvalidInput as error:
+            problems.append((table.place(row), str(error).rstrip(".")))
+    if problems:
+        said = "; ".join(f"{place}: {problem}" for place, problem in problems[:MOST_LINES])
+        more = f"; and {', '.join(place for place, _ in problems[MOST_LINES:])}" if len(problems) > MOST_LINES else ""
+        raise InvalidInput(f"{table.title}: nothing is recorded. {said}{more}.")
+    return list(found.values())
+
+
+def _blanked(cells: Any) -> list[Any]:
+    """Return cells without blanks around texts; "" for a missing one."""
+    return ["" if is_missing(cell) else cell.strip() if isinstance(cell, str) else cell for cell in cells]
+
+
+def _ask_in(state: State, number: str, arm: str) -> AskRecord:
+    """Return the ask of a line, if it is of the arm that stands there, or if none does."""
+    value = parse_number(number)
+    if value is None or not value.is_integer():
+        raise InvalidInput(f"a value needs the number of its ask, got {number!r}")
+    one = find_ask(state, int(value))
+    name = state.roster.label(one.arm)
+    if arm and name not in (arm, told_cell(arm)):
+        raise InvalidInput(f"ask {one.id} is of arm {name}, and the line says {arm}")
+    return one
+
+
+def _value_in(text: str, *, takes_grouped: bool, has_commas: bool) -> float:
+    value = parse_number(text.replace(",", ".") if takes_grouped and text.count(",") == 1 else text)
+    is_unclear = is_grouped(text) and (not takes_grouped if "," in text else has_commas)
+    if is_unclear:
+        plain = text.replace(",", "").replace(".", "")
+        raise InvalidInput(f"{text!r} could be {text.replace(',', '.')} or {plain}; write one of them")
+    if value is None:
+        raise InvalidInput(f"a measured value must be a number, got {text!r}")
+    return value
+
+
+def _check_result(state: State, one: AskRecord, value: float) -> None:
+    """Refuse a value that the noise model does not allow, or another one than was told before."""
+    if state.roster.is_present(one.arm) and (why := state.learner.noise_model.refusal(value, state.number_of(one.arm))):
+        raise InvalidInput(f"the value {why}")
+    if not one.results:
+        return
+    first = state.measurement(one.results[0])
+    if value not in (first.told, first.last):
+        raise Conflict(
+            f"ask {one.id} has the result {first.last:.12g} already (measurement {first.id}), got {value:.12g}; if the "
+            f"first was mistyped, use `correct` for measurement {first.id}"
+        )
+
+
+def _write_excel(path: Path, rows: Sequence[Sequence[Any]]) -> None:
+    """Write a table to an Excel file: titles in bold that stay in view, no cell a formula."""
+    try:
+        import openpyxl  # noqa: PLC0415 - optional, and slow to import
+        from openpyxl.styles import Font  # noqa: PLC0415
+        from openpyxl.utils import get_column_letter  # noqa: PLC0415
+    except ImportError as error:
+        raise SurepickError("Excel files need openpyxl; install surepick[tables], or write a .csv file.") from error
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for place, row in enumerate(rows, start=1):
+        for column, value in enumerate(row, start=1):
+            cell = sheet.cell(place, column)
+            if isinstance(value, str):
+                cell.value, cell.data_type = shown(value), "s"  # = would begin a formula
+            elif value is not None:
+                cell.value = value
+            cell.font = Font(bold=place == 1)
+    for column, cells in enumerate(zip(*rows, strict=True), start=1):
+        width = max(len(str("" if cell is None else cell)) for cell in cells)
+        sheet.column_dimensions[get_column_letter(column)].width = min(max(width + 2, 10), 40)
+    sheet.freeze_panes = "A2"
+    book.save(path)
+
+
+def _checked(path: Path, suffixes: Sequence[str] = SUFFIXES) -> Path:
+    if path.suffix.lower() not in suffixes:
+        raise InvalidInput(f"a table must be a {', '.join(suffixes[:-1])} or {suffixes[-1]} file, got {path.name!r}.")
     return path
 
 
-def _csv(records: Sequence[Mapping[str, Any]]) -> str:
+def _csv(records: Sequence[Mapping[str, Any]], titles: Sequence[str] = ()) -> str:
     text = io.StringIO()
-    if records:
-        writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
+    if records or titles:
+        writer = csv.DictWriter(text, list(titles or records[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(
             {name: safe_cell(cell) if isinstance(cell, str) else cell for name, cell in record.items()}

@@ -9,21 +9,28 @@ decided depends on a clock: a clock that jumps ends leases too early or too late
 
 import gc
 import json
+import logging
 import math
 import re
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, final
 
+from surepick._texts import shown
 from surepick.errors import CorruptLog, InvalidInput, SurepickError
+from surepick.study.eras import key_from
 from surepick.study.events import START, Kind, Row, canonical, chained, check_chain, written
 from surepick.study.state import AskRecord, State
 from surepick.study.storage import Storage, Writer
 from surepick.study.storage.base import at_forks, no_fork
+
+LOGGER = logging.getLogger("surepick")
+"""Events that people care about at INFO, asks and results at DEBUG; an application decides whether and where."""
+LOGGER.addHandler(logging.NullHandler())
 
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _LEASE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw]?)\s*")
@@ -101,6 +108,8 @@ class LogTransaction:
         self.now = writer.now
         self.at = written(self.now)
         self._writer, self._rows = writer, list[Row]()
+        self.events = list[dict[str, Any]]()
+        """What the transaction has written."""
 
     def write(self, kind: Kind, **fields: Any) -> None:
         """Apply an event to the state and add it to the log."""
@@ -111,6 +120,7 @@ class LogTransaction:
         self.state.apply(event, digest)
         self.hash = digest
         self._rows.append(Row(n, text, digest))
+        self.events.append(event)
 
     def write_verdict(self, *, after_correction: bool = False) -> None:
         """Write a new verdict, or that the last one is withdrawn, if either is so."""
@@ -209,6 +219,7 @@ class StudyLog:
             try:
                 with self._storage.writing(self._name) as writer:
                     transaction = LogTransaction(self._by(writer.read), writer, self.head[1], by)
+                    before = _ends(transaction.state)
                     yield transaction
                     transaction.end()
                 self.head = transaction.state.n_events, transaction.hash
@@ -218,6 +229,7 @@ class StudyLog:
                 if transaction is not None and (transaction.is_ahead or not isinstance(error, InvalidInput)):
                     self._forget()
                 raise
+            _announce(self._name, transaction, before)
 
     def _by(self, read: Callable[[int], list[Row]]) -> State:
         """Bring the state up to the log, of which `read` returns the events after a number."""
@@ -252,6 +264,47 @@ class StudyLog:
             raise
         if rows:
             self.head = rows[-1].n, rows[-1].hash
+
+
+def _ends(state: State) -> frozenset[str]:
+    """Return what has come to an end, in words for a logger; nothing is worked out if nobody listens."""
+    if not LOGGER.isEnabledFor(logging.INFO):
+        return frozenset()
+    is_spent = state.learner.state.is_spent and not state.open and not state.stopped
+    is_withdrawn = state.learner.decision.guarantee == "withdrawn"
+    known = {"the budget has ended": is_spent, "the claim is withdrawn, the data contradict the model": is_withdrawn}
+    return frozenset(text for text, is_so in known.items() if is_so)
+
+
+def _announce(name: str, transaction: LogTransaction, before: frozenset[str]) -> None:
+    """Tell loggers what a transaction has written."""
+    if not LOGGER.isEnabledFor(logging.INFO):
+        return
+    state = transaction.state
+    for event in transaction.events:
+        level, text = _announced(event, state)
+        LOGGER.log(level, "study %s: %s", shown(name), shown(text))
+    for text in sorted(_ends(state) - before):
+        LOGGER.info("study %s: %s", shown(name), text)
+
+
+def _announced(event: Mapping[str, Any], state: State) -> tuple[int, str]:
+    label = state.roster.label
+    match event["kind"]:
+        case Kind.STOPPED:
+            best = ", ".join(state.roster.key_label(key_from(key)) for key in event["best"])
+            return logging.INFO, f"decided after {event['pulls']} pulls, best {best}"
+        case Kind.RESUMED:
+            return logging.INFO, f"the verdict is withdrawn, {event['reason']}"
+        case Kind.REOPENED:
+            return logging.INFO, f"reopened, {event['reason']}"
+        case Kind.ASKED:
+            arms = ", ".join(label(key_from(arm)) for _, arm in event["asks"])
+            return logging.DEBUG, f"{event['by']} is asked for {arms}"
+        case Kind.TOLD:
+            return logging.DEBUG, f"{event['by']} tells {label(key_from(event['arm']))} = {event['value']!r}"
+        case kind:
+            return logging.DEBUG, f"{kind} by {event['by']}"
 
 
 @contextmanager

@@ -1,96 +1,309 @@
-"""`Study.optimize`: measurements by a Python function, in several threads."""
+"""`Study.optimize` and `Study.optimize_async`: measurements by a Python function, in threads or as coroutines.
 
+Both loops take the same steps, which `_Run` has: the next ask, its value, or the reason why there is none.
+"""
+
+import asyncio
+import inspect
 import os
 import secrets
+import shutil
 import socket
+import sys
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from importlib.util import find_spec
 from itertools import repeat
-from threading import Event
-from typing import TYPE_CHECKING, Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from surepick.core.checks import check_count
+from surepick._texts import shown
+from surepick.core.checks import check_count, check_number
 from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, Skipped, SurepickError
-from surepick.learning.explain import verdict
+from surepick.learning.explain import state_line, verdict
 from surepick.learning.identify import SKIPPED_IN_A_ROW
 
 if TYPE_CHECKING:
     from surepick.study.study import Study, StudyAsk
 
+Callback = Callable[["Study", "StudyAsk", float], object]
+Show = Callable[[], None]
+T = TypeVar("T")
 
-def optimize(
-    study: "Study",
-    function: Callable[[Any], float],
-    *,
-    n_jobs: int,
-    max_pulls: int | None,
-    on_pull: "Callable[[Study, StudyAsk, float], object] | None",
-    lease: Any,
-) -> None:
-    """Measure until the study has stopped, or until `max_pulls` measurements; see `Study.optimize`."""
-    if not callable(function):
-        raise InvalidInput(f"`function` must take an arm and return a number, got {function!r}.")
-    n_jobs = check_count("n_jobs", n_jobs, least=1)
-    pulls = repeat(None) if max_pulls is None else iter([None] * check_count("max_pulls", max_pulls, least=0))
-    ends = Event()
-    call = secrets.token_hex(4)  # containers may share the name of the host and the number of the process
+LOOK_SECONDS = 0.5
+"""Least time between two looks of the progress line: a look takes two passes over all candidates."""
 
-    def work(job: int) -> None:
-        worker, n_skipped = f"{socket.gethostname()}:{os.getpid()}:{call}:{job}", 0
+
+@final
+class _Run:
+    """One call: what its jobs share. Its methods may be called by several threads."""
+
+    def __init__(self, study: "Study", options: dict[str, Any]) -> None:
+        from surepick.simulation.parallel import n_processes  # noqa: PLC0415 (loads the simulations)
+
+        max_pulls, timeout, catch = options["max_pulls"], options["timeout"], options["catch"]
+        self.study, self._lease, self.n_jobs = study, options["lease"], n_processes(options["n_jobs"], sys.maxsize)
+        self._pulls = repeat(None) if max_pulls is None else iter([None] * check_count("max_pulls", max_pulls, least=0))
+        self._catch = tuple(catch) if isinstance(catch, Iterable) else (catch,)
+        if not all(isinstance(one, type) and issubclass(one, Exception) for one in self._catch):
+            raise InvalidInput(f"`catch` must hold classes of exceptions, such as (OSError,), got {catch!r}.")
+        self.callbacks = [] if options["callbacks"] is None else list(options["callbacks"])
+        self.callbacks += [] if options["on_pull"] is None else [options["on_pull"]]
+        for one in self.callbacks:
+            if not callable(one):
+                raise InvalidInput(f"`callbacks` must be functions of a study, an ask and a value, got {one!r}.")
+        self._deadline = None
+        if timeout is not None:
+            needed = "a number of seconds, at least 0"
+            self._deadline = monotonic() + check_number("timeout", timeout, needed=needed, allowed=_is_time)
+        self._skipped: dict[str, int] = {}
+        """Measurements in a row without a result, by worker."""
+        self._ends = threading.Event()
+        self._call = secrets.token_hex(4)  # containers may share the name of the host and the number of the process
+
+    def worker(self, job: int) -> str:
+        """Return the name of a job in the log."""
+        return f"{socket.gethostname()}:{os.getpid()}:{self._call}:{job}"
+
+    def end(self) -> None:
+        """Let no job ask again; each first tells the result that it is measuring."""
+        self._ends.set()
+
+    def next_ask(self, worker: str) -> "StudyAsk | None":
+        """Return what to measure next; None if the study has stopped, or nothing may be asked for any more."""
+        is_late = self._deadline is not None and monotonic() >= self._deadline
+        if is_late or self._ends.is_set() or self.study.stopped or next(self._pulls, self) is not None:
+            return None
+        asks = self.study.ask(1, worker=worker, lease=self._lease)
+        return asks[0] if asks else None
+
+    def goes_on(self, worker: str, ask: "StudyAsk", error: BaseException) -> bool:
+        """Give up an ask whose measurement raised; return whether the job goes on."""
+        is_skipped = isinstance(error, Skipped)
+        reason = _line(error) or "skipped" if is_skipped else f"{type(error).__name__}: {_line(error)}"
+        self.study.fail(ask.id, reason=reason, worker=worker)
+        if not (is_skipped or isinstance(error, self._catch)):
+            return False
+        n = self._skipped[worker] = self._skipped.get(worker, 0) + 1
+        if n == SKIPPED_IN_A_ROW:
+            raise SurepickError(f"no result in {n} measurements in a row, the last of {ask.name}.") from error
+        return True
+
+    def tell(self, worker: str, ask: "StudyAsk", value: Any) -> None:
+        """Tell the study what was measured."""
+        self._skipped[worker] = 0
         try:
-            while not ends.is_set() and not study.stopped and next(pulls, ends) is None:
-                asks = study.ask(1, worker=worker, lease=lease)
-                if not asks:
-                    return
-                n_skipped = 0 if _measure(study, asks[0], function, worker, on_pull) else n_skipped + 1
-                if n_skipped == SKIPPED_IN_A_ROW:
-                    raise SurepickError(f"no result in {n_skipped} measurements in a row, the last of {asks[0].name}.")
-        except BaseException:
-            ends.set()  # a failure ends all jobs; each first tells the result that it is measuring
+            self.study.tell(ask.id, value, worker=worker, questions=False)  # a program mistypes nothing
+        except InvalidInput as error:  # not a number, or out of range
+            self.study.fail(ask.id, reason=_line(error), worker=worker)
+            raise
+        except BaseException as error:
+            error.add_note(f"the result of ask {ask.id} ({ask.name}), {value!r}, may not have been told.")
             raise
 
-    with ThreadPoolExecutor(n_jobs, thread_name_prefix="surepick") as pool:
-        jobs = [pool.submit(work, job) for job in range(n_jobs)]
+    def give_up(self, worker: str) -> None:
+        """Give up what a job was still asked for when it was cancelled."""
+        for one in [one for one in self.study.state.open.values() if one.by == worker]:
+            self.study.fail(one.id, reason="cancelled", worker=worker)
+
+    def heed(self, answer: object) -> None:
+        """End if a callback returned False."""
+        if answer is False:
+            self.end()
+
+    def warn(self, stacklevel: int) -> None:
+        """Warn of an answer that cannot be defended."""
+        if self.study.status.guarantee in ("doubtful", "withdrawn"):
+            result = self.study.result()
+            is_noise = result.noise_contradicted or result.guarantee == "doubtful"
+            warnings.warn(verdict(result), NoiseWarning if is_noise else ModelWarning, stacklevel=stacklevel + 1)
+
+
+def optimize(study: "Study", function: Callable[[Any], Any], *, progress: bool, **options: Any) -> None:
+    """Measure until the study has stopped; see `Study.optimize`."""
+    if not callable(function):
+        raise InvalidInput(f"`function` must take an arm and return a number, got {function!r}.")
+    if _is_async(function):
+        _check_no_loop()
+        asyncio.run(_optimize_async(study, function, progress=progress, **options)).warn(stacklevel=3)
+        return
+    run = _Run(study, options)
+    with _progress(study, is_wanted=progress) as show, ThreadPoolExecutor(run.n_jobs, "surepick") as pool:
+        jobs = [pool.submit(_work, run, function, run.worker(job), show) for job in range(run.n_jobs)]
         try:
             for job in jobs:
                 job.result()
         except BaseException:  # Ctrl-C reaches this thread only
-            ends.set()
+            run.end()
             raise
-    if study.status.guarantee in ("doubtful", "withdrawn"):
-        result = study.result()
-        is_noise = result.noise_contradicted or result.guarantee == "doubtful"
-        warnings.warn(verdict(result), NoiseWarning if is_noise else ModelWarning, stacklevel=3)
+    run.warn(stacklevel=3)
 
 
-def _measure(
-    study: "Study",
-    ask: "StudyAsk",
-    function: Callable[[Any], float],
-    worker: str,
-    on_pull: "Callable[[Study, StudyAsk, float], object] | None",
-) -> bool:
-    """Measure one ask; return whether there was a result."""
+def _work(run: _Run, function: Callable[[Any], Any], worker: str, show: Show) -> None:
     try:
-        value = function(ask.arm)
-    except Skipped as error:
-        study.fail(ask.id, reason=_line(error) or "skipped", worker=worker)
-        return False
-    except BaseException as error:
-        study.fail(ask.id, reason=f"{type(error).__name__}: {_line(error)}", worker=worker)
+        while (ask := run.next_ask(worker)) is not None:
+            try:
+                value = _value_of(function, ask.arm)
+            except BaseException as error:
+                if not run.goes_on(worker, ask, error):
+                    raise
+                continue
+            run.tell(worker, ask, value)
+            for callback in run.callbacks:
+                run.heed(callback(run.study, ask, value))
+            show()
+    except BaseException:
+        run.end()  # a failure ends all jobs
         raise
+
+
+async def optimize_async(study: "Study", function: Callable[[Any], Any], *, progress: bool, **options: Any) -> None:
+    """Measure by coroutines until the study has stopped; see `Study.optimize_async`."""
+    if not callable(function):
+        raise InvalidInput(f"`function` must be an async function of an arm, got {function!r}.")
+    (await _optimize_async(study, function, progress=progress, **options)).warn(stacklevel=3)
+
+
+async def _optimize_async(study: "Study", function: Callable[[Any], Any], *, progress: bool, **options: Any) -> _Run:
+    run = _Run(study, options)
+    # One thread: the study lets in one writer at a time, and the loop must not wait for its turn.
+    with _progress(study, is_wanted=progress) as show, ThreadPoolExecutor(1, "surepick") as pool:
+        jobs = [_work_async(run, function, run.worker(job), show, pool) for job in range(run.n_jobs)]
+        # A failure ends all jobs, and each first tells what it is measuring: none is cancelled.
+        ended = await asyncio.gather(*jobs, return_exceptions=True)
+    if failures := [one for one in ended if isinstance(one, BaseException)]:
+        raise failures[0]
+    return run
+
+
+async def _work_async(
+    run: _Run, function: Callable[[Any], Any], worker: str, show: Show, pool: ThreadPoolExecutor
+) -> None:
     try:
-        study.tell(ask.id, value, worker=worker)
-    except InvalidInput as error:  # not a number, or out of range
-        study.fail(ask.id, reason=_line(error), worker=worker)
-        raise
+        while (ask := await _in(pool, partial(run.next_ask, worker))) is not None:
+            try:
+                value = await _awaitable(function, ask.arm)
+            except BaseException as error:
+                if not await _in(pool, partial(run.goes_on, worker, ask, error)):
+                    raise
+                continue
+            await _in(pool, partial(run.tell, worker, ask, value))
+            for callback in run.callbacks:
+                answer = callback(run.study, ask, value)
+                run.heed(await answer if inspect.isawaitable(answer) else answer)
+            await _in(pool, show)
     except BaseException as error:
-        error.add_note(f"the result of ask {ask.id} ({ask.name}), {value!r}, may not have been told.")
+        run.end()
+        if isinstance(error, asyncio.CancelledError):  # the ask may have been on its way
+            await _in(pool, partial(run.give_up, worker))
         raise
-    if on_pull is not None:
-        on_pull(study, ask, value)
-    return True
+
+
+async def _in(pool: ThreadPoolExecutor, call: Callable[[], T]) -> T:
+    """Return what a call returns in the thread of the pool; a call that has begun also ends if this is cancelled."""
+    future = asyncio.get_running_loop().run_in_executor(pool, call)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait([future])
+        raise
+
+
+def _is_time(seconds: float) -> bool:
+    return seconds >= 0.0
+
+
+def _is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _check_no_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise InvalidInput(
+        "`optimize` cannot wait for an async function inside a running event loop, such as that of a notebook; "
+        "write `await study.optimize_async(...)`."
+    )
+
+
+def _value_of(function: Callable[[Any], Any], arm: Any) -> Any:
+    value = function(arm)
+    if inspect.iscoroutine(value):
+        value.close()
+        raise InvalidInput("`function` returned a coroutine, no number; use `await study.optimize_async(...)`.")
+    return value
+
+
+async def _awaitable(function: Callable[[Any], Any], arm: Any) -> Any:
+    value = function(arm)
+    if not inspect.isawaitable(value):
+        raise InvalidInput(
+            f"`function` must be an async function, but returned {value!r}; pass a plain function to `optimize`."
+        )
+    return await value
+
+
+@contextmanager
+def _progress(study: "Study", *, is_wanted: bool) -> Iterator[Show]:
+    """Yield a function that shows the study in one line on standard error, at most every `LOOK_SECONDS`."""
+    if not is_wanted:
+        yield lambda: None
+        return
+    lock, looked = threading.Lock(), -LOOK_SECONDS
+
+    def line() -> str:
+        now = study.snapshot
+        return shown(f"{study.name}: {state_line(now.learner, now.label)}")
+
+    with _line_on_terminal() as write:
+
+        def show() -> None:
+            nonlocal looked
+            with lock:
+                if monotonic() - looked < LOOK_SECONDS:
+                    return
+                write(line())
+                looked = monotonic()
+
+        try:
+            yield show
+        finally:
+            with suppress(SurepickError):  # whatever ended the jobs is said
+                write(line())
+
+
+@contextmanager
+def _line_on_terminal() -> Iterator[Callable[[str], None]]:
+    """Yield a function that replaces the last line of standard error; elsewhere than on a terminal the last one stays.
+
+    By rich if it is installed, which also knows notebooks.
+    """
+    if find_spec("rich") is not None:
+        from rich.console import Console  # noqa: PLC0415 (optional)
+        from rich.live import Live  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        with Live(console=Console(stderr=True), auto_refresh=False) as live:
+            yield lambda text: live.update(Text(text), refresh=True)
+        return
+    last, is_terminal = "", sys.stderr.isatty()
+
+    def write(text: str) -> None:
+        nonlocal last
+        if is_terminal:  # a line that goes on in the next one could not be replaced
+            text = text[: shutil.get_terminal_size().columns - 1]
+            sys.stderr.write(f"\r{text.ljust(len(last))}")
+            sys.stderr.flush()
+        last = text
+
+    yield write
+    sys.stderr.write("\n" if is_terminal else f"{last}\n")
 
 
 def _line(error: BaseException) -> str:

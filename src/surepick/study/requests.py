@@ -4,8 +4,8 @@
 """
 
 import reprlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -13,6 +13,13 @@ import numpy as np
 from surepick.core.checks import check_count, check_number, check_vector
 from surepick.errors import Conflict, InvalidInput, what_was_meant
 from surepick.learning.explain import counted
+from surepick.learning.questions import (
+    Question,
+    binary_words,
+    learns_noise,
+    looks_binary,
+    question_about,
+)
 from surepick.study.eras import Key, earlier_of, plain_key
 from surepick.study.events import Kind
 from surepick.study.log import LogTransaction
@@ -35,6 +42,8 @@ class StudyAsk:
     """When it is given to another worker, in UTC; a result is welcome after that too."""
     reason: str
     """Why this arm, in words."""
+    recipe: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """The arm as its table has it, column by column, levels in words; empty for a vector."""
 
 
 # ---- checks
@@ -119,7 +128,7 @@ def find_ask(state: State, ask: int | StudyAsk) -> AskRecord:
 def shown(state: State, one: AskRecord) -> StudyAsk:
     """Return an ask for the worker."""
     label, features = state.roster.label(one.arm), state.roster.features(one.arm)
-    return StudyAsk(one.id, one.arm, label, features, one.until, reason_for(state, one))
+    return StudyAsk(one.id, one.arm, label, features, one.until, reason_for(state, one), state.roster.recipe(one.arm))
 
 
 def ask(transaction: LogTransaction, n: int, *, worker: str | None, until: str | None) -> list[StudyAsk]:
@@ -209,3 +218,35 @@ def _told_already(state: State, ids: Sequence[int], values: Sequence[float], wha
             "it by `correct`, giving the reason; if it is a further measurement, tell it by the arm."
         )
     return told
+
+
+# ---- questions about results
+
+
+def question(state: State, id_: int) -> Question | None:
+    """Return the question that a measurement raises; None if it fits the others, is void, or its arm is retired."""
+    one = state.measurement(id_)
+    if one.value is None or not state.roster.is_present(one.arm):
+        return None
+
+    def others() -> list[float]:
+        return [each.value for each in state.measurements if each.value is not None and each.id != id_]
+
+    return question_about(state.learner, state.number_of(one.arm), one.value, others)
+
+
+def turned_binary(state: State, n_before: int) -> bool:
+    """Return whether it shows by the measurements after `n_before` that all values are 0 or 1."""
+    told = [one.last for one in state.measurements]
+    if not learns_noise(state.learner) or not set(told[n_before:]) <= {0.0, 1.0}:
+        return False
+    return looks_binary(told) and not looks_binary(told[:n_before])
+
+
+def remarks(state: State, n_before: int, *, questions: bool) -> Iterator[str]:
+    """Yield what to say in Python about the measurements after `n_before`; see `Study.tell`."""
+    for one in state.measurements[n_before:] if questions else ():
+        if (found := question(state, one.id)) is not None:
+            yield found.words(f'study.correct({one.id}, {found.right}, reason="mistyped")')
+    if turned_binary(state, n_before):
+        yield binary_words('rewards="binary", here by study.reopen(rewards="binary", reason="pass/fail")')

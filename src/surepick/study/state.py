@@ -19,8 +19,10 @@ from surepick.errors import CorruptLog, InvalidInput
 from surepick.learning.blocks import Plan
 from surepick.learning.events import Corrected, Correction, Restored, Voided
 from surepick.learning.learner import Learner
-from surepick.study.eras import Era, Key, described, era_after, first_era, key_from, plain_key
+from surepick.study.eras import Era, Key, described, first_era, key_from, plain_key
 from surepick.study.events import RECORDS, Kind, check_fields
+from surepick.study.reopening import ReopenPreview, follow, propose, why_not_now
+from surepick.types import AskId, AskNumber, MeasurementId, ResultNumber
 
 Event = Mapping[str, Any]
 ROUNDING = 1e-6
@@ -40,8 +42,8 @@ class AskState(StrEnum):
 class AskRecord:
     """An ask: a worker was asked to measure an arm. A failed ask is made again, under the learner's same number."""
 
-    id: int
-    number: int
+    id: AskId
+    number: AskNumber
     arm: Key
     by: str
     at: str
@@ -51,8 +53,8 @@ class AskRecord:
     is_again: bool = False
     """Whether an attempt before gave no result."""
     state: AskState = AskState.OPEN
-    results: tuple[int, ...] = ()
-    """Ids of the measurements told for it."""
+    results: tuple[MeasurementId, ...] = ()
+    """The measurements told for it."""
     reason: str = ""
     """Why it failed, if a reason was given."""
 
@@ -72,11 +74,11 @@ class Change(NamedTuple):
 class Measurement:
     """A value that was told."""
 
-    id: int
+    id: MeasurementId
     arm: Key
     told: float
     """As it was told first."""
-    ask: int | None
+    ask: AskId | None
     by: str
     at: str
     last: float
@@ -146,7 +148,7 @@ class State:
         self.attempts: dict[int, AskRecord] = {}
         self.open: dict[int, AskRecord] = {}
         self.measurements: list[Measurement] = []
-        self.by_key: dict[str, tuple[int, ...]] = {}
+        self.by_key: dict[str, tuple[MeasurementId, ...]] = {}
         """Measurements by the key under which they were told."""
         self.verdicts: list[Verdict] = []
         self.stopped = False
@@ -175,7 +177,7 @@ class State:
 
     def _enter(self, era: Era) -> None:
         self._now, self.roster, self.options, self.learner = era, era.catalog, era.options, era.learner
-        self._given_up: set[int] = set()  # numbers of asks that were given up
+        self._given_up: set[AskNumber] = set()  # numbers of asks that were given up
         self.learner.called = self._id_of
 
     def apply(self, event: Event, digest: str = "") -> None:
@@ -198,6 +200,11 @@ class State:
         if event["kind"] == Kind.REOPENED:
             self.registrations.append(digest)
         self.n_events += 1
+
+    @property
+    def now(self) -> Era:
+        """The present era."""
+        return self._now
 
     # ---- arms
 
@@ -267,8 +274,8 @@ class State:
         if self._checks:
             self._compare_asks(event)
         by, at, until, era = event["by"], event["at"], event["until"], self.era
-        for id_, (number, arm) in enumerate(asks, start=event["ask"]):
-            is_again = number in self._given_up
+        for n, (number, arm) in enumerate(asks, start=event["ask"]):
+            id_, is_again = AskId(n), number in self._given_up
             self.attempts[id_] = self.open[id_] = AskRecord(id_, number, key_from(arm), by, at, until, era, is_again)
 
     def _compare_asks(self, event: Event) -> None:
@@ -278,7 +285,7 @@ class State:
             if own is None or plain_key(self.key_of(own)) != arm:
                 raise _not_so(event, "asks for what was not planned")
 
-    def _give_up(self, event: Event, id_: int, state: AskState) -> None:
+    def _give_up(self, event: Event, id_: AskId, state: AskState) -> None:
         attempt = self.open.get(id_)
         if attempt is None:
             raise _not_so(event, f"gives up ask {id_}, which is not open")
@@ -314,7 +321,7 @@ class State:
                 answered = attempt.number
             learner.tell(self._now.arm(key), value, ask=answered)
             if self._now.numbers is not None:
-                self._now.numbers[id_] = len(learner.state.results) - 1
+                self._now.numbers[id_] = ResultNumber(len(learner.state.results) - 1)
         told = Measurement(id_, key, value, ask, event["by"], event["at"], value, event.get("key"))
         self.measurements.append(told)
         if told.key is not None:
@@ -342,15 +349,15 @@ class State:
                 return told
         return []
 
-    def _id_of(self, number: int) -> int:
+    def _id_of(self, number: ResultNumber) -> MeasurementId:
         """Return the id of the measurement that the learner calls by this number."""
         numbers = self._now.numbers
-        return number + 1 if numbers is None else next(id_ for id_, n in numbers.items() if n == number)
+        return MeasurementId(number + 1) if numbers is None else next(id_ for id_, n in numbers.items() if n == number)
 
-    def _number_to_change(self, kind: str, id_: int) -> int | None:
+    def _number_to_change(self, kind: str, id_: int) -> ResultNumber | None:
         """Return the learner's number of a measurement that is to be changed; None: the learner does not know it."""
         one, numbers = self.measurement(id_), self._now.numbers
-        number = id_ - 1 if numbers is None else numbers.get(id_)
+        number = ResultNumber(id_ - 1) if numbers is None else numbers.get(one.id)
         if one.is_void is not (kind == Kind.RESTORED):
             is_void = "is void" if one.is_void else "is not void"
             raise InvalidInput(f"measurement {id_} {is_void}, so it cannot be {kind}.")
@@ -364,17 +371,38 @@ class State:
     def prepare_change(self, kind: Kind, id_: int, value: float | None) -> None:
         """Work out what a correction would lead to, so that applying the event takes no time."""
         number = self._number_to_change(kind, id_)
-        if number is not None:
+        if number is not None and not self._is_kept_evidence(MeasurementId(id_)):
             self.learner.state.prepare(_correction(kind, number, value, ""))
 
     def _changed(self, event: Event) -> None:
         """Void, correct or restore a measurement."""
         kind, reason = event["kind"], event["reason"]
         number, one = self._number_to_change(kind, event["measurement"]), self.measurement(event["measurement"])
+        is_kept = self._is_kept_evidence(one.id)
+        for era in self._eras_kept:
+            if (known := era.number(one.id)) is not None:
+                era.learner.state.change(_correction(kind, known, event.get("value"), reason))
+            if is_kept and era.before is not None:
+                era.learner.state.go_on(era.start)
         if number is not None:
             self.learner.state.change(_correction(kind, number, event.get("value"), reason))
+        if is_kept:
+            self.learner.state.go_on(self._now.start)
         one.is_void, one.last = kind == Kind.VOIDED, event["value"] if kind == Kind.CORRECTED else one.last
         one.changes.append(Change(Kind(kind), one.value, reason, event["by"], event["at"]))
+
+    @property
+    def _eras_kept(self) -> list[Era]:
+        """The eras before the present one whose evidence was kept, oldest first."""
+        eras, era = list[Era](), self._now.before
+        while era is not None:
+            eras.insert(0, era)
+            era = era.before
+        return eras
+
+    def _is_kept_evidence(self, id_: MeasurementId) -> bool:
+        """Whether an earlier era whose evidence was kept knows a measurement."""
+        return any(era.number(id_) is not None for era in self._eras_kept)
 
     # ---- verdicts
 
@@ -452,22 +480,29 @@ class State:
 
     # ---- eras
 
-    def propose_reopening(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of an era that begins with these arms and options.
+    def propose_reopening(self, changes: Mapping[str, Any], *, keeps: bool = True) -> dict[str, Any]:
+        """Return the fields of an era that begins with these arms and options, and keeps evidence where it may.
 
         Raises:
             InvalidInput: the era cannot begin with these changes.
         """
-        era = era_after(self, changes)
+        era, preview = propose(self, changes, keeps=keeps)
         self._proposed = self.n_events, era
-        return {**changes, **described(era.learner)}
+        kept = {"kept": preview.n_evidence} if era.before is not None else {}
+        return {**changes, **described(era.learner), **kept}
+
+    def preview_reopening(self, changes: Mapping[str, Any]) -> ReopenPreview:
+        """Return what an era that begins with these arms and options would keep."""
+        return propose(self, changes)[1]
 
     def _reopened(self, event: Event) -> None:
         """Begin an era: the one that was proposed, or a new one."""
         n_before, era = self._proposed or (0, None)
         if era is None or n_before != self.n_events or era.learner.identity != event["identity"]:
-            era = era_after(self, event)
+            era = follow(self, event)
         self._proposed = None
+        if self._checks and era.before is not None and (why := why_not_now(self, era)):
+            self.differences.append(f"event {event['n']} keeps evidence that has no proof there: {why}")
         self._enter(era)
         self.era += 1
         self.stopped = False
@@ -477,7 +512,7 @@ class State:
         self.open = {}
 
 
-def _correction(kind: str, number: int, value: float | None, reason: str) -> Correction:
+def _correction(kind: str, number: ResultNumber, value: float | None, reason: str) -> Correction:
     """Return what happens to the learner when a measurement is changed."""
     if kind == Kind.CORRECTED:
         assert value is not None

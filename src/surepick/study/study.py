@@ -5,29 +5,37 @@ Everything that happens is an event in the log (`events`), and the state of a st
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, final
 
 from surepick._files import file_name
+from surepick._texts import html_table
 from surepick._version import __version__
+from surepick.arms.tables.sources import open_table
 from surepick.core.checks import check_count
-from surepick.errors import Conflict, InvalidInput, SurepickError
+from surepick.errors import Conflict, EntryWarning, InvalidInput, SurepickError
+from surepick.learning.explain import facts
 from surepick.learning.learner import Learner
+from surepick.learning.questions import Question
 from surepick.learning.result import Result
 from surepick.study import requests
 from surepick.study.certificate import certificate_of
 from surepick.study.eras import Key, next_era
 from surepick.study.events import Kind, Row, written
-from surepick.study.exchange import What, export
+from surepick.study.exchange import What, export, sheet_values
 from surepick.study.log import LogTransaction, StudyLog, lease_length
-from surepick.study.optimize import optimize
+from surepick.study.optimize import Callback, optimize, optimize_async
+from surepick.study.reopening import ReopenPreview
 from surepick.study.requests import StudyAsk, check_text
 from surepick.study.signatures import signature_of_head, stamp_of_head
 from surepick.study.state import AskState, Measurement, State
 from surepick.study.storage import Storage
-from surepick.study.views import Status, StudySnapshot, snapshot_of
+from surepick.study.views import OF_MEASUREMENT, Status, StudySnapshot, measurement_record, snapshot_of
+from surepick.types import data_frame
 
 __all__ = ["Study", "StudyAsk"]
 OWN_LEASE = "own"
@@ -35,6 +43,32 @@ OWN_LEASE = "own"
 MOST_ASKS = 100_000
 """In one call; each block among them is planned from older data."""
 Json = dict[str, Any]
+
+
+@final
+class Measurements(list[Measurement]):
+    """The measurements of a study, a list that is also a table."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__(state.measurements)
+        self._state = state
+
+    def __reduce__(self) -> Any:
+        """A pickle has the list alone."""
+        return list, (list(self),)
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Return the table as columns of equal length, under the names of `surepick measurements --format json`.
+
+        `value` is the result that counts, None if the measurement is void; `told` is what was told first. Every
+        library of data frames takes such columns: `polars.DataFrame(study.measurements.to_columns())`.
+        """
+        records = [measurement_record(self._state, one) for one in self]
+        return {name: [record[name] for record in records] for name in OF_MEASUREMENT}
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas `DataFrame`, or as columns where pandas is not installed."""
+        return data_frame(self.to_columns())
 
 
 @final
@@ -57,6 +91,16 @@ class Study:
 
     def __repr__(self) -> str:
         return f"Study({self.name!r} in {self.storage.address})"
+
+    def _repr_html_(self) -> str:
+        """Return the study at this moment as a table for a notebook."""
+        now = self.snapshot
+        known = {"state": now.status.state, "pulls": now.status.n_pulls}
+        return html_table(repr(self), {**known, **facts(now.learner, now.label, epsilon_is="epsilon = ")}.items())
+
+    def __reduce__(self) -> Any:
+        """A pickle has the storage by its address, and the name: another process opens the same study."""
+        return partial(Study, self.storage, self.name, author=self.author), ()
 
     def close(self) -> None:
         """Let go of the connections of its storage; a later call makes new ones. `with` does it at the end."""
@@ -125,6 +169,7 @@ class Study:
         arm: Any = None,
         worker: str | None = None,
         key: str | None = None,
+        questions: bool = True,
     ) -> list[Measurement]:
         """Take in a result, or several of one arm; when this returns, they are on the disk.
 
@@ -137,6 +182,10 @@ class Study:
                 worker has; if there is none, the result is unsolicited, and counts as well.
             worker: who measured.
             key: a name for what is told, by which it is recognised if it is told again (a request that is repeated).
+            questions: whether to warn of a value that looks mistyped; the value is recorded all the same.
+
+        Warns:
+            EntryWarning: a value stands far apart from the others, or all values so far look like pass or fail.
 
         Returns:
             The measurements, with the ids by which `void` and `correct` name them.
@@ -145,7 +194,43 @@ class Study:
             raise InvalidInput("`tell` needs an ask or an arm, got " + ("neither." if ask is None else "both."))
         given = requests.values_in(value)
         with self._writing(worker) as transaction:
-            return requests.tell(transaction, ask, arm, given, key)
+            n_before = len(transaction.state.measurements)
+            told = requests.tell(transaction, ask, arm, given, key)
+            said = list(requests.remarks(transaction.state, n_before, questions=questions))
+        for text in said:  # now that all is recorded
+            warnings.warn(text, EntryWarning, stacklevel=2)
+        return told
+
+    def question(self, measurement: int) -> Question | None:
+        """Return the question that a value raises if it stands far apart; it changes nothing (docs/study.md)."""
+        with self._log.reading() as state:
+            return requests.question(state, measurement)
+
+    def tell_file(self, path: Any, *, worker: str | None = None, questions: bool = True) -> list[Measurement]:
+        """Take in the values of a sheet that `surepick ask --format xlsx` wrote, by the numbers of asks: all or none.
+
+        Empty cells are not measured yet. Told again, a file changes nothing; another value for an ask that has its
+        result is refused. Questions and warnings are those of `tell`.
+
+        Args:
+            path: a .csv or .xlsx file with the columns ask and value. Values may have decimal commas.
+            worker: who measured.
+            questions: as for `tell`.
+
+        Returns:
+            The measurements of the sheet, those told before among them.
+        """
+        table = open_table(path)
+        with self._writing(worker) as transaction:
+            n_before = len(transaction.state.measurements)
+            told = []
+            for one, value in sheet_values(transaction.state, table):
+                known = [transaction.state.measurement(one.results[0])] if one.results else []
+                told += known or requests.tell(transaction, one.id, None, [value], None)
+            said = list(requests.remarks(transaction.state, n_before, questions=questions))
+        for text in said:
+            warnings.warn(text, EntryWarning, stacklevel=2)
+        return told
 
     def tell_earlier(
         self, pairs: Iterable[tuple[Any, float]], *, worker: str | None = None, key: str | None = None
@@ -213,18 +298,22 @@ class Study:
         reason: str,
         join: Any = None,
         retire: Iterable[Any] = (),
+        keep_evidence: bool = True,
         worker: str | None = None,
         **changes: Any,
     ) -> None:
-        """Go on after a verdict, or with other arms or options: a new era, with a risk of its own.
+        """Go on after a verdict, or with other arms or options: a new era.
 
-        What was measured so far guides its plans and bets and is no evidence in it, so that arms and options may be
-        chosen after a look at the results. Every earlier verdict stands in the log, about the arms of its time.
+        You may choose the change after a look at the results. Their evidence is kept where a proof allows that: with a
+        smaller delta, another budget, a first epsilon, arms that join, or without arms that are excluded already,
+        between two blocks or after a verdict. Else the results guide plans and bets, and the proof starts anew;
+        `preview_reopen` says which, and why. Every earlier verdict stands in the log, about the arms of its time.
 
         Args:
             reason: why.
             join: arms that are added: {name: features}, or rows as `create_study` takes them where arms have no names.
             retire: arms that leave, by name or row number; others keep their row numbers.
+            keep_evidence: False starts the proof anew even where evidence could be kept, with a risk of its own.
             worker: who does it.
             **changes: of options: delta, budget, epsilon, ...
         """
@@ -233,9 +322,18 @@ class Study:
         with self._writing(worker) as transaction:
             state = transaction.state
             fields = next_era(state, join, [requests.find_arm(state, arm) for arm in retire], changes)
-            opening = state.propose_reopening({"reason": reason, **fields})
+            opening = state.propose_reopening({"reason": reason, **fields}, keeps=keep_evidence)
             transaction.write(Kind.REOPENED, **opening, version=__version__)
             transaction.write_verdict()  # rules that count what was measured before may say the same again at once
+
+    def preview_reopen(self, *, join: Any = None, retire: Iterable[Any] = (), **changes: Any) -> ReopenPreview:
+        """Return what `reopen` with these changes would keep as evidence, and why not more; nothing changes.
+
+        `print` shows one sentence: "This keeps 46 results as evidence."
+        """
+        with self._log.reading() as state:
+            fields = next_era(state, join, [requests.find_arm(state, arm) for arm in retire], changes)
+            return state.preview_reopening(fields)
 
     # ---- proofs for others
 
@@ -331,41 +429,85 @@ class Study:
         with self._log.reading() as state:
             return certificate_of(state, self._log.head[1])
 
-    def export(self, kind: Literal["csv", "parquet", "json"], path: Any = None, *, what: What = "log") -> Path:
+    def export(
+        self, kind: Literal["csv", "parquet", "json", "xlsx"], path: Any = None, *, what: What | None = None
+    ) -> Path:
         """Write the log with its hashes, or the measurements, to a file; return where.
 
         Args:
             kind: of file.
             path: where to; default: the name of the study and of what it is, in the working directory. Characters
                 that could lead elsewhere are replaced.
-            what: "log" or "measurements".
+            what: "log" or "measurements"; default: the measurements for an Excel file, the log for others.
         """
+        what = what or ("measurements" if kind == "xlsx" else "log")
         target = Path(f"{file_name(self.name)}-{what}.{kind}" if path is None else path)
         if target.suffix.lower() != f".{kind}":
             raise InvalidInput(f"a file of the kind {kind!r} must end in .{kind}, got {target.name!r}.")
         export(self, target, what)
         return target
 
-    def optimize(
+    def optimize(  # noqa: PLR0913 (every argument is an option of its own)
         self,
-        function: Callable[[Any], float],
+        function: Callable[[Any], float | Awaitable[float]],
         *,
         n_jobs: int = 1,
         max_pulls: int | None = None,
-        on_pull: "Callable[[Study, StudyAsk, float], object] | None" = None,
+        timeout: float | None = None,
+        catch: "type[Exception] | Iterable[type[Exception]]" = (),
+        callbacks: "Iterable[Callback] | None" = None,
+        on_pull: "Callback | None" = None,
+        progress: bool = False,
         lease: Any = OWN_LEASE,
     ) -> None:
         """Measure by a Python function until the study has stopped.
 
         Args:
             function: of an arm (row number or vector) to a reward; it may raise `Skipped` if it has none this time.
-                Whatever else it raises ends all, and what was measured is kept.
-            n_jobs: threads; for more than one processor start several processes, which share the study.
+                Whatever else it raises ends all, and what was measured is kept. An async function runs in an event
+                loop of this call, `n_jobs` calls at a time; inside a loop of your own use `optimize_async`.
+            n_jobs: threads; -1 for one per core. For more than one processor start several processes, which share the
+                study.
             max_pulls: most pulls in this call.
-            on_pull: called after each with the study, the ask and the value: `study.remaining()` says what is left.
+            timeout: seconds after which nothing more is asked for. Measurements under way end and count.
+            catch: exceptions that give up the ask, as `Skipped` does, and go on: a class, or several. For failures
+                that have nothing to do with the value: a value that was seen must be returned.
+            callbacks: functions that are called after each pull with the study, the ask and the value:
+                `study.remaining()` says what is left. One that returns False ends the call, as `timeout` does.
+            on_pull: one more such function.
+            progress: whether a line on standard error says who leads, by rich if it is installed.
             lease: as for `ask`.
+
+        Raises:
+            InvalidInput: an argument cannot be used.
+            SurepickError: 1,000 measurements in a row had no result.
         """
-        optimize(self, function, n_jobs=n_jobs, max_pulls=max_pulls, on_pull=on_pull, lease=lease)
+        options = {"callbacks": callbacks, "on_pull": on_pull, "lease": lease, "progress": progress}
+        optimize(self, function, n_jobs=n_jobs, max_pulls=max_pulls, timeout=timeout, catch=catch, **options)
+
+    async def optimize_async(  # noqa: PLR0913 (every argument is an option of its own)
+        self,
+        function: Callable[[Any], Awaitable[float]],
+        *,
+        n_jobs: int = 1,
+        max_pulls: int | None = None,
+        timeout: float | None = None,
+        catch: "type[Exception] | Iterable[type[Exception]]" = (),
+        callbacks: "Iterable[Callback] | None" = None,
+        on_pull: "Callback | None" = None,
+        progress: bool = False,
+        lease: Any = OWN_LEASE,
+    ) -> None:
+        """Measure by an async function until the study has stopped; the options are those of `optimize`.
+
+        `n_jobs` measurements are under way at a time. The study is read and written in another thread, so the event
+        loop never waits for a database. A call that is cancelled gives up its asks, so that others get them. Callbacks
+        run in the event loop, and may be async too.
+        """
+        options = {"callbacks": callbacks, "on_pull": on_pull, "lease": lease, "progress": progress}
+        await optimize_async(
+            self, function, n_jobs=n_jobs, max_pulls=max_pulls, timeout=timeout, catch=catch, **options
+        )
 
     @property
     def n_planned(self) -> int:
@@ -379,9 +521,18 @@ class Study:
             return [requests.shown(state, one) for one in state.open.values()]
 
     @property
-    def measurements(self) -> list[Measurement]:
-        """All measurements, those void included."""
-        return list(self._log.state().measurements)
+    def measurements(self) -> "Measurements":
+        """All measurements, those void included; `study.measurements.to_frame()` is their table."""
+        return Measurements(self._log.state())
+
+    @property
+    def recipes(self) -> dict[str, dict[str, Any]]:
+        """The arms that can be measured as their table describes them, every column, by name; none for other sets."""
+        roster = self._log.state().roster
+        if not roster.is_enumerable:
+            return {}
+        present = range(len(roster.written["rows"])) if roster.present is None else roster.present
+        return {roster.label(key): roster.recipe(key) for key in present}
 
     @property
     def log(self) -> list[Json]:

@@ -117,17 +117,15 @@ def test_one_column_is_enough(tmp_path: Path) -> None:
         ("name\nA\nB\n", "no feature columns"),
         ("u,v\n1,0\n2,1\n\nn/a,1\n", r"arms.csv line 5: column 'u' is mostly numbers, got 'n/a'"),
         ("u,v\n1,0\n2,1\n1,2\nn/a,1\n", r"line 5: column 'u' .* if it is a category, spell its levels as words"),
-        ('u,v\n"1,500",0\n"2,250",1\n1,2\n', r"line 2: column 'u' is mostly numbers, got '1,500'; .* decimal point"),
+        ('u,v\n"1,500",0\n"2,250",1\n1,2\n', r"lines 2 and 3: column 'u' .* got '1,500' and '2,250'; .* decimal point"),
         ('u;v\n1.234,5;0\n2;1\n3;2\n', r"line 2: column 'u' is mostly numbers, got '1.234,5'"),
         ("u;v\n1,5;0\n2.5;1\n3;2\n", r"line 3: column 'u' has decimal points and decimal commas, here '2.5'"),
         ("u;v\n1,5;0\n2,5;1.500\n3;2\n", r"line 3: column 'v' has '1.500', which could be 1500 or 1.5 beside"),
         ("name,u,v\nA,1,0\nB,nan,1\n", "line 3: column 'u' must be a finite number, got 'nan'"),
         ("name,u,v\nA,1,0\nB,1,-inf\n", "line 3: column 'v' must be a finite number, got '-inf'"),
         ("name,u,v\nA,1,0\nB,1e200,1\n", r"line 3: column 'u' must be at most 1e\+120 in size, got 1e200"),
-        ("name,u,v\nA,1,0\nB,0,1\n\nA,1,1\n", "line 5: the name 'A' is that of line 2 too"),
+        ("name,u,v\nA,1,0\nB,0,1\n\nA,1,1\n", "column 'name' seems to name the arms, .*: 'A' is in lines 2 and 5"),
         ("name,label,u\nA,x,1\nB,y,2\nC,z,5\n", "'label' is text that differs in every row.*--name-column 'label'"),
-        ("u,when\n1,2026-03-01\n2,2026-03-02\n5,2026-03-04\n", "column 'when' holds dates that differ in every row"),
-        ("name,Sample No.,u\nA,1,1\nB,2,2\nC,3,5\n", "column 'Sample No.' holds whole numbers that differ .*numbering"),
         ("u,v\n1,2\n1,2\n", "2 copies of one"),
         ("u\n1\n", "at least two arms"),
     ],
@@ -158,12 +156,12 @@ def test_missing_and_broken_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_missing_cell_matters_only_where_it_is_used(tmp_path: Path) -> None:
     """Remarks may have gaps once they are dropped."""
-    text = "name,u,remark\nA,1,\nB,2,late\nC,4,\n"
-    with pytest.raises(InvalidInput, match="line 2: column 'remark' has no value; fill it, or leave out"):
+    text = "name,u,colour\nA,1,\nB,2,red\nC,4,\n"
+    with pytest.raises(InvalidInput, match="lines 2 and 4: column 'colour' has no value; fill it, or leave out"):
         read(tmp_path, text)
-    arms = read(tmp_path, text, drop="remark")
-    assert arms.roles.dropped == ("remark (as you said)",)
-    assert read(tmp_path, text, features=["u"]).roles.dropped == ("remark (not among the features)",)
+    arms = read(tmp_path, text, drop="colour")
+    assert arms.roles.dropped == ("colour (as you said)",)
+    assert read(tmp_path, text, features=["u"]).roles.dropped == ("colour (not among the features)",)
 
 
 def test_categories_and_names_may_contain_numbers(tmp_path: Path) -> None:
@@ -177,23 +175,24 @@ def test_categories_and_names_may_contain_numbers(tmp_path: Path) -> None:
     assert read(tmp_path, "a,u\n1_2,1\n1_2,2\n1_3,3\n").feature_names == ("constant", "a=1_3", "u")
 
 
-def test_dates_that_repeat_are_a_category_and_are_named(tmp_path: Path) -> None:
+def test_dates_that_are_asked_for_are_a_category_and_are_named(tmp_path: Path) -> None:
     """A day may be a block of measurements; it is no time."""
     text = "name,u,day\nA,1,1.3.2026\nB,2,1.3.2026\nC,5,2.3.2026\nD,7,2.3.2026\n"
-    arms = read(tmp_path, text)
+    assert read(tmp_path, text).roles.dropped == ("day (looks like a date)",)
+    arms = read(tmp_path, text, features="u,day")
     assert arms.feature_names == ("constant", "u", "day=2.3.2026")
     assert arms.roles.attention[0].startswith("day holds dates, such as 1.3.2026, taken as a category")
     days = [dt.datetime(2026, 3, day) for day in (1, 1, 2, 2)]  # noqa: DTZ001
-    frame = read_arms(pd.DataFrame({"u": [1, 2, 5, 7], "day": days}))
+    frame = read_arms(pd.DataFrame({"u": [1, 2, 5, 7], "day": days}), features=["u", "day"])
     assert frame.feature_names == ("constant", "u", "day=2026-03-02")
     assert frame.roles.attention[0].startswith("day holds dates, such as 2026-03-01")
 
 
 def test_a_numbering_can_be_asked_for(tmp_path: Path) -> None:
-    """Whoever lists a column among the features means it; a row number headed otherwise is a number as others."""
+    """A numbering is no feature, or names the arms, unless it is listed; headed otherwise it is a number as others."""
     text = "name,code,u\nA,1,1\nB,2,2\nC,3,5\nD,7,7\n"
-    with pytest.raises(InvalidInput, match="list it among --features"):
-        read(tmp_path, text)
+    assert read(tmp_path, text).roles.dropped == ("code (looks like a numbering)",)
+    assert read(tmp_path, text, drop="name").names == ("1", "2", "3", "7")
     assert read(tmp_path, text, features=["code"]).feature_names == ("constant", "code")
     assert read(tmp_path, text.replace("code", "temp")).feature_names == ("constant", "temp", "u")
 
@@ -482,7 +481,7 @@ def test_npy_files_are_taken_as_they_are(tmp_path: Path) -> None:
         (pd.DataFrame({"a": ["x", 1, "x"], "b": [1, 2, 4]}), "row 1: column 'a' must hold numbers alone or text alone"),
         (pd.DataFrame([[1.0, 2.0], [3.0, 5.0]], columns=["a", "a"]), "different names, got 'a' twice"),
         ({"a": [1, 2], "b": [1, 2, 3]}, "same length"),
-        (pd.DataFrame({"a": [1.0, 2.0]}, index=["p", "p"]), "'p' more than once"),
+        (pd.DataFrame({"a": [1.0, 2.0]}, index=["p", "p"]), r"names the arms.*: 'p' is in rows 0 \(p\) and 1 \(p\)"),
     ],
 )
 def test_frames_that_cannot_be_arms_are_refused(frame: Any, complaint: str) -> None:
@@ -554,3 +553,124 @@ def test_many_equal_arms_are_not_all_named_in_a_sentence() -> None:
 def test_numbers_as_people_write_them(text: str, value: float | None) -> None:
     """A comma is a decimal one, unless the number could be another."""
     assert parse_number(text) == value
+
+
+COLUMNS = "Nr.,Probe,Wärme,Lieferant,Einkaufspreis,Messdatum,Bemerkung,Zeit\n"
+LINES = [
+    f"{i},R-{i:03d},{60 + i % 7},{'Merck' if i % 2 else 'Sigma'},{3 + i % 5}.20,{1 + i % 25}.3.2026,"
+    f"{'' if i % 3 else 'looks a bit cloudy'},{i % 4}\n"
+    for i in range(1, 61)
+]
+
+
+def test_prices_dates_remarks_and_numberings_are_no_features(tmp_path: Path) -> None:
+    """Each is named with what it was taken for and how to use it all the same; a time in minutes is a property."""
+    arms = read(tmp_path, COLUMNS + "".join(LINES))
+    assert arms.feature_names == ("constant", "Wärme", "Lieferant=Sigma", "Zeit")
+    assert arms.names is not None
+    assert arms.names[0] == "R-001"
+    assert arms.roles.dropped == (
+        "Nr. (looks like a numbering)",
+        "Einkaufspreis (looks like a price)",
+        "Messdatum (looks like a date)",
+        "Bemerkung (looks like a remark)",
+    )
+    assert "list all that you want as `features` of read_arms (--features). A price" in arms.roles.attention[0]
+    assert "--costs 'Einkaufspreis'" in arms.roles.attention[0]
+    told = read(tmp_path, COLUMNS + "".join(LINES), features="Wärme,Messdatum", cost_column="Einkaufspreis")
+    assert told.feature_names[:3] == ("constant", "Wärme", "Messdatum=10.3.2026")
+    assert told.costs is not None
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "taken_for"),
+    [
+        ("cost", ["3.5", "2", "3.5", "7"], "price"),
+        ("cost", ["low", "high", "low", "high"], None),
+        ("Materialkosten", ["3", "2", "3", "7"], "price"),
+        ("per kg", ["3 €", "2 €", "3 €", "7,50 €"], "price"),
+        ("Note", ["1", "2", "1", "5"], None),
+        ("Note", ["late", "", "", "late"], "remark"),
+        ("Kommentar", ["gut", "gut", "", "trüb"], "remark"),
+        ("what happened", ["it was late", "it was rather late", "not so late", "it was cold"], "remark"),
+        ("measured", ["2026-03-01", "2026-03-01", "2026-03-02", "2026-03-03"], "date"),
+        ("measured", ["10:30:00", "11:00:00", "11:30:00", "11:30:00"], "date"),
+        ("ratio", ["1:20", "1:10", "1:20", "1:10"], None),
+        ("time", ["10", "20", "10", "15"], None),
+        ("Zeit", ["10", "20", "10", "15"], None),
+        ("Candidate", ["x", "y", "x", "y"], None),
+        ("Sample No.", ["4", "2", "3", "1"], "numbering"),
+        ("Sample No.", ["4", "2", "3.5", "1"], None),
+    ],
+)
+def test_purposes_by_header_and_cells(tmp_path: Path, header: str, cells: list[str], taken_for: str | None) -> None:
+    """A header alone decides nothing: a price has figures, a remark is text, and a grade is a number."""
+    lines = [f"R{i};{u};{cell}\n" for i, (u, cell) in enumerate(zip((1, 2, 4, 9), cells, strict=True))]
+    arms = read(tmp_path, f"name;u;{header}\n" + "".join(lines))
+    expected = () if taken_for is None else (f"{header} (looks like a {taken_for})",)
+    assert arms.roles.dropped == expected
+    assert any(name.startswith(header) for name in arms.feature_names) == (taken_for is None)
+
+
+@pytest.mark.parametrize("header", ["Probe", "Nr.", "lot"])
+def test_a_repeated_id_is_named_with_its_lines_before_anything_else(tmp_path: Path, header: str) -> None:
+    """Not 58 dummy columns: the column that tells nearly all rows apart names them, and has slips."""
+    lines = [f"{line.split(',')[1]},{line.split(',')[2]},{i % 9}\n" for i, line in enumerate(LINES)]
+    lines[36], lines[40], lines[7] = lines[11], lines[20].replace("66", "n/a"), lines[7].replace("61", "")
+    if header == "Nr.":
+        lines = [line.replace("R-0", "") for line in lines]
+    one, two = ("12", "21") if header == "Nr." else ("R-012", "R-021")
+    with pytest.raises(InvalidInput) as refused:
+        read(tmp_path, f"{header},temp,time\n" + "".join(lines))
+    assert f"{one!r} is in lines 13 and 38 and {two!r} is in lines 22 and 42. Change one" in str(refused.value)
+    assert len(str(refused.value)) < 600
+
+
+def test_text_that_tells_nearly_all_rows_apart_is_no_feature_unless_asked_for(tmp_path: Path) -> None:
+    """Where another column names the arms."""
+    lots = [f"L{i}" for i in range(12)]
+    lots[4] = "L3"
+    text = "name,u,lot\n" + "".join(f"R{i},{i * i},{lot}\n" for i, lot in enumerate(lots))
+    with pytest.raises(
+        InvalidInput, match=r"'lot' is text that differs in nearly every row \(11 of 12\).*--drop 'lot'"
+    ):
+        read(tmp_path, text)
+    assert read(tmp_path, text, features=["lot"]).dim == 11
+
+
+def test_all_errors_of_a_table_are_said_at_once_and_shortly(tmp_path: Path) -> None:
+    """Lines as an editor counts them, also after a cell that goes over two; many are cut short."""
+    text = 'name,u,v,w\nA,1,"a\nb",1\n\nB,,x,n/a\nC,2,,2\nD,n/a,x,3\nE,3,y,nan\nF,4,y,6\nG,,y,7\n'
+    with pytest.raises(InvalidInput) as refused:
+        read(tmp_path, text)
+    assert str(refused.value) == (
+        f"{tmp_path / 'arms.csv'} has 6 cells to change. lines 5 and 10: column 'u' has no value; line 5: column 'w' "
+        "is mostly numbers, got 'n/a'; line 6: column 'v' has no value; line 7: column 'u' is mostly numbers, got "
+        "'n/a'; line 8: column 'w' must be a finite number, got 'nan'. Change them, or leave out their rows or columns "
+        "(`drop`, --drop)."
+    )
+    wide = [f"a column with quite a long name, number {i}" for i in range(200)]
+    many = ";".join(["name", *wide]) + "\n" + "".join(f"R{i}" + ";1;x;" * 66 + ";" * 2 + "\n" for i in range(500))
+    with pytest.raises(InvalidInput, match=r"and [0-9]+ more") as refused:
+        read(tmp_path, many)
+    assert len(str(refused.value)) < 650 + len(str(tmp_path))
+    copies = "name," + ",".join(f"u{i}" for i in range(300)) + "\n"
+    copies += "".join(f"R{i}" + f",{i}" * 300 + "\n" for i in range(9))
+    with pytest.raises(ArmsDoNotSpan, match=r"and [0-9]+ more. Leave such features") as spanless:
+        read(tmp_path, copies)
+    assert len(str(spanless.value)) < 600 + len(str(tmp_path))
+    uneven = "a,b\n" + "1,2,3\n" * 1_000
+    with pytest.raises(InvalidInput, match=r"line 2: 2 cells are needed, got 3; line 3: .* and 994 more"):
+        read(tmp_path, uneven)
+
+
+def test_columns_may_have_commas_in_their_names(tmp_path: Path) -> None:
+    """In options with a text, in lists, and in formulas between backticks."""
+    text = 'name;"T, °C";"time, min";u\n' + "".join(f"R{i};{60 + i},5;{i * i % 7};{i % 3}\n" for i in range(9))
+    for features in ("T, °C,u", "T, °C, u", ["T, °C", "u"]):
+        assert read(tmp_path, text, features=features).feature_names == ("constant", "T, °C", "u")
+    assert read(tmp_path, text, drop="u,time, min").feature_names == ("constant", "T, °C")
+    formula = read(tmp_path, text, formula="`T, °C` * u + log(`T, °C`)")
+    assert formula.feature_names == ("constant", "T, °C", "u", "log(`T, °C`)", "T, °C:u")
+    with pytest.raises(InvalidInput, match=r"no column 'T, F' \(`features`\); did you mean 'T, °C'\?"):
+        read(tmp_path, text, features=["T, F"])

@@ -1,4 +1,4 @@
-"""Columns of a table: numbers or categories, errors that name the cell, and the roles of columns."""
+"""Columns of a table: numbers or categories, what a column is taken for, and errors that name the cells."""
 
 import datetime as dt
 import re
@@ -11,8 +11,8 @@ import numpy as np
 
 from surepick._texts import shown
 from surepick.arms.base import same_features
-from surepick.arms.finite import is_missing, level_columns
 from surepick.arms.tables.sources import (
+    Problems,
     Table,
     has_decimal_comma,
     is_date,
@@ -21,13 +21,25 @@ from surepick.arms.tables.sources import (
     plain_numbers,
 )
 from surepick.core.checks import LARGEST, is_number
-from surepick.errors import InvalidInput
+from surepick.errors import InvalidInput, listed
 from surepick.types import Array
 
-# Last words in headers of row numbers: sample_id, Run No., "Nr".
-_NUMBERING = {"id", "no", "nr", "num", "number", "index", "idx", "code", "key", "uuid"}
-# From this number of rows on, a column that differs in every row names the rows and is not a property.
-TELLS_APART = 3
+# From this number of rows on, a column that differs in every row names the rows and is not a property; from NEARLY rows
+# on, a column of text does so too in which more than two thirds of the rows are different.
+TELLS_APART, NEARLY = 3, 5
+# Words in headers. German ones may end a longer word, as in Materialkosten.
+_NUMBERING = {"id", "no", "nr", "num", "number", "index", "idx", "code", "key", "uuid", "nummer", "#"}
+_HEADERS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
+    "price": (frozenset({"price", "prices", "cost", "costs"}), ("preis", "preise", "kosten")),
+    "date": (frozenset({"date", "dates", "timestamp", "datetime"}), ("datum", "zeitstempel", "uhrzeit")),
+    "remark": (
+        frozenset({"remark", "remarks", "note", "notes", "comment", "comments"}),
+        ("bemerkung", "bemerkungen", "notiz", "notizen", "kommentar", "kommentare", "anmerkung", "anmerkungen"),
+    ),
+}
+_PRICE = re.compile(r"(?:[€$£]|EUR|USD|CHF|GBP)\s*[\d.,]+|[\d.,]+\s*(?:[€$£]|EUR|USD|CHF|GBP)")
+# A remark without such a header has on average this many words. As many cells of a column are looked at.
+WORDY, LOOKED_AT = 3, 1_000
 
 
 @final
@@ -53,8 +65,11 @@ class Column:
         return len(self.levels) == 1 if self.numbers is None else bool((self.numbers == self.numbers[0]).all())
 
     def encoded(self) -> list[tuple[str, Array]]:
-        """Return name and values of each feature of the column."""
-        return level_columns(self.title, self.texts) if self.numbers is None else [(self.title, self.numbers)]
+        """Return name and values of each feature: the numbers, or 0/1 for every level but the first in sorted order."""
+        if self.numbers is not None:
+            return [(self.title, self.numbers)]
+        cells = np.array(self.texts)
+        return [(f"{self.title}={level}", (cells == level).astype(np.float64)) for level in self.levels[1:]]
 
     def attention(self) -> list[str]:
         """Return warnings about the column, for the user."""
@@ -69,65 +84,138 @@ class Column:
             folded[level.casefold()].append(level)
         for spellings in folded.values():
             if len(spellings) > 1:
-                listed = " and ".join(map(repr, spellings))
-                said.append(f"{self.title} has the levels {listed}, which differ in case alone; is one meant?")
+                both = " and ".join(map(repr, spellings))
+                said.append(f"{self.title} has the levels {both}, which differ in case alone; is one meant?")
         return said
 
 
-def read_column(table: Table, title: str) -> Column:
-    """Read a column that becomes a feature, or the noise."""
+def read_column(table: Table, title: str, problems: Problems | None = None) -> Column:
+    """Read a column that becomes a feature, or the noise.
+
+    Errors are raised, or added to `problems`; then the column is not to be used.
+    """
+    found = Problems(table) if problems is None else problems
+    column = _read(table, title, found)
+    if problems is None:
+        found.check()
+    return column
+
+
+def _read(table: Table, title: str, problems: Problems) -> Column:
     cells = table.cells[title]
     if isinstance(cells, np.ndarray):
-        return Column(title, _checked(table, title, cells.astype(np.float64), cells))
-    check_filled(table, title)
-    if title in table.categories:
-        return Column(title, texts=tuple(map(text_of, cells)))
-    if all(is_number(cell) for cell in cells):
-        return Column(title, _checked(table, title, np.array([float(cell) for cell in cells]), cells))
-    texts = tuple(map(text_of, cells))
-    if table.is_typed:
-        typed = _typed_numbers(table, title, texts, cells)
-        if typed is not None:
-            return Column(title, _checked(table, title, typed, texts), has_commas=any("," in text for text in texts))
-    else:
-        _check_one_kind(table, title, cells)
-    return Column(title, texts=texts, are_dates=all(map(is_date, texts)))
+        return Column(title, _checked(table, title, range(len(cells)), cells.astype(np.float64), problems))
+    filled = filled_cells(table, title, problems)
+    rows = list(filled)
+    if title not in table.categories:
+        if all(map(is_number, filled.values())):
+            numbers = np.array([_float(cell) for cell in filled.values()])
+            return Column(title, _checked(table, title, rows, numbers, problems))
+        if table.is_typed:
+            typed = _typed_numbers(table, title, filled, problems)
+            if typed is not None:
+                has_commas = any(isinstance(cell, str) and "," in cell for cell in filled.values())
+                return Column(title, _checked(table, title, rows, typed, problems), has_commas=has_commas)
+        else:
+            _check_one_kind(title, filled, problems)
+    texts = tuple(map(text_of, filled.values()))
+    return Column(title, texts=texts, are_dates=len(texts) > 0 and all(map(is_date, texts)))
 
 
-def check_filled(table: Table, title: str) -> None:
-    """Refuse a column with a missing cell."""
-    for row, cell in enumerate(table.cells[title]):
-        if is_missing(cell) or cell == "":
-            raise _missing(table, title, row)
+def _float(cell: Any) -> float:
+    try:
+        return float(cell)
+    except OverflowError:  # a whole number that no double can hold
+        return np.inf
 
 
-def _missing(table: Table, title: str, row: int) -> InvalidInput:
-    return table.refusal(row, f"column {title!r} has no value; fill it, or leave out the row or the column (--drop).")
+def filled_cells(table: Table, title: str, problems: Problems) -> dict[int, Any]:
+    """Return the cells of a column by row; missing ones are problems."""
+    filled = {row: cell for row, cell in enumerate(table.cells[title]) if not is_missing(cell)}
+    for row in sorted(set(range(table.n_rows)) - filled.keys()):
+        _miss(title, row, problems)
+    return filled
+
+
+def _miss(title: str, row: int, problems: Problems) -> None:
+    advice = "; fill it, or leave out the row or the column (`drop`, --drop)."
+    problems.add(row, f"column {title!r} has no value", advice)
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a cell stands for no value."""
+    try:
+        return value is None or bool(value != value) or (isinstance(value, str) and not value)  # noqa: PLR0124 (NaN)
+    except TypeError:  # pandas.NA answers neither yes nor no
+        return True
+    except ValueError:  # an array inside a column: wrong, but not missing
+        return False
+
+
+def purpose_of(table: Table, title: str) -> str | None:
+    """Return what a column is for if it describes no arm, by header and cells: price, date, remark or numbering.
+
+    A header alone says little: a price has figures, a remark is text, and a time in minutes is a property.
+    """
+    headed, cells = _header(title), table.cells[title]
+    if isinstance(cells, np.ndarray):
+        return headed if headed in ("price", "date") else "numbering" if is_numbering(table, title) else None
+    filled = [cell for cell in cells if not is_missing(cell)]
+    texts = [text_of(cell) for cell in filled[:LOOKED_AT]]
+    if not texts or title in table.categories:
+        return None
+    if headed == "date" or 2 * sum(map(is_date, texts)) > len(texts):
+        return "date"
+    has_numbers = _is_mostly_numbers(texts)
+    n_prices = sum(_PRICE.fullmatch(text) is not None for text in texts)
+    if 2 * n_prices > len(texts) or (headed == "price" and has_numbers):
+        return "price"
+    if has_numbers:
+        return "numbering" if is_numbering(table, title) else None
+    is_wordy = len(" ".join(texts).split()) >= WORDY * len(texts) and is_nearly_unique(filled, table.n_rows)
+    return "remark" if headed == "remark" or is_wordy else None
+
+
+def _header(title: str) -> str | None:
+    words = re.findall(r"[^\W\d_]+", title.lower())
+    for purpose, (english, german) in _HEADERS.items():
+        if any(word in english or word.endswith(german) for word in words):
+            return purpose
+    return None
+
+
+def is_numbering(table: Table, title: str) -> bool:
+    """Return whether a column is headed like a numbering, and has whole numbers that differ in nearly every row."""
+    words = re.findall(r"[a-z#]+", title.lower())
+    if not words or words[-1] not in _NUMBERING or table.n_rows < TELLS_APART:
+        return False
+    texts = [text_of(cell) for cell in table.cells[title] if not is_missing(cell)]
+    return all(re.fullmatch(r"[+-]?\d+", text) for text in texts) and is_nearly_unique(texts, table.n_rows)
+
+
+def is_nearly_unique(cells: Sequence[Any], n_rows: int) -> bool:
+    """Return whether cells tell apart all rows, or more than two thirds of several."""
+    n_different = len(set(map(str, cells)))
+    return n_different == n_rows or (n_rows >= NEARLY and 3 * n_different > 2 * n_rows)
 
 
 def check_describes(table: Table, column: Column, *, is_asked_for: bool) -> None:
-    """Refuse a column that only numbers or names the rows; `is_asked_for`: the user listed it as a feature."""
-    if table.n_rows < TELLS_APART:
+    """Refuse a column of text that only names the rows; with few repetitions, unless the user asked for it."""
+    n_levels = len(column.levels)
+    if is_asked_for and n_levels < table.n_rows:
         return
-    advice = (
-        f"use --name-column {column.title!r} (`name_column`) if it names the arms, or --drop {column.title!r} (`drop`)"
+    if column.numbers is not None or table.n_rows < TELLS_APART or not is_nearly_unique(column.texts, table.n_rows):
+        return
+    what = "holds dates that differ" if column.are_dates else "is text that differs"
+    where = "in every row" if n_levels == table.n_rows else f"in nearly every row ({n_levels} of {table.n_rows})"
+    raise InvalidInput(
+        f"{table.title}: column {column.title!r} {what} {where}, so it describes no arm; use --name-column "
+        f"{column.title!r} (`name_column`) if it names the arms, or --drop {column.title!r} (`drop`). Numbers must "
+        "stand without their unit."
     )
-    if column.numbers is None and len(column.levels) == table.n_rows:
-        what = "holds dates that differ" if column.are_dates else "is text that differs"
-        raise InvalidInput(
-            f"{table.title}: column {column.title!r} {what} in every row, so it describes no arm; {advice}."
-        )
-    words = re.findall(r"[a-z#]+", column.title.lower())
-    if column.numbers is None or is_asked_for or not words or words[-1] not in {*_NUMBERING, "#"}:
-        return
-    if (column.numbers == np.round(column.numbers)).all() and len(np.unique(column.numbers)) == table.n_rows:
-        raise InvalidInput(
-            f"{table.title}: column {column.title!r} holds whole numbers that differ in every row and is headed like a "
-            f"numbering, so it seems to describe no arm; {advice}, or list it among --features (`features`)."
-        )
 
 
-def check_points(table: Table, columns: Sequence[Column]) -> None:
+def check_points(table: Table, columns: Sequence[Column], problems: Problems) -> None:
     """Refuse 1.500 in a file with decimal commas elsewhere: it could mean 1500 or 1.5."""
     with_commas = [column.title for column in columns if column.has_commas]
     for column in columns if with_commas else ():
@@ -135,73 +223,74 @@ def check_points(table: Table, columns: Sequence[Column]) -> None:
             continue
         for row, cell in enumerate(table.cells[column.title]):
             if isinstance(cell, str) and is_grouped(cell):
-                raise table.refusal(
-                    row,
-                    f"column {column.title!r} has {cell!r}, which could be {cell.replace('.', '')} or {float(cell):g} "
-                    f"beside the decimal commas of column {with_commas[0]!r}; write all numbers alike.",
-                )
+                what = f"column {column.title!r} has {cell!r}, which could be {cell.replace('.', '')} or"
+                advice = f" beside the decimal commas of column {with_commas[0]!r}; write all numbers alike."
+                problems.add(row, what, advice, f"{float(cell):g}")
 
 
 def seems_a_name(table: Table, title: str) -> bool:
-    """Return whether a column is text without repetition, and neither dates nor numbers."""
+    """Return whether a column is text with few repetitions or none, and neither dates nor numbers."""
     cells = table.cells[title]
     if isinstance(cells, np.ndarray) or title in table.categories:
         return False
     texts = [cell for cell in cells if isinstance(cell, str) and cell]
-    if len(texts) < len(cells) or len(set(texts)) < len(cells):
+    if len(texts) < len(cells) or not is_nearly_unique(texts, table.n_rows):
         return False
     return not all(map(is_date, texts)) and not (table.is_typed and _is_mostly_numbers(texts))
 
 
-def _typed_numbers(table: Table, title: str, texts: Sequence[str], cells: Sequence[Any]) -> Array | None:
+def _typed_numbers(table: Table, title: str, filled: Mapping[int, Any], problems: Problems) -> Array | None:
     """Return numbers that were typed as text, also with decimal commas, or mixed with number cells in Excel."""
-    numbers = plain_numbers(texts)
-    if numbers is not None:
-        return numbers
+    texts = [text_of(cell) for cell in filled.values()]
     with_comma = [text for text in texts if has_decimal_comma(text)]
-    if with_comma and plain_numbers([text.replace(",", ".") for text in texts]) is not None:
-        for row, cell in enumerate(cells):
-            if isinstance(cell, str) and "." in cell:
-                raise table.refusal(
-                    row, f"column {title!r} has decimal points and decimal commas, here {cell!r}; write one of them."
-                )
-        if table.takes_grouped or not all(map(is_grouped, with_comma)):
-            return plain_numbers([text.replace(",", ".") for text in texts])
-    if _is_mostly_numbers(texts) and not all(map(is_date, texts)):
-        row = next(row for row, text in enumerate(texts) if plain_numbers([text]) is None)
-        raise table.refusal(
-            row,
-            f"column {title!r} is mostly numbers, got {texts[row]!r}; write a number with a decimal point there; if it "
-            f"is a category, spell its levels as words; if it names the arms, say --name-column {title!r}.",
+    if table.takes_grouped or not all(map(is_grouped, with_comma)):
+        pointed = [text.replace(",", ".") if has_decimal_comma(text) else text for text in texts]
+    else:
+        pointed = texts
+    numbers = plain_numbers(pointed)
+    if numbers is None:
+        if not _is_mostly_numbers(texts) or all(map(is_date, texts)):
+            return None
+        advice = (
+            "; write a number with a decimal point there; if it is a category, spell its levels as words; if it "
+            f"names the arms, say --name-column {title!r}."
         )
-    return None
+        found = [plain_numbers([cell]) for cell in pointed]
+        for row, text, number in zip(filled, texts, found, strict=True):
+            if number is None:
+                problems.add(row, f"column {title!r} is mostly numbers, got", advice, repr(text))
+        return np.concatenate([np.zeros(1) if number is None else number for number in found])
+    for row, cell in filled.items() if with_comma else ():
+        if isinstance(cell, str) and "." in cell:
+            what = f"column {title!r} has decimal points and decimal commas, here"
+            problems.add(row, what, "; write one of them.", repr(cell))
+    return numbers
 
 
 def _is_mostly_numbers(texts: Sequence[str]) -> bool:
     return 2 * sum(map(is_like_a_number, texts)) > len(texts)
 
 
-def _checked(table: Table, title: str, numbers: Array, cells: Any) -> Array:
-    """Return a copy of the numbers without -0.0; refuse numbers that are not finite or too large to square."""
-    for row in np.flatnonzero(np.isnan(numbers)).tolist()[:1]:
-        if not table.is_typed:
-            raise _missing(table, title, row)
-    for row in np.flatnonzero(~np.isfinite(numbers)).tolist()[:1]:
-        raise table.refusal(row, f"column {title!r} must be a finite number, got {cells[row]!r}; replace it.")
-    for row in np.flatnonzero(np.abs(numbers) > LARGEST).tolist()[:1]:
-        raise table.refusal(
-            row,
-            f"column {title!r} must be at most {LARGEST:g} in size, got {cells[row]}; replace it, or use other units.",
-        )
-    return np.add(numbers, 0.0)
+def _checked(table: Table, title: str, rows: Sequence[int], values: Array, problems: Problems) -> Array:
+    """Return the numbers without -0.0; numbers that are not finite or too large to square are problems."""
+    for place in np.flatnonzero(~(np.abs(values) <= LARGEST)).tolist():
+        row, value = rows[place], float(values[place])
+        if np.isnan(value) and not table.is_typed:
+            _miss(title, row, problems)
+        elif not np.isfinite(value):
+            got = repr(cell) if isinstance(cell := table.cells[title][row], str) else str(cell)
+            problems.add(row, f"column {title!r} must be a finite number, got", "; replace it.", got)
+        else:
+            what = f"column {title!r} must be at most {LARGEST:g} in size, got"
+            problems.add(row, what, "; replace it, or use other units.", table.cells[title][row])
+    return np.add(values, 0.0)
 
 
-def _check_one_kind(table: Table, title: str, cells: Sequence[Any]) -> None:
-    for row, cell in enumerate(cells):
+def _check_one_kind(title: str, cells: Mapping[int, Any], problems: Problems) -> None:
+    for row, cell in cells.items():
         if not isinstance(cell, str | bytes | dt.date):
-            raise table.refusal(
-                row, f"column {title!r} must hold numbers alone or text alone, got {cell!r} among others; convert it."
-            )
+            what = f"column {title!r} must hold numbers alone or text alone, got"
+            problems.add(row, what, " among others; convert it.", repr(cell))
 
 
 def text_of(cell: Any) -> str:
@@ -213,7 +302,18 @@ def text_of(cell: Any) -> str:
     return cell.isoformat() if isinstance(cell, dt.date) else str(cell)
 
 
+def repeated(names: Mapping[int, str], table: Table) -> str:
+    """Return the names of rows that occur more than once, with their places; "" if there are none."""
+    rows = defaultdict(list)
+    for row, name in names.items():
+        rows[name].append(row)
+    said = [f"{name!r} is in {table.places(found)}" for name, found in rows.items() if len(found) > 1]
+    return listed(said) if said else ""
+
+
 WIDTH = 12
+MOST_GROUPS = 6
+"""Of arms with the same features, that are listed."""
 
 
 class Levels(NamedTuple):
@@ -283,7 +383,8 @@ class Roles:
             ("cost", [self.cost] if self.cost else []),
             ("dropped", self.dropped),
             ("attention", self.attention),
-            ("alike", [f"{same_features(group)}." for group in self.alike]),
+            ("alike", [f"{same_features(group)}." for group in self.alike[:MOST_GROUPS]]),
+            ("", [f"and {len(self.alike) - MOST_GROUPS} more such groups."] if len(self.alike) > MOST_GROUPS else []),
         ]
         lines = [
             f"  {word if place == 0 else '':{WIDTH}}{shown(text)}"

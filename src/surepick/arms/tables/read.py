@@ -1,27 +1,32 @@
 """`read_arms`: read arms from a table, for Python and for the command line."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast, final
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
 from surepick._texts import check_line, control_in
 from surepick.arms.base import Groups, duplicate_groups
-from surepick.arms.finite import FiniteArms
+from surepick.arms.finite import FeatureTable, FiniteArms, with_constant
 from surepick.arms.tables.columns import (
     Column,
     Roles,
     check_describes,
-    check_filled,
     check_points,
+    filled_cells,
+    purpose_of,
     read_column,
+    repeated,
     seems_a_name,
     text_of,
 )
-from surepick.arms.tables.sources import Table, open_table
+from surepick.arms.tables.joining import NAME_HEADERS, read_joining, written_table
+from surepick.arms.tables.sources import Problems, Table, open_table
 from surepick.arms.tables.terms import Terms, formula_terms, named_in, terms_of
-from surepick.errors import ArmsDoNotSpan, InvalidInput, what_was_meant
+from surepick.errors import ArmsDoNotSpan, InvalidInput, TableWarning, listed, what_was_meant
 from surepick.types import Array
 
 # Weights below this share of the largest are rounding.
@@ -64,19 +69,11 @@ def parts_of(weights: Array, names: Sequence[str], scale: Array) -> list[tuple[s
     return [(names[k], float(weights[k])) for k in np.flatnonzero(size > NEGLIGIBLE * size.max()).tolist()]
 
 
-def joined(words: Sequence[str]) -> str:
-    """Return the words as text, such as "a, b and c"."""
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
-
-
 def _said(parts: Sequence[tuple[str, float]]) -> str:
     if len(parts) > 1:
-        return f"follows from {joined([name for name, _ in parts])}"
+        return f"follows from {listed([name for name, _ in parts])}"
     ((other, factor),) = parts
     return f"is a copy of {other}" if abs(factor - 1.0) < NEGLIGIBLE else f"is {factor:.6g} times {other}"
-
-
-NAME_HEADERS = ("name", "arm", "id")
 
 
 class TableArms(FiniteArms):  # type: ignore[misc]  # behaves as FiniteArms in every method
@@ -88,6 +85,8 @@ class TableArms(FiniteArms):  # type: ignore[misc]  # behaves as FiniteArms in e
     """The noise of each arm, if a column has it: `identify(arms, pull, noise_std=arms.noise_std)`."""
     costs: Array | None = None
     """The cost of a pull of each arm, if a column has it: `identify(arms, pull, costs=arms.costs)`."""
+    table: dict[str, Any] | None = None
+    """The original columns, as a study keeps them; None if all of them are features under their own names."""
 
 
 def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
@@ -105,6 +104,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
     cost_column: str | None = None,
     sheet: str | None = None,
     trust_formula: bool = False,
+    like: "TableArms | None" = None,
 ) -> TableArms:
     """Read arms from a table, one row for each, and describe the role of every column.
 
@@ -132,6 +132,9 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         sheet: the sheet of an Excel file, if several have cells.
         trust_formula: allow any Python that formulaic evaluates. The formula can then run any program: use this option
             with your own formulas only.
+        like: arms that were read before, whose rules hold: the same features, levels and formula. Unknown levels are
+            refused. `name_column` and `sheet` are the only other options. The arms may be few: candidates, or arms that
+            join a study.
 
     Returns:
         `FiniteArms` with names, feature names, `roles`, `noise_std` and `costs`, for `identify` and `Learner`.
@@ -151,54 +154,80 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
           categories  solvent: E (reference), W
           names       column 'name'
     """
+    if like is not None:
+        written = {"features": like.feature_names, "names": like.names, "table": like.table}
+        return cast("TableArms", read_joining(source, written, name_column=name_column, sheet=sheet))
     table = open_table(source, sheet=sheet)
     expands = {"interactions": interactions or None, "quadratic": quadratic or None}
     _check_options(formula, {"features": features, "drop": drop, **expands, "intercept": intercept})
     aside = {"noise_column": noise_column, "cost_column": cost_column}
-    choice = _choice(table, name_column, aside, _listed(features), _listed(drop) or [], formula)
-    columns = [read_column(table, title) for title in choice.features]
-    numbers = {option: _numbers(table, title) for option, title in aside.items() if title is not None}
-    check_points(table, [*columns, *numbers.values()])
-    for column in columns:
-        check_describes(table, column, is_asked_for=features is not None or formula is not None)
+    read = _read(table, _Told(name_column, aside, _titles(table, features), _titles(table, drop) or [], formula))
     if formula is not None:
-        terms, intercept = formula_terms(formula, columns, table, trusts=trust_formula), False
+        terms, intercept = formula_terms(formula, read.columns, table, trusts=trust_formula), False
     else:
         # A .npy file is used as it is: its author decides on a constant.
         intercept = False if intercept is None and not table.has_titles else intercept
-        terms = terms_of(columns, interactions=interactions, quadratic=quadratic, intercept=intercept)
-    for name in terms.features:
-        check_line(f"{table.title}: the name of a feature", name)
-    if not terms.features:
-        raise InvalidInput(
-            f"{table.title} has no feature columns; add one column of numbers or text for each property of an arm."
-        )
-    arms, redundant = _built(table, terms, choice, intercept=intercept, on_span=on_span)
-    for option, column in numbers.items():
+        terms = terms_of(read.columns, interactions=interactions, quadratic=quadratic, intercept=intercept)
+    arms, redundant = _built(table, terms, read, intercept=intercept, on_span=on_span)
+    for option, column in read.aside.items():
         setattr(arms, "noise_std" if option == "noise_column" else "costs", column.numbers)
     label = str if arms.names is None else arms.names.__getitem__
     alike = duplicate_groups(arms)
-    commas = ", ".join(column.title for column in [*columns, *numbers.values()] if column.has_commas)
+    commas = ", ".join(column.title for column in [*read.columns, *read.aside.values()] if column.has_commas)
     arms.roles = Roles(
         source=table.title,
         notes=(*table.notes, f"decimal commas in {commas}") if commas else table.notes,
         n_arms=arms.n_arms,
         feature_names=arms.feature_names,
-        constant=_constant(arms, columns, formula=formula, intercept=intercept),
+        constant=_constant(arms, read.columns, formula=formula, intercept=intercept),
         formula=formula,
         numbers=tuple(dict.fromkeys(terms.numbers)),
         categories=terms.categories,
         products=tuple(name for name in terms.products if name in arms.feature_names),
         squares=tuple(name for name in terms.squares if name in arms.feature_names),
         left_out=(*terms.left_out, *redundant),
-        names=choice.naming(table),
+        names=read.choice.naming(table),
         noise=noise_column,
         cost=cost_column,
-        dropped=tuple(f"{title} ({why})" for title, why in (choice.dropped | terms.dropped).items()),
-        attention=(*(text for column in columns for text in column.attention()), *_saturated(arms, alike)),
+        dropped=tuple(f"{title} ({why})" for title, why in (read.choice.dropped | terms.dropped).items()),
+        attention=(*read.attention(), *_saturated(arms, alike)),
         alike=tuple(tuple(map(label, group)) for group in alike),
     )
+    arms.table = written_table(table, read.columns, read.choice.name_column, arms.feature_names, formula)
     return arms
+
+
+def frame_features(frame: Any, *, intercept: bool | None, argument: str, names: Sequence[str] | None) -> FeatureTable:
+    """Read the features of a data frame as `read_arms` does, and warn of columns that it takes for no feature."""
+    table = open_table(frame, title="the data frame" if argument == "arms" else f"`{argument}`")
+    table = table if names is None else replace(table, names=names)  # they replace an index
+    read = _read(table, _Told())
+    if read.choice.taken_for:
+        warnings.warn(read.attention()[-1], TableWarning, stacklevel=4)
+    terms = terms_of(read.columns, interactions=False, quadratic=False, intercept=intercept)
+    return with_constant(_checked_features(table, terms, read.choice), intercept=intercept, row_names=read.names)
+
+
+def read_frame(frame: Any) -> "TableArms":
+    """Read the arms of a data frame, and warn of columns that are taken for no feature."""
+    arms = read_arms(frame)
+    if not_used := [text for text in arms.roles.attention if text.startswith(NOT_USED)]:
+        warnings.warn(not_used[0], TableWarning, stacklevel=4)
+    return arms
+
+
+NOT_USED = "Not used as features: "
+
+
+class _Told(NamedTuple):
+    """What the user says about the columns."""
+
+    name_column: str | None = None
+    aside: Mapping[str, str | None] = MappingProxyType({})
+    """The columns of noise and cost, by option."""
+    features: list[str] | None = None
+    drop: Sequence[str] = ()
+    formula: str | None = None
 
 
 @final
@@ -210,26 +239,8 @@ class _Choice:
     features: list[str]
     dropped: dict[str, str]
     """Unused columns, each with the reason."""
-
-    def names(self, table: Table) -> Sequence[str] | None:
-        """Return the names of the arms, all different."""
-        if self.name_column is None:
-            return table.names
-        check_filled(table, self.name_column)
-        names = [text_of(cell) for cell in table.cells[self.name_column]]
-        first: dict[str, int] = {}
-        for row, name in enumerate(names):
-            if (bad := control_in(name)) is not None:
-                raise table.refusal(
-                    row, f"a name must be a line of text, got {name!r} with {bad!r}; leave that character out."
-                )
-            if first.setdefault(name, row) != row:
-                raise table.refusal(
-                    row,
-                    f"the name {name!r} is that of {table.place(first[name])} too; change one, or choose another "
-                    "--name-column.",
-                )
-        return names
+    taken_for: dict[str, str]
+    """Those that surepick left out by itself, and the purpose of each."""
 
     def naming(self, table: Table) -> str:
         """Return the source of the names as text."""
@@ -238,14 +249,65 @@ class _Choice:
         return "row numbers, from 0 on" if table.names is None else "the index of the data frame"
 
 
-def _choice(
-    table: Table,
-    name_column: str | None,
-    aside: Mapping[str, str | None],
-    features: list[str] | None,
-    drop: list[str],
-    formula: str | None,
-) -> _Choice:
+@final
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Columns of a table, read and checked."""
+
+    choice: _Choice
+    names: Sequence[str] | None
+    columns: list[Column]
+    aside: dict[str, Column]
+    """The columns of noise and cost, by option."""
+
+    def attention(self) -> list[str]:
+        """Return warnings for the user; the last one is about columns that surepick left out by itself."""
+        said = [text for column in self.columns for text in column.attention()]
+        if taken_for := self.choice.taken_for:
+            prices = [title for title, purpose in taken_for.items() if purpose == "price"]
+            pays = f" A price of each pull is `cost_column` (--costs {prices[0]!r})." if prices else ""
+            columns = listed([f"{title} ({purpose})" for title, purpose in taken_for.items()])
+            advice = "To use one, list all that you want as `features` of read_arms (--features)."
+            said.append(f"{NOT_USED}{columns}. {advice}{pays}")
+        return said
+
+
+def _read(table: Table, told: _Told) -> _Read:
+    """Choose the roles of the columns and read them; all bad cells are said at once, equal names first."""
+    choice = _choice(table, told)
+    problems = Problems(table)
+    names = _names(table, choice.name_column, problems, is_told=choice.name_column == told.name_column)
+    columns = [read_column(table, title, problems) for title in choice.features]
+    numbers = {option: _numbers(table, title, problems) for option, title in told.aside.items() if title is not None}
+    check_points(table, [*columns, *numbers.values()], problems)
+    problems.check()
+    for column in columns:
+        check_describes(table, column, is_asked_for=told.features is not None or told.formula is not None)
+    return _Read(choice, names, columns, numbers)
+
+
+def _names(table: Table, name_column: str | None, problems: Problems, *, is_told: bool) -> Sequence[str] | None:
+    """Return the names of the arms; refuse equal ones before anything else. `is_told`: the user named the column."""
+    if name_column is None:
+        names: dict[int, str] = dict(enumerate(table.names or ()))
+        where, other = "the index of the data frame names", "set another index"
+    else:
+        names = {row: text_of(cell) for row, cell in filled_cells(table, name_column, problems).items()}
+        where = f"column {name_column!r} {'names' if is_told else 'seems to name'}"
+        other = "say another --name-column (`name_column`)"
+    if twice := repeated(names, table):
+        raise InvalidInput(
+            f"{table.title}: {where} the arms, so no two rows may agree: {twice}. Change one of "
+            f"them, leave out a row that is there twice, or {other}."
+        )
+    for row, name in names.items():
+        if (bad := control_in(name)) is not None:
+            problems.add(row, "a name must be a line of text, got", "; leave that out.", f"{name!r} with {bad!r}")
+    return [*names.values()] if names else None
+
+
+def _choice(table: Table, told: _Told) -> _Choice:
+    name_column, aside, features, drop, formula = told
     for option, title in {"name_column": name_column, **aside}.items():
         _check_title(table, option, title)
     for title in features or drop:
@@ -255,16 +317,32 @@ def _choice(
     spoken_for = {*(features or ()), *drop, *aside.values()}
     if name_column in spoken_for - {None}:
         raise InvalidInput(f"column {name_column!r} cannot name the arms and have another role; leave one of them out.")
+    free = [title for title in table.cells if title not in spoken_for and title != name_column]
+    taken_for = {title: purpose for title in free if table.has_titles and (purpose := purpose_of(table, title))}
     if name_column is None and table.names is None:
-        free = [title for title in table.cells if title not in spoken_for]
-        headed = [title for title in free if title.lower() in NAME_HEADERS]
-        name_column = next(iter(headed), None) or next((title for title in free if seems_a_name(table, title)), None)
+        name_column = _name_column(table, free, taken_for, is_told=features is not None)
+        taken_for.pop(name_column or "", None)
     rest = [title for title in table.cells if title not in (name_column, *aside.values())]
-    used = [title for title in rest if title not in drop and (features is None or title in features)]
-    why = "not in the formula" if formula is not None else "not among the features"
-    return _Choice(
-        name_column, used, {title: "as you said" if title in drop else why for title in rest if title not in used}
-    )
+    if features is None:
+        reasons = {title: f"looks like a {purpose}" for title, purpose in taken_for.items()}
+        reasons |= dict.fromkeys(drop, "as you said")
+        dropped = {title: reasons[title] for title in rest if title in reasons}
+    else:
+        why = "not in the formula" if formula is not None else "not among the features"
+        dropped, taken_for = {title: why for title in rest if title not in features}, {}
+    return _Choice(name_column, [title for title in rest if title not in dropped], dropped, taken_for)
+
+
+def _name_column(table: Table, free: Sequence[str], taken_for: Mapping[str, str], *, is_told: bool) -> str | None:
+    """Return the column that names the arms: by its header, else text with few repetitions or none, or a numbering.
+
+    `is_told`: the user listed the features, so that a column with repetitions is none of the user's concern.
+    """
+    headed = [title for title in free if title.lower() in NAME_HEADERS]
+    texts = [title for title in free if title not in taken_for and seems_a_name(table, title)]
+    numbered = [title for title, purpose in taken_for.items() if purpose == "numbering"]
+    unique = [title for title in texts if len(set(table.cells[title])) == table.n_rows]
+    return next(iter([*headed, *unique, *([] if is_told else texts), *numbered]), None)
 
 
 def _check_options(formula: str | None, others: Mapping[str, Any]) -> None:
@@ -278,8 +356,17 @@ def _check_options(formula: str | None, others: Mapping[str, Any]) -> None:
         raise InvalidInput("`features` (--features) are all that is used, so `drop` (--drop) cannot go with them.")
 
 
-def _listed(titles: str | Iterable[str] | None) -> Any:
-    return [titles] if isinstance(titles, str) else titles if titles is None else [str(title) for title in titles]
+def _titles(table: Table, titles: str | Iterable[str] | None) -> Any:
+    """Return the columns that an option lists: a list, or a text with commas; the names of columns may have commas."""
+    if not isinstance(titles, str):
+        return titles if titles is None else [str(title) for title in titles]
+    found, parts = [], titles.split(",")
+    while parts:
+        longest = (n for n in range(len(parts), 0, -1) if ",".join(parts[:n]).strip() in table.cells)
+        n = next(longest, 1)
+        found.append(",".join(parts[:n]).strip())
+        parts = parts[n:]
+    return found
 
 
 def _check_title(table: Table, option: str, title: str | None) -> None:
@@ -289,31 +376,44 @@ def _check_title(table: Table, option: str, title: str | None) -> None:
     raise InvalidInput(f"{table.title} has no column {title!r} (`{option}`); {meant}")
 
 
+def _checked_features(table: Table, terms: Terms, choice: _Choice) -> dict[str, Array]:
+    for name in terms.features:
+        check_line(f"{table.title}: the name of a feature", name)
+    if not terms.features:
+        roles = ({} if choice.name_column is None else {choice.name_column: "names the arms"}) | choice.dropped
+        used = [f"{title!r} {why}" for title, why in (roles | terms.dropped).items()]
+        left = f": column {listed(used)}" if used else ""
+        raise InvalidInput(
+            f"{table.title} has no feature columns{left}. Add one column of numbers or text for each property of an "
+            "arm, or list columns as `features` (--features)."
+        )
+    return terms.features
+
+
 def _built(
-    table: Table, terms: Terms, choice: _Choice, *, intercept: bool | None, on_span: bool
+    table: Table, terms: Terms, read: _Read, *, intercept: bool | None, on_span: bool
 ) -> tuple[TableArms, list[str]]:
     """Return the arms, and the features left out because they follow from others."""
-    rows, names = replace(table, cells=terms.features), choice.names(table)
+    rows = with_constant(_checked_features(table, terms, read.choice), intercept=intercept, row_names=read.names)
     try:
-        return TableArms(rows, names, intercept=intercept), []
+        return TableArms(rows), []
     except ArmsDoNotSpan as error:
-        whole = FiniteArms.rows_only(rows, intercept=intercept)
+        whole = FiniteArms.rows_only(rows)
         redundant = redundant_features(whole.triangle(), whole.feature_names)
         said = [f"{name} {how}" for name, how in redundant.items()]
         if on_span:
             kept = {name: values for name, values in terms.features.items() if name not in redundant}
-            return cast(
-                "TableArms", TableArms.on_span(replace(table, cells=kept), names, intercept=whole.has_added_constant)
-            ), said
+            rows = with_constant(kept, intercept=whole.has_added_constant, row_names=read.names)
+            return cast("TableArms", TableArms.on_span(rows)), said
         raise ArmsDoNotSpan(
             f"{table.title}: {whole.n_arms} arms cannot tell {whole.dim} features apart: "
-            f"{'; '.join(said) or str(error).partition(';')[0]}. Leave such features out, or let `on_span` "
-            "(--on-span) do it."
+            f"{listed(said, between='; ', last='; ') if said else str(error).partition(';')[0]}. Leave such features "
+            "out, or let `on_span` (--on-span) do it."
         ) from error
 
 
-def _numbers(table: Table, title: str) -> Column:
-    column = read_column(table, title)
+def _numbers(table: Table, title: str, problems: Problems) -> Column:
+    column = read_column(table, title, problems)
     if column.numbers is None:
         raise table.refusal(0, f"column {title!r} must be a number in every row, got {table.cells[title][0]!r}.")
     return column
@@ -334,7 +434,7 @@ def _constant(arms: TableArms, columns: Sequence[Column], *, formula: str | None
     scale = np.abs(arms.X).max(axis=0)
     weights = np.linalg.lstsq(arms.X / scale, np.ones(arms.n_arms), rcond=None)[0] / scale
     parts = [name for name, _ in parts_of(weights, arms.feature_names, scale)]
-    return f"not added: a combination of {joined(parts)} is the same in every row"
+    return f"not added: a combination of {listed(parts)} is the same in every row"
 
 
 def _saturated(arms: TableArms, alike: Groups) -> list[str]:

@@ -16,8 +16,7 @@ from xml.parsers import expat
 
 import numpy as np
 
-from surepick.arms.finite import is_category, row_names
-from surepick.errors import InvalidInput, SurepickError
+from surepick.errors import InvalidInput, SurepickError, listed
 from surepick.types import Array
 
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
@@ -29,7 +28,10 @@ _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:([.,])\d{3})(?:\1\d{3})*")
 _GROUPED_AND_CUT = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+\.\d+|(?:\.\d{3})+,\d+)")
 
 
-_DATE = re.compile(r"(?:\d{4}-\d{1,2}-\d{1,2}|\d{1,2}([./])\d{1,2}\1(?:\d{4}|\d{2}))(?:[ T]\d{1,2}:\d{2}.*)?")
+_DATE = re.compile(
+    r"(?:\d{4}-\d{1,2}-\d{1,2}|\d{1,2}([./])\d{1,2}\1(?:\d{4}|\d{2}))(?:[ T]\d{1,2}:\d{2}.*)?"
+    r"|\d{1,2}:\d{2}(?::\d{2}|(?::\d{2})? ?[apAP][mM])"  # 1:20 alone may be a ratio
+)
 
 
 def parse_number(text: str) -> float | None:
@@ -65,7 +67,7 @@ def is_like_a_number(text: str) -> bool:
 
 
 def is_date(text: str) -> bool:
-    """Return whether a text is a date, such as 2026-03-01 or 1.3.2026, with or without a time."""
+    """Return whether a text is a date, such as 2026-03-01 or 1.3.2026, with or without a time, or a time of day."""
     return _DATE.fullmatch(text) is not None
 
 
@@ -100,8 +102,8 @@ class Table:
     """The name of the table in errors: the file, or "the data frame"."""
     cells: Mapping[str, Any]
     """Cells by column name: an array of numbers, or a list of any values; None and NaN are missing."""
-    place: Callable[[int], str]
-    """The place of a row, such as "line 5"."""
+    place: Callable[[int], str] = "row {}".format
+    """The place of a row, such as "line 5", as an editor or a spreadsheet counts."""
     notes: tuple[str, ...] = ()
     """Recognised properties of the file, such as "semicolons between the columns"."""
     names: Sequence[str] | None = None
@@ -131,9 +133,57 @@ class Table:
         """Number of rows."""
         return len(next(iter(self.cells.values()), ()))
 
+    def places(self, rows: Sequence[int]) -> str:
+        """Return the places of rows, such as "lines 5 and 9"."""
+        if len(rows) == 1:
+            return self.place(rows[0])
+        words, numbers = zip(*(self.place(row).split(" ", 1) for row in rows), strict=True)
+        return f"{words[0]}s {listed(numbers, most=6, room=80)}"
+
     def refusal(self, row: int, what: str) -> InvalidInput:
         """Return an error about a row that names its place."""
         return InvalidInput(f"{self.title} {self.place(row)}: {what}")
+
+
+@final
+class Problems:
+    """Errors in the cells of a table, said all at once. Cells with the same error are said together."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._found: dict[tuple[str, str], dict[int, str]] = {}
+
+    def add(self, row: int, what: str, advice: str, got: object = None) -> None:
+        """Add an error about a row.
+
+        Args:
+            row: its number.
+            what: what is wrong; it ends before what came.
+            advice: the end of the sentence, what to do about it.
+            got: what came.
+        """
+        self._found.setdefault((what, advice), {})[row] = "" if got is None else str(got)
+
+    def check(self) -> None:
+        """Raise all of them.
+
+        Raises:
+            InvalidInput: there are some.
+        """
+        if not self._found:
+            return
+        said = []
+        for (what, _), cells in sorted(self._found.items(), key=lambda one: min(one[1])):
+            got = listed([*dict.fromkeys(cells.values())], most=4, room=80)
+            said.append(f"{self._table.places(sorted(cells))}: {what}{f' {got}' if got else ''}")
+        if len(said) == 1:
+            ((_, advice),) = self._found
+            raise InvalidInput(f"{self._table.title} {said[0]}{advice}")
+        n = sum(map(len, self._found.values()))
+        raise InvalidInput(
+            f"{self._table.title} has {n:,} cells to change. {listed(said, between='; ', last='; ', room=360)}. Change "
+            "them, or leave out their rows or columns (`drop`, --drop)."
+        )
 
 
 @contextmanager
@@ -152,8 +202,8 @@ def reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def open_table(source: Any, *, sheet: str | None = None) -> Table:
-    """Read a file, by its suffix, or a data frame."""
+def open_table(source: Any, *, sheet: str | None = None, title: str = "the data frame") -> Table:
+    """Read a file, by its suffix, or a data frame, which is called `title` in errors."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         suffix = path.suffix.lower()
@@ -168,7 +218,7 @@ def open_table(source: Any, *, sheet: str | None = None) -> Table:
         return _read_npy(path) if suffix == ".npy" else read_csv(path)
     if sheet is not None:
         raise InvalidInput("`sheet` is for Excel files, got a data frame; leave it out.")
-    return _from_frame(source)
+    return _from_frame(source, title)
 
 
 def read_csv(path: Path) -> Table:
@@ -212,7 +262,10 @@ def _mark_of(text: str) -> str:
 def _rows(text: str, mark: str) -> list[tuple[int, list[str]]]:
     """Return lines with their numbers, without blank lines and without comments on top."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
-    rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
+    rows, line = [], 1  # a cell in quotation marks may go over several lines: its row has the number of the first
+    for cells in reader:
+        rows.append((line, [cell.strip() for cell in cells]))
+        line = reader.line_num + 1
     rows = [(line, cells) for line, cells in rows if _is_filled(cells)]
     while rows and rows[0][1][0].startswith("#"):
         rows.pop(0)
@@ -229,13 +282,14 @@ def _from_lines(
         header.pop()  # empty columns of a spreadsheet
     if len(set(header)) < len(header) or "" in header:
         raise InvalidInput(
-            f"{title} needs a header line with a different name for every column, got {', '.join(header)!r}."
+            f"{title} needs a header line with a different name for every column, got {listed(header, last=', ')!r}."
         )
     if any(parse_number(name) is not None for name in header):
         raise InvalidInput(f"{title} has numbers in its header line; put the names of the columns there.")
-    for line, cells in body:
-        if len(cells) < len(header) or _is_filled(cells[len(header) :]):
-            raise InvalidInput(f"{title} {word} {line}: {len(header)} cells are needed, got {len(cells)}.")
+    uneven = [(line, cells) for line, cells in body if len(cells) < len(header) or _is_filled(cells[len(header) :])]
+    if uneven:
+        said = [f"{word} {line}: {len(header)} cells are needed, got {len(cells)}" for line, cells in uneven]
+        raise InvalidInput(f"{title} {listed(said, between='; ', last='; ', most=6)}.")
     lines = [line for line, _ in body]
     return Table(
         title=title,
@@ -358,7 +412,6 @@ def _from_arrow(table: Any, title: str) -> Table:
     return Table(
         title=title,
         cells={name: _arrow_cells(table.column(name)) for name in titles},
-        place=lambda row: f"row {row}",
         names=names,
         categories=frozenset(name for name in titles if str(table.schema.field(name).type).startswith("dictionary")),
     )
@@ -377,10 +430,10 @@ def _read_npy(path: Path) -> Table:
     if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.dtype.kind not in "biuf":
         raise InvalidInput(f"{path} must hold a (K, d) array of numbers, one row per arm; save such an array.")
     cells = {f"x{j}": column for j, column in enumerate(rows.T)}
-    return Table(title=str(path), cells=cells, place=lambda row: f"row {row}", has_titles=False)
+    return Table(title=str(path), cells=cells, has_titles=False)
 
 
-def _from_frame(frame: Any) -> Table:
+def _from_frame(frame: Any, title: str) -> Table:
     """Read pandas, polars and Arrow tables, and mappings of columns."""
     if hasattr(frame, "column_names") and hasattr(frame, "schema"):
         return _from_arrow(frame, "the table")
@@ -392,25 +445,41 @@ def _from_frame(frame: Any) -> Table:
         raise InvalidInput(
             f"arms are read from a file or a data frame, got a {type(frame).__name__}; for an array use FiniteArms."
         )
-    _check_different("the data frame", [str(title) for title in titles])
-    columns = {str(title): frame[title] for title in titles}
-    lengths = {len(column) for column in columns.values()}
+    _check_different(title, [str(each) for each in titles])
+    columns = {str(each): frame[each] for each in titles}
+    cells = {each: _frame_cells(column) for each, column in columns.items()}
+    lengths = set(map(len, cells.values()))
     if len(lengths) > 1:
         raise InvalidInput("the columns must have the same length; give each one cell per arm.")
     if lengths in (set(), {0}):
-        raise InvalidInput("the data frame must have at least one column and one row, got an empty one; add arms.")
-    names = row_names(frame)
+        raise InvalidInput(f"{title} must have at least one column and one row, got an empty one; add arms.")
+    names = _row_names(frame)
     return Table(
-        title="the data frame",
-        cells={title: _frame_cells(column) for title, column in columns.items()},
+        title=title,
+        cells=cells,
         place=lambda row: f"row {row}" if names is None else f"row {row} ({names[row]})",
         names=names,
-        categories=frozenset(title for title, column in columns.items() if is_category(column)),
+        categories=frozenset(each for each, column in columns.items() if _is_category(column)),
     )
 
 
+def _is_category(series: Any) -> bool:
+    # pandas calls it `category`, polars `Categorical` or `Enum`; the categories themselves may be numbers.
+    return str(getattr(series, "dtype", "")).lower().startswith(("categor", "enum"))
+
+
+def _row_names(source: Any) -> Sequence[str] | None:
+    """Return the labels of a data frame's index, if it says more than row numbers."""
+    index = getattr(source, "index", None)
+    if index is None or callable(index):  # polars has none
+        return None
+    if type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1):
+        return None  # a default pandas index only repeats the row numbers
+    return [str(label) for label in index]
+
+
 def _frame_cells(column: Any) -> Any:
-    if is_category(column):
+    if _is_category(column):
         return np.asarray(column).tolist()
     values = np.asarray(column)
     if values.dtype.kind in "biuf":

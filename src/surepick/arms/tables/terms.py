@@ -96,10 +96,18 @@ def named_in(formula: str, titles: Sequence[str]) -> list[str]:
     ]
 
 
-def formula_terms(formula: str, columns: Sequence[Column], table: Table, *, trusts: bool = False) -> Terms:
+def formula_terms(
+    formula: str,
+    columns: Sequence[Column],
+    table: Table,
+    *,
+    trusts: bool = False,
+    new: Sequence[Column] | None = None,
+) -> Terms:
     """Return the features of a formula such as "temp * catalyst + C(solvent)", evaluated by the library formulaic.
 
-    formulaic evaluates Python: unless `trusts`, `check_formula` first refuses everything that is not listed.
+    formulaic evaluates Python: unless `trusts`, `check_formula` first refuses everything that is not listed. With `new`
+    columns, the features are theirs: centres, polynomials and levels stay those of `columns`.
     """
     try:
         import formulaic  # noqa: PLC0415 - optional, and slow to import
@@ -112,8 +120,7 @@ def formula_terms(formula: str, columns: Sequence[Column], table: Table, *, trus
     }
     if not trusts:
         check_formula(formula, known, table.n_rows)
-    data = {column.title: list(column.texts) or column.numbers for column in columns}
-    frame = pd.DataFrame(data, index=range(table.n_rows))
+    frame = pd.DataFrame(_cells(columns), index=range(table.n_rows))
     try:
         read = formulaic.Formula(formula)
         if not isinstance(read, formulaic.SimpleFormula):
@@ -124,6 +131,8 @@ def formula_terms(formula: str, columns: Sequence[Column], table: Table, *, trus
         context = {name: function for name, function in ELEMENTWISE.items() if name not in known}
         with np.errstate(all="ignore"):  # non-finite numbers are refused below, with their place
             matrix = formulaic.model_matrix(read, frame, context=context, na_action="ignore", output="pandas")
+            if new is not None:
+                matrix = matrix.model_spec.get_model_matrix(pd.DataFrame(_cells(new)), context=context)
     except (formulaic.errors.FormulaicError, ArithmeticError, TypeError, ValueError, RecursionError) as error:
         if isinstance(error, InvalidInput):
             raise
@@ -144,6 +153,10 @@ def formula_terms(formula: str, columns: Sequence[Column], table: Table, *, trus
     numeric = [column.title for column in columns if column.numbers is not None]
     terms.numbers += [title for factor in factors if factor not in categories for title in named_in(factor, numeric)]
     return terms
+
+
+def _cells(columns: Sequence[Column]) -> dict[str, Any]:
+    return {column.title: list(column.texts) or column.numbers for column in columns}
 
 
 def _check_factors(read: Any, known: Mapping[str, Values], formula: str) -> None:

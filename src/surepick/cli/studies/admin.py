@@ -15,7 +15,7 @@ from surepick._texts import shown
 from surepick.cli.options import Output, pulls_or_auto, says
 from surepick.cli.output import Code, Format, check_targets
 from surepick.cli.studies import StorageOptions, StudyOptions, command, complete_studies, printing
-from surepick.cli.studies.ask_tell import number_of, say_standing
+from surepick.cli.studies.ask_tell import ask_about, number_of, say_standing
 from surepick.errors import InvalidInput, SurepickError
 from surepick.study import views
 
@@ -121,27 +121,33 @@ def audit(
 
 
 @command
-def reopen(
+def reopen(  # noqa: PLR0913 - every argument is an option of its own
     *,
-    reason: Annotated[str, says("Why, in a few words; the log keeps it.")],
+    reason: Annotated[str | None, says("Why, in a few words; the log keeps it.")] = None,
     delta: Annotated[float | None, says("New risk.")] = None,
     epsilon: Annotated[float | None, says("New tolerance.")] = None,
     budget: Annotated[float | None, says("New budget.")] = None,
+    m: Annotated[int | None, says("How many of the best arms to find.")] = None,
     join: Annotated[Path | None, says("Arms to add: a file with a column for each feature and one of names.")] = None,
     retire: Annotated[list[str] | None, says("Arms to remove, by name: A,B.")] = None,
     name_column: Annotated[str | None, says("Column with the names of the added arms.")] = None,
+    dry_run: Annotated[bool, says("Say what stays evidence, and change nothing.", "--dry-run")] = False,
     where: StudyOptions,
 ) -> int:
-    """Reopen a study after a verdict, or change arms or options. The new era has its own risk; old results guide it."""
-    given = {"delta": delta, "epsilon": epsilon, "budget": budget}
+    """Reopen a study after a verdict, or change arms or options. Evidence is kept as far as the proof allows."""
+    if reason is None and not dry_run:
+        raise InvalidInput("--reason must say why in a few words; or look first what is kept, with --dry-run.")
+    given = {"delta": delta, "epsilon": epsilon, "budget": budget, "m": m}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     with where.loaded() as study:
         if join is not None:
-            from surepick.cli.arm_files import read_joining  # noqa: PLC0415 (`--help` stays quick)
-
-            changes["join"] = read_joining(join, study.state, name_column=name_column)
+            changes["join"] = study.state.roster.read_joining(join, name_column=name_column)
         gone = [study.arm(name) for text in retire or [] for name in _names(study, text)]
         dropped = ", ".join(map(str, study.state.open))
+        printing.say(str(study.preview_reopen(retire=gone, **changes)))
+        if dry_run:
+            return Code.OK
+        assert reason is not None
         study.reopen(reason=reason, retire=gone, worker=where.who, **changes)
         event = study.state.eras[-1]
         if event["joined"]:
@@ -151,12 +157,12 @@ def reopen(
             printing.say(f"Retired: {', '.join(map(study.state.roster.label, gone))}.")
         arms = "" if study.status.n_arms is None else f" with {study.status.n_arms:,} arms"
         printing.say(f"Study {study.name} is open again{arms}; its verdicts stay on record.")
-        if n := study.status.n_pulls:
-            printing.say(f"What was measured so far ({n:,} pulls) guides it and is no evidence for the next verdict.")
         if dropped:
             printing.say(f"No longer awaited: ask {dropped}; results are welcome all the same.")
         printing.say(printing.registration_words(study))
-        printing.say(f"Next: {where.next('ask', study)}")
+        if study.stopped:
+            printing.say("The evidence that is kept decides: there is a verdict already.")
+        printing.say(f"Next: {where.next('best' if study.stopped else 'ask', study)}")
     return Code.OK
 
 
@@ -250,17 +256,21 @@ def _is_sure(question: str, name: str) -> bool:
 
 @command
 def export(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="File to write: .csv, .parquet or .json.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File to write: .csv, .parquet, .json, or .xlsx for measurements.")
+    ],
     *,
     what: Annotated[
-        ExportContent, says("The log with its hashes, against which a certificate is checked; or the measurements.")
-    ] = ExportContent.LOG,
+        ExportContent | None,
+        says("The log with its hashes, against which a certificate is checked (default); or the measurements."),
+    ] = None,
     where: StudyOptions,
 ) -> int:
     """Write the log, or the measurements, to a file."""
     from surepick.study.exchange import export as export_to  # noqa: PLC0415
 
     check_targets({"FILE": path}, {"--storage": where.file})
+    what = what or (ExportContent.MEASUREMENTS if path.suffix.lower() == ".xlsx" else ExportContent.LOG)
     with where.loaded() as study:
         export_to(study, path, what.value)
         n = study.head[0] if what is ExportContent.LOG else len(study.measurements)
@@ -289,6 +299,7 @@ def import_command(
         if told[0].id <= n_before:
             counts = "they were told before: nothing changed"
         printing.say(f"{len(told)} results of {path} are in study {study.name}; {counts}.")
+        ask_about(study, [one.id for one in told if one.id > n_before], where, is_silent=True)
         say_standing(study, where)
     return Code.OK
 

@@ -1,8 +1,12 @@
 """Commands that create and measure a study: create, ask, tell, fail, pending."""
 
 import json
+import shlex
 import sys
-from contextlib import closing
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,13 +25,15 @@ from surepick.cli.options import (
     refuse,
     says,
 )
-from surepick.cli.output import Code, Format, results
+from surepick.cli.output import Code, Format, check_targets, print_error, results
 from surepick.cli.studies import StorageOptions, StudyOptions, command, printing
-from surepick.errors import InvalidInput, SurepickError
+from surepick.errors import EntryWarning, InvalidInput, SurepickError
 from surepick.study import views
 
 if TYPE_CHECKING:
-    from surepick.study.study import Study
+    from surepick.learning.questions import Question
+    from surepick.study.state import Measurement
+    from surepick.study.study import Study, StudyAsk
 
 
 IN_STUDY_FILE = (*option_names(SetOptions), *option_names(LearnerOptions), *option_names(TableOptions), "--lease")
@@ -110,26 +116,47 @@ def _read_study_file(path: Path) -> Any:
     return read_study_file(path)
 
 
+class AskFormat(StrEnum):
+    """Form of asks."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    XLSX = "xlsx"
+
+
 @command
 def ask(
     *,
     n: Annotated[int, says("How many measurements to ask for.", "-n", min=1)] = 1,
     lease: Annotated[str | None, says('How long new asks are kept for you: "30m", "2h", "3d", or "none".')] = None,
+    sheet: Annotated[
+        Path | None,
+        says("Write a sheet to fill in to this .csv or .xlsx file; surepick tell --file reads it.", "--output"),
+    ] = None,
     where: StudyOptions,
-    output: Output = Format.TABLE,
+    output: Annotated[
+        AskFormat, says("Form of the output; csv and xlsx are sheets to fill in.", "--format")
+    ] = AskFormat.TABLE,
 ) -> int:
     """Ask what to measure next. Your open asks come first."""
+    _check_sheet(sheet, output, where)
     with where.loaded() as study:
+        if sheet is not None:
+            from surepick.study.exchange import check_replaceable  # noqa: PLC0415 (`--help` stays quick)
+
+            check_replaceable(study.state, sheet)
         before = {one.id for one in study.pending}
         asks = study.ask(n, worker=where.who, **({} if lease is None else {"lease": lease}))
-        records = [views.ask_record(one) for one in asks]
-        status = study.status
-        if output is not Format.TABLE:
-            document = {"study": study.name, "state": status.state, "asks": records}
-            printing.write(output, document, records, titles=views.OF_ASK)
+        if sheet is None and output is not AskFormat.TABLE:
+            _write_asks(study, asks, output)
             return Code.OK
         if not asks:
             _say_why_none(study, where)
+            return Code.OK
+        say_if_withdrawn(study, where)
+        if sheet is not None:
+            _say_sheet(study, asks, sheet, where)
             return Code.OK
         printing.show_asks(study, asks)
         again = [one for one in asks if one.id in before]
@@ -143,11 +170,43 @@ def ask(
     return Code.OK
 
 
+def _check_sheet(sheet: Path | None, output: AskFormat, where: StudyOptions) -> None:
+    if sheet is None and output is AskFormat.XLSX:
+        raise InvalidInput("--format xlsx needs a file; add --output asks.xlsx.")
+    if sheet is None:
+        return
+    check_targets({"--output": sheet}, {"--storage": where.file})
+    wanted = ".csv or .xlsx" if output is AskFormat.TABLE else f".{output.value}"
+    if output is AskFormat.JSON or sheet.suffix.lower() not in wanted.split(" or "):
+        raise InvalidInput(f"--output must be a {wanted} file, got {sheet}; a sheet is --format csv or xlsx.")
+
+
+def _write_asks(study: "Study", asks: "Sequence[StudyAsk]", output: AskFormat) -> None:
+    """Write asks to standard output, for a program or as a sheet."""
+    if output is AskFormat.JSON:
+        records = [views.ask_record(one) for one in asks]
+        printing.write(Format.JSON, {"study": study.name, "state": study.status.state, "asks": records})
+        return
+    from surepick.study.exchange import sheet_text  # noqa: PLC0415 (`--help` stays quick)
+
+    text = sheet_text(asks)
+    sys.stdout.write(shown(text, keeps_lines=True) if sys.stdout.isatty() else text)
+
+
+def _say_sheet(study: "Study", asks: "Sequence[StudyAsk]", sheet: Path, where: StudyOptions) -> None:
+    from surepick.study.exchange import write_sheet  # noqa: PLC0415 (`--help` stays quick)
+
+    write_sheet(asks, sheet)
+    n = len(asks)
+    printing.say(f"{n} ask{'' if n == 1 else 's'} in {sheet}: fill in the column value, and leave the column ask.")
+    printing.say(f"Next: {where.next(shlex.join(['tell', '--file', str(sheet)]), study)}")
+
+
 def _say_why_none(study: "Study", where: StudyOptions) -> None:
     printing.say(f"Nothing to measure. {printing.standing_line(study)}")
     state = study.status.state
     if state == "withdrawn":
-        printing.say("Next: look at what does not fit; no answer of this study must be used.")
+        say_withdrawn(study, where)
     elif state == "stopped":
         printing.say(f"Next: {where.next('best', study)}, or {where.next('audit', study)} to check the model.")
     elif state == "spent":
@@ -159,22 +218,33 @@ def _say_why_none(study: "Study", where: StudyOptions) -> None:
 @command
 def tell(
     what: Annotated[
-        str,
+        str | None,
         typer.Argument(metavar="ASK|ARM", help="Number of the ask, or name of the arm.", autocompletion=complete_arms),
-    ],
+    ] = None,
     values: Annotated[
-        list[str], typer.Argument(metavar="VALUE", help="The measured value; several values are repeats.")
-    ],
+        list[str] | None, typer.Argument(metavar="VALUE", help="The measured value; several values are repeats.")
+    ] = None,
     *,
+    file: Annotated[
+        Path | None, says("Tell the values of a sheet that surepick ask --output wrote, all or none.", "--file")
+    ] = None,
     arm: Annotated[bool, says("Read ASK|ARM as the name of an arm, even if the name is a number.", "--arm")] = False,
     key: Annotated[
         str | None, says("Your own name for this result; results told under the same name count once.")
     ] = None,
-    yes: Annotated[bool, says("Count this as a further measurement, even if equal to the last one.", "--yes")] = False,
+    yes: Annotated[
+        bool, says("Record without a question: a value equal to the last one, or far from the others.", "--yes")
+    ] = False,
     where: StudyOptions,
     output: Output = Format.TABLE,
 ) -> int:
-    """Tell a measured value. By the number of the ask, or by the name of the arm."""
+    """Tell a measured value. By the number of the ask, by the name of the arm, or a whole sheet by --file."""
+    if file is not None:
+        if what is not None or key is not None:
+            raise InvalidInput("--file has all values; leave out ASK, VALUE and --key.")
+        return _tell_file(file, where, output, yes=yes)
+    if what is None or not values:
+        raise InvalidInput("tell needs an ask or an arm and its value, as in surepick tell 2 53.41; or --file.")
     numbers = [number_of(text) for text in values]
     with where.loaded() as study:
         # An ask is 2 and never 02, which may be an arm.
@@ -183,19 +253,187 @@ def tell(
         if is_ask and int(what) not in study.state.attempts and what in study.state.roster.rows_by_name:
             raise InvalidInput(f"there is no ask {what}; if you mean the arm of that name, add --arm.")
         given: dict[str, Any] = {"ask": int(what)} if is_ask else {"arm": study.arm(what)}
+        if is_ask and not yes:
+            _check_repeats(study, what, values)
         if not (is_ask or yes or key is not None) and not _counts_again(study, given["arm"], numbers, where.who):
             printing.say("Nothing is recorded again.")
             return Code.OK
-        told = study.tell(**given, value=numbers, worker=where.who, key=key)
-        state = study.state
-        if output is Format.TABLE:
-            for line in printing.told_words(state, told, n_before):
-                printing.say(line)
-            say_standing(study, where)
-        else:
-            records = [views.measurement_record(state, one) for one in told]
-            printing.write(output, {"measurements": records, "status": study.snapshot.record()}, records)
+        with no_entry_warnings():
+            told = study.tell(**given, value=numbers, worker=where.who, key=key, questions=False)
+        _say_told(study, told, n_before, where, output, asks=not yes)
     return Code.OK
+
+
+def _tell_file(file: Path, where: StudyOptions, output: Format, *, yes: bool) -> int:
+    with where.loaded() as study:
+        n_before = len(study.measurements)
+        with no_entry_warnings():
+            told = study.tell_file(file, worker=where.who, questions=False)
+        if told or output is not Format.TABLE:
+            _say_told(study, told, n_before, where, output, asks=not yes)
+        else:
+            printing.say(f"{file} has no value yet; fill in the column value.")
+    return Code.OK
+
+
+def _say_told(
+    study: "Study", told: "Sequence[Measurement]", n_before: int, where: StudyOptions, output: Format, *, asks: bool
+) -> None:
+    """Print results that were told, the questions that they raise, and the state of the study."""
+    from surepick.learning.questions import binary_words  # noqa: PLC0415 (`--help` stays quick)
+    from surepick.study.requests import turned_binary  # noqa: PLC0415
+
+    if output is Format.TABLE:
+        for line in printing.told_words(study.state, told, n_before):
+            printing.say(line)
+    if asks:
+        ask_about(study, [one.id for one in told if one.id > n_before], where, is_silent=output is not Format.TABLE)
+    if turned_binary(study.state, n_before):
+        print_error(binary_words(f"--binary in a study of its own. {' '.join(_again(study, where, '--binary'))}"))
+    if output is Format.TABLE:
+        say_standing(study, where)
+        return
+    records = [views.measurement_record(study.state, one) for one in told]
+    printing.write(output, {"measurements": records, "status": study.snapshot.record()}, records)
+
+
+def ask_about(study: "Study", ids: Sequence[int], where: StudyOptions, *, is_silent: bool) -> None:
+    """Ask about values that stand far apart; without a terminal print the questions. Values stay by default.
+
+    Args:
+        study: which has the values.
+        ids: of measurements.
+        where: of the command.
+        is_silent: whether a program reads the output.
+    """
+    found = [(id_, one) for id_ in ids if (one := study.question(id_)) is not None]
+    for id_, one in found[:MOST_QUESTIONS]:
+        if is_silent or not sys.stdin.isatty():
+            print_error(one.words(where.next(f"correct {id_} {one.right} --reason mistyped", study)))
+        elif (value := asked_again(one, lambda text: input(shown(text)))) is not None:
+            study.correct(id_, value, reason=MISTYPED, worker=where.who)
+            printing.say(f"Corrected: measurement {id_} is {value:.12g}, not {one.value:.12g}.")
+    if len(found) > MOST_QUESTIONS:
+        rest = ", ".join(str(id_) for id_, _ in found[MOST_QUESTIONS:])
+        print_error(f"Far from the others as well: measurement {rest}; compare them with your notes.")
+
+
+MOST_QUESTIONS = 5
+"""Questions about the values of one command."""
+MISTYPED = "mistyped, by the notes"
+"""The reason of a correction at entry."""
+
+
+def asked_again(found: "Question", ask_: Callable[[str], str]) -> float | None:
+    """Ask for the value in the notes; return it if it is another than was told. The end of input keeps the value."""
+    said = found.prompt
+    while True:
+        try:
+            answer = ask_(said).strip()
+        except EOFError:
+            return None
+        if answer.lower() in ("y", "yes") and found.repair is not None:
+            return found.repair
+        if answer.lower() in ("", "n", "no", "q"):
+            return None
+        try:
+            value = number_of(answer)
+        except InvalidInput as error:
+            said = f"{error} -> "
+            continue
+        return None if value == found.value else value
+
+
+@contextmanager
+def no_entry_warnings() -> Iterator[None]:
+    """Keep questions about values from being warnings, where they are asked in the words of the command line."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EntryWarning)
+        yield
+
+
+def _check_repeats(study: "Study", what: str, values: list[str]) -> None:
+    """Refuse values among which there are numbers of asks: tell 2 53,41 3 64,98 is no list of repeats."""
+    others, asks = values[::2], values[1::2]
+    known = study.state.attempts
+    are_asks = bool(asks) and all(text.isdecimal() and int(text) in known and text != what for text in asks)
+    if are_asks and (len(others) > len(asks) or any(mark in text for text in others for mark in ",.")):
+        raise InvalidInput(
+            f"{' '.join(values)} could be repeats of ask {what}, or values of ask {what} and ask {', '.join(asks)}; "
+            "tell one ask at a time or all by --file, and add --yes if these are repeats."
+        )
+
+
+# ---- withdrawn
+
+
+def say_if_withdrawn(study: "Study", where: StudyOptions) -> None:
+    """Say why the answer of a study is withdrawn and what to do, if it is."""
+    if study.status.state == "withdrawn":
+        printing.say(printing.standing_line(study))
+        say_withdrawn(study, where)
+
+
+def say_withdrawn(study: "Study", where: StudyOptions) -> None:
+    """Say what to do after a withdrawn answer, with the commands; and what the data say without the model."""
+    learner, result = study.learner, study.result()
+    if result.repeated or learner.model != "linear" or not study.state.roster.is_enumerable:
+        printing.say("Next: do what the sentence above says; no answer of this study must be used.")
+        return
+    printing.say("No answer of this study must be used. Its data are not lost: they guide a new study.")
+    if learner.state.settled.model.has_slip:
+        printing.say("If your notes have another value for the measurement above, correct it: nothing else is needed.")
+    learnt = ", and a noise that is learnt" if result.noise_contradicted else ""
+    printing.say(f"With products of columns{learnt}, if two columns act together:")
+    for line in _again(study, where, "--interactions", without=("noise_std",) if learnt else ()):
+        printing.say(f"  {line}")
+    printing.say("Without a model, one mean for each arm: the same with --model unstructured for --interactions.")
+    printing.say("Between the two: --misfit SIZE allows every mean to be SIZE beside the linear one.")
+    if means := _own_means(study):
+        printing.say(f"Estimate, not a guarantee: by their own means, without the model, {means}.")
+
+
+N_MEANS = 3
+"""Arms that are named with their own means."""
+
+
+def _own_means(study: "Study") -> str:
+    """Return the arms with the highest means of their own results, highest first."""
+    values: dict[Any, list[float]] = {}
+    for one in study.measurements:
+        if one.value is not None and study.state.roster.is_present(one.arm):
+            values.setdefault(one.arm, []).append(one.value)
+    means = sorted(((sum(some) / len(some), len(some), arm) for arm, some in values.items()), reverse=True)[:N_MEANS]
+    return ", then ".join(
+        f"{study.state.roster.label(arm)} has {mean:.4g} ({n} pull{'' if n == 1 else 's'})" for mean, n, arm in means
+    )
+
+
+def _again(study: "Study", where: StudyOptions, option: str, *, without: Sequence[str] = ()) -> list[str]:
+    """Return the commands that begin a study with an option more and some less, guided by the results of this one."""
+    name, results_file = f"{study.name}-2", "results.csv"
+    given = shlex.join(["create", "ARMS", "--name", name, *_flags(study, without), option])
+    return [
+        where.next(f"export {results_file} --what measurements", study),
+        where.command(given, study.storage, name).partition(" --study ")[0],
+        where.command(f"import {results_file}", study.storage, name),
+    ]
+
+
+def _flags(study: "Study", without: Sequence[str]) -> list[str]:
+    """Return the flags of the options that a study has, where one says them."""
+    from surepick.learning.spec import DEFAULTS, OPTIONS  # noqa: PLC0415 (`--help` stays quick)
+
+    # Results that were looked at are guidance, and the model is what changes.
+    others = ("model", "misfit", "rewards", "noise", "costs", "earlier", *without)
+    flags = []
+    for name, option in OPTIONS.items():
+        value = study.state.options.get(name, DEFAULTS[name])
+        if value == DEFAULTS[name] or name in others or (name == "noise_std" and isinstance(value, list)):
+            continue
+        entries = value if isinstance(value, list) else [value]
+        flags += [f"--{(option.flag or name).replace('_', '-')}", *map(str, entries)]
+    return [*flags, *(f"--option={name}={value}" for name, value in study.state.options["own"].items())]
 
 
 def _counts_again(study: "Study", arm: Any, values: list[float], who: str) -> bool:
@@ -273,14 +511,13 @@ def pending(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
         asks, state = study.pending, study.state
         if output is not Format.TABLE:
             of_asks = [state.attempts[one.id] for one in asks]
-            printing.write(
-                output,
-                [
-                    {**views.ask_record(one), "worker": by.by, "asked_at": by.at}
-                    for one, by in zip(asks, of_asks, strict=True)
-                ],
-                titles=(*views.OF_ASK, "worker", "asked_at"),
-            )
+            records = [
+                {**views.ask_record(one), "worker": by.by, "asked_at": by.at}
+                for one, by in zip(asks, of_asks, strict=True)
+            ]
+            titles = (*views.OF_ASK, "worker", "asked_at")
+            rows = [{title: record[title] for title in titles} for record in records]
+            printing.write(output, records, rows, titles=titles)
         elif asks:
             printing.show_asks(study, asks, of_others=True)
         else:

@@ -17,6 +17,7 @@ from surepick._texts import shown
 from surepick.cli.options import Output, says
 from surepick.cli.output import Code, Format, check_targets, results, stages, to_json
 from surepick.cli.studies import StudyOptions, command, printing
+from surepick.cli.studies.ask_tell import say_if_withdrawn
 from surepick.errors import InvalidInput
 from surepick.study.views import OF_BEST, OF_PLAN
 
@@ -55,6 +56,7 @@ def status(
         with study.held():
             if output is Format.TABLE:
                 results().print(printing.status_table(study))
+                say_if_withdrawn(study, where)
             else:
                 _write(output, study.snapshot.record())
             study.keep_summary()
@@ -127,6 +129,7 @@ def report(
         study.result().report(
             path,
             title=study.name,
+            recipes=study.recipes,
             steps=[
                 ("The certificate and the log of the study:", again),
                 ("Whoever has both can work everything out again:", "surepick verify certificate.json --log log.csv"),

@@ -4,10 +4,10 @@
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from surepick._texts import shown
 from surepick.cli import output
@@ -72,12 +72,12 @@ def show_asks(study: "Study", asks: "Sequence[StudyAsk]", *, of_others: bool = F
     state = study.state
     reasons = {one.reason for one in asks}
     is_vector = any(isinstance(one.arm, tuple) for one in asks)
-    titles = ["ask", "arm", *([] if is_vector else ["features"]), "until"]
+    titles = ["ask", "arm", *([] if is_vector else ["recipe"]), "until"]
     titles += ["for"] if of_others else []
     titles += ["reason"] if len(reasons) > 1 else []
     rows = []
     for one in asks:
-        row = [str(one.id), one.name, *([] if is_vector else [features_words(state, one.features)]), when(one.until)]
+        row = [str(one.id), one.name, *([] if is_vector else [recipe_words(one.recipe)]), when(one.until)]
         row += [state.attempts[one.id].by] if of_others else []
         rows.append([*row, *([one.reason] if len(reasons) > 1 else [])])
     show(titles, rows)
@@ -85,16 +85,13 @@ def show_asks(study: "Study", asks: "Sequence[StudyAsk]", *, of_others: bool = F
         say(f"Why: {reasons.pop()}.")
 
 
-def features_words(state: "State", features: Sequence[float]) -> str:
-    """Return features as people read them: without the constant, and of levels only the arm's own."""
-    names = state.roster.written.get("features") or [f"feature {place}" for place, _ in enumerate(features, start=1)]
-    named = [(str(name), value) for name, value in zip(names, features, strict=True) if name != "constant"]
-    shown = [
-        name if "=" in name and value == 1.0 else f"{name} {value:.6g}"
-        for name, value in named
-        if not ("=" in name and value == 0.0)
-    ]
-    return ", ".join(shown)
+def recipe_words(recipe: Mapping[str, Any]) -> str:
+    """Return the recipe of an arm as people read it: every column with its value."""
+    return ", ".join(
+        f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in recipe.items()
+        if value is not None
+    )
 
 
 def when(time: str | None) -> str:

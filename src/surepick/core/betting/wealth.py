@@ -9,13 +9,13 @@ and b is rejected for good when L_b >= price. With epsilon = 0 all leaders share
 rule stops when one candidate is left. With epsilon > 0 every possible answer has accounts of its own
 (`EpsilonWealth`). Where means may be off their linear fit, z loses its largest possible bias (`core.betting.block`).
 
-Why it is valid: given the past, the block's arms are fixed, so z - theta'y is a fixed linear form of the block's
-noise, sub-Gaussian with variance v. If a is the best candidate, theta'(l - a) <= 0 for every leader l, so the return
-has conditional mean at most 1. The wealth against a is a non-negative supermartingale started at 1: by Ville's
-inequality a is ever rejected with probability at most delta. A wrong answer needs a rejected, so there is no union over
-arms. It may also be started at any e-value against "a is the best" from earlier results, which has mean at most 1:
-`begin`. docs/guarantee.md has the proofs (Theorem 3; with slack Theorem 17; blocks that overlap in time Theorem 18;
-earlier results Theorem 24).
+Why it is valid: given the past, the block's arms are fixed, so z - theta'y is a fixed linear form of the block's noise,
+sub-Gaussian with variance v. If a is the best candidate, theta'(l - a) <= 0 for every leader l, so the return has
+conditional mean at most 1. The wealth against a is a non-negative supermartingale started at 1: by Ville's inequality a
+is ever rejected with probability at most delta. A wrong answer needs a rejected, so there is no union over arms. It may
+also be started at any e-value against "a is the best" from earlier results, which has mean at most 1: `begin`; or at
+the wealth of an earlier rule: `go_on`. docs/guarantee.md has the proofs (Theorem 3; with slack Theorem 17; blocks that
+overlap in time Theorem 18; earlier results Theorem 24).
 
 **The m best** (`TopMWealth`). S the m best in truth; J the team: of the candidates not rejected, the m with the best
 estimates; V[u, j] the log wealth of the member u against j outside the team, 0 at the start; price = log(m/delta).
@@ -123,6 +123,12 @@ class Placed:
         return np.where(np.isnan(won), 0.0, won)
 
 
+def _moved(log_wealth: Array, rows: IntArray) -> Array:
+    """Return log wealth (K,) by new numbers of the candidates; 0 for those that are new (-1)."""
+    moved: Array = np.where(rows >= 0, log_wealth[rows], 0.0)
+    return moved
+
+
 class BaseWealth(ABC):
     """Base class of the wealth processes: the size of bets, and the return of a block.
 
@@ -211,9 +217,26 @@ class BaseWealth(ABC):
         if self.misfit > 0.0:
             return
         self._common[:] = log_start(self._candidates, X, rewards, self.noise_std)
+        self.conclude()
+
+    def conclude(self) -> None:
+        """Answer at once if the wealth that the rule starts with leaves one candidate."""
         leader = int(np.argmin(self._common))
         rivals = self._candidates.is_rival([leader], self.alternatives(leader))
         self.answer = None if rivals.any() else leader
+
+    def go_on(self, before: "BaseWealth", rows: IntArray) -> None:
+        """Start each wealth where that of an earlier rule ended; docs/guarantee.md, Theorem 34, says when this holds.
+
+        Args:
+            before: the earlier wealth; with slack, one without slack too.
+            rows: the number (K,) that each candidate had there; -1: it had none, and its wealth starts at 1.
+        """
+        self._common[:] = _moved(before._common, rows)  # noqa: SLF001 (of this class)
+
+    def log_rejection(self) -> Array:
+        """Return the log wealth (K,) by which candidates are rejected, as a fresh array; not with slack."""
+        return self._common.copy()
 
     def alternatives(self, leader: int) -> BoolArray:
         """Return which candidates (K,) the leader has yet to reject, as a fresh array."""
@@ -434,6 +457,24 @@ class EpsilonWealth(BaseWealth):
         self._most = max(2, min(MOST_SEATS, MOST_NUMBERS // candidates.n_arms))
         self._first = self._common  # the wealth of a new seat: 0, or less where a seat was given up
 
+    def go_on(self, before: BaseWealth, rows: IntArray) -> None:
+        """Start where an earlier rule ended: with its seats, or every seat with its wealth if it had no slack."""
+        if not isinstance(before, EpsilonWealth):
+            super().go_on(before, rows)
+            return
+        self._seats = {u: V.copy() for u, V in before._seats.items()}  # noqa: SLF001 (of this class)
+        self._first[:] = before._first  # noqa: SLF001
+
+    def conclude(self) -> None:
+        """Answer at once if some seat has rejected all others."""
+        if self._seats:
+            self.answer = self._answer()
+        else:
+            super().conclude()
+
+    def _answer(self) -> int | None:
+        return next((u for u in self._seats if not self.alternatives(u).any()), None)
+
     def _best(self, theta: Array) -> int:
         """Return the candidate with the largest estimate, rejected by others or not."""
         return self._candidates.best(theta)
@@ -456,7 +497,7 @@ class EpsilonWealth(BaseWealth):
         self._promote(leader)
         for u, V in self._seats.items():
             self._pay(u, bets, V)
-        return next((u for u in self._seats if not self.alternatives(u).any()), None)
+        return self._answer()
 
     def _seat_the_best(self, theta: Array) -> None:
         left = np.ones(self._candidates.n_arms, dtype=bool)
@@ -496,6 +537,23 @@ class TopMWealth(BaseWealth):
 
     def begin(self, X: Array, rewards: Array) -> None:
         """Ignore earlier results: their e-value is proved for the best alone."""
+
+    def go_on(self, before: BaseWealth, rows: IntArray) -> None:
+        """Start with the team and the accounts of an earlier rule, which sought as many."""
+        assert isinstance(before, TopMWealth)
+        now = {int(row): number for number, row in enumerate(rows)}
+        self._accounts = {now[u]: _moved(V, rows) for u, V in before._accounts.items()}  # noqa: SLF001 (of this class)
+        self._kept = _moved(before._kept, rows)  # noqa: SLF001
+
+    def conclude(self) -> None:
+        """Answer at once if as many are left as are sought."""
+        left = np.flatnonzero(self._left())
+        self.answer = int(left[0]) if len(left) == self.m else None
+
+    def log_rejection(self) -> Array:
+        """Return the smallest account (K,) against every candidate; for members what they keep."""
+        smallest = self._smallest()
+        return np.where(np.isinf(smallest), self._kept, smallest)
 
     def members(self, theta: Array) -> list[int]:
         """Return the candidates not rejected with the m best estimates, the best first."""

@@ -29,6 +29,7 @@ from typing import Any, Self, final
 
 import numpy as np
 
+from surepick._texts import html_table
 from surepick.arms.base import ArmSet
 from surepick.arms.finite import as_arms
 from surepick.core.checks import check_count, check_number, check_vector
@@ -56,6 +57,8 @@ MOST_PRECISE = 64 * N_PRECISE
 """How far that number may grow while a pass leaves open which row is the largest."""
 SMALLEST = 1e-280
 """Below this, squares leave the range of double precision."""
+N_IN_NOTEBOOK = 10
+"""Weights in the table of a notebook."""
 EPS = float(np.finfo(float).eps)
 
 
@@ -113,6 +116,17 @@ class Design:
         for part in (self.support, self.weights, self.hardest, self.multipliers, self.alternatives):
             if isinstance(part, np.ndarray):  # `verify` refuses everything else
                 part.flags.writeable = False
+
+    def __repr__(self) -> str:
+        return f"Design(value={self._claims()[0]:.6g}, gap={self.gap:.2g}, {np.size(self.support)} arms)"
+
+    def _repr_html_(self) -> str:
+        """Return value, lower bound and the largest weights as a table for a notebook."""
+        value, bound = self._claims()
+        known = [("value", f"{value:.6g}"), ("lower bound", f"{bound:.6g}"), ("gap", f"{self.gap:.2g}")]
+        largest = np.argsort(-self.weights, kind="stable")[:N_IN_NOTEBOOK].tolist()
+        known += [(f"weight of arm {self.support[i]}", f"{self.weights[i]:.4f}") for i in largest]
+        return html_table(f"A design on {len(self.support)} arms.", known)
 
     def verify(self, arms: Any) -> bool:
         """Return whether value and lower bound hold for these arms up to `SLACK`, recomputed from what is stored.

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
+from typing import NoReturn
 
-from surepick.errors import StorageError
+from surepick.errors import InvalidInput, StorageError
 from surepick.study import events
 from surepick.study.events import Row, check_chain
 from surepick.study.storage.base import (
@@ -39,6 +40,12 @@ class MemoryStorage:
         self._logs: dict[str, _Log] = {}
         self._lock = Lock()  # of the writer; readers copy lists and dictionaries in one step, and need none
         at_forks(self)
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput(
+            "a study in memory lives in this process alone, so that it cannot be pickled; create it in a file, "
+            'storage="lab.db", which other processes open too.'
+        )
 
     def before_fork(self) -> None:
         """Nothing to close."""

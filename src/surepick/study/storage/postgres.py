@@ -51,7 +51,7 @@ class PostgresDatabase(Database):
     tables = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()"
 
     def __init__(self, url: str) -> None:
-        self._parameters = _parameters(url)
+        self.url, self._parameters = url, _parameters(url)
         host = self._parameters.get("host", "this machine")
         port = f":{self._parameters['port']}" if "port" in self._parameters else ""
         database = self._parameters.get("dbname") or self._parameters.get("user", "")

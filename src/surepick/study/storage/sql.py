@@ -10,6 +10,8 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
+from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
@@ -95,6 +97,8 @@ class Database(Protocol):
 
     address: str
     """Where the database is, in words for people."""
+    url: str | Path
+    """By which `open_storage` finds it again; it may have a password, and is shown to nobody."""
     own_id: str
     """A column of numbers. None is given twice: a study that is deleted and created again is another study."""
     side_by_side: str
@@ -221,6 +225,12 @@ class SqlStorage:
             raise
         at_forks(self._pool)
         weakref.finalize(self, self._pool.close)
+
+    def __reduce__(self) -> Any:
+        """A pickle has the address, with the password if the address had one."""
+        from surepick.study.storage import open_storage  # noqa: PLC0415 (the package of this file)
+
+        return partial(open_storage, self._database.url, may_create=False), ()
 
     def names(self) -> list[str]:
         """Return the names of all studies, sorted."""

@@ -38,7 +38,7 @@ class SqliteDatabase(Database):
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
         self._file: tuple[int, int] | None = None
-        self.address = str(path)
+        self.address, self.url = str(path), self._path
         try:
             if self._path.is_dir():
                 raise StorageError(f"a storage must be a file, got the folder {self.address}; add a file's name.")

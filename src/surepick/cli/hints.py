@@ -1,0 +1,57 @@
+"""Sentences of the library in the words of the shell: `noise_std` is --noise-std there, and `void` is surepick void.
+
+The library names options as Python spells them; the command line translates what it prints, here and nowhere else.
+"""
+
+import re
+from collections.abc import Callable
+
+from surepick.learning.spec import OPTIONS
+
+_OTHERS = [
+    "stopping", "audit", "history", "max_pulls", "lease", "reason", "worker", "join", "retire", "arms", "trust",
+    "name_column", "features", "drop", "interactions", "quadratic", "formula", "intercept", "on_span", "sheet",
+    "gap", "theta", "pilot",
+]  # fmt: skip
+_FLAGS = {
+    **{name: f"--{(option.flag or name).replace('_', '-')}" for name, option in OPTIONS.items()},
+    **{name: f"--{name.replace('_', '-')}" for name in _OTHERS},
+}
+"""Options of Python functions, and the flags of commands that set them."""
+_COMMANDS = {
+    **{name: f"surepick {name}" for name in ("void", "correct", "restore", "fail", "tell")},
+    "noise_from_replicates": "surepick noise",
+}
+_OF_ALGORITHM = ("variant", "elimination", "tracking", "schedule", "selection", "optimism", "design", "regularizer")
+"""Options of algorithms that sentences name; `--option NAME=VALUE` sets them."""
+_NAMES = "|".join(map(re.escape, [*_FLAGS, *_OF_ALGORITHM]))
+
+
+def _set(name: str, value: str) -> str:
+    """Return how the shell sets an option."""
+    if name == "rewards":
+        return _FLAGS[name]
+    return f"{_FLAGS[name]} {value}" if name in _FLAGS else f"--option {name}={value}"
+
+
+def _bare(found: re.Match[str]) -> str:
+    return _FLAGS[found[1]] + (" " if found[0].endswith("= ") else "")
+
+
+_RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    # Sentences that name both spellings: `sheet` (--sheet), --drop 'x' (`drop`).
+    (re.compile(r"`\w+` \((--[\w-]+)\)"), lambda found: found[1]),
+    (re.compile(r"(--[\w-]+(?: '[^']*')?) \(`\w+`\)"), lambda found: found[1]),
+    # In double quotes, as advice is written: a name such as "m=1" may be an arm's.
+    (re.compile(rf'(?<![\w.-])({_NAMES})="([^"]*)"'), lambda found: _set(found[1], found[2])),
+    (re.compile(r"`(\w+)`"), lambda found: {**_FLAGS, **_COMMANDS}.get(found[1], found[0])),
+    # With an underscore a word is a name of Python's, also without quotes.
+    (re.compile(r"(?<![\w.'\"-])(noise_std|reward_range|max_pulls)\b(?: = )?"), _bare),
+)
+
+
+def in_shell(text: str) -> str:
+    """Return a sentence of the library as people at the command line need it."""
+    for pattern, said in _RULES:
+        text = pattern.sub(said, text)
+    return text
