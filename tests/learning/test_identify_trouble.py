@@ -369,7 +369,7 @@ def test_rewards_of_0_and_1_alone_are_pointed_out_once() -> None:
     with pytest.warns(NoiseWarning) as caught:
         identify(np.eye(3), click, max_pulls=200)
     assert [str(one.message) for one in caught] == [
-        'the rewards are all 0 or 1: these look like pass/fail, whose noise is not normal; use rewards="binary".'
+        'The rewards so far are all 0 or 1: these look like pass/fail. Their noise is not normal; use rewards="binary".'
     ]
     identify(np.eye(3), click, max_pulls=9)
     identify(np.eye(3), click, max_pulls=60, rewards="binary")

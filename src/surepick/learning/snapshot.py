@@ -696,7 +696,7 @@ def _near_tie(known: Snapshot, others: IntArray, lead: Array, margin: Array, mos
     found = None
     for epsilon in _round_numbers(most):
         more = math.ceil(n * (float(np.max(margin / (lead + epsilon))) ** 2 - 1.0))
-        if epsilon > known.epsilon and 0 < more < longest:
+        if epsilon > known.epsilon and 0 < more < min(longest, FAR * n):
             found = NearTie(hardest, epsilon, more)
             if more <= n:
                 break
