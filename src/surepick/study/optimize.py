@@ -373,7 +373,7 @@ def _line_on_terminal() -> Iterator[Callable[[str], None]]:
         console = Console(stderr=True)
         if console.is_terminal or console.is_jupyter:
             with Live(console=console, auto_refresh=False) as live:
-                yield lambda text: live.update(Text(text), refresh=True)
+                yield lambda text: live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
             return
     last, written, is_terminal = "", monotonic(), sys.stderr.isatty()
 
