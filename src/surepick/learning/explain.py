@@ -342,7 +342,8 @@ def _says_more(now: Snapshot) -> bool:
 def stopping_now(now: Snapshot, leader: str) -> str:
     """Say which answer holds if measuring ends now; "" if none does."""
     bound = now.epsilon_bound
-    if not math.isfinite(bound):
+    low, high = now.reward_range or (-math.inf, math.inf)
+    if not math.isfinite(bound) or bound >= high - low:  # no mean is further below another
         return ""
     if bound == 0.0:
         best = "they are the best by their" if now.m > 1 else f"{leader} is the best by its"
