@@ -156,11 +156,12 @@ def test_asks_of_a_process_that_has_ended_are_made_again() -> None:
     ended.wait(LIMIT)
     study, here = new(delta=1e-9), _machine()
     alive = [f"{here}:{os.getpid()}:ab:0", f"elsewhere:{ended.pid}:ab:0", "bench-1", f"{here}:{ended.pid}"]
+    alive += [f"{here}:bench:2:0", f"{here}:{10**20}:ab:0"]
     for worker in (*alive, f"{here}:{ended.pid}:ab:0"):
         study.ask(1, worker=worker)
     study.optimize(means, max_pulls=1)
-    assert [one.id for one in study.pending] == [1, 2, 3, 4]
-    assert [one["ask"] for one in study.log if one["kind"] == "failed"] == [5]
+    assert [one.id for one in study.pending] == [1, 2, 3, 4, 5, 6]
+    assert [one["ask"] for one in study.log if one["kind"] == "failed"] == [7]
 
 
 def test_a_container_is_no_part_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:

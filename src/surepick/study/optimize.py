@@ -96,8 +96,8 @@ class _Run:
         """Give up the asks of processes of this machine that have ended, such as a kernel that was killed."""
         with self.study._log.reading() as state:  # noqa: SLF001 (of the same package)
             owners = {one.id: one.by.split(":") for one in state.open.values()}
-        here = {id_: int(by[1]) for id_, by in owners.items() if len(by) == 4 and by[0] == self._machine}
-        for id_ in [id_ for id_, process in here.items() if _has_ended(process)]:
+        here = {id_: by[1] for id_, by in owners.items() if len(by) == 4 and by[0] == self._machine}
+        for id_ in [id_ for id_, process in here.items() if process.isdecimal() and _has_ended(int(process))]:
             with suppress(Conflict):  # answered by now
                 self.study.fail(id_, reason="its process has ended", worker=worker)
 
@@ -138,8 +138,10 @@ class _Run:
 
     def give_up(self, worker: str) -> None:
         """Give up what a job was still asked for when it was cancelled."""
-        for one in [one for one in self.study.state.open.values() if one.by == worker]:
-            self.study.fail(one.id, reason="cancelled", worker=worker)
+        with self.study._log.reading() as state:  # noqa: SLF001 (of the same package)
+            own = [one.id for one in state.open.values() if one.by == worker]
+        for id_ in own:
+            self.study.fail(id_, reason="cancelled", worker=worker)
 
     def heed(self, answer: object) -> None:
         """End if a callback returned False."""
@@ -289,7 +291,7 @@ def _has_ended(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return True
-    except OSError:  # of another user
+    except (OSError, OverflowError):  # of another user, or no number of a process
         return False
     return False
 
