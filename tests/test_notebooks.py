@@ -41,7 +41,7 @@ def _measured() -> sp.Study:
 OBJECTS: dict[str, tuple[Callable[[], object], str, str]] = {
     "result": (_result, "Result(best=2, stopped=True, n_pulls=", "estimate"),
     "named": (lambda: _result(["A", "B", "C"]), "Result(best='C', stopped=True", "95 % interval"),
-    "undecided": (_undecided, "Result(best=None, stopped=False, n_pulls=1, guarantee=", "No leader yet"),
+    "undecided": (_undecided, "Result(best=None, stopped=False, n_pulls=1)", "No leader yet"),
     "candidates": (_candidates, "Result(best=0, stopped=True", "estimate"),
     "vectors": (_sphere, "Result(best=", "estimate"),
     "plan": (lambda: sp.plan(X, gap=0.1, noise_std=0.3), "Plan(pulls=", "in 8 of 10 runs"),

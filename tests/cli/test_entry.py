@@ -336,3 +336,19 @@ def test_a_withdrawn_answer_says_what_to_do(tmp_path: Path, here: Here) -> None:
     assert here(tmp_path, *again).returncode == 0
     assert "7 results" in here(tmp_path, "import", "results.csv", "--study", "dose-2").stdout
     assert "withdrawn" not in here(tmp_path, "status", "--study", "dose-2").stdout
+
+
+def test_a_withdrawn_answer_of_pass_or_fail_says_so(tmp_path: Path, here: Here) -> None:
+    """The noise is what contradicts, and other features would be no help."""
+    (tmp_path / "arms.csv").write_text("id,x,y\na,1,0\nb,0,1\nc,0.8,0.7\nd,-0.5,0.9\n")
+    here(tmp_path, "create", "arms.csv", "--no-intercept")
+    with sp.load_study(storage=tmp_path / "surepick.db") as study:
+        for n in range(9):
+            study.tell(study.ask()[0], float(n % 2))
+        with pytest.warns(sp.EntryWarning, match="pass/fail"):
+            study.tell(study.ask()[0], 1.0)
+        assert study.status.state == "withdrawn"
+    said = here(tmp_path, "status").stdout
+    assert "the rewards are all 0 or 1, so their noise is not normal: use --binary" in " ".join(said.split())
+    assert "surepick create ARMS --name arms-2 --binary\n" in said
+    assert "--interactions" not in said

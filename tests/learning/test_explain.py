@@ -153,6 +153,9 @@ def test_stopping_now_within_epsilon_or_with_nothing_to_lose() -> None:
     sure = stopping_now(Snapshot(**values, epsilon_bound=0.0), "F-18")
     assert sure == "F-18 is the best by its intervals, though the betting rule has not decided"
     assert stopping_now(Snapshot(**values), "F-18") == ""
+    share = {**values, "reward_range": (0.0, 1.0)}  # a bound of 1 or more says nothing about shares
+    assert stopping_now(Snapshot(**share, epsilon_bound=1.35), "F-18") == ""
+    assert stopping_now(Snapshot(**share, epsilon_bound=0.9), "F-18") == "F-18 is at most 0.90 below the best"
 
 
 def test_near_tie_on_the_command_line_names_the_option() -> None:

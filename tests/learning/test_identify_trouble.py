@@ -17,7 +17,7 @@ from surepick.arms.finite import FiniteArms
 from surepick.arms.mapped import MappedArms
 from surepick.core.estimate import LeastSquares
 from surepick.core.noise import noise_evidence
-from surepick.errors import NoiseWarning, PullFailed, Skipped, SurepickError
+from surepick.errors import ModelWarning, NoiseWarning, PullFailed, Skipped, SurepickError
 from surepick.learning.identify import Progress, identify
 from surepick.learning.learner import Learner
 from surepick.learning.questions import binary_words
@@ -372,4 +372,9 @@ def test_rewards_of_0_and_1_alone_are_pointed_out_once() -> None:
     assert [str(one.message) for one in caught] == [binary_words('rewards="binary"')]
     identify(np.eye(3), click, max_pulls=9)
     identify(np.eye(3), click, max_pulls=60, rewards="binary")
+    rows, values = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.7], [-0.5, 0.9]]), iter([0.0, 1.0] * 5)
+    with pytest.warns(ModelWarning), pytest.warns(NoiseWarning, match="pass/fail"):  # after 8 and after 10
+        bent = identify(rows, lambda _arm: next(values), max_pulls=10)
+    assert bent.guarantee == "withdrawn"
+    assert bent.explain().endswith('the rewards are all 0 or 1, so their noise is not normal: use rewards="binary".')
     identify(np.eye(3), lambda arm: 2.0 * click(arm) + click(arm), max_pulls=60)

@@ -11,7 +11,8 @@ from scipy.stats import t as student
 
 import surepick as sp
 from surepick.learning import questions
-from surepick.learning.questions import Question, early_question, looks_binary, question_about, resolution
+from surepick.learning.noise_models import looks_binary
+from surepick.learning.questions import Question, early_question, question_about, resolution
 
 
 def told(values: list[float], last: float, dim: int = 1, **options: Any) -> Question | None:

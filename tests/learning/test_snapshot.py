@@ -142,6 +142,14 @@ def test_near_tie_proposes_an_epsilon_that_keeps_its_promise() -> None:
     assert run(8, noise_std=0.3).near_tie is None
 
 
+def test_no_epsilon_is_proposed_that_would_take_as_long() -> None:
+    """The end is far without one, and an epsilon of all there is to lose would hardly bring it nearer."""
+    rows = np.random.default_rng(1).uniform(size=(10, 4))
+    result = run(60, rows, theta=np.full(4, 0.1), noise=1.0)
+    assert result.remaining > 5 * 60
+    assert result.near_tie is None
+
+
 def test_path_and_plan_are_kept() -> None:
     """Evidence over pulls ends at the verdict; the shares of the plan sum to 1 and are close to what was pulled."""
     result = run(noise_std=0.3)

@@ -44,6 +44,25 @@ def test_a_mistyped_keyword_gets_the_option_that_was_meant(call: Callable[..., o
     assert {"rewards", "epsilon", "costs", "m"} <= set(str(error.value).replace(",", " ").replace(".", " ").split())
 
 
+@pytest.mark.parametrize("call", [lambda **odd: sp.identify(X, _pull, **odd), _study])
+def test_options_of_another_function_are_sent_there(call: Callable[..., object]) -> None:
+    """The nearest name would be no help: `noise` for `n_jobs`."""
+    with pytest.raises(InvalidInput, match=r"no option 'n_jobs'; `study.optimize\(function, n_jobs=...\)` has it"):
+        call(n_jobs=4)
+    with pytest.raises(InvalidInput, match="no option 'binary'; rewards=\"binary\" says"):
+        call(binary=True)
+
+
+def test_an_async_function_is_sent_to_a_study() -> None:
+    """Before it is called."""
+
+    async def pull(arm: int) -> float:
+        return _pull(arm)
+
+    with pytest.raises(InvalidInput, match=r"got an async function; .*study.optimize\(pull, n_jobs=8\)"):
+        sp.identify(X, pull)  # type: ignore[arg-type]
+
+
 def test_an_option_of_an_algorithm_that_is_an_object_is_sent_there() -> None:
     """It is no typo."""
     with pytest.raises(InvalidInput, match=r"`variant` is an option of the algorithm: pass it to Rage\(...\)"):

@@ -111,6 +111,13 @@ def as_algorithm(algorithm: Any, options: dict[str, Any]) -> tuple[Any, str]:
     return factory(**options), algorithm
 
 
+_ELSEWHERE = {"binary": 'rewards="binary" says that rewards are pass or fail.'} | {
+    name: f"`study.optimize(function, {name}=...)` has it, after `study = create_study(...)`."
+    for name in ("n_jobs", "timeout", "catch", "callbacks", "progress")
+}
+"""What to write for options that are called otherwise, or are those of another function."""
+
+
 def check_options(options: Mapping[str, Any], algorithm: Any, *functions: Callable[..., Any]) -> None:
     """Refuse a keyword that neither one of the functions nor the algorithm knows, with the nearest that they know.
 
@@ -127,9 +134,9 @@ def check_options(options: Mapping[str, Any], algorithm: Any, *functions: Callab
     named = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD and one.name != "self"]
     for name in options:
         if name not in (known := list(dict.fromkeys([*named, *of_kind]))):
-            raise InvalidInput(
-                f"there is no option {name!r}; {what_was_meant(name, known, 'options', most=len(known))}"
-            )
+            elsewhere = _ELSEWHERE.get(name)
+            meant = elsewhere or what_was_meant(name, known, "options", most=len(known))
+            raise InvalidInput(f"there is no option {name!r}; {meant}")
 
 
 def _factory(name: str) -> Any:

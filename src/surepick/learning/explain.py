@@ -17,7 +17,7 @@ import numpy as np
 from surepick.arms.base import same_features
 from surepick.learning.events import n_earlier
 from surepick.learning.model import ModelCheck
-from surepick.learning.noise_models import NAMED, NoiseModel, Symmetric, noise_model, takes_scale
+from surepick.learning.noise_models import NAMED, NoiseModel, Symmetric, looks_binary, noise_model, takes_scale
 from surepick.learning.snapshot import Snapshot
 from surepick.types import Guarantee, IntArray
 
@@ -342,7 +342,8 @@ def _says_more(now: Snapshot) -> bool:
 def stopping_now(now: Snapshot, leader: str) -> str:
     """Say which answer holds if measuring ends now; "" if none does."""
     bound = now.epsilon_bound
-    if not math.isfinite(bound):
+    low, high = now.reward_range or (-math.inf, math.inf)
+    if not math.isfinite(bound) or bound >= high - low:  # no mean is further below another
         return ""
     if bound == 0.0:
         best = "they are the best by their" if now.m > 1 else f"{leader} is the best by its"
@@ -492,6 +493,8 @@ def _withdrawn(result: "Result", leader: str, pulls: str) -> str:
         return f"{refused} {result.misfit} {REPEATS_ADVICE}"
     if not result.noise_contradicted:
         why = f"the rewards contradict a mean that is linear in the features. {result.misfit}"
+        if looks_pass_fail(result):
+            return f'{refused} the rewards are all 0 or 1, so their noise is not normal: use rewards="binary".'
         advice = "Repeat with features that describe the rewards better"
         if result.arms.listed is None and len(result.arms) <= FEW_ARMS:
             advice += ', or without features: model="unstructured"'
@@ -502,6 +505,12 @@ def _withdrawn(result: "Result", leader: str, pulls: str) -> str:
         why, cure = f"where noise_std = {result.given_noise_std:g} was given.", "without noise_std"
     why = f"the rewards scatter around the fit by {result.noise_std:.3g} {why} {result.misfit}".rstrip()  # or a slip
     return f"{refused} {why} Repeat {cure}, or with features that describe the rewards better."
+
+
+def looks_pass_fail(result: "Result") -> bool:
+    """Return whether rewards are all 0 or 1 where their noise was taken for normal."""
+    is_default = result.given_noise_std is None and result.reward_range is None
+    return is_default and looks_binary([reward for _, reward in result.history])
 
 
 def coarse(step: float, noise_std: float) -> str:

@@ -20,7 +20,8 @@ from surepick.learning.events import History
 from surepick.learning.explain import REPEATS_ADVICE, coarse
 from surepick.learning.learner import Learner, create_learner
 from surepick.learning.model import check_audit
-from surepick.learning.questions import binary_words, learns_noise, looks_binary
+from surepick.learning.noise_models import looks_binary
+from surepick.learning.questions import binary_words, learns_noise
 from surepick.learning.result import Result, bare_result_of
 from surepick.learning.snapshot import Algorithm, Arm, Decision, Snapshot
 from surepick.learning.spec import TaskOptions, takes_options
@@ -114,7 +115,7 @@ def identify(
             one run in a million. The converse is no proof: a run that ends after hardly more pulls than features has
             no scatter to look at. Or `noise_std` is left out and the readings are too coarse: their steps are larger
             than the noise, or an arm gives the same reading every time, which is no evidence (after 256 such pulls the
-            call ends without a verdict).
+            call ends without a verdict). Or all rewards are 0 or 1, and rewards="binary" is not given.
         ModelWarning: the rewards contradict a mean that is linear in the features, which happens in at most one run in
             a hundred if it is. `result.guarantee` is "withdrawn" then, in both cases.
         NoiseWarning: without `noise_std` and `reward_range`, residuals do not look like normal noise of one level.
@@ -131,6 +132,11 @@ def identify(
     check_options(options, algorithm, identify)
     if not callable(pull):
         raise InvalidInput(f"`pull` must be a function of a row number, got {reprlib.repr(pull)}; pass one.")
+    if inspect.iscoroutinefunction(pull):
+        raise InvalidInput(
+            "`pull` must return a number, got an async function; `create_study(...)` and `study.optimize(pull, "
+            "n_jobs=8)` take one."
+        )
     if on_pull is not None and not callable(on_pull):
         raise InvalidInput(f"`on_pull` must be a function or None, got {reprlib.repr(on_pull)}; pass one.")
     if audit != "auto":
@@ -309,12 +315,9 @@ class _Session:
             result = self._learner.result()
         except Exception:  # noqa: BLE001 - whatever it is, the rewards were paid for and must not be lost with it
             result = bare_result_of(self._learner)
-        return PullFailed(
-            f"{what}. Rewards kept: {result.n_pulls}. Look at `error.result`, or remove the cause and go on with "
-            "`identify(..., history=error.result.history)`.",
-            arm,
-            result,
-        )
+        kept = f"Rewards kept: {result.n_pulls}. Look at `error.result`, or remove the cause and go on with "
+        kept += "`identify(..., history=error.result.history)`."
+        return PullFailed(f"{what}. {kept if result.n_pulls else 'There are no rewards to keep yet.'}", arm, result)
 
     def _label(self, arm: Arm) -> str:
         names = self._learner.measured_arms.names
@@ -333,8 +336,8 @@ class _Session:
         """Warn of each assumption that the rewards contradict, once."""
         found = contradiction(self._learner, is_end=arm is None)
         is_binary = learns_noise(self._learner) and looks_binary([reward for _, reward in self._learner.history])
-        if is_binary and self._learner.decision.guarantee != "withdrawn":
-            found = NoiseWarning, binary_words('rewards="binary"')  # a better reason than that readings are coarse
+        if is_binary:  # a better reason than that readings are coarse, or that the model is wrong
+            found = NoiseWarning, binary_words('rewards="binary"')
         if found is not None:
             self._warn(*found, arm)
 

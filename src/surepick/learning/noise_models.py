@@ -18,7 +18,7 @@ To add a model: a class here, and its name in `spec.NoiseName` if a name should 
 
 import math
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, final, get_args
 
 import numpy as np
@@ -34,6 +34,9 @@ from surepick.learning.spec import NoiseName
 from surepick.sampling.base import Sampler, SubBlocks
 from surepick.stopping.base import Rule
 from surepick.types import Array, IntArray
+
+ENOUGH_BINARY = 10
+"""Values after which 0 and 1 alone look like pass or fail."""
 
 
 class NoiseModel:
@@ -424,3 +427,13 @@ def spelled(noise: NoiseModel) -> dict[str, Any]:
     if options.get("noise", "same") not in NAMED or noise_model(**options) != noise:
         raise InvalidInput(f"a study keeps its noise model by name, got {noise!r}; use one that has a name.")
     return options
+
+
+def looks_binary(values: Sequence[float]) -> bool:
+    """Return whether there are enough values, all of them are 0 or 1, and some of each: pass or fail."""
+    return len(values) >= ENOUGH_BINARY and are_binary(values) and len(set(values)) > 1
+
+
+def are_binary(values: Iterable[float]) -> bool:
+    """Return whether all values are 0 or 1."""
+    return all(value in (0.0, 1.0) for value in values)

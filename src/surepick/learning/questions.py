@@ -26,7 +26,7 @@ import numpy as np
 
 from surepick.core.estimate import LeastSquares
 from surepick.learning.learner import Learner
-from surepick.learning.noise_models import UnknownGaussian
+from surepick.learning.noise_models import UnknownGaussian, are_binary
 from surepick.types import Array
 
 LIMITS = (636.619, 31.5991, 12.9240, 8.61030)
@@ -40,8 +40,6 @@ SHIFTS = (-3, -2, -1, 1, 2, 3)
 # Before nu = 1: values within a factor `ALIKE` of each other, one at least `FAR` times the largest, and a shifted point
 # that brings it within `NEAR` of them. Simulated: at most 0.5 questions in 1,000 honest values (log-normal noise of 2).
 FEWEST, ALIKE, FAR, NEAR = 3, 2.0, 5.0, 1.5
-ENOUGH_BINARY = 10
-"""Values after which 0 and 1 alone look like pass or fail."""
 ROUNDING = 1e-9
 """Relative: differences below this are rounding."""
 STEPS = (5, 2, 1)
@@ -121,7 +119,7 @@ def _question(
     if off**2 * (1.0 - h) * nu <= LIMITS[place] ** 2 * squares:  # nearly all values end here
         return None
     values = [value, *others()]
-    if _are_binary(values):
+    if are_binary(values):
         return None
     # Rounding to multiples of h hides a noise of up to h/2.
     least = max(0.5 * resolution(values), ROUNDING * max(map(abs, values))) / unit
@@ -170,15 +168,6 @@ def resolution(values: Iterable[float]) -> float:
             if (np.abs(multiples - np.round(multiples)) <= ROUNDING + 1e-13 * multiples).all():
                 return digit * 10.0**k
     return 0.0
-
-
-def looks_binary(values: Sequence[float]) -> bool:
-    """Return whether there are enough values, all of them are 0 or 1, and some of each: pass or fail."""
-    return len(values) >= ENOUGH_BINARY and _are_binary(values) and len(set(values)) > 1
-
-
-def _are_binary(values: Iterable[float]) -> bool:
-    return all(value in (0.0, 1.0) for value in values)
 
 
 def binary_words(how: str) -> str:

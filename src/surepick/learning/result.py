@@ -151,7 +151,8 @@ class Result(Snapshot):
     def __repr__(self) -> str:
         best = self.best if self.best_name is None else self.best_name
         said = f"best={reprlib.repr(best)}, stopped={self.stopped}, n_pulls={self.n_pulls}"
-        return f"Result({said}, guarantee={self.guarantee!r})"
+        claims = self.stopped or self.guarantee in ("doubtful", "withdrawn")  # nothing is proved before the verdict
+        return f"Result({said}{f', guarantee={self.guarantee!r}' if claims else ''})"
 
     def _repr_html_(self) -> str:
         """Return the verdict and the best arms by estimate, for a notebook."""

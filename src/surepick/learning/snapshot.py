@@ -686,17 +686,16 @@ def beside_rival(known: Snapshot, rows: Estimates) -> dict[str, Any]:
 
 
 def _near_tie(known: Snapshot, others: IntArray, lead: Array, margin: Array, most: float) -> NearTie | None:
-    """Return the smallest round epsilon with which twice the pulls so far should do, or the largest up to `most`.
+    """Return the smallest round epsilon with which twice the pulls so far should do, or the largest that helps.
 
     Margins fall like one over the root of the pulls, so lead + epsilon >= margin holds for all rivals after
     n max (margin / (lead + epsilon))^2 pulls. No lead is below 0.
     """
     n, hardest = known.n_until_verdict, int(others[np.argmin(lead / margin)])
-    longest = known.remaining_high if math.isfinite(known.remaining_high) else known.remaining
     found = None
     for epsilon in _round_numbers(most):
         more = math.ceil(n * (float(np.max(margin / (lead + epsilon))) ** 2 - 1.0))
-        if epsilon > known.epsilon and 0 < more < longest:
+        if epsilon > known.epsilon and 0 < more < known.remaining:
             found = NearTie(hardest, epsilon, more)
             if more <= n:
                 break

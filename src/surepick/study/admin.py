@@ -107,7 +107,7 @@ def create_study(
         study = Study(place, name, author=by)
         if differ := difference(study.state, created):
             raise StudyExists(
-                f"there is a study {name!r} in {place.address} already, of other arms or options ({differ}); give it "
+                f"there is a study {name!r} in {place.address} already, of other arms or options ({differ}); pass "
                 "those, load it by `load_study`, change it by `study.reopen`, or choose another name."
             ) from None
         return study

@@ -18,14 +18,20 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from itertools import repeat
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, final
+from zlib import crc32
+
+import numpy as np
 
 from surepick._texts import shown
 from surepick.core.checks import check_count, check_number
-from surepick.errors import InvalidInput, ModelWarning, NoiseWarning, Skipped, SurepickError
+from surepick.errors import Conflict, EntryWarning, InvalidInput, ModelWarning, NoiseWarning, Skipped, SurepickError
 from surepick.learning.explain import state_line, verdict
 from surepick.learning.identify import SKIPPED_IN_A_ROW
+from surepick.study.log import LOGGER
+from surepick.study.requests import PASS_FAIL
 
 if TYPE_CHECKING:
     from surepick.study.study import Study, StudyAsk
@@ -36,6 +42,10 @@ T = TypeVar("T")
 
 LOOK_SECONDS = 0.5
 """Least time between two looks of the progress line: a look takes two passes over all candidates."""
+LINE_SECONDS = 30.0
+"""Least time between two lines of progress where lines cannot be replaced, such as in a file."""
+HOST_PROCESSES = "pid:[4026531836]"
+"""The processes of a Linux machine itself; those of a container have another number."""
 
 
 @final
@@ -51,23 +61,22 @@ class _Run:
         self._catch = tuple(catch) if isinstance(catch, Iterable) else (catch,)
         if not all(isinstance(one, type) and issubclass(one, Exception) for one in self._catch):
             raise InvalidInput(f"`catch` must hold classes of exceptions, such as (OSError,), got {catch!r}.")
-        self.callbacks = [] if options["callbacks"] is None else list(options["callbacks"])
-        self.callbacks += [] if options["on_pull"] is None else [options["on_pull"]]
-        for one in self.callbacks:
-            if not callable(one):
-                raise InvalidInput(f"`callbacks` must be functions of a study, an ask and a value, got {one!r}.")
+        self.callbacks = _callbacks(options["callbacks"])
+        self.callbacks += [] if options["on_pull"] is None else _callbacks([options["on_pull"]])
         self._deadline = None
         if timeout is not None:
             needed = "a number of seconds, at least 0"
             self._deadline = monotonic() + check_number("timeout", timeout, needed=needed, allowed=_is_time)
         self._skipped: dict[str, int] = {}
         """Measurements in a row without a result, by worker."""
-        self._ends = threading.Event()
+        self._ends, self._has_more = threading.Event(), True
+        self._machine = _machine()
         self._call = secrets.token_hex(4)  # containers may share the name of the host and the number of the process
+        self._is_binary, self._caller = study.learner.is_binary, _caller()
 
     def worker(self, job: int) -> str:
         """Return the name of a job in the log."""
-        return f"{socket.gethostname()}:{os.getpid()}:{self._call}:{job}"
+        return f"{self._machine}:{os.getpid()}:{self._call}:{job}"
 
     def end(self) -> None:
         """Let no job ask again; each first tells the result that it is measuring."""
@@ -78,8 +87,19 @@ class _Run:
         is_late = self._deadline is not None and monotonic() >= self._deadline
         if is_late or self._ends.is_set() or self.study.stopped or next(self._pulls, self) is not None:
             return None
+        self._release(worker)
         asks = self.study.ask(1, worker=worker, lease=self._lease)
+        self._has_more = bool(asks)
         return asks[0] if asks else None
+
+    def _release(self, worker: str) -> None:
+        """Give up the asks of processes of this machine that have ended, such as a kernel that was killed."""
+        with self.study._log.reading() as state:  # noqa: SLF001 (of the same package)
+            owners = {one.id: one.by.split(":") for one in state.open.values()}
+        here = {id_: by[1] for id_, by in owners.items() if len(by) == 4 and by[0] == self._machine}
+        for id_ in [id_ for id_, process in here.items() if process.isdecimal() and _has_ended(int(process))]:
+            with suppress(Conflict):  # answered by now
+                self.study.fail(id_, reason="its process has ended", worker=worker)
 
     def goes_on(self, worker: str, ask: "StudyAsk", error: BaseException) -> bool:
         """Give up an ask whose measurement raised; return whether the job goes on."""
@@ -87,6 +107,11 @@ class _Run:
         reason = _line(error) or "skipped" if is_skipped else f"{type(error).__name__}: {_line(error)}"
         self.study.fail(ask.id, reason=reason, worker=worker)
         if not (is_skipped or isinstance(error, self._catch)):
+            if isinstance(error, Exception) and not isinstance(error, SurepickError):
+                error.add_note(
+                    f"raised for {ask.name} (ask {ask.id}, given up); {len(self.study.measurements)} results are kept. "
+                    f"To go on after such errors: `catch={type(error).__name__}`."
+                )
             return False
         n = self._skipped[worker] = self._skipped.get(worker, 0) + 1
         if n == SKIPPED_IN_A_ROW:
@@ -94,33 +119,49 @@ class _Run:
         return True
 
     def tell(self, worker: str, ask: "StudyAsk", value: Any) -> None:
-        """Tell the study what was measured."""
+        """Tell the study what was measured. True and False where numbers are due are kept as 1 and 0, and end all."""
         self._skipped[worker] = 0
         try:
-            self.study.tell(ask.id, value, worker=worker, questions=False)  # a program mistypes nothing
+            told, said = self.study._take_in(  # noqa: SLF001 (of the same package)
+                ask.id, None, value, worker=worker, questions=False, takes_flags=True
+            )
         except InvalidInput as error:  # not a number, or out of range
             self.study.fail(ask.id, reason=_line(error), worker=worker)
             raise
         except BaseException as error:
             error.add_note(f"the result of ask {ask.id} ({ask.name}), {value!r}, may not have been told.")
             raise
+        if isinstance(value, bool | np.bool_) and not self._is_binary:
+            raise InvalidInput(f"`function` returned {value!r}, which is recorded as {told[0].told:g}; {PASS_FAIL}")
+        for text in said:
+            self._warn(text, EntryWarning)
 
     def give_up(self, worker: str) -> None:
         """Give up what a job was still asked for when it was cancelled."""
-        for one in [one for one in self.study.state.open.values() if one.by == worker]:
-            self.study.fail(one.id, reason="cancelled", worker=worker)
+        with self.study._log.reading() as state:  # noqa: SLF001 (of the same package)
+            own = [one.id for one in state.open.values() if one.by == worker]
+        for id_ in own:
+            self.study.fail(id_, reason="cancelled", worker=worker)
 
     def heed(self, answer: object) -> None:
         """End if a callback returned False."""
         if answer is False:
             self.end()
 
-    def warn(self, stacklevel: int) -> None:
-        """Warn of an answer that cannot be defended."""
+    def _warn(self, text: str, kind: type[Warning]) -> None:
+        """Warn in the line of the user's call, which is on the stack of no job."""
+        file, line, known = self._caller
+        place, registry = known.get("__name__", "<unknown>"), known.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(text, kind, file, line, place, registry)
+
+    def warn(self) -> None:
+        """Warn of an answer that cannot be defended; log if the rest of the measurements is up to others."""
+        if not self._has_more and (n := len(self.study.pending)):
+            LOGGER.info("study %s: nothing to ask for before %d open asks of others are answered", self.study.name, n)
         if self.study.status.guarantee in ("doubtful", "withdrawn"):
             result = self.study.result()
             is_noise = result.noise_contradicted or result.guarantee == "doubtful"
-            warnings.warn(verdict(result), NoiseWarning if is_noise else ModelWarning, stacklevel=stacklevel + 1)
+            self._warn(verdict(result), NoiseWarning if is_noise else ModelWarning)
 
 
 def optimize(study: "Study", function: Callable[[Any], Any], *, progress: bool, **options: Any) -> None:
@@ -129,7 +170,7 @@ def optimize(study: "Study", function: Callable[[Any], Any], *, progress: bool, 
         raise InvalidInput(f"`function` must take an arm and return a number, got {function!r}.")
     if _is_async(function):
         _check_no_loop()
-        asyncio.run(_optimize_async(study, function, progress=progress, **options)).warn(stacklevel=3)
+        asyncio.run(_optimize_async(study, function, progress=progress, **options)).warn()
         return
     run = _Run(study, options)
     with _progress(study, is_wanted=progress) as show, ThreadPoolExecutor(run.n_jobs, "surepick") as pool:
@@ -140,7 +181,7 @@ def optimize(study: "Study", function: Callable[[Any], Any], *, progress: bool, 
         except BaseException:  # Ctrl-C reaches this thread only
             run.end()
             raise
-    run.warn(stacklevel=3)
+    run.warn()
 
 
 def _work(run: _Run, function: Callable[[Any], Any], worker: str, show: Show) -> None:
@@ -165,7 +206,7 @@ async def optimize_async(study: "Study", function: Callable[[Any], Any], *, prog
     """Measure by coroutines until the study has stopped; see `Study.optimize_async`."""
     if not callable(function):
         raise InvalidInput(f"`function` must be an async function of an arm, got {function!r}.")
-    (await _optimize_async(study, function, progress=progress, **options)).warn(stacklevel=3)
+    (await _optimize_async(study, function, progress=progress, **options)).warn()
 
 
 async def _optimize_async(study: "Study", function: Callable[[Any], Any], *, progress: bool, **options: Any) -> _Run:
@@ -211,6 +252,48 @@ async def _in(pool: ThreadPoolExecutor, call: Callable[[], T]) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([future])
         raise
+
+
+def _callbacks(given: Any) -> list[Callback]:
+    """Return callbacks as a list: none, one, or several."""
+    callbacks = [] if given is None else [given] if not isinstance(given, Iterable) else list(given)
+    for one in callbacks:
+        if not callable(one):
+            raise InvalidInput(f"`callbacks` must be functions of a study, an ask and a value, got {one!r}.")
+    return callbacks
+
+
+def _caller() -> tuple[str, int, dict[str, Any]]:
+    """Return file, line and module of the user's call."""
+    calls = [one.frame for one in inspect.stack(0)]
+    names = [one.f_globals.get("__name__", "") for one in calls]
+    users = [one for one, name in zip(calls, names, strict=True) if name.split(".")[0] not in ("surepick", "asyncio")]
+    call = users[0] if users else calls[-1]
+    return call.f_code.co_filename, call.f_lineno, call.f_globals
+
+
+def _machine() -> str:
+    """Return a name for all processes whose numbers can be compared: that of the host, longer in a container."""
+    name = socket.gethostname()
+    try:
+        space = str(Path("/proc/self/ns/pid").readlink())
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except OSError:  # no Linux
+        return name
+    return name if space == HOST_PROCESSES else f"{name}-{crc32((space + boot).encode()):08x}"
+
+
+def _has_ended(process: int) -> bool:
+    """Return whether there is no process of that number on this machine."""
+    if os.name != "posix":  # elsewhere this signal is none that only asks
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # of another user, or no number of a process
+        return False
+    return False
 
 
 def _is_time(seconds: float) -> bool:
@@ -280,30 +363,39 @@ def _progress(study: "Study", *, is_wanted: bool) -> Iterator[Show]:
 
 @contextmanager
 def _line_on_terminal() -> Iterator[Callable[[str], None]]:
-    """Yield a function that replaces the last line of standard error; elsewhere than on a terminal the last one stays.
+    """Yield a function that replaces the last line of standard error, by rich if it is installed, also in notebooks.
 
-    By rich if it is installed, which also knows notebooks.
+    Elsewhere than on a terminal it writes a line now and then, and the last one.
     """
     if find_spec("rich") is not None:
         from rich.console import Console  # noqa: PLC0415 (optional)
         from rich.live import Live  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        with Live(console=Console(stderr=True), auto_refresh=False) as live:
-            yield lambda text: live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
-        return
-    last, is_terminal = "", sys.stderr.isatty()
+        console = Console(stderr=True)
+        if console.is_terminal or console.is_jupyter:
+            with Live(console=console, auto_refresh=False) as live:
+                yield lambda text: live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+            return
+    last, written, is_terminal = "", monotonic(), sys.stderr.isatty()
 
     def write(text: str) -> None:
-        nonlocal last
+        nonlocal last, written
         if is_terminal:  # a line that goes on in the next one could not be replaced
             text = text[: shutil.get_terminal_size().columns - 1]
             sys.stderr.write(f"\r{text.ljust(len(last))}")
             sys.stderr.flush()
+        elif monotonic() - written >= LINE_SECONDS:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+            last, written = "", monotonic()
+            return
         last = text
 
-    yield write
-    sys.stderr.write("\n" if is_terminal else f"{last}\n")
+    try:
+        yield write
+    finally:
+        sys.stderr.write("\n" if is_terminal else f"{last}\n" * bool(last))
 
 
 def _line(error: BaseException) -> str:

@@ -13,11 +13,11 @@ import numpy as np
 from surepick.core.checks import check_count, check_number, check_vector
 from surepick.errors import Conflict, InvalidInput, what_was_meant
 from surepick.learning.explain import counted
+from surepick.learning.noise_models import are_binary, looks_binary
 from surepick.learning.questions import (
     Question,
     binary_words,
     learns_noise,
-    looks_binary,
     question_about,
 )
 from surepick.study.eras import Key, earlier_of, plain_key
@@ -25,6 +25,10 @@ from surepick.study.events import Kind
 from surepick.study.log import LogTransaction
 from surepick.study.state import AskRecord, Measurement, State
 from surepick.study.views import reason_for
+
+BINARY_HERE = 'rewards="binary", here by study.reopen(rewards="binary", reason="pass/fail")'
+PASS_FAIL = f"this looks like pass/fail: use {BINARY_HERE}."
+"""About True or False where numbers are due."""
 
 
 @final
@@ -58,6 +62,8 @@ def check_text(name: str, value: Any) -> str:
 
 def check_value(state: State, value: Any) -> float:
     """Check that a value is one result."""
+    if isinstance(value, bool | np.bool_) and not state.learner.is_binary:
+        raise InvalidInput(f"`value` must be one measured number, got {value!r}; {PASS_FAIL}")
     return check_number("value", value, needed="one measured number", takes_booleans=state.learner.is_binary)
 
 
@@ -235,12 +241,20 @@ def question(state: State, id_: int) -> Question | None:
     return question_about(state.learner, state.number_of(one.arm), one.value, others)
 
 
+def looks_pass_fail(state: State, value: Any) -> bool:
+    """Return whether a value is True or False where numbers are due, and all values so far are 0 or 1."""
+    if not isinstance(value, bool | np.bool_) or not learns_noise(state.learner):
+        return False
+    return are_binary(one.last for one in state.measurements)
+
+
 def turned_binary(state: State, n_before: int) -> bool:
     """Return whether it shows by the measurements after `n_before` that all values are 0 or 1."""
-    told = [one.last for one in state.measurements]
-    if not learns_noise(state.learner) or not set(told[n_before:]) <= {0.0, 1.0}:
+    told = [one.last for one in state.measurements[n_before:]]
+    if not learns_noise(state.learner) or not set(told) <= {0.0, 1.0}:
         return False
-    return looks_binary(told) and not looks_binary(told[:n_before])
+    before = [one.last for one in state.measurements[:n_before]]
+    return looks_binary([*before, *told]) and not looks_binary(before)
 
 
 def remarks(state: State, n_before: int, *, questions: bool) -> Iterator[str]:
@@ -249,4 +263,4 @@ def remarks(state: State, n_before: int, *, questions: bool) -> Iterator[str]:
         if (found := question(state, one.id)) is not None:
             yield found.words(f'study.correct({one.id}, {found.right}, reason="mistyped")')
     if turned_binary(state, n_before):
-        yield binary_words('rewards="binary", here by study.reopen(rewards="binary", reason="pass/fail")')
+        yield binary_words(BINARY_HERE)

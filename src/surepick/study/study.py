@@ -192,14 +192,33 @@ class Study:
         """
         if (ask is None) is (arm is None):
             raise InvalidInput("`tell` needs an ask or an arm, got " + ("neither." if ask is None else "both."))
-        given = requests.values_in(value)
-        with self._writing(worker) as transaction:
-            n_before = len(transaction.state.measurements)
-            told = requests.tell(transaction, ask, arm, given, key)
-            said = list(requests.remarks(transaction.state, n_before, questions=questions))
+        told, said = self._take_in(ask, arm, value, worker=worker, key=key, questions=questions)
         for text in said:  # now that all is recorded
             warnings.warn(text, EntryWarning, stacklevel=2)
         return told
+
+    def _take_in(
+        self,
+        ask: Any,
+        arm: Any,
+        value: Any,
+        *,
+        worker: str | None,
+        key: str | None = None,
+        questions: bool,
+        takes_flags: bool = False,
+    ) -> tuple[list[Measurement], list[str]]:
+        """Take in results as `tell` does; return them and what to warn of.
+
+        With `takes_flags`, True and False count as 1 and 0 if all values so far are 0 or 1.
+        """
+        given = requests.values_in(value)
+        with self._writing(worker) as transaction:
+            state, n_before = transaction.state, len(transaction.state.measurements)
+            if takes_flags and requests.looks_pass_fail(state, value):
+                given = [float(value)]
+            told = requests.tell(transaction, ask, arm, given, key)
+            return told, list(requests.remarks(state, n_before, questions=questions))
 
     def question(self, measurement: int) -> Question | None:
         """Return the question that a value raises if it stands far apart; it changes nothing (docs/study.md)."""
@@ -315,7 +334,7 @@ class Study:
             retire: arms that leave, by name or row number; others keep their row numbers.
             keep_evidence: False starts the proof anew even where evidence could be kept, with a risk of its own.
             worker: who does it.
-            **changes: of options: delta, budget, epsilon, ...
+            **changes: of options: delta, epsilon, ...; a `budget` is what may be spent from now on.
         """
         if not check_text("reason", reason).strip():
             raise InvalidInput("`reason` must say why in a few words.")
@@ -455,7 +474,7 @@ class Study:
         max_pulls: int | None = None,
         timeout: float | None = None,
         catch: "type[Exception] | Iterable[type[Exception]]" = (),
-        callbacks: "Iterable[Callback] | None" = None,
+        callbacks: "Callback | Iterable[Callback] | None" = None,
         on_pull: "Callback | None" = None,
         progress: bool = False,
         lease: Any = OWN_LEASE,
@@ -464,15 +483,16 @@ class Study:
 
         Args:
             function: of an arm (row number or vector) to a reward; it may raise `Skipped` if it has none this time.
-                Whatever else it raises ends all, and what was measured is kept. An async function runs in an event
-                loop of this call, `n_jobs` calls at a time; inside a loop of your own use `optimize_async`.
+                Whatever else it raises ends all, and what was measured is kept. So do True and False, which are kept
+                as 1 and 0, unless the study has rewards="binary". An async function runs in an event loop of this
+                call, `n_jobs` calls at a time; inside a loop of your own use `optimize_async`.
             n_jobs: threads; -1 for one per core. For more than one processor start several processes, which share the
                 study.
             max_pulls: most pulls in this call.
             timeout: seconds after which nothing more is asked for. Measurements under way end and count.
             catch: exceptions that give up the ask, as `Skipped` does, and go on: a class, or several. For failures
                 that have nothing to do with the value: a value that was seen must be returned.
-            callbacks: functions that are called after each pull with the study, the ask and the value:
+            callbacks: a function, or several, called after each pull with the study, the ask and the value:
                 `study.remaining()` says what is left. One that returns False ends the call, as `timeout` does.
             on_pull: one more such function.
             progress: whether a line on standard error says who leads, by rich if it is installed.
@@ -493,7 +513,7 @@ class Study:
         max_pulls: int | None = None,
         timeout: float | None = None,
         catch: "type[Exception] | Iterable[type[Exception]]" = (),
-        callbacks: "Iterable[Callback] | None" = None,
+        callbacks: "Callback | Iterable[Callback] | None" = None,
         on_pull: "Callback | None" = None,
         progress: bool = False,
         lease: Any = OWN_LEASE,

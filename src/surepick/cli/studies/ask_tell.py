@@ -376,11 +376,17 @@ def say_if_withdrawn(study: "Study", where: StudyOptions) -> None:
 
 def say_withdrawn(study: "Study", where: StudyOptions) -> None:
     """Say what to do after a withdrawn answer, with the commands; and what the data say without the model."""
+    from surepick.learning.explain import looks_pass_fail  # noqa: PLC0415 (`--help` stays quick)
+
     learner, result = study.learner, study.result()
     if result.repeated or learner.model != "linear" or not study.state.roster.is_enumerable:
         printing.say("Next: do what the sentence above says; no answer of this study must be used.")
         return
     printing.say("No answer of this study must be used. Its data are not lost: they guide a new study.")
+    if looks_pass_fail(result):
+        for line in _again(study, where, "--binary"):
+            printing.say(f"  {line}")
+        return
     if learner.state.settled.model.has_slip:
         printing.say("If your notes have another value for the measurement above, correct it: nothing else is needed.")
     learnt = ", and a noise that is learnt" if result.noise_contradicted else ""
