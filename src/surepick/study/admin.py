@@ -14,6 +14,7 @@ from surepick.algorithms import check_options
 from surepick.arms.base import VectorSet
 from surepick.arms.finite import as_arms
 from surepick.arms.registry import Written, read_arms, write_arms
+from surepick.core.design.solve import as_candidates
 from surepick.errors import InvalidInput, StudyExists
 from surepick.learning.noise_models import NoiseModel, spelled
 from surepick.learning.spec import DEFAULTS, TaskOptions, takes_options
@@ -73,7 +74,10 @@ def create_study(
     check_line("the name of an author", by)
     if isinstance(name, str):  # whatever else the storage refuses
         check_line("the name of a study", name)
-    written = write_arms(arms if isinstance(arms, VectorSet) else as_arms(arms))
+    own = arms if isinstance(arms, VectorSet) else as_arms(arms)
+    written = write_arms(own)
+    if hasattr(candidates, "columns") and not isinstance(own, VectorSet):
+        candidates = as_candidates("candidates", candidates, own)
     of_candidates = None if candidates is None else write_arms(candidates)
     given: dict[str, Any] = {"algorithm": algorithm, **options}
     if isinstance(given.get("noise"), NoiseModel):

@@ -182,7 +182,7 @@ class Problems:
         n = sum(map(len, self._found.values()))
         raise InvalidInput(
             f"{self._table.title} has {n:,} cells to change. {listed(said, between='; ', last='; ', room=360)}. Change "
-            "them, or leave out their rows or columns (`drop`, --drop)."
+            "them, or leave out their rows or columns (`drop`)."
         )
 
 
@@ -208,7 +208,7 @@ def open_table(source: Any, *, sheet: str | None = None, title: str = "the data 
         path = Path(source)
         suffix = path.suffix.lower()
         if sheet is not None and suffix not in EXCEL:
-            raise InvalidInput(f"`sheet` (--sheet) is for Excel files, got {path}; leave it out.")
+            raise InvalidInput(f"`sheet` is for Excel files, got {path}; leave it out.")
         if suffix in EXCEL:
             return _read_excel(path, sheet)
         if suffix == ".xls":
@@ -322,7 +322,7 @@ def _read_excel(path: Path, wanted: str | None) -> Table:
     if wanted is not None and wanted not in sheets:
         raise InvalidInput(f"{path} has no sheet {wanted!r}; its sheets are {listed}.")
     if wanted is None and len(filled) > 1:
-        raise InvalidInput(f"{path} has the sheets {listed}; say which has the arms: sheet={filled[0]!r} (--sheet).")
+        raise InvalidInput(f'{path} has the sheets {listed}; say which has the arms: sheet="{filled[0]}".')
     sheet = wanted or next(iter(filled), "")
     rows = sheets.get(sheet, [])
     if len(rows) < 2:
