@@ -674,3 +674,22 @@ def test_columns_may_have_commas_in_their_names(tmp_path: Path) -> None:
     assert formula.feature_names == ("constant", "T, °C", "u", "log(`T, °C`)", "T, °C:u")
     with pytest.raises(InvalidInput, match=r"no column 'T, F' \(`features`\); did you mean 'T, °C'\?"):
         read(tmp_path, text, features=["T, F"])
+
+
+def test_equal_names_are_said_with_the_other_errors(tmp_path: Path) -> None:
+    """One look at the file is enough to mend both."""
+    with pytest.raises(InvalidInput) as refused:
+        read(tmp_path, "name,u,v\nA,1,0\nB,,1\nA,1,1\n")
+    first, second = "'A' is in lines 2 and 4. Change one of them", "line 3: column 'u' has no value; fill it"
+    assert 0 < str(refused.value).find(first) < str(refused.value).find(second)
+
+
+def test_names_of_columns_with_commas_stand_in_quotation_marks(tmp_path: Path) -> None:
+    """In lists; the features have them as they are."""
+    text = 'name;"u, mol";v;"Preis, EUR"\nA;1,5;0;2\nB;0,5;1;3\nC;1,5;1;5\n'
+    arms = read(tmp_path, text)
+    assert arms.feature_names == ("constant", "u, mol", "v")
+    said = str(arms.roles)
+    assert "numbers     'u, mol', v\n" in said
+    assert "decimal commas in 'u, mol')" in said
+    assert "Not used as features: 'Preis, EUR' (price)." in said

@@ -122,15 +122,6 @@ def read_joining(
     return arms
 
 
-def read_candidates(frame: Any, arms: Any, *, title: str) -> Any:
-    """Read candidates by the rules of arms that were read from a table; names are read if there are some."""
-    table, first = open_table(frame, title=title), arms.table
-    usual = (*NAME_HEADERS, "" if first is None or first["names"] is None else first["names"].lower())
-    has_names = table.names is not None or any(column.lower() in usual for column in table.columns)
-    written = {"features": arms.feature_names, "names": () if has_names else None, "table": first}
-    return read_joining(frame, written, title=title)
-
-
 def _used(features: Sequence[str], first: Written | None) -> set[str]:
     """Return the columns that make features."""
     if first is not None:

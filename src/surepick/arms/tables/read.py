@@ -218,6 +218,15 @@ def read_frame(frame: Any) -> "TableArms":
     return arms
 
 
+def read_candidates(frame: Any, arms: Any, *, title: str) -> Any:
+    """Read candidates by the rules of arms that were read from a table; names are read if there are some."""
+    table, first = open_table(frame, title=title), arms.table
+    usual = (*NAME_HEADERS, "" if first is None or first["names"] is None else first["names"].lower())
+    has_names = table.names is not None or any(column.lower() in usual for column in table.columns)
+    written = {"features": arms.feature_names, "names": () if has_names else None, "table": first}
+    return read_joining(frame, written, title=title)
+
+
 NOT_USED = "Not used as features: "
 OF_READ_ARMS = " Read the data frame by `read_arms` for that."
 
@@ -281,6 +290,8 @@ def _read(table: Table, told: _Told) -> _Read:
     problems = Problems(table)
     names = _names(table, choice.name_column, problems, is_told=choice.name_column == told.name_column)
     columns = [read_column(table, title, problems) for title in choice.features]
+    if problems.first:
+        problems.check()
     numbers = {option: _numbers(table, title, problems) for option, title in told.aside.items() if title is not None}
     check_points(table, [*columns, *numbers.values()], problems)
     problems.check()
@@ -290,7 +301,7 @@ def _read(table: Table, told: _Told) -> _Read:
 
 
 def _names(table: Table, name_column: str | None, problems: Problems, *, is_told: bool) -> Sequence[str] | None:
-    """Return the names of the arms; refuse equal ones before anything else. `is_told`: the user named the column."""
+    """Return the names of the arms; equal ones are the first of the problems. `is_told`: the user named the column."""
     if name_column is None:
         names: dict[int, str] = dict(enumerate(table.names or ()))
         where, other = "the index of the data frame names", "set another index"
@@ -299,9 +310,9 @@ def _names(table: Table, name_column: str | None, problems: Problems, *, is_told
         where = f"column {name_column!r} {'names' if is_told else 'seems to name'}"
         other = "say another `name_column`"
     if twice := repeated(names, table):
-        raise InvalidInput(
-            f"{table.title}: {where} the arms, so no two rows may agree: {twice}. Change one of "
-            f"them, leave out a row that is there twice, or {other}."
+        problems.first = (
+            f"{table.title}: {where} the arms, so no two rows may agree: {twice}. Change one of them, leave out a row "
+            f"that is there twice, or {other}."
         )
     for row, name in names.items():
         if (bad := control_in(name)) is not None:

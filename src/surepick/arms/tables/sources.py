@@ -152,6 +152,8 @@ class Problems:
     def __init__(self, table: Table) -> None:
         self._table = table
         self._found: dict[tuple[str, str], dict[int, str]] = {}
+        self.first = ""
+        """Sentences to say before all others."""
 
     def add(self, row: int, what: str, advice: str, got: object = None) -> None:
         """Add an error about a row.
@@ -170,17 +172,21 @@ class Problems:
         Raises:
             InvalidInput: there are some.
         """
+        if said := " ".join(filter(None, [self.first, self._of_cells()])):
+            raise InvalidInput(said)
+
+    def _of_cells(self) -> str:
         if not self._found:
-            return
+            return ""
         said = []
         for (what, _), cells in sorted(self._found.items(), key=lambda one: min(one[1])):
             got = listed([*dict.fromkeys(cells.values())], most=4, room=80)
             said.append(f"{self._table.places(sorted(cells))}: {what}{f' {got}' if got else ''}")
         if len(said) == 1:
             ((_, advice),) = self._found
-            raise InvalidInput(f"{self._table.title} {said[0]}{advice}")
+            return f"{self._table.title} {said[0]}{advice}"
         n = sum(map(len, self._found.values()))
-        raise InvalidInput(
+        return (
             f"{self._table.title} has {n:,} cells to change. {listed(said, between='; ', last='; ', room=360)}. Change "
             "them, or leave out their rows or columns (`drop`)."
         )

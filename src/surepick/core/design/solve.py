@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from surepick.arms.base import ArmSet
-from surepick.arms.finite import FiniteArms, as_arms
+from surepick.arms.finite import FiniteArms, as_arms, rows_like
 from surepick.core.checks import (
     REACH,
     check_delta,
@@ -39,7 +39,7 @@ from surepick.types import Array, IntArray
 def as_candidates(name: str, rows: Any, arms: ArmSet, *, reach: float = REACH) -> ArmSet:
     """Return rows with as many features as the arms and at most `reach` times their size; they need not span."""
     if not isinstance(rows, ArmSet):
-        rows = _read_rows(name, rows, arms)
+        rows = rows_like(rows, arms, argument=name)
     candidates: ArmSet = rows
     if candidates.dim != arms.dim:
         raise InvalidInput(
@@ -55,17 +55,6 @@ def as_candidates(name: str, rows: Any, arms: ArmSet, *, reach: float = REACH) -
         )
     check_reach(name, candidates, frame_of(arms), reach)
     return candidates
-
-
-def _read_rows(name: str, rows: Any, arms: ArmSet) -> ArmSet:
-    if hasattr(rows, "columns") and hasattr(arms, "table"):
-        from surepick.arms.tables.joining import read_candidates  # noqa: PLC0415 (it reads files)
-
-        candidates: ArmSet = read_candidates(rows, arms, title=f"`{name}`")
-        return candidates
-    # Columns with names are encoded as those of the arms were.
-    intercept = getattr(arms, "has_added_constant", False) if hasattr(rows, "columns") else None
-    return FiniteArms.rows_only(rows, least=1, argument=name, intercept=intercept)
 
 
 def optimal_design(arms: Any, directions: Any = None, tol: float = 1e-4, *, warm_start: Design | None = None) -> Design:
