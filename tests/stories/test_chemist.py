@@ -180,6 +180,7 @@ def a_sheet_with_a_slip(lab: Lab) -> None:
     assert found is not None
     status = lab.run("status").stdout
     assert "withdrawn" in status
+    assert "If it is a slip, correct it. If not, repeat with features" in status
     assert "If your notes have another value for the measurement above, correct it: nothing else is needed." in status
     assert "surepick create ARMS --name rezepte-2 --budget 40 --interactions" in status
     corrected = lab.run(*shlex.split(found[1])).stdout
@@ -225,6 +226,7 @@ def the_budget_ends(lab: Lab) -> None:
     assert max(lab.recipes, key=lab.mean) in in_question
     assert (best in in_question, len(in_question) > 2, 0.5 < status["probability"] < 0.9) == (True, True, True)
     assert "Next: surepick reopen --budget MORE --reason WHY" in lab.run("ask", "--worker", "Ben").stdout
+    assert "Next: surepick reopen --budget MORE --reason WHY" in lab.run("status").stdout
     said = lab.run("best", code=3).stdout
     percent = 5 * round(20 * status["probability"])
     names = f"{', '.join(in_question[:-1])} and {in_question[-1]}"

@@ -108,8 +108,9 @@ def test_one_column_is_enough(tmp_path: Path) -> None:
         ("", "header line and at least one"),
         ("a,b\n", "header line and at least one"),
         ("1,2\n3,4\n", "numbers in its header"),
-        ("a,a\n1,2\n3,4\n", "different name for every column"),
-        ("a,\n1,2\n3,4\n", "different name for every column"),
+        ("a,a\n1,2\n3,4\n", "line 1 must have a different name for every column, got 'a' twice; rename one"),
+        ("a,b,\n1,2,3\n3,4,5\n", "line 1 must have the names .* none for column 3; give each a name"),
+        ("Stand Mai,,\na,b,c\n1,2,3\n", "line 1 .* column 2 and 3; if it is a title above the table, delete it"),
         ("a,b\n1,2\n3\n", "line 3: 2 cells are needed, got 1"),
         ("a,b\n1,2\n3,4,5\n", "line 3: 2 cells are needed, got 3"),
         ("a,b\n1,2\n\n3,\n", "line 4: column 'b' has no value"),
@@ -693,3 +694,12 @@ def test_names_of_columns_with_commas_stand_in_quotation_marks(tmp_path: Path) -
     assert "numbers     'u, mol', v\n" in said
     assert "decimal commas in 'u, mol')" in said
     assert "Not used as features: 'Preis, EUR' (price)." in said
+
+
+def test_numbers_with_a_unit_are_pointed_out() -> None:
+    """As a category they lose their order; levels with other endings, and names such as 2D and x1, are left alone."""
+    frame = {"temp": ["40 °C", "60 °C", "40 °C", "80 °C"], "kind": ["2D", "3E", "2D", "x1"], "u": [1, 2, 5, 7]}
+    (said,) = read_arms({"name": list("abcd"), **frame}, drop="kind").roles.attention[:1]
+    assert said.startswith("temp has numbers with a unit, such as '40 °C', taken as a category; ")
+    assert said.endswith("for a trend write the numbers without '°C'.")
+    assert not any("unit" in text for text in read_arms({"name": list("abcd"), **frame}, drop="temp").roles.attention)

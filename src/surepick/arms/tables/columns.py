@@ -38,6 +38,7 @@ _HEADERS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
     ),
 }
 _PRICE = re.compile(r"(?:[€$£]|EUR|USD|CHF|GBP)\s*[\d.,]+|[\d.,]+\s*(?:[€$£]|EUR|USD|CHF|GBP)")
+_WITH_UNIT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*([^\s\d.,:;/+-]\S*)")
 # A remark without such a header has on average this many words. As many cells of a column are looked at.
 WORDY, LOOKED_AT = 3, 1_000
 
@@ -78,6 +79,12 @@ class Column:
             said.append(
                 f"{self.title} holds dates, such as {self.texts[0]}, taken as a category and not as a time; for a "
                 "trend write a number of days, or drop the column."
+            )
+        units = {found[1] if (found := _WITH_UNIT.fullmatch(level)) else None for level in self.levels}
+        if len(units) == 1 and None not in units:
+            said.append(
+                f"{self.title} has numbers with a unit, such as {self.levels[0]!r}, taken as a category; for a trend "
+                f"write the numbers without {units.pop()!r}."
             )
         folded = defaultdict(list)
         for level in self.levels:

@@ -286,10 +286,7 @@ def _from_lines(
     body = rows[1:]
     while header and not header[-1] and not any(_is_filled(cells[len(header) - 1 :]) for _, cells in body):
         header.pop()  # empty columns of a spreadsheet
-    if len(set(header)) < len(header) or "" in header:
-        raise InvalidInput(
-            f"{title} needs a header line with a different name for every column, got {listed(header, last=', ')!r}."
-        )
+    _check_header(f"{title} {word} {rows[0][0]}", header)
     if any(parse_number(name) is not None for name in header):
         raise InvalidInput(f"{title} has numbers in its header line; put the names of the columns there.")
     uneven = [(line, cells) for line, cells in body if len(cells) < len(header) or _is_filled(cells[len(header) :])]
@@ -305,6 +302,20 @@ def _from_lines(
         is_typed=True,
         takes_grouped=takes_grouped,
     )
+
+
+def _check_header(where: str, header: Sequence[str]) -> None:
+    """Refuse a line of titles with gaps or with the same title twice."""
+    if gaps := [str(place) for place, name in enumerate(header, start=1) if not name]:
+        is_title = len(header) - len(gaps) == 1
+        advice = "if it is a title above the table, delete it" if is_title else "give each a name"
+        raise InvalidInput(
+            f"{where} must have the names of the columns, and has none for column {listed(gaps)}; {advice}."
+        )
+    if twice := [repr(name) for name, n in Counter(header).items() if n > 1]:
+        raise InvalidInput(
+            f"{where} must have a different name for every column, got {listed(twice)} twice; rename one."
+        )
 
 
 def _read_excel(path: Path, wanted: str | None) -> Table:

@@ -57,6 +57,8 @@ def status(
             if output is Format.TABLE:
                 results().print(printing.status_table(study))
                 say_if_withdrawn(study, where)
+                if study.status.state == "spent":
+                    printing.say(next_words(study, where))
             else:
                 _write(output, study.snapshot.record())
             study.keep_summary()
