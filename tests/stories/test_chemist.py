@@ -218,7 +218,7 @@ def a_void_and_other_recipes(lab: Lab) -> None:
 
 def the_budget_ends(lab: Lab) -> None:
     """The answer so far is an estimate and says so, with what more measurements would buy and how to go on."""
-    while lab.measure("Anna", 3) or lab.measure("Ben", 2):
+    while lab.measure("Anna", 3) + lab.measure("Ben", 2):
         assert lab.status()["n_pulls"] < BUDGET
     status = lab.status()
     assert (status["state"], status["n_pulls"]) == ("spent", BUDGET - 1)  # and the void one

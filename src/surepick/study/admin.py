@@ -76,7 +76,7 @@ def create_study(
         check_line("the name of a study", name)
     own = arms if isinstance(arms, VectorSet) else as_arms(arms)
     written = write_arms(own)
-    if hasattr(candidates, "columns") and not isinstance(own, VectorSet):
+    if not (candidates is None or isinstance(own, VectorSet)):
         candidates = as_candidates("candidates", candidates, own)
     of_candidates = None if candidates is None else write_arms(candidates)
     given: dict[str, Any] = {"algorithm": algorithm, **options}
@@ -85,7 +85,7 @@ def create_study(
     kept = changed_options({**DEFAULTS, "own": {}}, given)
     # Of what the log has, as it will be read: what cannot be read back is refused now.
     read_back = json.loads(canonical({"options": kept}))["options"]
-    again = None if of_candidates is None else read_arms(of_candidates)
+    again = None if of_candidates is None else read_arms(of_candidates, spans=False)
     learner = learner_of(read_arms(written), again, read_back, earlier_of(read_back))
     event = {
         "n": 1,

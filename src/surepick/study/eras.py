@@ -338,7 +338,7 @@ def changed_names(before: Mapping[str, Any], options: Mapping[str, Any]) -> list
 
 
 def _learner_in(catalog: ArmCatalog, options: Mapping[str, Any], earlier: Earlier) -> Learner:
-    candidates = None if catalog.candidates is None else read_arms(catalog.candidates)
+    candidates = None if catalog.candidates is None else read_arms(catalog.candidates, spans=False)
     return learner_of(catalog.arms, candidates, options, earlier)
 
 

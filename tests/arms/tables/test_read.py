@@ -703,3 +703,9 @@ def test_numbers_with_a_unit_are_pointed_out() -> None:
     assert said.startswith("temp has numbers with a unit, such as '40 °C', taken as a category; ")
     assert said.endswith("for a trend write the numbers without '°C'.")
     assert not any("unit" in text for text in read_arms({"name": list("abcd"), **frame}, drop="temp").roles.attention)
+
+
+def test_equal_names_are_said_before_a_cost_that_is_no_number(tmp_path: Path) -> None:
+    """The first thing to mend."""
+    with pytest.raises(InvalidInput, match="'A' is in lines 2 and 4"):
+        read(tmp_path, "name,u,c\nA,1,x\nB,2,y\nA,3,z\n", cost_column="c")
