@@ -1,11 +1,14 @@
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from surepick.arms.mapped import MappedArms
 from surepick.cli import arm_files as armfile
 from surepick.cli.arm_files import ArmFile, arm_file, read_history
+from surepick.cli.output import print_roles
 from surepick.errors import InvalidInput
 
 
@@ -62,3 +65,17 @@ def test_history_names_arms_and_skips_failed_measurements(tmp_path: Path) -> Non
     path.write_text("arm,value\nB,1\n")
     with pytest.raises(InvalidInput, match="columns arm and reward"):
         read_history(path, file.arm)
+
+
+def test_roles_of_columns_are_broken_between_words_on_a_terminal() -> None:
+    """And go on below the entry; a pipe gets whole lines."""
+    text = "arms: 3 arms\n  attention   " + "Not used as features: price. " * 5
+    shown = io.StringIO()
+    print_roles(Console(file=shown, force_terminal=True, no_color=True, width=60, highlight=False), text)
+    lines = shown.getvalue().splitlines()
+    assert max(map(len, lines)) <= 60
+    assert [len(line) - len(line.lstrip()) for line in lines] == [0, 2] + [14] * (len(lines) - 2)
+    assert " ".join(" ".join(lines).split()) == " ".join(text.split())
+    whole = io.StringIO()
+    print_roles(Console(file=whole, width=60, highlight=False), text)
+    assert whole.getvalue().splitlines()[1] == text.splitlines()[1]

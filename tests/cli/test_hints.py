@@ -20,8 +20,9 @@ from tests.cli.conftest import Here
         ('or without features: model="unstructured"', "or without features: --model unstructured"),
         ('use variant="practical".', "use --option variant=practical."),
         ("but noise_std = 0.05 was given", "but --noise-std 0.05 was given"),
-        ("`sheet` (--sheet) is for Excel files", "--sheet is for Excel files"),
-        ("or --drop 'a b' (`drop`)", "or --drop 'a b'"),
+        ("`sheet` is for Excel files", "--sheet is for Excel files"),
+        ('or drop="Menge, mol"', "or --drop 'Menge, mol'"),
+        ('A price is cost_column="price".', "A price is --costs price."),
         ("is void already; `restore` it", "is void already; surepick restore it"),
         ("estimate it by `noise_from_replicates`", "estimate it by surepick noise"),
         # Texts of users, and words of the language.

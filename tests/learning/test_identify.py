@@ -13,6 +13,8 @@ from scipy import stats
 
 import surepick as sp
 from surepick.arms.finite import FiniteArms
+from surepick.arms.tables.read import read_arms
+from surepick.core.design.solve import as_candidates
 from surepick.errors import ArmsDoNotSpan, InvalidInput, Skipped
 from surepick.learning.identify import Progress, identify
 from surepick.learning.result import Result
@@ -196,8 +198,22 @@ def test_candidates_with_other_levels_of_text_are_refused() -> None:
     """As many features are not enough: a level that the arms do not have would be taken for another one."""
     arms = pd.DataFrame({"wood": ["elm", "oak", "ash", "ash"], "age": [1, 2, 3, 5]})
     candidates = pd.DataFrame({"wood": ["elm", "oak", "fir", "fir"], "age": [1, 2, 3, 5]})
-    with pytest.raises(InvalidInput, match=r"wood=elm, wood=oak.*, got .*wood=fir, wood=oak"):
+    with pytest.raises(InvalidInput, match=r"`candidates` rows 2 and 3: .*'wood' .*unknown level 'fir'.*ash, elm"):
         identify(arms, never, candidates=candidates, noise_std=1.0)
+
+
+def test_candidates_of_a_frame_are_read_by_the_rules_of_the_arms() -> None:
+    """A few candidates have few levels, in any order of columns; the reference of the arms stays the reference."""
+    arms = read_arms(pd.DataFrame({"name": list("abcd"), "wood": ["elm", "oak", "ash", "ash"], "age": [1, 2, 3, 5]}))
+    frame = pd.DataFrame({"age": [4.0, 2.0], "wood": ["oak", "ash"], "price": [1, 2]}, index=["old", "young"])
+    candidates = as_candidates("candidates", frame, arms)
+    assert [row.tolist() for _, rows in candidates.chunks() for row in rows] == [[1, 0, 1, 4], [1, 0, 0, 2]]
+    assert (candidates.names, as_candidates("candidates", frame.reset_index(drop=True), arms).names) == (
+        ("old", "young"),
+        None,
+    )
+    result = identify(arms, float, candidates=frame, noise_std=0.01)
+    assert result.best_name == "old"
 
 
 def test_history_counts_and_shortens_the_experiment() -> None:

@@ -297,3 +297,28 @@ def test_a_preview_changes_nothing() -> None:
     assert (preview.n_evidence, preview.why, study.head) == (n, "", head)
     young = new()
     assert str(young.preview_reopen(delta=0.1)) == "There are no results to keep. Risk of all eras together: 0.15."
+
+
+def test_a_budget_is_not_begun_anew_by_another_change(tmp_path: Path) -> None:
+    """The rest of it is left, open asks included; a new budget counts from the change on."""
+    study = new(budget=12.0, delta=1e-9)
+    go_on(study, 5)
+    study.ask(2)
+    assert "The budget allows 7 more pulls." in str(study.preview_reopen(retire=["yew"]))
+    study.reopen(retire=["yew"], reason="sold out")
+    assert go_on(study) == 7
+    assert study.status.state == "spent"
+    with pytest.raises(sp.InvalidInput, match="the budget of 7 is spent; say by `budget` how much more may be spent"):
+        study.preview_reopen(join={"new": [0.5, 0.5]})
+    assert "The budget allows 3 more pulls." in str(study.preview_reopen(join={"new": [0.5, 0.5]}, budget=3.0))
+    study.reopen(join={"new": [0.5, 0.5]}, budget=3.0, reason="more money")
+    assert go_on(study) == 3
+    is_whole(study, tmp_path)
+
+
+def test_a_budget_in_units_of_cost_goes_on_too() -> None:
+    """Pulls cost what they cost."""
+    study = new(budget=60.0, costs=[1.0, 2.0, 4.0, 8.0, 16.0])
+    go_on(study, 3)
+    left = 60.0 - study.learner.reader.cost
+    assert f"The budget allows a further cost of {left:g}." in str(study.preview_reopen(delta=0.01))

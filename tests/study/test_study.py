@@ -400,6 +400,18 @@ def test_candidates_of_their_own_have_their_own_numbers() -> None:
     assert verify(study.certificate(), study.rows()).problems == []
 
 
+def test_candidates_of_a_table_are_read_by_its_rules_and_may_be_few() -> None:
+    """Two of them span nothing by themselves, and have not all levels."""
+    arms = pd.DataFrame({"name": list("abcd"), "wood": ["elm", "oak", "ash", "ash"], "age": [1, 2, 3, 5]})
+    few = pd.DataFrame({"age": [2.0, 4.0], "wood": ["oak", "oak"]}, index=["young", "old"])
+    study = create_study("few", arms=arms, candidates=few, noise_std=0.1, storage="memory:")
+    while not study.stopped:
+        for ask in study.ask(1):
+            study.tell(ask.id, float(ask.features[-1]))
+    assert study.best_name == load_study("few", study.storage).best_name == "old"
+    assert verify(study.certificate(), study.rows()).problems == []
+
+
 def test_vectors_are_arms_by_their_entries() -> None:
     """On a sphere an arm is a vector, also after a way through the log; others are refused."""
     study = create_study("ball", arms=sp.Sphere(2), noise_std=0.2, epsilon=0.3, earlier="evidence", storage="memory:")

@@ -205,3 +205,15 @@ def as_arms(arms: Any) -> ArmSet:
 
         return read_frame(arms)
     return arms if isinstance(arms, ArmSet) else FiniteArms(arms)
+
+
+def rows_like(rows: Any, arms: ArmSet, *, argument: str) -> ArmSet:
+    """Return rows that need not span; a data frame is read by the rules of the arms' table."""
+    if hasattr(rows, "columns") and hasattr(arms, "table"):
+        from surepick.arms.tables.read import read_candidates  # noqa: PLC0415 (it builds on this module)
+
+        candidates: ArmSet = read_candidates(rows, arms, title=f"`{argument}`")
+        return candidates
+    # Columns with names are encoded as those of the arms were.
+    intercept = getattr(arms, "has_added_constant", False) if hasattr(rows, "columns") else None
+    return FiniteArms.rows_only(rows, least=1, argument=argument, intercept=intercept)

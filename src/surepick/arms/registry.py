@@ -57,15 +57,16 @@ def write_arms(arms: Any, *, names: Sequence[str] | None = None) -> Written:
     }
 
 
-def read_arms(written: Mapping[str, Any]) -> ArmSet | VectorSet:
-    """Return the arms that `write_arms` has written.
+def read_arms(written: Mapping[str, Any], *, spans: bool = True) -> ArmSet | VectorSet:
+    """Return the arms that `write_arms` has written; candidates, which are compared alone, need not span.
 
     Raises:
         CorruptLog: a file of arms that is no longer what it was.
     """
     match written:
         case {"kind": "finite", "rows": rows, "names": names, "features": features}:
-            arms = FiniteArms(np.array(rows, dtype=np.float64), names=names)
+            X = np.array(rows, dtype=np.float64)
+            arms = FiniteArms(X, names=names) if spans else FiniteArms.rows_only(X, names, least=1)
             arms.feature_names = tuple(features)
             return arms
         case {"kind": "file", "path": path, "constant": constant, "digest": digest}:

@@ -12,6 +12,7 @@ from surepick.arms.registry import MOST_NUMBERS, set_of_option
 from surepick.arms.tables.columns import Roles
 from surepick.arms.tables.read import TableArms, read_arms
 from surepick.arms.tables.sources import COLUMN_FILES, parse_number, read_csv
+from surepick.cli.hints import in_shell
 from surepick.cli.options import LearnerOptions, TableOptions
 from surepick.errors import InvalidInput
 from surepick.types import Array
@@ -90,7 +91,9 @@ class ArmFile:
 
     def describe(self, model: str = "linear") -> str:
         """Describe the arms as read; equal features matter to the linear model alone."""
-        return str(self.roles if model == "linear" else replace(self.roles, alike=(), attention=()))
+        if model != "linear":
+            return str(replace(self.roles, alike=(), attention=()))
+        return str(replace(self.roles, attention=tuple(map(in_shell, self.roles.attention))))
 
 
 def chosen_arms(option: str, value: Any, **reading: Any) -> ArmFile | ChosenSet:

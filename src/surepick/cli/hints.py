@@ -4,6 +4,7 @@ The library names options as Python spells them; the command line translates wha
 """
 
 import re
+import shlex
 from collections.abc import Callable
 
 from surepick.learning.spec import OPTIONS
@@ -16,6 +17,8 @@ _OTHERS = [
 _FLAGS = {
     **{name: f"--{(option.flag or name).replace('_', '-')}" for name, option in OPTIONS.items()},
     **{name: f"--{name.replace('_', '-')}" for name in _OTHERS},
+    "cost_column": "--costs",
+    "noise_column": "--noise-std",
 }
 """Options of Python functions, and the flags of commands that set them."""
 _COMMANDS = {
@@ -31,7 +34,7 @@ def _set(name: str, value: str) -> str:
     """Return how the shell sets an option."""
     if name == "rewards":
         return _FLAGS[name]
-    return f"{_FLAGS[name]} {value}" if name in _FLAGS else f"--option {name}={value}"
+    return f"{_FLAGS[name]} {shlex.quote(value)}" if name in _FLAGS else f"--option {name}={value}"
 
 
 def _bare(found: re.Match[str]) -> str:
@@ -39,9 +42,6 @@ def _bare(found: re.Match[str]) -> str:
 
 
 _RULES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    # Sentences that name both spellings: `sheet` (--sheet), --drop 'x' (`drop`).
-    (re.compile(r"`\w+` \((--[\w-]+)\)"), lambda found: found[1]),
-    (re.compile(r"(--[\w-]+(?: '[^']*')?) \(`\w+`\)"), lambda found: found[1]),
     # In double quotes, as advice is written: a name such as "m=1" may be an arm's.
     (re.compile(rf'(?<![\w.-])({_NAMES})="([^"]*)"'), lambda found: _set(found[1], found[2])),
     (re.compile(r"`(\w+)`"), lambda found: {**_FLAGS, **_COMMANDS}.get(found[1], found[0])),

@@ -10,6 +10,7 @@ import math
 import os
 import re
 import sys
+import textwrap
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -165,6 +166,16 @@ def say(text: str) -> None:
         sys.stdout.write(f"{shown(text)}\n")
         return
     results().print(shown(text))
+
+
+def print_roles(console: "Console", text: str) -> None:
+    """Print the roles of columns; a terminal breaks long lines between words and goes on below the entry."""
+    if console.is_terminal:
+        text = "\n".join(
+            textwrap.fill(line, console.width, subsequent_indent=" " * 14 if line.startswith(" ") else "  ")
+            for line in text.splitlines()
+        )
+    console.print(text, soft_wrap=True)
 
 
 def new_table(titles: Sequence[str], *, left: Sequence[str], **options: Any) -> "Table":

@@ -12,7 +12,7 @@ from surepick.arms.tables.sources import open_table, parse_number, refusing
 from surepick.cli.arm_files import arm_file, level_or_column, read_history
 from surepick.cli.hints import in_shell
 from surepick.cli.options import PlanOptions, TableOptions
-from surepick.cli.output import Code, Format, results, write
+from surepick.cli.output import Code, Format, print_roles, results, write
 from surepick.errors import InvalidInput, NoiseWarning
 from surepick.planning.plan import Plan, plan
 from surepick.planning.replicates import ReplicateNoise, noise_from_replicates
@@ -62,7 +62,7 @@ def _print_plan(planned: Plan, rehearsed: Runs | None, arms: str, output: Format
         found = {**_row(planned), "m": planned.m, "is_possible": planned.is_possible}
         write(output, {**found, "simulated": simulated, "others": rows}, rows)
         return
-    console.print(arms)
+    print_roles(console, arms)
     console.print(in_shell(planned.explain()))
     if rehearsed is not None:
         said = (

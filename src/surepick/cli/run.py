@@ -31,6 +31,7 @@ from surepick.cli.output import (
     new_table,
     one_line_warnings,
     print_error,
+    print_roles,
     results,
     stages,
     write,
@@ -242,7 +243,7 @@ def run_session(request: Request) -> Code:
         session = _Session(request, study, console)
         if earlier:  # before a line is printed: it may be refused
             study.tell_earlier(earlier, key="history")
-        console.print(f"arms: {own.describe(request.settings['model'])}", soft_wrap=True)
+        print_roles(console, f"arms: {own.describe(request.settings['model'])}")
         if earlier:
             is_evidence = request.settings["earlier"] == "evidence"
             kind = "evidence" if is_evidence else "guidance for plans and bets, no evidence"

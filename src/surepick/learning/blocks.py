@@ -11,6 +11,7 @@ They are drawn one by one as they are asked for, or all at once for a log. A pla
 told of it when the next plan must be made.
 """
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -441,6 +442,12 @@ class Plans:
     def spend(self, arm: int) -> None:
         """Take note of an ask of this arm."""
         self._spent += self.cost_of(arm)
+
+    def budget_left(self, outstanding: Mapping[int, int]) -> float:
+        """Return what is left of the budget after all asks but these, numbers of asks per arm."""
+        if self._budget is None:
+            return math.inf
+        return self._budget - self._spent + sum(n * self.cost_of(arm) for arm, n in outstanding.items())
 
     def cost_of(self, arm: int) -> float:
         """Return the cost of a pull of the arm."""

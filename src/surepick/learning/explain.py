@@ -16,7 +16,7 @@ import numpy as np
 
 from surepick.arms.base import same_features
 from surepick.learning.events import n_earlier
-from surepick.learning.model import ModelCheck
+from surepick.learning.model import IF_SLIP, ModelCheck
 from surepick.learning.noise_models import NAMED, NoiseModel, Symmetric, looks_binary, noise_model, takes_scale
 from surepick.learning.snapshot import Snapshot
 from surepick.types import Guarantee, IntArray
@@ -495,7 +495,8 @@ def _withdrawn(result: "Result", leader: str, pulls: str) -> str:
         why = f"the rewards contradict a mean that is linear in the features. {result.misfit}"
         if looks_pass_fail(result):
             return f'{refused} the rewards are all 0 or 1, so their noise is not normal: use rewards="binary".'
-        advice = "Repeat with features that describe the rewards better"
+        again = "If not, repeat" if result.misfit.endswith(IF_SLIP) else "Repeat"
+        advice = f"{again} with features that describe the rewards better"
         if result.arms.listed is None and len(result.arms) <= FEW_ARMS:
             advice += ', or without features: model="unstructured"'
         return f"{refused} {why} {advice}."

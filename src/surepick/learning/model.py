@@ -30,6 +30,7 @@ ALPHA = 0.01
 """Largest probability of a false alarm, over all times together."""
 SLIP_SHARE = 0.5
 """Share of `ALPHA` for slips; with unknown noise, half of this share goes to looks inside each block."""
+IF_SLIP = "If it is a slip, correct it."
 ModelCheck = Literal["tested", "not contradicted", "untestable", "contradicted"]
 # How many arms show whether the features hold a constant; and how many arms beyond the dimension are checked at most,
 # since more spare directions need more pulls to show a misfit.
@@ -177,7 +178,7 @@ class Model:
             value, others = (float(self._units([told.arms[i]])[0]) * reward for reward in (told.rewards[i], predicted))
             return (
                 f"One measurement stands apart: number {called(told.numbers[i])}, of {self._name(told.arms[i])}, is "
-                f"{value:.6g} where the others say {others:.3g}. If it is a slip, correct it."
+                f"{value:.6g} where the others say {others:.3g}. {IF_SLIP}"
             )
         past = self._watch.past
         if not len(past.arms):

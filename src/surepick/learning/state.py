@@ -234,6 +234,11 @@ class LearnerState:
         """Whether the budget allows no further ask; those planned and those that failed are still made."""
         return self.plans.has_ended and not self.ledger.n_planned
 
+    @property
+    def budget_left(self) -> float:
+        """What is left of the budget after all asks but those without a result; inf without a budget."""
+        return self.plans.budget_left(self.ledger.outstanding)
+
     @one_blas_thread
     def propose_plan(self, *, draws: bool = True) -> Plan:
         """Return the plan of the next block, which `open` then adopts; all its arms are drawn now if `draws`."""

@@ -84,6 +84,7 @@ def page_of(
     command: str | None,
     steps: Sequence[tuple[str, str]] | None = None,
     recipes: Mapping[str, Mapping[str, Any]] | None = None,
+    notes: Sequence[str] = (),
 ) -> Page:
     """Return the content of the page of a result.
 
@@ -93,6 +94,7 @@ def page_of(
         command: the command that made the result, if any.
         steps: steps to reproduce the result, each a sentence and code; default: a call of `identify`.
         recipes: by the names of arms, the columns that describe each.
+        notes: further sentences below the verdict.
     """
     state, tone = _state(result)
     said = [verdict(result), *sentences(result, label_of(result)), unmeasured(result)]
@@ -104,7 +106,7 @@ def page_of(
         state=state,
         tone=tone,
         verdict=" ".join(said[:n_first]),
-        details=said[n_first:],
+        details=[*said[n_first:], *notes],
         facts=_facts(result),
         tables=[table for table in (*_tables(result), _recipes(recipes or {})) if table.rows],
         figures=_figures(result),

@@ -14,6 +14,7 @@ from surepick.algorithms import check_options
 from surepick.arms.base import VectorSet
 from surepick.arms.finite import as_arms
 from surepick.arms.registry import Written, read_arms, write_arms
+from surepick.core.design.solve import as_candidates
 from surepick.errors import InvalidInput, StudyExists
 from surepick.learning.noise_models import NoiseModel, spelled
 from surepick.learning.spec import DEFAULTS, TaskOptions, takes_options
@@ -73,7 +74,10 @@ def create_study(
     check_line("the name of an author", by)
     if isinstance(name, str):  # whatever else the storage refuses
         check_line("the name of a study", name)
-    written = write_arms(arms if isinstance(arms, VectorSet) else as_arms(arms))
+    own = arms if isinstance(arms, VectorSet) else as_arms(arms)
+    written = write_arms(own)
+    if not (candidates is None or isinstance(own, VectorSet)):
+        candidates = as_candidates("candidates", candidates, own)
     of_candidates = None if candidates is None else write_arms(candidates)
     given: dict[str, Any] = {"algorithm": algorithm, **options}
     if isinstance(given.get("noise"), NoiseModel):
@@ -81,7 +85,7 @@ def create_study(
     kept = changed_options({**DEFAULTS, "own": {}}, given)
     # Of what the log has, as it will be read: what cannot be read back is refused now.
     read_back = json.loads(canonical({"options": kept}))["options"]
-    again = None if of_candidates is None else read_arms(of_candidates)
+    again = None if of_candidates is None else read_arms(of_candidates, spans=False)
     learner = learner_of(read_arms(written), again, read_back, earlier_of(read_back))
     event = {
         "n": 1,

@@ -338,7 +338,7 @@ def changed_names(before: Mapping[str, Any], options: Mapping[str, Any]) -> list
 
 
 def _learner_in(catalog: ArmCatalog, options: Mapping[str, Any], earlier: Earlier) -> Learner:
-    candidates = None if catalog.candidates is None else read_arms(catalog.candidates)
+    candidates = None if catalog.candidates is None else read_arms(catalog.candidates, spans=False)
     return learner_of(catalog.arms, candidates, options, earlier)
 
 
@@ -402,6 +402,11 @@ def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapp
             "a study that is not over goes on by itself, and a new era would begin without evidence; to reopen it say "
             "which arms or options change."
         )
+    if "budget" not in changes and (budget := options["budget"]) is not None:
+        left = state.learner.state.budget_left  # the budget of an era counts from its beginning
+        if left <= 0.0:
+            raise InvalidInput(f"the budget of {budget:g} is spent; say by `budget` how much more may be spent.")
+        options = {**options, "budget": left}
     of_arms = [name for name in ("noise_std", "costs") if isinstance(options[name], list)]
     if (retired or joined) and (kept := [name for name in of_arms if name not in changes]):
         raise InvalidInput(f"`{kept[0]}` has a number for each arm; give it for the arms that there are now.")

@@ -4,6 +4,7 @@ Evidence is kept where docs/guarantee.md proves that it may be (Theorem 34). Eve
 the results so far guide (Theorem 30).
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
@@ -35,6 +36,8 @@ class ReopenPreview:
     """Why nothing stays evidence; "" if something does."""
     risk: float
     """Probability that any verdict of any era is wrong, at most."""
+    allows: str = ""
+    """What the budget allows from then on, such as "23 more pulls"; "" without a budget."""
 
     def __str__(self) -> str:
         if self.n_evidence:
@@ -48,7 +51,8 @@ class ReopenPreview:
         else:
             said = "There are no results to keep."
         unused = f" The log keeps {counted(self.n_unused, 'result')} of arms that retire." if self.n_unused else ""
-        return f"{said}{unused} Risk of all eras together: {self.risk:.6g}."
+        allows = f" The budget allows {self.allows}." if self.allows else ""
+        return f"{said}{unused}{allows} Risk of all eras together: {self.risk:.6g}."
 
 
 def propose(state: "State", changes: Mapping[str, Any], *, keeps: bool = True) -> tuple[Era, ReopenPreview]:
@@ -74,7 +78,16 @@ def propose(state: "State", changes: Mapping[str, Any], *, keeps: bool = True) -
     n_unused = sum(not era.catalog.is_present(one.arm) for one in results)
     n_guidance = len(results) - n_unused if why else max(len(results) - n_evidence, 0)
     events = [*state.eras, {**changes, **({} if why else {"kept": n_evidence})}]
-    return era, ReopenPreview(n_evidence, n_guidance, n_unused, why, risk_of(events, era))
+    return era, ReopenPreview(n_evidence, n_guidance, n_unused, why, risk_of(events, era), _allowed(era))
+
+
+def _allowed(era: Era) -> str:
+    budget = era.options["budget"]
+    if budget is None:
+        return ""
+    if era.options["costs"] is not None:
+        return f"a further cost of {budget:,.4g}"
+    return counted(math.floor(budget), "more pull")
 
 
 def follow(state: "State", event: Mapping[str, Any]) -> Era:

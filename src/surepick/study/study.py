@@ -334,7 +334,8 @@ class Study:
             retire: arms that leave, by name or row number; others keep their row numbers.
             keep_evidence: False starts the proof anew even where evidence could be kept, with a risk of its own.
             worker: who does it.
-            **changes: of options: delta, epsilon, ...; a `budget` is what may be spent from now on.
+            **changes: of options: delta, budget, epsilon, ...; a budget counts from here on, and without one the rest
+                of the old budget is left.
         """
         if not check_text("reason", reason).strip():
             raise InvalidInput("`reason` must say why in a few words.")

@@ -207,7 +207,8 @@ def reason_for(state: "State", one: "AskRecord") -> str:
     leader = state.roster.candidate_label(leaders[-1])
     leads = f"{leader} leads" if len(leaders) == 1 else f"{leader} is the last of the {len(leaders)} that lead"
     if rival is None:
-        return f"{leads}{again}"
+        others = "all others" if len(leaders) == 1 else "all that are left out"
+        return f"separates {leader} from {others}; {leads}{again}"
     return f"separates {leader} from {state.roster.candidate_label(rival)}, the hardest to exclude; {leads}{again}"
 
 

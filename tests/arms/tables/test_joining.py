@@ -40,6 +40,12 @@ def test_rows_of_the_first_table_have_the_same_features_again(tmp_path: Path, op
     np.testing.assert_allclose(again.X, first.X[1:4], rtol=0, atol=1e-12)
 
 
+def test_the_index_of_a_data_frame_names_the_arms(tmp_path: Path) -> None:
+    """As it does for `read_arms`."""
+    frame = pd.DataFrame({"temp": [71.5], "time": [4], "solvent": ["water"]}, index=["N-1"])
+    assert read_arms(frame, like=read(tmp_path, FIRST)).names == ("N-1",)
+
+
 def test_unknown_levels_are_refused_with_the_known_ones(tmp_path: Path) -> None:
     """All of them at once, and the nearest known one; a row of zeros would be the reference."""
     first = read(tmp_path, FIRST)

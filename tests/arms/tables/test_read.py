@@ -108,8 +108,9 @@ def test_one_column_is_enough(tmp_path: Path) -> None:
         ("", "header line and at least one"),
         ("a,b\n", "header line and at least one"),
         ("1,2\n3,4\n", "numbers in its header"),
-        ("a,a\n1,2\n3,4\n", "different name for every column"),
-        ("a,\n1,2\n3,4\n", "different name for every column"),
+        ("a,a\n1,2\n3,4\n", "line 1 must have a different name for every column, got 'a' twice; rename one"),
+        ("a,b,\n1,2,3\n3,4,5\n", "line 1 must have the names .* none for column 3; give each a name"),
+        ("Stand Mai,,\na,b,c\n1,2,3\n", "line 1 .* column 2 and 3; if it is a title above the table, delete it"),
         ("a,b\n1,2\n3\n", "line 3: 2 cells are needed, got 1"),
         ("a,b\n1,2\n3,4,5\n", "line 3: 2 cells are needed, got 3"),
         ("a,b\n1,2\n\n3,\n", "line 4: column 'b' has no value"),
@@ -125,7 +126,7 @@ def test_one_column_is_enough(tmp_path: Path) -> None:
         ("name,u,v\nA,1,0\nB,1,-inf\n", "line 3: column 'v' must be a finite number, got '-inf'"),
         ("name,u,v\nA,1,0\nB,1e200,1\n", r"line 3: column 'u' must be at most 1e\+120 in size, got 1e200"),
         ("name,u,v\nA,1,0\nB,0,1\n\nA,1,1\n", "column 'name' seems to name the arms, .*: 'A' is in lines 2 and 5"),
-        ("name,label,u\nA,x,1\nB,y,2\nC,z,5\n", "'label' is text that differs in every row.*--name-column 'label'"),
+        ("name,label,u\nA,x,1\nB,y,2\nC,z,5\n", "'label' is text that differs in every row.*name_column=\"label\""),
         ("u,v\n1,2\n1,2\n", "2 copies of one"),
         ("u\n1\n", "at least two arms"),
     ],
@@ -169,7 +170,7 @@ def test_categories_and_names_may_contain_numbers(tmp_path: Path) -> None:
     arms = read(tmp_path, "name,size,u\n1,S,1\n2,M,2\n2b,42,3\n3,44,1\n4,S,2\n5,42,1\n")
     assert arms.feature_names == ("constant", "size=44", "size=M", "size=S", "u")
     text = "part,u,v\n1,1,0\n2,0,1\n2b,1,1\n"
-    with pytest.raises(InvalidInput, match=r"line 4: column 'part' .* if it names the arms, say --name-column 'part'"):
+    with pytest.raises(InvalidInput, match=r"line 4: column 'part' .* if it names the arms, say name_column=\"part\""):
         read(tmp_path, text)
     assert read(tmp_path, text, name_column="part").names == ("1", "2", "2b")
     assert read(tmp_path, "a,u\n1_2,1\n1_2,2\n1_3,3\n").feature_names == ("constant", "a=1_3", "u")
@@ -268,7 +269,7 @@ def test_redundant_features_are_named_and_can_be_left_out(tmp_path: Path) -> Non
     """Which columns are copies, multiples or sums of which."""
     text = "u,twice,copy,v,sum,none,name\n1,2,1,0,1,0,a\n2,4,2,1,3,0,b\n0,0,0,9,9,0,c\n5,10,5,1,6,0,d\n"
     said = "twice is 2 times u; copy is a copy of u; sum follows from u and v; none is always 0"
-    with pytest.raises(ArmsDoNotSpan, match=f"arms.csv: 4 arms cannot tell 7 features apart: {said}. .*--on-span"):
+    with pytest.raises(ArmsDoNotSpan, match=f"arms.csv: 4 arms cannot tell 7 features apart: {said}. .*`on_span`"):
         read(tmp_path, text)
     arms = read(tmp_path, text, on_span=True)
     assert arms.feature_names == ("constant", "u", "v")
@@ -315,11 +316,11 @@ def test_formulas_say_which_features_there_are(tmp_path: Path) -> None:
         ({"formula": "temp | time"}, "the features alone"),
         ({"formula": "log(temp - 60)"}, r"feature 'log\(temp - 60\)' must be finite.* got .* for arm 0"),
         ({"formula": "name + temp"}, "column 'name' is text that differs in every row"),
-        ({"formula": "temp", "features": ["time"]}, r"`features` \(--features\) cannot go with it"),
-        ({"formula": "temp", "drop": []}, r"`drop` \(--drop\) cannot go with it"),
-        ({"formula": "temp", "interactions": True}, "`interactions` .* cannot go with it"),
-        ({"formula": "temp", "intercept": False}, "`intercept` .* cannot go with it"),
-        ({"features": ["temp"], "drop": ["time"]}, r"`drop` \(--drop\) cannot go with them"),
+        ({"formula": "temp", "features": ["time"]}, "`features` cannot go with it"),
+        ({"formula": "temp", "drop": []}, "`drop` cannot go with it"),
+        ({"formula": "temp", "interactions": True}, "`interactions` cannot go with it"),
+        ({"formula": "temp", "intercept": False}, "`intercept` cannot go with it"),
+        ({"features": ["temp"], "drop": ["time"]}, "`drop` cannot go with them"),
         ({"features": ["tempp"]}, r"no column 'tempp' \(`features`\); did you mean 'temp'\?"),
         ({"drop": "colour"}, r"no column 'colour' \(`drop`\); the columns are name, temp"),
         ({"name_column": "colour"}, "no column 'colour'"),
@@ -350,7 +351,7 @@ def test_excel_sheets(tmp_path: Path) -> None:
     assert arms.X[:, 1:3].tolist() == [[60.5, 1], [74.5, 1], [80, 0], [81, 0]]
     assert arms.roles.notes == ("sheet 'Arms'", "decimal commas in temp")
     two = excel(tmp_path, Notes=[["what"], ["old"]], Arms=rows)
-    with pytest.raises(InvalidInput, match=r"has the sheets 'Notes', 'Arms'; say which .*sheet='Notes' \(--sheet\)"):
+    with pytest.raises(InvalidInput, match=r"has the sheets 'Notes', 'Arms'; say which .*sheet=\"Notes\""):
         read_arms(two)
     assert read_arms(two, sheet="Arms").digest() == arms.digest()
     with pytest.raises(InvalidInput, match="has no sheet 'arms'; its sheets are 'Notes', 'Arms'"):
@@ -575,8 +576,8 @@ def test_prices_dates_remarks_and_numberings_are_no_features(tmp_path: Path) -> 
         "Messdatum (looks like a date)",
         "Bemerkung (looks like a remark)",
     )
-    assert "list all that you want as `features` of read_arms (--features). A price" in arms.roles.attention[0]
-    assert "--costs 'Einkaufspreis'" in arms.roles.attention[0]
+    assert "list all that you want as `features`. A price" in arms.roles.attention[0]
+    assert 'cost_column="Einkaufspreis"' in arms.roles.attention[0]
     told = read(tmp_path, COLUMNS + "".join(LINES), features="Wärme,Messdatum", cost_column="Einkaufspreis")
     assert told.feature_names[:3] == ("constant", "Wärme", "Messdatum=10.3.2026")
     assert told.costs is not None
@@ -632,7 +633,7 @@ def test_text_that_tells_nearly_all_rows_apart_is_no_feature_unless_asked_for(tm
     lots[4] = "L3"
     text = "name,u,lot\n" + "".join(f"R{i},{i * i},{lot}\n" for i, lot in enumerate(lots))
     with pytest.raises(
-        InvalidInput, match=r"'lot' is text that differs in nearly every row \(11 of 12\).*--drop 'lot'"
+        InvalidInput, match=r"'lot' is text that differs in nearly every row \(11 of 12\).*drop=\"lot\""
     ):
         read(tmp_path, text)
     assert read(tmp_path, text, features=["lot"]).dim == 11
@@ -647,7 +648,7 @@ def test_all_errors_of_a_table_are_said_at_once_and_shortly(tmp_path: Path) -> N
         f"{tmp_path / 'arms.csv'} has 6 cells to change. lines 5 and 10: column 'u' has no value; line 5: column 'w' "
         "is mostly numbers, got 'n/a'; line 6: column 'v' has no value; line 7: column 'u' is mostly numbers, got "
         "'n/a'; line 8: column 'w' must be a finite number, got 'nan'. Change them, or leave out their rows or columns "
-        "(`drop`, --drop)."
+        "(`drop`)."
     )
     wide = [f"a column with quite a long name, number {i}" for i in range(200)]
     many = ";".join(["name", *wide]) + "\n" + "".join(f"R{i}" + ";1;x;" * 66 + ";" * 2 + "\n" for i in range(500))
@@ -674,3 +675,37 @@ def test_columns_may_have_commas_in_their_names(tmp_path: Path) -> None:
     assert formula.feature_names == ("constant", "T, °C", "u", "log(`T, °C`)", "T, °C:u")
     with pytest.raises(InvalidInput, match=r"no column 'T, F' \(`features`\); did you mean 'T, °C'\?"):
         read(tmp_path, text, features=["T, F"])
+
+
+def test_equal_names_are_said_with_the_other_errors(tmp_path: Path) -> None:
+    """One look at the file is enough to mend both."""
+    with pytest.raises(InvalidInput) as refused:
+        read(tmp_path, "name,u,v\nA,1,0\nB,,1\nA,1,1\n")
+    first, second = "'A' is in lines 2 and 4. Change one of them", "line 3: column 'u' has no value; fill it"
+    assert 0 < str(refused.value).find(first) < str(refused.value).find(second)
+
+
+def test_names_of_columns_with_commas_stand_in_quotation_marks(tmp_path: Path) -> None:
+    """In lists; the features have them as they are."""
+    text = 'name;"u, mol";v;"Preis, EUR"\nA;1,5;0;2\nB;0,5;1;3\nC;1,5;1;5\n'
+    arms = read(tmp_path, text)
+    assert arms.feature_names == ("constant", "u, mol", "v")
+    said = str(arms.roles)
+    assert "numbers     'u, mol', v\n" in said
+    assert "decimal commas in 'u, mol')" in said
+    assert "Not used as features: 'Preis, EUR' (price)." in said
+
+
+def test_numbers_with_a_unit_are_pointed_out() -> None:
+    """As a category they lose their order; levels with other endings, and names such as 2D and x1, are left alone."""
+    frame = {"temp": ["40 °C", "60 °C", "40 °C", "80 °C"], "kind": ["2D", "3E", "2D", "x1"], "u": [1, 2, 5, 7]}
+    (said,) = read_arms({"name": list("abcd"), **frame}, drop="kind").roles.attention[:1]
+    assert said.startswith("temp has numbers with a unit, such as '40 °C', taken as a category; ")
+    assert said.endswith("for a trend write the numbers without '°C'.")
+    assert not any("unit" in text for text in read_arms({"name": list("abcd"), **frame}, drop="temp").roles.attention)
+
+
+def test_equal_names_are_said_before_a_cost_that_is_no_number(tmp_path: Path) -> None:
+    """The first thing to mend."""
+    with pytest.raises(InvalidInput, match="'A' is in lines 2 and 4"):
+        read(tmp_path, "name,u,c\nA,1,x\nB,2,y\nA,3,z\n", cost_column="c")

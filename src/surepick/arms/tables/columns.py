@@ -38,6 +38,7 @@ _HEADERS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
     ),
 }
 _PRICE = re.compile(r"(?:[€$£]|EUR|USD|CHF|GBP)\s*[\d.,]+|[\d.,]+\s*(?:[€$£]|EUR|USD|CHF|GBP)")
+_WITH_UNIT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*([^\s\d.,:;/+-]\S*)")
 # A remark without such a header has on average this many words. As many cells of a column are looked at.
 WORDY, LOOKED_AT = 3, 1_000
 
@@ -78,6 +79,12 @@ class Column:
             said.append(
                 f"{self.title} holds dates, such as {self.texts[0]}, taken as a category and not as a time; for a "
                 "trend write a number of days, or drop the column."
+            )
+        units = {found[1] if (found := _WITH_UNIT.fullmatch(level)) else None for level in self.levels}
+        if len(units) == 1 and None not in units:
+            said.append(
+                f"{self.title} has numbers with a unit, such as {self.levels[0]!r}, taken as a category; for a trend "
+                f"write the numbers without {units.pop()!r}."
             )
         folded = defaultdict(list)
         for level in self.levels:
@@ -138,7 +145,7 @@ def filled_cells(table: Table, title: str, problems: Problems) -> dict[int, Any]
 
 
 def _miss(title: str, row: int, problems: Problems) -> None:
-    advice = "; fill it, or leave out the row or the column (`drop`, --drop)."
+    advice = "; fill it, or leave out the row or the column (`drop`)."
     problems.add(row, f"column {title!r} has no value", advice)
 
 
@@ -209,9 +216,9 @@ def check_describes(table: Table, column: Column, *, is_asked_for: bool) -> None
     what = "holds dates that differ" if column.are_dates else "is text that differs"
     where = "in every row" if n_levels == table.n_rows else f"in nearly every row ({n_levels} of {table.n_rows})"
     raise InvalidInput(
-        f"{table.title}: column {column.title!r} {what} {where}, so it describes no arm; use --name-column "
-        f"{column.title!r} (`name_column`) if it names the arms, or --drop {column.title!r} (`drop`). Numbers must "
-        "stand without their unit."
+        f"{table.title}: column {column.title!r} {what} {where}, so it describes no arm; use "
+        f'name_column="{column.title}" if it names the arms, or drop="{column.title}". Numbers must stand without '
+        "their unit."
     )
 
 
@@ -253,7 +260,7 @@ def _typed_numbers(table: Table, title: str, filled: Mapping[int, Any], problems
             return None
         advice = (
             "; write a number with a decimal point there; if it is a category, spell its levels as words; if it "
-            f"names the arms, say --name-column {title!r}."
+            f'names the arms, say name_column="{title}".'
         )
         found = [plain_numbers([cell]) for cell in pointed]
         for row, text, number in zip(filled, texts, found, strict=True):
@@ -300,6 +307,11 @@ def text_of(cell: Any) -> str:
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     return cell.isoformat() if isinstance(cell, dt.date) else str(cell)
+
+
+def quoted(title: str) -> str:
+    """Return the title of a column in a list; in quotation marks if it has a comma."""
+    return repr(title) if "," in title else title
 
 
 def repeated(names: Mapping[int, str], table: Table) -> str:
@@ -372,12 +384,12 @@ class Roles:
         rows: list[tuple[str, Sequence[str]]] = [
             ("formula", [self.formula] if self.formula else []),
             ("constant", [self.constant]),
-            ("numbers", [", ".join(self.numbers)] if self.numbers else []),
-            ("categories", [f"{title}: {levels}" for title, levels in self.categories.items()]),
-            ("products", [", ".join(self.products)] if self.products else []),
-            ("squares", [", ".join(self.squares)] if self.squares else []),
+            ("numbers", [", ".join(map(quoted, self.numbers))] if self.numbers else []),
+            ("categories", [f"{quoted(title)}: {levels}" for title, levels in self.categories.items()]),
+            ("products", [", ".join(map(quoted, self.products))] if self.products else []),
+            ("squares", [", ".join(map(quoted, self.squares))] if self.squares else []),
             ("left out", self.left_out),
-            ("features", [", ".join(self.feature_names)] if self.formula else []),
+            ("features", [", ".join(map(quoted, self.feature_names))] if self.formula else []),
             ("names", [self.names]),
             ("noise", [self.noise] if self.noise else []),
             ("cost", [self.cost] if self.cost else []),

@@ -66,14 +66,22 @@ def _plain(cell: Any) -> Any:
     return float(cell) if is_number(cell) and np.isfinite(float(cell)) else text_of(cell)
 
 
-def read_joining(source: Any, written: Written, *, name_column: str | None = None, sheet: str | None = None) -> Any:
+def read_joining(
+    source: Any,
+    written: Written,
+    *,
+    name_column: str | None = None,
+    sheet: str | None = None,
+    title: str = "the data frame",
+) -> Any:
     """Read arms with the features of other arms.
 
     Args:
-        source: a file or a data frame, as for `read_arms`.
+        source: a file or a data frame, as for `read_arms`; its index names the arms, if it has one.
         written: the other arms as the log has them: `features`, `names`, and `table` if they were read from one.
         name_column: the column with the names of the new arms.
         sheet: the sheet of an Excel file.
+        title: what a data frame is called in errors.
 
     Returns:
         `TableArms`, which need not span; their `table` has the columns of the other arms.
@@ -83,7 +91,7 @@ def read_joining(source: Any, written: Written, *, name_column: str | None = Non
     """
     from surepick.arms.tables.read import TableArms  # noqa: PLC0415 (it builds on this module)
 
-    table, first = open_table(source, sheet=sheet), written.get("table")
+    table, first = open_table(source, sheet=sheet, title=title), written.get("table")
     if not table.n_rows:
         raise InvalidInput(f"{table.title} has no arms; it needs one in every line below the titles.")
     problems, features = Problems(table), [str(name) for name in written["features"]]
@@ -122,13 +130,15 @@ def _used(features: Sequence[str], first: Written | None) -> set[str]:
 
 
 def _names(table: Table, name_column: str | None, used: set[str], problems: Problems) -> list[str]:
-    """Return the named column, one with a usual title, or the only one that is no feature."""
+    """Return the named column, else the index, a column with a usual title, or the only one that is no feature."""
+    if name_column is None and table.names is not None:
+        return [*table.names]
     headed = [title for title in table.columns if title.lower() in NAME_HEADERS and title not in used]
     others = [title for title in table.columns if title not in used]
     wanted = name_column or (headed[0] if headed else others[0] if len(others) == 1 else None)
     if wanted not in table.columns:
         raise InvalidInput(
-            f"{table.title} must have a column of names, got {listed(table.columns)}; say which by --name-column."
+            f"{table.title} must have a column of names, got {listed(table.columns)}; say which by `name_column`."
         )
     names = {row: text_of(cell).strip() for row, cell in filled_cells(table, wanted, problems).items()}
     if twice := repeated(names, table):

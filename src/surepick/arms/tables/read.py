@@ -18,6 +18,7 @@ from surepick.arms.tables.columns import (
     check_points,
     filled_cells,
     purpose_of,
+    quoted,
     read_column,
     repeated,
     seems_a_name,
@@ -173,7 +174,8 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         setattr(arms, "noise_std" if option == "noise_column" else "costs", column.numbers)
     label = str if arms.names is None else arms.names.__getitem__
     alike = duplicate_groups(arms)
-    commas = ", ".join(column.title for column in [*read.columns, *read.aside.values()] if column.has_commas)
+    with_commas = [column.title for column in [*read.columns, *read.aside.values()] if column.has_commas]
+    commas = ", ".join(map(quoted, with_commas))
     arms.roles = Roles(
         source=table.title,
         notes=(*table.notes, f"decimal commas in {commas}") if commas else table.notes,
@@ -189,7 +191,7 @@ def read_arms(  # noqa: PLR0913 (every argument is an option of its own)
         names=read.choice.naming(table),
         noise=noise_column,
         cost=cost_column,
-        dropped=tuple(f"{title} ({why})" for title, why in (read.choice.dropped | terms.dropped).items()),
+        dropped=tuple(f"{quoted(title)} ({why})" for title, why in (read.choice.dropped | terms.dropped).items()),
         attention=(*read.attention(), *_saturated(arms, alike)),
         alike=tuple(tuple(map(label, group)) for group in alike),
     )
@@ -203,7 +205,7 @@ def frame_features(frame: Any, *, intercept: bool | None, argument: str, names: 
     table = table if names is None else replace(table, names=names)  # they replace an index
     read = _read(table, _Told())
     if read.choice.taken_for:
-        warnings.warn(read.attention()[-1], TableWarning, stacklevel=4)
+        warnings.warn(f"{read.attention()[-1]}{OF_READ_ARMS}", TableWarning, stacklevel=4)
     terms = terms_of(read.columns, interactions=False, quadratic=False, intercept=intercept)
     return with_constant(_checked_features(table, terms, read.choice), intercept=intercept, row_names=read.names)
 
@@ -212,11 +214,21 @@ def read_frame(frame: Any) -> "TableArms":
     """Read the arms of a data frame, and warn of columns that are taken for no feature."""
     arms = read_arms(frame)
     if not_used := [text for text in arms.roles.attention if text.startswith(NOT_USED)]:
-        warnings.warn(not_used[0], TableWarning, stacklevel=4)
+        warnings.warn(f"{not_used[0]}{OF_READ_ARMS}", TableWarning, stacklevel=4)
     return arms
 
 
+def read_candidates(frame: Any, arms: Any, *, title: str) -> Any:
+    """Read candidates by the rules of arms that were read from a table; names are read if there are some."""
+    table, first = open_table(frame, title=title), arms.table
+    usual = (*NAME_HEADERS, "" if first is None or first["names"] is None else first["names"].lower())
+    has_names = table.names is not None or any(column.lower() in usual for column in table.columns)
+    written = {"features": arms.feature_names, "names": () if has_names else None, "table": first}
+    return read_joining(frame, written, title=title)
+
+
 NOT_USED = "Not used as features: "
+OF_READ_ARMS = " Read the data frame by `read_arms` for that."
 
 
 class _Told(NamedTuple):
@@ -265,9 +277,9 @@ class _Read:
         said = [text for column in self.columns for text in column.attention()]
         if taken_for := self.choice.taken_for:
             prices = [title for title, purpose in taken_for.items() if purpose == "price"]
-            pays = f" A price of each pull is `cost_column` (--costs {prices[0]!r})." if prices else ""
-            columns = listed([f"{title} ({purpose})" for title, purpose in taken_for.items()])
-            advice = "To use one, list all that you want as `features` of read_arms (--features)."
+            pays = f' A price of each pull is cost_column="{prices[0]}".' if prices else ""
+            columns = listed([f"{quoted(title)} ({purpose})" for title, purpose in taken_for.items()])
+            advice = "To use one, list all that you want as `features`."
             said.append(f"{NOT_USED}{columns}. {advice}{pays}")
         return said
 
@@ -278,6 +290,8 @@ def _read(table: Table, told: _Told) -> _Read:
     problems = Problems(table)
     names = _names(table, choice.name_column, problems, is_told=choice.name_column == told.name_column)
     columns = [read_column(table, title, problems) for title in choice.features]
+    if problems.first:
+        problems.check()
     numbers = {option: _numbers(table, title, problems) for option, title in told.aside.items() if title is not None}
     check_points(table, [*columns, *numbers.values()], problems)
     problems.check()
@@ -287,18 +301,18 @@ def _read(table: Table, told: _Told) -> _Read:
 
 
 def _names(table: Table, name_column: str | None, problems: Problems, *, is_told: bool) -> Sequence[str] | None:
-    """Return the names of the arms; refuse equal ones before anything else. `is_told`: the user named the column."""
+    """Return the names of the arms; equal ones are the first of the problems. `is_told`: the user named the column."""
     if name_column is None:
         names: dict[int, str] = dict(enumerate(table.names or ()))
         where, other = "the index of the data frame names", "set another index"
     else:
         names = {row: text_of(cell) for row, cell in filled_cells(table, name_column, problems).items()}
         where = f"column {name_column!r} {'names' if is_told else 'seems to name'}"
-        other = "say another --name-column (`name_column`)"
+        other = "say another `name_column`"
     if twice := repeated(names, table):
-        raise InvalidInput(
-            f"{table.title}: {where} the arms, so no two rows may agree: {twice}. Change one of "
-            f"them, leave out a row that is there twice, or {other}."
+        problems.first = (
+            f"{table.title}: {where} the arms, so no two rows may agree: {twice}. Change one of them, leave out a row "
+            f"that is there twice, or {other}."
         )
     for row, name in names.items():
         if (bad := control_in(name)) is not None:
@@ -349,11 +363,11 @@ def _check_options(formula: str | None, others: Mapping[str, Any]) -> None:
     given = [option for option, value in others.items() if value is not None]
     if formula is not None and given:
         raise InvalidInput(
-            f"a formula says by itself which features there are, so `{given[0]}` (--{given[0]}) cannot go with it; "
-            "write it into the formula."
+            f"a formula says by itself which features there are, so `{given[0]}` cannot go with it; write it "
+            "into the formula."
         )
     if others["features"] is not None and others["drop"] is not None:
-        raise InvalidInput("`features` (--features) are all that is used, so `drop` (--drop) cannot go with them.")
+        raise InvalidInput("`features` are all that is used, so `drop` cannot go with them.")
 
 
 def _titles(table: Table, titles: str | Iterable[str] | None) -> Any:
@@ -385,7 +399,7 @@ def _checked_features(table: Table, terms: Terms, choice: _Choice) -> dict[str, 
         left = f": column {listed(used)}" if used else ""
         raise InvalidInput(
             f"{table.title} has no feature columns{left}. Add one column of numbers or text for each property of an "
-            "arm, or list columns as `features` (--features)."
+            "arm, or list columns as `features`."
         )
     return terms.features
 
@@ -408,7 +422,7 @@ def _built(
         raise ArmsDoNotSpan(
             f"{table.title}: {whole.n_arms} arms cannot tell {whole.dim} features apart: "
             f"{listed(said, between='; ', last='; ') if said else str(error).partition(';')[0]}. Leave such features "
-            "out, or let `on_span` (--on-span) do it."
+            "out, or let `on_span` do it."
         ) from error
 
 

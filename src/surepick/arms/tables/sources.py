@@ -152,6 +152,8 @@ class Problems:
     def __init__(self, table: Table) -> None:
         self._table = table
         self._found: dict[tuple[str, str], dict[int, str]] = {}
+        self.first = ""
+        """Sentences to say before all others."""
 
     def add(self, row: int, what: str, advice: str, got: object = None) -> None:
         """Add an error about a row.
@@ -170,19 +172,23 @@ class Problems:
         Raises:
             InvalidInput: there are some.
         """
+        if said := " ".join(filter(None, [self.first, self._of_cells()])):
+            raise InvalidInput(said)
+
+    def _of_cells(self) -> str:
         if not self._found:
-            return
+            return ""
         said = []
         for (what, _), cells in sorted(self._found.items(), key=lambda one: min(one[1])):
             got = listed([*dict.fromkeys(cells.values())], most=4, room=80)
             said.append(f"{self._table.places(sorted(cells))}: {what}{f' {got}' if got else ''}")
         if len(said) == 1:
             ((_, advice),) = self._found
-            raise InvalidInput(f"{self._table.title} {said[0]}{advice}")
+            return f"{self._table.title} {said[0]}{advice}"
         n = sum(map(len, self._found.values()))
-        raise InvalidInput(
+        return (
             f"{self._table.title} has {n:,} cells to change. {listed(said, between='; ', last='; ', room=360)}. Change "
-            "them, or leave out their rows or columns (`drop`, --drop)."
+            "them, or leave out their rows or columns (`drop`)."
         )
 
 
@@ -208,7 +214,7 @@ def open_table(source: Any, *, sheet: str | None = None, title: str = "the data 
         path = Path(source)
         suffix = path.suffix.lower()
         if sheet is not None and suffix not in EXCEL:
-            raise InvalidInput(f"`sheet` (--sheet) is for Excel files, got {path}; leave it out.")
+            raise InvalidInput(f"`sheet` is for Excel files, got {path}; leave it out.")
         if suffix in EXCEL:
             return _read_excel(path, sheet)
         if suffix == ".xls":
@@ -280,10 +286,7 @@ def _from_lines(
     body = rows[1:]
     while header and not header[-1] and not any(_is_filled(cells[len(header) - 1 :]) for _, cells in body):
         header.pop()  # empty columns of a spreadsheet
-    if len(set(header)) < len(header) or "" in header:
-        raise InvalidInput(
-            f"{title} needs a header line with a different name for every column, got {listed(header, last=', ')!r}."
-        )
+    _check_header(f"{title} {word} {rows[0][0]}", header)
     if any(parse_number(name) is not None for name in header):
         raise InvalidInput(f"{title} has numbers in its header line; put the names of the columns there.")
     uneven = [(line, cells) for line, cells in body if len(cells) < len(header) or _is_filled(cells[len(header) :])]
@@ -299,6 +302,20 @@ def _from_lines(
         is_typed=True,
         takes_grouped=takes_grouped,
     )
+
+
+def _check_header(where: str, header: Sequence[str]) -> None:
+    """Refuse a line of titles with gaps or with the same title twice."""
+    if gaps := [str(place) for place, name in enumerate(header, start=1) if not name]:
+        is_title = len(header) - len(gaps) == 1
+        advice = "if it is a title above the table, delete it" if is_title else "give each a name"
+        raise InvalidInput(
+            f"{where} must have the names of the columns, and has none for column {listed(gaps)}; {advice}."
+        )
+    if twice := [repr(name) for name, n in Counter(header).items() if n > 1]:
+        raise InvalidInput(
+            f"{where} must have a different name for every column, got {listed(twice)} twice; rename one."
+        )
 
 
 def _read_excel(path: Path, wanted: str | None) -> Table:
@@ -322,7 +339,7 @@ def _read_excel(path: Path, wanted: str | None) -> Table:
     if wanted is not None and wanted not in sheets:
         raise InvalidInput(f"{path} has no sheet {wanted!r}; its sheets are {listed}.")
     if wanted is None and len(filled) > 1:
-        raise InvalidInput(f"{path} has the sheets {listed}; say which has the arms: sheet={filled[0]!r} (--sheet).")
+        raise InvalidInput(f'{path} has the sheets {listed}; say which has the arms: sheet="{filled[0]}".')
     sheet = wanted or next(iter(filled), "")
     rows = sheets.get(sheet, [])
     if len(rows) < 2:

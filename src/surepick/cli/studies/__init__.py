@@ -162,7 +162,10 @@ class StudyOptions(StorageOptions):
 
     def next(self, words: str, study: "Study") -> str:
         """Return the next command to type about the same study."""
-        return self.command(words, study.storage, study.name)
+        named = self.author is not None and words.startswith(("ask", "tell", "correct"))
+        return self.command(
+            f"{words} {shlex.join(['--worker', str(self.author)])}" if named else words, study.storage, study.name
+        )
 
 
 def _only(storage: "Storage") -> str:

@@ -126,7 +126,7 @@ def reopen(  # noqa: PLR0913 - every argument is an option of its own
     reason: Annotated[str | None, says("Why, in a few words; the log keeps it.")] = None,
     delta: Annotated[float | None, says("New risk.")] = None,
     epsilon: Annotated[float | None, says("New tolerance.")] = None,
-    budget: Annotated[float | None, says("New budget.")] = None,
+    budget: Annotated[float | None, says("What may be spent from here on (default: the rest of the budget).")] = None,
     m: Annotated[int | None, says("How many of the best arms to find.")] = None,
     join: Annotated[Path | None, says("Arms to add: a file with a column for each feature and one of names.")] = None,
     retire: Annotated[list[str] | None, says("Arms to remove, by name: A,B.")] = None,

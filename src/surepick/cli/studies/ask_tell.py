@@ -25,7 +25,7 @@ from surepick.cli.options import (
     refuse,
     says,
 )
-from surepick.cli.output import Code, Format, check_targets, print_error, results
+from surepick.cli.output import Code, Format, check_targets, print_error, print_roles, results
 from surepick.cli.studies import StorageOptions, StudyOptions, command, printing
 from surepick.errors import EntryWarning, InvalidInput, SurepickError
 from surepick.study import views
@@ -99,7 +99,7 @@ def create(  # noqa: PLR0913 (every argument is an option of its own)
     # By its address: what is refused makes no file.
     study = create_study(name, arms=own.arms, **settings, storage=place.address, lease=lease, author=place.who)
     with closing(study.storage) as storage:
-        results().print(f"arms: {own.describe(settings['model'])}", soft_wrap=True)
+        print_roles(results(), f"arms: {own.describe(settings['model'])}")
         printing.say(f"Study {name} is in {storage.address}: {printing.aim_words(study)}.")
         printing.say(printing.registration_words(study))
         printing.say(f"Next: {place.command('ask', storage, name)}")
@@ -204,15 +204,27 @@ def _say_sheet(study: "Study", asks: "Sequence[StudyAsk]", sheet: Path, where: S
 
 def _say_why_none(study: "Study", where: StudyOptions) -> None:
     printing.say(f"Nothing to measure. {printing.standing_line(study)}")
-    state = study.status.state
-    if state == "withdrawn":
-        say_withdrawn(study, where)
-    elif state == "stopped":
+    if study.status.state == "stopped":
         printing.say(f"Next: {where.next('best', study)}, or {where.next('audit', study)} to check the model.")
-    elif state == "spent":
-        printing.say(f"Next: {where.next('reopen --budget MORE --reason WHY', study)}")
     else:
-        printing.say(f"Others have the last asks that the budget allows: {where.next('pending', study)}")
+        say_how_to_go_on(study, where)
+
+
+def say_how_to_go_on(study: "Study", where: StudyOptions) -> None:
+    """Say what to do next in a study that has no answer."""
+    if study.status.state == "withdrawn":
+        say_withdrawn(study, where)
+    else:
+        printing.say(next_words(study, where))
+
+
+def next_words(study: "Study", where: StudyOptions) -> str:
+    """Return what to do next in a study that measures, or whose budget is spent."""
+    if study.status.state == "spent":
+        return f"Next: {where.next('reopen --budget MORE --reason WHY', study)}"
+    if study.state.can_ask:
+        return f"Next: {where.next('ask', study)}"
+    return f"Others have the last asks that the budget allows: {where.next('pending', study)}"
 
 
 @command
@@ -437,9 +449,13 @@ def _flags(study: "Study", without: Sequence[str]) -> list[str]:
         value = study.state.options.get(name, DEFAULTS[name])
         if value == DEFAULTS[name] or name in others or (name == "noise_std" and isinstance(value, list)):
             continue
-        entries = value if isinstance(value, list) else [value]
-        flags += [f"--{(option.flag or name).replace('_', '-')}", *map(str, entries)]
+        entries = [f"{one:.12g}" if isinstance(one, float) else str(one) for one in _entries(value)]
+        flags += [f"--{(option.flag or name).replace('_', '-')}", *entries]
     return [*flags, *(f"--option={name}={value}" for name, value in study.state.options["own"].items())]
+
+
+def _entries(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _counts_again(study: "Study", arm: Any, values: list[float], who: str) -> bool:

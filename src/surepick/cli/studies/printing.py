@@ -87,8 +87,10 @@ def show_asks(study: "Study", asks: "Sequence[StudyAsk]", *, of_others: bool = F
 
 def recipe_words(recipe: Mapping[str, Any]) -> str:
     """Return the recipe of an arm as people read it: every column with its value."""
+    from surepick.arms.tables.columns import quoted  # noqa: PLC0415 (`--help` stays quick)
+
     return ", ".join(
-        f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}"
+        f"{quoted(name)} {value:.6g}" if isinstance(value, float) else f"{quoted(name)} {value}"
         for name, value in recipe.items()
         if value is not None
     )

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from surepick.arms.base import ArmSet
-from surepick.arms.finite import FiniteArms, as_arms
+from surepick.arms.finite import FiniteArms, as_arms, rows_like
 from surepick.core.checks import (
     REACH,
     check_delta,
@@ -38,10 +38,8 @@ from surepick.types import Array, IntArray
 
 def as_candidates(name: str, rows: Any, arms: ArmSet, *, reach: float = REACH) -> ArmSet:
     """Return rows with as many features as the arms and at most `reach` times their size; they need not span."""
-    # Columns with names are encoded as those of the arms were.
-    intercept = getattr(arms, "has_added_constant", False) if hasattr(rows, "columns") else None
     if not isinstance(rows, ArmSet):
-        rows = FiniteArms.rows_only(rows, least=1, argument=name, intercept=intercept)
+        rows = rows_like(rows, arms, argument=name)
     candidates: ArmSet = rows
     if candidates.dim != arms.dim:
         raise InvalidInput(
