@@ -49,7 +49,7 @@ _RISKS: Mapping[Guarantee, str] = {
 _CHECKS: Mapping[ModelCheck, str] = {
     "tested": "The model was tested by {n} and not contradicted.",
     "not contradicted": "The model is not contradicted, but hardly tested: check pulls would do that (audit).",
-    "untestable": "The model is untestable: no more arms were measured than there are features (audit).",
+    "untestable": "The model is not tested yet: it was watched on no more arms than there are features (audit).",
     "contradicted": "",
 }
 
@@ -645,7 +645,7 @@ def assumptions(result: "Result") -> list[Assumption]:
     guide_it = "guide it" if result.earlier == "kept" else "guide it and are no evidence"
     chosen += f"; {counted(n_guiding, 'result')} of before {guide_it}" if n_guiding else ""
     if n_others > 0:
-        chosen += f"; {counted(n_others, 'result')} came without being asked for, chosen by somebody else"
+        chosen += f"; {counted(n_others, 'result')} came without being asked for"
     nouns = {"fail": "lost measurement", "correct": "correction", "void": "void result"}
     changes = ", ".join(counted(kinds[kind], noun) for kind, noun in nouns.items() if kinds[kind])
     options = f"The {result.rule} rule, delta = {result.delta:g} and epsilon = {result.epsilon:g}"
@@ -658,7 +658,7 @@ def assumptions(result: "Result") -> list[Assumption]:
         ),
         (
             f"{options} were fixed before the first reward{that_counts}.",
-            f"By whoever ran it; the {part} begins with them.",
+            f"The {part} begins with them.",
         ),
     ]
     if mean := _mean(result):

@@ -173,7 +173,7 @@ class Model:
             # Of all results: when it was found there may have been two of the arm, and either could be the slip.
             told = pulls()
             if np.isin(told.rewards * self._units(told.arms), (0.0, 1.0)).all():
-                return 'All rewards are 0 or 1, which normal noise never gives: use rewards="binary" (--binary).'
+                return 'All rewards are 0 or 1, which normal noise never gives: use rewards="binary".'
             i, predicted = farthest(estimate, told.X, told.rewards)
             value, others = (float(self._units([told.arms[i]])[0]) * reward for reward in (told.rewards[i], predicted))
             return (

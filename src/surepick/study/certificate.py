@@ -45,7 +45,7 @@ COPIED = (
 )
 """Entries that are copied from the log, and not computed."""
 OF_CHANGES = (
-    "Which measurements are void or corrected has nothing to do with the noise of their own interval or of later ones; "
+    "Which measurements are void or corrected has nothing to do with the noise of their own block or of later ones; "
     "in particular none was chosen because of its value."
 )
 OF_LEASES = "Whether an ask was given up, or ran out of its lease, does not depend on the value that it would have had."

@@ -267,7 +267,7 @@ class StudyLog:
 
 
 def _ends(state: State) -> frozenset[str]:
-    """Return what has come to an end, in words for a logger; nothing is worked out if nobody listens."""
+    """Return what has come to an end, in words for a logger; nothing is worked out if no handler listens."""
     if not LOGGER.isEnabledFor(logging.INFO):
         return frozenset()
     is_spent = state.learner.state.is_spent and not state.open and not state.stopped

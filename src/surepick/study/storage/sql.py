@@ -98,7 +98,7 @@ class Database(Protocol):
     address: str
     """Where the database is, in words for people."""
     url: str | Path
-    """By which `open_storage` finds it again; it may have a password, and is shown to nobody."""
+    """By which `open_storage` finds it again; it may have a password, and is never shown."""
     own_id: str
     """A column of numbers. None is given twice: a study that is deleted and created again is another study."""
     side_by_side: str
