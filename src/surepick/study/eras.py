@@ -277,12 +277,12 @@ class Era(NamedTuple):
             return len(books.values) - books.values.count(None)
         blocks = (block for told in books.results for block in told.closes if not block.is_cut)
         pulls = [n for block in blocks if (n := len(block.pulls(books.values)[0]))]
-        earlier = 0 if books.is_guided else books.n_earlier
+        earlier = books.n_earlier if state.counts_earlier and not books.is_guided else 0
         return sum(pulls[: state.n_blocks]) + (earlier if self.kept is None else self.kept.n_evidence)
 
 
 def _bets(learner: Learner) -> BettingState:
-    state = learner.state.settled.state
+    state = learner.state.at_the_end()
     assert isinstance(state, BettingState)
     return state
 
