@@ -384,3 +384,20 @@ def test_a_preview_changes_nothing() -> None:
     assert (preview.n_evidence, preview.why, study.head) == (n, "", head)
     young = new()
     assert str(young.preview_reopen(delta=0.1)) == "There are no results to keep. Risk of all eras together: 0.15."
+
+
+def test_looks_change_no_ask() -> None:
+    """Status, estimates, explanations and previews are read: the log of a chain of eras stays the same."""
+
+    def log(*, looks: bool) -> list[dict[str, Any]]:
+        study, rng = new(noise_std=None, seed=3), np.random.default_rng(3)
+        for changes in ({"join": {"box": [0.85, 0.72]}}, {"delta": 0.01}, {"budget": 200.0}):
+            for _ in range(14):
+                for ask in study.ask(1):
+                    study.tell(ask.id, float(np.dot(ask.features, THETA)) + 0.2 * float(rng.normal()))
+                if looks:
+                    assert all([repr(study.status), study.result().explain(), study.preview_reopen(**changes)])
+            study.reopen(reason="a look", **changes)
+        return [{name: value for name, value in event.items() if name not in ("at", "until")} for event in study.log]
+
+    assert log(looks=True) == log(looks=False)
