@@ -587,7 +587,7 @@ class Study:
         first: dict[tuple[float, ...], int] = {}
         rows = self.rows[: self._now.n_rows]
         same = np.array([first.setdefault(tuple(row), arm) for arm, row in enumerate(rows)])
-        X = np.array(rows) @ np.linalg.inv(back)
+        X = np.array(rows) @ np.linalg.pinv(back)
         self._bets = Bets(X, level, self.options["noise_std"], self.options["delta"], same, self.gone)
         self._n_settled = 0
         self.found = {"best": [], "evidence": None, "threshold": self._bets.price}

@@ -283,6 +283,31 @@ def test_a_copy_of_the_leader_may_leave(tmp_path: Path) -> None:
     assert study.preview_reopen(retire=["ash"]).n_evidence == 0
 
 
+def test_an_arm_with_a_feature_of_its_own_may_leave(tmp_path: Path) -> None:
+    """The feature goes with it, and comes back with the next arm that has it."""
+    arms = sp.FiniteArms(np.eye(4), names=["elm", "oak", "ash", "fir"])
+    study = create_study("trees", arms=arms, noise_std=0.2, storage="memory:")
+
+    def measure() -> None:
+        rng = np.random.default_rng(1)
+        while not study.stopped and len(study.measurements) < 300:
+            for ask in study.ask(1):
+                study.tell(ask.id, float(np.dot(ask.features, [0.3, 1.5, 0.9, 0.1])) + 0.2 * float(rng.normal()))
+
+    measure()
+    study.reopen(reason="sold out", retire=["fir"], delta=0.01)
+    assert study.learner.measured_arms.dim == 3
+    measure()
+    assert (study.best_name, study.log[-1]["kind"]) == ("oak", "stopped")
+    assert study.result().explain()
+    is_whole(study, tmp_path)
+    study.reopen(reason="a new one", join={"box": [0.0, 1.0, 0.0, 1.0]})
+    assert study.learner.measured_arms.dim == 4
+    measure()
+    assert study.best_name == "box"
+    is_whole(study, tmp_path)
+
+
 def test_a_correction_of_an_arm_that_has_left_is_seen_at_once(tmp_path: Path) -> None:
     """The present learner does not know the result, and its evidence rests on it."""
     study = new()
