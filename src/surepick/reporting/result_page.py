@@ -177,18 +177,20 @@ def _tables(result: "Result") -> list[Table]:
 def _versus(result: "Result") -> Table:
     """Return the table of the leader, the runner-up and the candidate hardest to exclude, if that is another one."""
     rows = result.compared
-    table = Table("Leader against runner-up", ["", "", "Estimate", "Interval", "Pulls"], 2, [])
+    table = Table("Leader against runner-up", ["", "", "Estimate", "Likely", "Interval", "Pulls"], 2, [])
     if result.rival is None:
         return table
     label, places = label_of(result), _places(rows)
     listed = [("Leader", result.leader), ("Runner-up", result.rival)]
     if result.hardest not in (None, result.rival):
         listed.append(("Hardest to exclude", result.hardest))
+    low, high = rows.likely_low, rows.likely_high
     for kind, arm in listed:
         estimate = fixed(rows.estimate[arm], places)
         interval = between(rows.low[arm], rows.high[arm], places) or NOTHING
         pulls = f"{result.counts.get(arm, 0):,}" if result.candidates is None else NOTHING
-        table.rows.append([Cell(kind), Cell(label(arm)), Cell(estimate), Cell(interval), Cell(pulls)])
+        likely = NOTHING if low is None or high is None else between(low[arm], high[arm], places)
+        table.rows.append([Cell(kind), Cell(label(arm)), Cell(estimate), Cell(likely), Cell(interval), Cell(pulls)])
     places = places_of(result.lead, result.interval[1] - result.lead)
     interval = between(*result.interval, places) or NOTHING
     table.rows.append(
