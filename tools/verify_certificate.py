@@ -254,20 +254,22 @@ class Bets:
 
     # Theorem 3; for unknown noise Theorem 19
 
-    def settle(self, past_X: Array, past_r: Array, X: Array, r: Array) -> int:
-        """Settle the bets on a block, which the past fixed; return the leader by the past."""
+    def settle(self, past_X: Array, past_r: Array, X: Array, r: Array) -> int | None:
+        """Settle the bets on a block, which the past fixed; return the leader by the past, None without bets."""
         past, n_spare = least_squares(past_X, past_r), len(past_r) - self.X.shape[1]
         if past is None or not len(r) or (not self.noise_std and n_spare <= 0):
-            return 0
+            return None
         rounding = Rounding(0.0, 0.0, 0.0) if self.noise_std else self._rounding(past_X, past_r, past.rss, X, r)
         if rounding is None:
-            return 0
+            return None
         if self.noise_std:
             variance = self.noise_std**2
         else:
             variance = max(past.rss / n_spare, np.finfo(float).eps ** 2 * float(past.theta @ past.theta))
         C = self._belief(past, variance)
         leader = int(np.argmax(np.where(self.L < self.price, (self.X @ past.theta)[self.same], -np.inf)))
+        # A copy of the leader is the leader under another number; the leader stands for both from now on.
+        self.L[(self.same == self.same[leader]) & (np.arange(len(self.L)) != leader)] = math.inf
         self._bet(past, n_spare, rounding, variance, C, leader, X, r)
         return leader
 
@@ -393,6 +395,8 @@ class Era(NamedTuple):
     has_joined: bool
     is_kept: bool
     """Whether the event says that the evidence of the era before counts here (Theorem 34)."""
+    has_open: bool
+    """Whether asks were open when it began."""
     n_before: int
     """Results from before the era."""
     n_rows: int
@@ -468,6 +472,7 @@ class Study:
         odd = [key for key, value in COVERED.items() if given.get(key, value) != value]
         odd += ["noise_std"] if isinstance(self.options["noise_std"], list) else []
         require(holds=not odd, otherwise=f"unusual {odd}; use `surepick verify`", code=CANNOT_CHECK)
+        has_open = any(place[0] == self.era and place not in self._told for place in self._open)
         self.era, self.said = self.era + 1, []
         self.rows, self.names = self.rows + arms["rows"], self.names + (arms["names"] or [])
         retired, is_kept = set(event.get("retired", [])), "kept" in event
@@ -476,7 +481,8 @@ class Study:
         self._n_over = self._n_over if is_kept else len(self._eras)
         was = self._now.options if is_kept else self.options
         has_proof = self.options["noise_std"] == was["noise_std"] and self.options["delta"] <= was["delta"]
-        self._eras.append(Era(*own, bool(arms["rows"]), is_kept, len(self.measurements), len(self.rows), groups))
+        began = bool(arms["rows"]), is_kept, has_open
+        self._eras.append(Era(*own, *began, len(self.measurements), len(self.rows), groups))
         self._settle_again()
         require(
             holds=has_proof and self._goes_on[-1] == is_kept,
@@ -564,8 +570,10 @@ class Study:
         """Settle all blocks from the first of which the present era has evidence."""
         self._goes_on, against_retired = [], list[float]()
         for era in self._eras[self._n_over :]:
+            if era.is_kept:
+                self._settle(is_over=True)
             before = self._bets.L if era.is_kept else np.zeros(0)
-            is_whole = era.is_kept and (bool(self.found["best"]) or not self._has_begun())
+            is_whole = era.is_kept and (bool(self.found["best"]) or not (era.has_open or self._has_begun()))
             against_retired += [float(before[arm]) for arm in era.retired] if era.is_kept else []
             self._now, self.options, self.gone, self._groups = era, era.options, era.gone, era.groups
             self._begin_bets()
@@ -579,7 +587,7 @@ class Study:
         first: dict[tuple[float, ...], int] = {}
         rows = self.rows[: self._now.n_rows]
         same = np.array([first.setdefault(tuple(row), arm) for arm, row in enumerate(rows)])
-        X = np.array(rows) @ np.linalg.inv(back)
+        X = np.array(rows) @ np.linalg.pinv(back)
         self._bets = Bets(X, level, self.options["noise_std"], self.options["delta"], same, self.gone)
         self._n_settled = 0
         self.found = {"best": [], "evidence": None, "threshold": self._bets.price}
@@ -598,9 +606,12 @@ class Study:
         if evidence >= self._bets.price and least_squares(X, r):
             self.found |= {"best": [leader], "evidence": evidence}
 
-    def _settle(self) -> None:
-        """Settle blocks in order, each once it is complete, until there is a verdict (Theorem 18)."""
-        while not self.found["best"] and len(ahead := self._groups[self._n_settled :]) > 1:
+    def _settle(self, *, is_over: bool = False) -> None:
+        """Settle blocks in order, each once it is complete, until there is a verdict (Theorem 18).
+
+        Results from before the first block count once the block opens, or the era is over.
+        """
+        while not self.found["best"] and len(ahead := self._groups[self._n_settled :]) > (not is_over):
             if None in ahead[0].values():
                 return
             is_first = self._n_settled == 0
@@ -612,7 +623,7 @@ class Study:
             past = self._pulls(self._groups[: self._n_settled])
             block = self._pulls([] if is_cut or is_guidance else ahead[:1])
             leader = self._bets.start(*block) if is_first else self._bets.settle(*past, *block)
-            evidence = self._bets.evidence(leader)
+            evidence = -math.inf if leader is None else self._bets.evidence(leader)
             if evidence >= self._bets.price:
                 self.found |= {"best": [leader], "evidence": evidence}
             self._n_settled += 1 if is_first else 2

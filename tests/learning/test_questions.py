@@ -95,6 +95,15 @@ def test_a_slip_of_an_instrument_that_never_moved() -> None:
     assert found.repair == 3.0
 
 
+def test_noise_that_was_given_explains_a_value() -> None:
+    """Few values that agree by chance say less than the user: within three of `noise_std` nothing is asked."""
+    values = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
+    assert told(values, 2.5) is not None
+    assert told(values, 2.5, noise_std=1.0) is None
+    assert told(values, 2.5, noise_std=[1.0, 1.0]) is None
+    assert told(values, 10.0, noise_std=1.0) is not None
+
+
 def test_values_out_of_bounds_are_no_repair() -> None:
     """A value that the noise model refuses is not offered."""
     found = told([0.081, 0.079, 0.08, 0.082, 0.078, 0.081], 0.8, reward_range=(0.0, 1.0))

@@ -11,8 +11,8 @@ from scipy.stats import binom
 import surepick as sp
 from surepick.errors import CorruptLog
 from surepick.stopping.betting import BettingState
-from surepick.study.admin import create_study, load_study
-from surepick.study.certificate import verify
+from surepick.study.admin import copy_study, create_study, load_study
+from surepick.study.certificate import digest_of, verify
 from surepick.study.eras import Era
 from surepick.study.events import canonical, rows_of
 from surepick.study.state import State
@@ -228,6 +228,118 @@ def test_a_chain_of_eras_is_read_as_it_was_written(tmp_path: Path) -> None:
     is_whole(study, tmp_path)
 
 
+def test_open_asks_are_told_or_given_up_first(tmp_path: Path) -> None:
+    """A result may be known that is not told, or late because of its value: to drop its block would choose by it."""
+    study = new(delta=0.001, lease=None)
+    between_blocks(study)
+    n, asks = study.state.now.n_evidence, study.ask(2)
+    preview = study.preview_reopen(delta=0.0001)
+    assert preview.n_evidence == 0
+    assert "tell or give up the open asks first" in preview.why
+    forged = copy_study("trees", "forged", storage=study.storage)
+    forged.reopen(reason="stricter", delta=0.0001)
+    events = forged.log
+    events[-1]["kept"] = n
+    rows = rows_of([canonical(event) for event in events])
+    certificate = {**forged.certificate(), "log": {"events": len(rows), "hash": rows[-1].hash}}
+    assert any("keeps evidence that has no proof there" in one for one in verify(certificate, rows).problems)
+    certificate["digest"] = digest_of(certificate)
+    written = [(str(row.n), row.hash, row.text) for row in rows]
+    assert "keeps evidence that has no proof" in verified(tmp_path, certificate, written)[1]
+    for ask in asks:
+        study.fail(ask, reason="the bench is needed elsewhere")
+    assert study.preview_reopen(delta=0.0001).n_evidence == n
+    study.reopen(reason="stricter", delta=0.0001)
+    assert study.log[-1]["kept"] == n
+    for ask in asks:
+        study.tell(ask.id, 0.5)
+    assert study.state.now.n_evidence == n
+    go_on(study)
+    is_whole(study, tmp_path)
+
+
+def test_a_verdict_waits_for_an_estimate(tmp_path: Path) -> None:
+    """If what is left was measured in too few directions, a few more pulls come before the same verdict."""
+    arms = sp.FiniteArms([[1.0, 0.0], [0.0, 1.0], [0.3, 0.3]], names=["a", "b", "c"])
+    study = create_study("trees", arms=arms, noise_std=0.2, storage="memory:")
+    go_on(study)
+    assert {one.arm for one in study.measurements} == {0, 1}
+    study.reopen(reason="sold out", retire=["b"])
+    assert (study.stopped, study.state.now.n_evidence) == (False, study.log[-1]["kept"])
+    go_on(study)
+    assert study.best_name == "a"
+    is_whole(study, tmp_path)
+
+
+def test_a_copy_of_the_leader_may_leave(tmp_path: Path) -> None:
+    """The leader stands for both, in the study and for a verifier."""
+    names = [*NAMES, "ash again"]
+    study = create_study("trees", arms=sp.FiniteArms([*ROWS, ROWS[2]], names=names), noise_std=0.2, storage="memory:")
+    go_on(study)
+    assert study.best_name == "ash"
+    study.reopen(reason="once is enough", retire=["ash again", "yew"])
+    assert study.stopped
+    is_whole(study, tmp_path)
+    assert study.preview_reopen(retire=["ash"]).n_evidence == 0
+
+
+def test_an_arm_with_a_feature_of_its_own_may_leave(tmp_path: Path) -> None:
+    """The feature goes with it, and comes back with the next arm that has it."""
+    arms = sp.FiniteArms(np.eye(4), names=["elm", "oak", "ash", "fir"])
+    study = create_study("trees", arms=arms, noise_std=0.2, storage="memory:")
+
+    def measure() -> None:
+        rng = np.random.default_rng(1)
+        while not study.stopped and len(study.measurements) < 300:
+            for ask in study.ask(1):
+                study.tell(ask.id, float(np.dot(ask.features, [0.3, 1.5, 0.9, 0.1])) + 0.2 * float(rng.normal()))
+
+    measure()
+    study.reopen(reason="sold out", retire=["fir"], delta=0.01)
+    assert study.learner.measured_arms.dim == 3
+    measure()
+    assert (study.best_name, study.log[-1]["kind"]) == ("oak", "stopped")
+    assert study.result().explain()
+    is_whole(study, tmp_path)
+    study.reopen(reason="a new one", join={"box": [0.0, 1.0, 0.0, 1.0]})
+    assert study.learner.measured_arms.dim == 4
+    measure()
+    assert study.best_name == "box"
+    is_whole(study, tmp_path)
+
+
+def test_a_correction_of_an_arm_that_has_left_is_seen_at_once(tmp_path: Path) -> None:
+    """The present learner does not know the result, and its evidence rests on it."""
+    study = new()
+    go_on(study)
+    yew = next(
+        one.id for one in study.measurements if study.state.roster.label(one.arm) in ("yew", "fir", "elm", "oak")
+    )
+    name = study.state.roster.label(study.measurements[yew - 1].arm)
+    study.reopen(reason="it looked bad", retire=[name])
+    assert study.stopped
+    before = study.status.evidence
+    study.correct(yew, study.measurements[yew - 1].told - 0.1, reason="digit")
+    assert study.status.evidence != before
+    assert [event["kind"] for event in study.log[-3:]] == ["corrected", "resumed", "stopped"]
+    is_whole(study, tmp_path)
+
+
+def test_earlier_results_are_kept_before_the_first_ask(tmp_path: Path) -> None:
+    """Where they are evidence: else the preview would promise what the next era does not have."""
+    study, other = new(earlier="evidence"), new(earlier="evidence", m=2)
+    rng = np.random.default_rng(1)
+    told = [(NAMES[n % 5], float(ROWS[n % 5] @ THETA) + 0.2 * float(rng.normal())) for n in range(60)]
+    study.tell_earlier(told)
+    other.tell_earlier(told)
+    assert study.preview_reopen(delta=0.04).n_evidence == 60
+    assert other.preview_reopen(delta=0.04).n_evidence == 0
+    assert study.status.evidence == 0.0
+    study.reopen(reason="surer", delta=0.04)
+    assert study.stopped
+    is_whole(study, tmp_path)
+
+
 def test_evidence_of_the_winner_is_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the best arm leaves, evidence against the others is its own: to keep it would choose among them by chance.
 
@@ -322,3 +434,20 @@ def test_a_budget_in_units_of_cost_goes_on_too() -> None:
     go_on(study, 3)
     left = 60.0 - study.learner.reader.cost
     assert f"The budget allows a further cost of {left:g}." in str(study.preview_reopen(delta=0.01))
+
+
+def test_looks_change_no_ask() -> None:
+    """Status, estimates, explanations and previews are read: the log of a chain of eras stays the same."""
+
+    def log(*, looks: bool) -> list[dict[str, Any]]:
+        study, rng = new(noise_std=None, seed=3), np.random.default_rng(3)
+        for changes in ({"join": {"box": [0.85, 0.72]}}, {"delta": 0.01}, {"budget": 200.0}):
+            for _ in range(14):
+                for ask in study.ask(1):
+                    study.tell(ask.id, float(np.dot(ask.features, THETA)) + 0.2 * float(rng.normal()))
+                if looks:
+                    assert all([repr(study.status), study.result().explain(), study.preview_reopen(**changes)])
+            study.reopen(reason="a look", **changes)
+        return [{name: value for name, value in event.items() if name not in ("at", "until")} for event in study.log]
+
+    assert log(looks=True) == log(looks=False)

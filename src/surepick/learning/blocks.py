@@ -121,12 +121,21 @@ class Ledger:
 
     @property
     def n_unfinished(self) -> int:
-        """Results still missing in blocks that have begun: up to the last unsettled block that has a result."""
+        """Results still missing in blocks that have begun: up to the last unsettled one with a result or an open ask.
+
+        An open ask may have its result, which is not told yet.
+        """
         n = n_missing = 0
+        is_open = {ask.block for ask in self._asks.values() if not ask.has_failed}
         for block in self._unsettled:
             n_missing += block.length - len(block.results)
-            n = n_missing if block.results else n
+            n = n_missing if block.results or block in is_open else n
         return n
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a block that is not settled has a result."""
+        return any(block.results for block in self._unsettled)
 
     @property
     def n_complete(self) -> int:

@@ -28,7 +28,7 @@ from surepick.learning import events
 from surepick.learning.blocks import Plans
 from surepick.learning.events import Entry, Event, History, check_start, entry_of, event_of, n_earlier
 from surepick.learning.result import Result, result_of
-from surepick.learning.settlement import Setting
+from surepick.learning.settlement import Setting, Settlement
 from surepick.learning.snapshot import Algorithm, Ask, Decision, Reader, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
@@ -103,7 +103,7 @@ class Learner:
         setting = Setting(self.task, self.rule, self.noise_model, self.earlier)
         self.state = LearnerState(setting, Plans(sampler, self.task, self.rule, self.costs, self.budget))
         """What the events add up to; a study proposes and applies its events here."""
-        self._read_at: tuple[LearnerState, int, int] | None = None
+        self._read_at: tuple[Settlement, int, int] | None = None
         """State, events and plans at which `_reader` was made."""
 
     @property
@@ -307,9 +307,10 @@ class Learner:
     @property
     def reader(self) -> Reader:
         """All numbers that describe the present state; kept until the next event."""
-        at = self.state, len(self.state.log), self.state.ledger.n_opened
+        settled = self.state.settled  # another one if the evidence before the first ask is another
+        at = settled, len(self.state.log), self.state.ledger.n_opened
         if self._read_at != at:
-            self._reader, self._read_at = Reader(self, self.state.settled), at
+            self._reader, self._read_at = Reader(self, settled), at
         return self._reader
 
     @property

@@ -8,7 +8,8 @@ The value is questioned if |T| > c(nu), where Student's t with min(nu, 4) degree
 degrees at most: with more, heavy tails would be questioned all the time. Questions in 1,000 honest values, 200,000
 simulated, nu = 4, 6, 10: with normal noise 0.9, 0.16, 0.00; with the heavy tails of t_3 5.2, 3.0, 2.1 (1.1 at nu = 40).
 With nu <= 3 a value is questioned only if a shifted point or another sign explains it: r 10^k with k = -3, ..., 3, or
--r, at |T| < 3. That asks about at most 0.02 (normal) and 0.8 (t_3) in 1,000 at a level of 3 times the noise.
+-r, at |T| < 3. That asks about at most 0.02 (normal) and 0.8 (t_3) in 1,000 at a level of 3 times the noise. Where
+`noise_std` is given, a value within 3 of it from its prediction is never questioned: few values may agree by chance.
 
 A fit of all values, r among them, gives the same: with e = r - x'theta and h = x'A^-1 x of that fit, the prediction by
 the others is r - e/(1 - h), nu S^2 = RSS - e^2/(1 - h), and the denominator of T is S/sqrt(1 - h).
@@ -101,6 +102,9 @@ def question_about(learner: Learner, arm: int, value: float, others: Callable[[]
         return None
     unit = 1.0 if model.stds is None else float(model.stds[arm])
     found = _question(estimate, learner.state.row(arm), value, unit, others)
+    if found is not None and "noise_std" in model.options() and model.std is not None:
+        within = FITS * model.std * unit  # of a scale that was given; the bounds of rewards give none
+        found = None if abs(value - found.expected) <= within else found
     if found is None or found.repair is None or not model.refusal(found.repair, arm):
         return found
     return found._replace(repair=None)

@@ -379,6 +379,18 @@ class LearnerState:
             state.go_on(*start)
         return state
 
+    def at_the_end(self) -> RuleState:
+        """Return the state of the rule with all evidence so far, for a learner that starts from it.
+
+        Before the first block opens, earlier results that are evidence are not taken in yet: here they are.
+        """
+        if self.ledger.n_opened:
+            return self.settled.state
+        aside = Settlement(self._setting, self, self.values, watches=False)
+        aside.advance(len(self.results))
+        aside.look_back()
+        return aside.state
+
     def settled_by(self, state: RuleState) -> Callable[[], None]:
         """Return a function that settles the results so far, and no later ones, with another state of the rule."""
         aside = Settlement(self._setting, self, self.values, state=state, watches=False)

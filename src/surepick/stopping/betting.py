@@ -127,6 +127,11 @@ class BettingState(RuleState):
         self._wealth.conclude()
         return self.exact(estimate)
 
+    @property
+    def counts_earlier(self) -> bool:
+        """Whether `begin` makes evidence of results told before the first block; else they guide alone."""
+        return self.task.m == 1 and self.task.misfit == 0.0 and not self.task.needs_bets
+
     def log_rejection(self) -> Array:
         """Return the log wealth (K,) by which candidates are rejected; not with slack."""
         return self._wealth.log_rejection()

@@ -463,7 +463,7 @@ def _verdict_due(state: State) -> Kind | None:
 
 def _check_description(state: State, event: Mapping[str, Any], report: Report) -> None:
     """Check the description of the learner in the first event of an era, which other verifiers rely on."""
-    own = _plain(described(state.learner))
+    own = _plain(described(state.learner, state.roster))
     said = {name: event.get(name) for name in own}
     # The options of the era say how earlier results count; older logs repeat that in the identity.
     own["identity"], said["identity"] = (str(one["identity"]).replace(GUIDED, "") for one in (own, said))

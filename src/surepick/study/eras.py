@@ -19,7 +19,7 @@ from surepick.arms.finite import FiniteArms
 from surepick.arms.registry import Written, digest_of, read_arms
 from surepick.arms.tables.joining import read_joining
 from surepick.arms.views import WhitenedArms
-from surepick.errors import InvalidInput
+from surepick.errors import ArmsDoNotSpan, InvalidInput
 from surepick.learning.learner import Learner
 from surepick.stopping.base import Start
 from surepick.stopping.betting import BettingState
@@ -58,8 +58,15 @@ class ArmCatalog:
             here = self.keys
             # Arms without names are called by their keys, which are no longer their row numbers.
             labels = None if self.names is None and self.present is None else [self.label(key) for key in here]
-            arms = FiniteArms(np.array([self.written["rows"][key] for key in here], dtype=np.float64), names=labels)
-            arms.feature_names = tuple(self.written["features"])
+            rows = np.array([self.written["rows"][key] for key in here], dtype=np.float64)
+            try:
+                arms = FiniteArms(rows, names=labels)
+            except ArmsDoNotSpan:
+                if self.present is None or self.candidates is not None:
+                    raise
+                arms = FiniteArms.on_span(rows, names=labels)  # a feature has gone with the arms that had it
+            named = {f"x{place}": name for place, name in enumerate(self.written["features"])}
+            arms.feature_names = tuple([named[name] for name in arms.feature_names])
             return arms
         return read_arms(self.written)
 
@@ -277,12 +284,12 @@ class Era(NamedTuple):
             return len(books.values) - books.values.count(None)
         blocks = (block for told in books.results for block in told.closes if not block.is_cut)
         pulls = [n for block in blocks if (n := len(block.pulls(books.values)[0]))]
-        earlier = 0 if books.is_guided else books.n_earlier
+        earlier = books.n_earlier if state.counts_earlier and not books.is_guided else 0
         return sum(pulls[: state.n_blocks]) + (earlier if self.kept is None else self.kept.n_evidence)
 
 
 def _bets(learner: Learner) -> BettingState:
-    state = learner.state.settled.state
+    state = learner.state.at_the_end()
     assert isinstance(state, BettingState)
     return state
 
@@ -356,16 +363,25 @@ def learner_of(arms: Any, candidates: Any, options: Mapping[str, Any], earlier: 
     return Learner(options["algorithm"], arms, candidates=candidates, earlier=earlier, **own, **options["own"])
 
 
-def described(learner: Learner) -> Json:
+def described(learner: Learner, catalog: ArmCatalog | None = None) -> Json:
     """Return the description of a learner in the first event of its era.
 
     Bets rest on a belief in coordinates that are fixed before the first result: x R^-1 for an arm x, and a direction u
-    there that is the level of all arms. A verifier of the bets takes the coordinates from here.
+    there that is the level of all arms. A verifier of the bets takes the coordinates from here. Where features have
+    gone with the arms that had them, R (rank, d) has the pseudo-inverse in the place of the inverse.
+
+    Args:
+        learner: of the era.
+        catalog: of a later era, whose arms may have fewer features than the log.
     """
     white = learner.measured_arms
     coordinates = None
     if isinstance(white, WhitenedArms):
-        coordinates = {"back": white.back.tolist(), "level": white.level.tolist()}
+        arms = None if catalog is None or learner.task.model != "linear" else catalog.arms
+        back = white.back
+        if isinstance(arms, FiniteArms) and arms.dim < len(arms.basis):
+            back = back @ arms.basis.T
+        coordinates = {"back": back.tolist(), "level": white.level.tolist()}
     return {"identity": learner.identity, "rule": learner.rule.name, "coordinates": coordinates}
 
 

@@ -489,7 +489,7 @@ class State:
         era, preview = propose(self, changes, keeps=keeps)
         self._proposed = self.n_events, era
         kept = {"kept": preview.n_evidence} if era.before is not None else {}
-        return {**changes, **described(era.learner), **kept}
+        return {**changes, **described(era.learner, era.catalog), **kept}
 
     def preview_reopening(self, changes: Mapping[str, Any]) -> ReopenPreview:
         """Return what an era that begins with these arms and options would keep."""

@@ -325,8 +325,9 @@ class Study:
 
         You may choose the change after a look at the results. Their evidence is kept where a proof allows that: with a
         smaller delta, another budget, a first epsilon, arms that join, or without arms that are excluded already,
-        between two blocks or after a verdict. Else the results guide plans and bets, and the proof starts anew;
-        `preview_reopen` says which, and why. Every earlier verdict stands in the log, about the arms of its time.
+        between two blocks while no ask is open, or after a verdict. Else the results guide plans and bets, and the
+        proof starts anew; `preview_reopen` says which, and why. Every earlier verdict stands in the log, about the arms
+        of its time.
 
         Args:
             reason: why.
