@@ -275,6 +275,7 @@ class Result(Snapshot):
         command: str | None = None,
         steps: Sequence[tuple[str, str]] | None = None,
         recipes: Mapping[str, Mapping[str, Any]] | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         """Write a page about the result: one HTML file that any browser shows and prints.
 
@@ -287,9 +288,10 @@ class Result(Snapshot):
             command: the command that made the result, if one did.
             steps: how to get the result again, each in words and as code; default: by `identify` and `Result.load`.
             recipes: by the names of arms, the columns that describe each; a study has them from its table.
+            notes: further sentences below the verdict, such as how to go on.
         """
         page = _pages()
-        content = page.page_of(self, title=title, command=command, steps=steps, recipes=recipes)
+        content = page.page_of(self, title=title, command=command, steps=steps, recipes=recipes, notes=notes)
         page.write_page(content, result_file.target_of(path))
 
     def plot_estimates(self) -> Any:

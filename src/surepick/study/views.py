@@ -207,7 +207,7 @@ def reason_for(state: "State", one: "AskRecord") -> str:
     leader = state.roster.candidate_label(leaders[-1])
     leads = f"{leader} leads" if len(leaders) == 1 else f"{leader} is the last of the {len(leaders)} that lead"
     if rival is None:
-        return f"{leads}{again}"
+        return f"improves the estimate; {leads}{again}"
     return f"separates {leader} from {state.roster.candidate_label(rival)}, the hardest to exclude; {leads}{again}"
 
 

@@ -17,7 +17,7 @@ from surepick._texts import shown
 from surepick.cli.options import Output, says
 from surepick.cli.output import Code, Format, check_targets, results, stages, to_json
 from surepick.cli.studies import StudyOptions, command, printing
-from surepick.cli.studies.ask_tell import say_if_withdrawn
+from surepick.cli.studies.ask_tell import how_on, say_how_on, say_if_withdrawn
 from surepick.errors import InvalidInput
 from surepick.study.views import OF_BEST, OF_PLAN
 
@@ -96,6 +96,7 @@ def best(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
         if output is Format.TABLE:
             for line in printing.best_lines(study):
                 printing.say(line)
+            say_how_on(study, where)
         else:
             _write(output, study.snapshot.record(OF_BEST), explanation=study.result().explain())
         return printing.code_of(study)
@@ -130,9 +131,13 @@ def report(
             path,
             title=study.name,
             recipes=study.recipes,
+            notes=[*(["The budget is spent."] if study.status.state == "spent" else []), *how_on(study, where)],
             steps=[
                 ("The certificate and the log of the study:", again),
-                ("Whoever has both can work everything out again:", "surepick verify certificate.json --log log.csv"),
+                (
+                    "With both files, everybody can work everything out again:",
+                    "surepick verify certificate.json --log log.csv",
+                ),
                 ("This page is of the log that ends with:", "event {}, hash {}".format(*study.head)),
             ],
         )
