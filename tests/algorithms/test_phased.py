@@ -291,7 +291,7 @@ class TestExploreVerify:
         problem = problems.unit_basis([2.0, 0.0, 0.5])
         learner = create_learner("explore-verify", problem.X, variant="paper", delta=0.05, seed=3, noise_std=1.0)
         rng = np.random.default_rng(9)
-        while learner._rule.search.stage == "explore":  # type: ignore[attr-defined]
+        while learner.rule.search.stage == "explore":  # type: ignore[attr-defined]
             run(learner, problem, seed=rng, most=1)
         caution, estimate = math.sqrt(2 * math.log(3 / 0.1)), learner.estimate
         Y = np.array([[1.0, -1.0, 0.0], [1.0, 0.0, -1.0]])

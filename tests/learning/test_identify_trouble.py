@@ -20,6 +20,7 @@ from surepick.core.noise import noise_evidence
 from surepick.errors import NoiseWarning, PullFailed, Skipped, SurepickError
 from surepick.learning.identify import Progress, identify
 from surepick.learning.learner import Learner
+from surepick.learning.questions import binary_words
 from surepick.learning.result import Result
 from surepick.learning.snapshot import Reader
 from tests.learning.lab import NAMES, THETA, RunSettings, X, after, never, raising
@@ -368,9 +369,7 @@ def test_rewards_of_0_and_1_alone_are_pointed_out_once() -> None:
 
     with pytest.warns(NoiseWarning) as caught:
         identify(np.eye(3), click, max_pulls=200)
-    assert [str(one.message) for one in caught] == [
-        'the rewards are all 0 or 1: these look like pass/fail, whose noise is not normal; use rewards="binary".'
-    ]
+    assert [str(one.message) for one in caught] == [binary_words('rewards="binary"')]
     identify(np.eye(3), click, max_pulls=9)
     identify(np.eye(3), click, max_pulls=60, rewards="binary")
     identify(np.eye(3), lambda arm: 2.0 * click(arm) + click(arm), max_pulls=60)

@@ -101,12 +101,11 @@ def test_transductive_answers_are_rows_of_the_candidates() -> None:
 
 
 def test_algorithm_options_and_names_are_passed_on() -> None:
-    """Options reach the algorithm; unknown names and options are refused with the number of the run."""
+    """Options reach the algorithm; unknown names and options are refused before the first run."""
     runs = simulate(EASY, n_runs=2, stopping="evidence")
     assert runs.options == {"stopping": "evidence"}
-    with pytest.raises(InvalidInput, match="must be one of") as caught:
+    with pytest.raises(InvalidInput, match="must be one of"):
         simulate(EASY, "no-such", n_runs=2)
-    assert "in run 0" in caught.value.__notes__[0]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import math
 import os
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -25,6 +26,7 @@ from surepick.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.live import Live
     from rich.table import Table
 
     from surepick.learning.snapshot import Snapshot
@@ -190,27 +192,52 @@ def facts_table(facts: "Mapping[str, RenderableType]", *, min_width: int = 0, bo
     return table
 
 
+class LiveView:
+    """Shows the state of a run in place, at most every `SECONDS_BETWEEN`; without a terminal it shows nothing."""
+
+    def __init__(self, live: "Live | None", title: str, label: Callable[[Any], str]) -> None:
+        self._live, self._title, self._label = live, title, label
+        self._late: Callable[[], RenderableType] | None = None  # a state that came too soon after another one
+        self._shown_at = -math.inf
+
+    def show(self, look: "Callable[[], Snapshot]", *, arm: Any) -> None:
+        """Show the state after a pull of `arm`: now, or when the next measurement takes long, or at the end."""
+        if self._live is not None:
+            self._late = lambda: live_panel(look(), arm, self._title, self._label)
+            if monotonic() - self._shown_at >= SECONDS_BETWEEN:
+                self.catch_up()
+
+    def catch_up(self) -> None:
+        """Show the last state, if it is not shown."""
+        if self._live is not None and self._late is not None:
+            late, self._late = self._late, None
+            self._live.update(late(), refresh=True)
+            self._shown_at = monotonic()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Show the last state if the block, which must leave the run alone, takes long."""
+        if self._late is None:
+            yield
+            return
+        timer = threading.Timer(SECONDS_BETWEEN, self.catch_up)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+
+
 @contextmanager
-def live_view(console: "Console", title: str, label: Callable[[Any], str] = str) -> Iterator[Callable[..., None]]:
-    """Yield a function that refreshes a view of a run after a pull; without a terminal the function does nothing."""
+def live_view(console: "Console", title: str, label: Callable[[Any], str] = str) -> "Iterator[LiveView]":
+    """Yield a view of a run, which stays on the screen when it ends."""
     from rich.live import Live  # noqa: PLC0415 (loaded once a run is shown)
 
     with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
-        late: list[Callable[[], RenderableType]] = []
-        shown_at = -math.inf
-
-        def show(look: "Callable[[], Snapshot]", *, arm: Any) -> None:
-            """Show the state of the run after a pull of `arm`; a state soon after another one, if it is the last."""
-            nonlocal shown_at
-            if live is not None:
-                late[:] = [lambda: live_panel(look(), arm, title, label)]
-                if monotonic() - shown_at >= SECONDS_BETWEEN:
-                    live.update(late.pop()(), refresh=True)
-                    shown_at = monotonic()
-
-        yield show
-        if live is not None and late:
-            live.update(late.pop()(), refresh=True)
+        view = LiveView(live, title, label)
+        yield view
+        view.catch_up()
 
 
 def live_panel(now: "Snapshot", arm: Any, title: str, label: Callable[[Any], str]) -> "RenderableType":

@@ -301,13 +301,13 @@ def _run_live(console: "Console", cell: Cell, live: dict[str, Any]) -> None:
     def watch(learner: Learner, arm: Any) -> None:
         at_work[:] = [learner]
         if console.is_terminal:
-            show(lambda: learner.snapshot, arm=arm)
+            view.show(lambda: learner.snapshot, arm=arm)
             if time.monotonic() - start < LIVE_SECONDS:
                 time.sleep(0.03)
 
     seconds = float("nan")
     try:
-        with live_view(console, f"Lazy Track-and-Stop, {problem.n_arms} arms") as show:
+        with live_view(console, f"Lazy Track-and-Stop, {problem.n_arms} arms") as view:
             seconds = run_once(job_of(cell), 0, watch).seconds
     finally:
         for learner in at_work:

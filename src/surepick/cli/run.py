@@ -26,6 +26,7 @@ from surepick.cli.output import (
     EPSILON_IS,
     Code,
     Format,
+    LiveView,
     live_view,
     new_table,
     one_line_warnings,
@@ -323,8 +324,8 @@ class _Session:
             warnings.simplefilter("ignore", EntryWarning)  # said in the words of the command line
             try:
                 self._warn()
-                with live_view(self._console, self._request.arms.title, self._label) as show:
-                    self._measure(show)
+                with live_view(self._console, self._request.arms.title, self._label) as view:
+                    self._measure(view)
             except MeasurementFailed as error:
                 failure = str(error)
             except KeyboardInterrupt:
@@ -334,11 +335,12 @@ class _Session:
             self._warn()
         return self._study.learner.result(interrupted=interrupted), failure
 
-    def _measure(self, show: Callable[..., None]) -> None:
+    def _measure(self, view: LiveView) -> None:
         """Measure until the study asks for nothing more."""
         n_skipped = 0
         for ask in self._asks():
-            answer = self._source(ask.arm)
+            with view.waiting():
+                answer = self._source(ask.arm)
             if isinstance(answer, Correction):
                 self._correct(answer)
             elif answer is None:
@@ -351,7 +353,7 @@ class _Session:
                         f"{n_skipped:,} measurements in a row were skipped, the last of {ask.name}; leave out an arm "
                         "that cannot be measured"
                     )
-            elif self._tell(ask, answer, show):
+            elif self._tell(ask, answer, view):
                 n_skipped = 0
                 if self._is_hopeless():
                     return
@@ -375,7 +377,7 @@ class _Session:
                 return
             yield from asks
 
-    def _tell(self, ask: StudyAsk, value: float, show: Callable[..., None]) -> bool:
+    def _tell(self, ask: StudyAsk, value: float, view: LiveView) -> bool:
         """Tell a value and print the state of the run; return whether the study took the value."""
         was_stopped, self._untold = self._study.stopped, (ask, value)
         n_before = len(self._study.measurements)
@@ -397,7 +399,7 @@ class _Session:
         if self._is_asked:
             self._question(told[0])
         else:
-            show(lambda: self._study.learner.snapshot, arm=ask.arm)
+            view.show(lambda: self._study.learner.snapshot, arm=ask.arm)
         # A script that runs out of values is not asked whether it means the last.
         decides = self._study.stopped and not was_stopped
         answer = self._source(None) if decides and self._is_asked and self._console.is_terminal else None

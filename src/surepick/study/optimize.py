@@ -290,7 +290,7 @@ def _line_on_terminal() -> Iterator[Callable[[str], None]]:
         from rich.text import Text  # noqa: PLC0415
 
         with Live(console=Console(stderr=True), auto_refresh=False) as live:
-            yield lambda text: live.update(Text(text), refresh=True)
+            yield lambda text: live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
         return
     last, is_terminal = "", sys.stderr.isatty()
 
