@@ -296,7 +296,9 @@ def test_more_measurements_that_buy_nothing_are_one_sentence() -> None:
 def test_a_lead_has_the_digits_of_its_own_interval(changes: dict[str, Any], words: str) -> None:
     """A wide interval takes no digit from the estimate, and one that any two means obey is not shown."""
     values: dict[str, Any] = {"n_pulls": 60, "threshold": 3.0, "delta": 0.05, "lead": 0.1453}
-    assert lead_words(Snapshot(**values | changes, likely_lead=(-0.0284, 0.319))) == words
+    now = Snapshot(**values | changes, likely_lead=(-0.0284, 0.319))
+    assert lead_words(now) == words
+    assert "likely" not in lead_words(now, estimates=False)
 
 
 def test_a_bound_that_the_range_of_rewards_implies_is_not_said() -> None:
@@ -330,3 +332,10 @@ def test_no_leader_yet_without_a_model_asks_for_a_pull_of_each_arm() -> None:
     )
     said = facts(result, label_of(result), epsilon_is=EPSILON_IS)
     assert said == {"leader": "none yet: 2 pulls leave arms that were never measured"}
+
+
+def test_a_certificate_says_nothing_that_is_likely() -> None:
+    """A claim has proved numbers alone, also in the words about the lead."""
+    result = found(40, TIE)
+    assert "likely" in explain(result)
+    assert "likely" not in explain(result, estimates=False)

@@ -172,7 +172,7 @@ def sentences(now: Snapshot, label: Label, *, epsilon_is: str = "epsilon = ", es
         return []
     if now.stopped:
         return [] if now.rival is None else [_after_the_end(now, label(now.rival))]
-    said = [f"{_leaders(now, label)}{_rival(now, label)}."]
+    said = [f"{_leaders(now, label)}{_rival(now, label, estimates=estimates)}."]
     if now.hardest is not None and now.hardest != now.rival:
         said.append(f"Hardest to exclude: {label(now.hardest)}.")
     proved = "" if now.guarantee == "doubtful" else f"{_of_proof(now)} so far: {_sure(now)}."
@@ -323,12 +323,12 @@ def _leaders(now: Snapshot, label: Label) -> str:
     return f"Leader {names[0]}" if len(names) == 1 else f"Leaders {joined(names)}"
 
 
-def _rival(now: Snapshot, label: Label) -> str:
+def _rival(now: Snapshot, label: Label, *, estimates: bool = True) -> str:
     """Name the runner-up and the lead over it; "" if there is none."""
     if now.rival is None:
         return ""
     last = f"{label(now.leader)} is " if now.m > 1 else ""
-    return f", runner-up {label(now.rival)}: {last}ahead by {lead_words(now)}"
+    return f", runner-up {label(now.rival)}: {last}ahead by {lead_words(now, estimates=estimates)}"
 
 
 def joined(names: Sequence[str]) -> str:
@@ -345,11 +345,17 @@ def near_tie(now: Snapshot, label: Label, *, epsilon_is: str) -> str:
     return f"{label(rival)}: with {epsilon_is}{epsilon:g} about {counted(more, 'more pull')}"
 
 
-def lead_words(now: Snapshot) -> str:
-    """Say how large the lead is, with its confidence interval; after a verdict that says more than it, the verdict."""
+def lead_words(now: Snapshot, *, estimates: bool = True) -> str:
+    """Say how large the lead is, with its confidence interval; after a verdict that says more than it, the verdict.
+
+    Args:
+        now: the snapshot to explain.
+        estimates: whether to say in which interval the lead is likely, which is not proved.
+    """
     low, high = now.interval
-    has_likely = math.isfinite(now.likely_lead[1]) and not now.stopped
-    size, places = lead_numbers(now)
+    has_likely = math.isfinite(now.likely_lead[1]) and not now.stopped and estimates
+    places = places_of(now.lead, (now.likely_lead[1] if has_likely else high) - now.lead)
+    size = fixed(now.lead, places)
     if _says_more(now) and now.lead > 0.0:
         if now.epsilon > 0.0:
             return f"about {size} (estimate); no other is ahead by more than {now.epsilon:g} (verdict)"
@@ -360,13 +366,6 @@ def lead_words(now: Snapshot) -> str:
     if has_likely:
         said.append(f"likely {between(*now.likely_lead, places)}")
     return f"{size} ({'; '.join(said)})" if said else size
-
-
-def lead_numbers(now: Snapshot) -> tuple[str, int]:
-    """Return the estimated lead, and how many decimals it has: as many as the narrower of its intervals needs."""
-    high = now.interval[1] if now.stopped or math.isnan(now.likely_lead[1]) else now.likely_lead[1]
-    places = places_of(now.lead, high - now.lead)
-    return fixed(now.lead, places), places
 
 
 def _largest_lead(now: Snapshot) -> float:
@@ -439,7 +438,7 @@ def label_of(result: "Result") -> Callable[[Any], str]:
 
     def label(arm: Any) -> str:
         if result.arm_set:
-            return _vector(arm)
+            return vector_words(arm)
         names = result.compared.names
         if names is not None and result.compared.listed is None:
             return str(names[arm])
@@ -562,7 +561,7 @@ def coarse(step: float, noise_std: float) -> str:
 
 def _leader(result: "Result", *, numbers: bool) -> str:
     if result.arm_set:
-        return f"arm {_vector(result.best)}"
+        return f"arm {vector_words(result.best)}"
     if result.m > 1:
         return joined([label_of(result)(arm) for arm in result.best])
     kind = "arm" if result.candidates is None else "candidate"
@@ -574,8 +573,9 @@ def _leader(result: "Result", *, numbers: bool) -> str:
     return f"{result.best_name} ({kind} {result.best})" if has_number else str(result.best_name)
 
 
-def _vector(arm: Any) -> str:
-    entries = [f"{entry:.6g}" for entry in arm[:6]]  # digits as in asks of a study
+def vector_words(arm: Any) -> str:
+    """Return a vector as people read it: four digits of its first entries."""
+    entries = [f"{entry:.4g}" for entry in arm[:6]]
     return f"({', '.join(entries)}{', ...' if len(arm) > len(entries) else ''})"
 
 

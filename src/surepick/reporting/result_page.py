@@ -19,7 +19,6 @@ from surepick.learning.explain import (
     counted,
     fixed,
     label_of,
-    lead_numbers,
     percent,
     places_of,
     sentences,
@@ -200,10 +199,13 @@ def _versus(result: "Result") -> Table:
         cells.append(between(rows.low[arm], rows.high[arm], places) or NOTHING)
         cells.append(f"{result.counts.get(arm, 0):,}" if result.candidates is None else NOTHING)
         table.rows.append([Cell(text) for text in cells])
-    lead, places = lead_numbers(result)
+    high = result.likely_lead[1] if is_likely else result.interval[1]
+    places = places_of(result.lead, high - result.lead)
     likely = [between(*result.likely_lead, places) or NOTHING] if is_likely else []
     interval = between(*result.interval, places_of(result.lead, result.interval[1] - result.lead)) or NOTHING
-    table.rows.append([Cell(text) for text in ["Lead over the runner-up", "", lead, *likely, interval, ""]])
+    table.rows.append(
+        [Cell(text) for text in ["Lead over the runner-up", "", fixed(result.lead, places), *likely, interval, ""]]
+    )
     return table._replace(note=f"{_of_intervals(result)} {LIKELY_IS if is_likely else ''}".strip())
 
 

@@ -163,7 +163,7 @@ def _status_lines(now: "StudySnapshot") -> dict[str, str]:
     # The study's verdict stands, also where this machine, with other rounding, would have gone on.
     learner = replace(now.learner, stopped=True) if status.stopped else now.learner
     known = facts(learner, now.label, epsilon_is=EPSILON_IS)
-    if "best" in known:
+    if "best" in known and not isinstance(status.best, tuple):
         known["best"] = joined(status.best_name if isinstance(status.best_name, list) else [status.best_name])
     changed = [f"{n} {word}" for n, word in ((status.n_void, "void"), (status.n_corrected, "corrected")) if n]
     asks = f"{status.n_pending or 'none'} open"
