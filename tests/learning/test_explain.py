@@ -310,10 +310,11 @@ def test_a_bound_that_the_range_of_rewards_implies_is_not_said() -> None:
 
 def test_intervals_of_means_stay_in_the_range_of_rewards() -> None:
     """Both kinds, also where the fitted mean lies outside the range."""
-    rows, rng = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]]), np.random.default_rng(1)
-    result = sp.identify(
-        rows, lambda arm: float(rng.random() < (0.1, 0.9, 0.9, 1.0)[arm]), rewards="binary", max_pulls=40
-    )
+    rows = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
+    learner = sp.Learner("lazy-track-and-stop", rows, rewards="binary", earlier="evidence")
+    for n in range(120):  # pass rates of 0.1, 0.9 and 0.9, so 1.7 is predicted for the last
+        learner.tell(n % 3, float((n // 3 % 10 == 0) is (n % 3 == 0)))
+    result = learner.result()
     columns = result.to_columns()
     assert (columns["estimate"] > 1.0).any()
     for low, high in (("low", "high"), ("likely_low", "likely_high")):

@@ -201,7 +201,7 @@ def test_a_page_shows_no_empty_chart_and_no_rank_of_nothing(tmp_path: Path) -> N
     rng, arms = np.random.default_rng(0), sp.FiniteArms(np.eye(4), names=list("ABCD"))
     for n, absent in (
         (2, ("predicted", "Evidence over pulls")),
-        (12, ("Evidence over pulls", "Measured means against")),
+        (40, ("Evidence over pulls", "Measured means against")),
     ):
         result = sp.identify(arms, lambda _: 20.123 + rng.standard_normal(), model="unstructured", max_pulls=n)
         result.report(tmp_path / "page.html", notes=["The budget is spent.", "  surepick reopen"])
