@@ -313,7 +313,7 @@ def test_a_recipe_is_whole(bench: Path, here: Here) -> None:
 
 
 def test_a_withdrawn_answer_says_what_to_do(tmp_path: Path, here: Here) -> None:
-    """`ask` and `status` say why, the commands to type, and what the data say without the model."""
+    """`ask`, `status` and `best` say why, the commands to type, and what the data say without the model."""
     (tmp_path / "dose.csv").write_text("dose,x,y\na,0,0\nb,1,0\nc,0,1\nd,1,1\ne,2,1\n")
     here(tmp_path, "create", "dose.csv", "--delta", "0.1")
     with sp.load_study(storage=tmp_path / "surepick.db") as study:
@@ -325,7 +325,7 @@ def test_a_withdrawn_answer_says_what_to_do(tmp_path: Path, here: Here) -> None:
                 study.tell(ask, value, questions=False)
             if study.stopped and not study.n_planned:
                 study.audit(10)
-    for words in (("status",), ("ask",)):
+    for words in (("status",), ("ask",), ("best",)):
         said = here(tmp_path, *words).stdout
         assert "contradict a mean that is linear in the features" in said
         assert "surepick create ARMS --name dose-2 --delta 0.1 --interactions\n" in said

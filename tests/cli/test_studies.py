@@ -21,9 +21,11 @@ import pytest
 
 import surepick as sp
 from docs.commands import FIELDS
+from surepick.cli import output
 from surepick.cli.main import main
 from surepick.cli.studies import complete_studies
 from surepick.cli.studies.ask_tell import complete_arms
+from surepick.cli.studies.printing import recipe_words
 from surepick.study.certificate import digest_of
 from surepick.study.signatures import read_stamp
 from surepick.study.storage import open_storage
@@ -578,6 +580,30 @@ def test_a_damaged_study_does_not_hide_the_others(paints: Shell, tmp_path: Path)
     assert paints("delete", damaged, "--yes").code == 0
 
 
+def test_a_command_stays_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A narrow terminal breaks sentences between words, and no command, or its copy would be two commands."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm")
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stdout", shown)
+    commands = [f"{start}surepick reopen --budget MORE --reason WHY --storage lab.db" for start in ("Next: ", "  ")]
+    for text in (*commands, "This sentence is longer than forty columns are wide."):
+        output.say(text)
+    lines = shown.getvalue().splitlines()
+    assert (lines[:2], len(lines)) == (commands, 4)
+
+
+def test_a_recipe_is_read_without_doubt() -> None:
+    """A comma in the name of a column separates no columns."""
+    assert recipe_words({"temperature": 84.0, "supplier": "Brix"}) == "temperature 84, supplier Brix"
+    assert recipe_words({"acid, %": 1.04, "supplier": "Brix"}) == "acid, % 1.04; supplier Brix"
+
+
 def test_a_budget_that_is_spent(shell: Shell) -> None:
     """Then there is nothing to ask for, which is said with what to do, and `best` returns 3."""
     shell("create", "paints.csv", "--noise-std", "5", "--budget", "4")
@@ -586,7 +612,14 @@ def test_a_budget_that_is_spent(shell: Shell) -> None:
     assert asked.code == 0
     assert "the budget is spent" in asked.out
     assert "Next: surepick reopen --budget MORE" in asked.out
-    assert shell("best").code == 3
+    best = shell("best")
+    assert best.code == 3
+    assert "Next: surepick reopen --budget MORE --reason WHY" in best.out
+    assert "; the budget allows no more" in shell("status").out
+    shell("report", "page.html")
+    page = Path("page.html").read_text("utf-8")
+    assert "The budget is spent." in page
+    assert "surepick reopen --budget MORE --reason WHY" in page
     assert shell("reopen", "--budget", "9", "--reason", "more money").code == 0
     assert shell("ask", "--format", "json").json["asks"] != []
 

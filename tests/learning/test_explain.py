@@ -15,15 +15,18 @@ import surepick as sp
 from surepick.cli.output import EPSILON_IS, live_panel
 from surepick.learning.explain import (
     confidence,
+    estimate_words,
     explain,
     facts,
     label_of,
     lead_words,
     near_tie,
+    next_words,
     sentences,
     state_line,
     stopping_now,
 )
+from surepick.learning.outlook import Ahead, Outlook
 from surepick.learning.snapshot import NearTie, Snapshot
 
 X = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.4, 0.4, 0.1], [0.5, 0.2, 0.6]])
@@ -244,3 +247,99 @@ def test_certificates_hold_no_estimates() -> None:
     assert "Estimate" not in claim
     assert "To be sure" not in claim
     assert "Proved so far: " in claim
+
+
+def outlook_snapshot(probability: float, loss: float, *later: float, **changes: Any) -> Snapshot:
+    """Return a snapshot with an outlook of these numbers; `later` are the probabilities after 10, 20 and 50 pulls."""
+    ahead = tuple(Ahead(n, chance, loss) for n, chance in zip((10, 20, 50), later, strict=False))
+    outlook = Outlook(probability=probability, within=0.9, loss=loss, likely_loss=0.3, ahead=ahead)
+    values: dict[str, Any] = {"n_pulls": 20, "threshold": 3.0, "delta": 0.05, "best": 0, "rival": 1, "lead": 2.0}
+    return Snapshot(**values | changes, _find_outlook=lambda: outlook)
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (
+            outlook_snapshot(0.6, 0.25),
+            "best with about 60 %, within 0.30 of the best with about 95 %; stopping now loses ",
+        ),
+        (outlook_snapshot(0.94, 0.25), "best with about 95 %; stopping now loses about 0.25 on average"),
+        (outlook_snapshot(0.6, 0.0001), "stopping now loses next to nothing on average"),
+        (
+            outlook_snapshot(0.6, 0.25, m=3, best=[2, 3, 0]),
+            "the 3 best with about 60 %, within 0.30 of the best left out",
+        ),
+        (outlook_snapshot(math.nan, 0.25, epsilon=0.1), "within epsilon = 0.1 of the best with about 90 %"),
+    ],
+)
+def test_the_estimate_says_nothing_twice(now: Snapshot, words: str) -> None:
+    """No bound at 95 % beside a probability of 95 %, no loss of 0.0001 beside a lead of 2, and words for m best."""
+    short, long = (estimate_words(now, NAMES.__getitem__, is_short=is_short) for is_short in (True, False))
+    assert words in short
+    assert f" {'are' if now.m > 1 else 'is'} {short.partition(';')[0]}" in long
+
+
+def test_more_measurements_that_buy_nothing_are_one_sentence() -> None:
+    """Equal probabilities are said once; several leaders are the m best."""
+    rising = outlook_snapshot(0.6, 0.25, 0.6, 0.7, 0.8, m=3, best=[2, 3, 0])
+    assert next_words(rising).startswith("the leaders are the 3 best with about 60 % after 10 (loses 0.25), about 70 %")
+    flat = next_words(outlook_snapshot(0.6, 0.25, 0.6, 0.6, 0.6))
+    assert flat == "the leader is best with about 60 % after 10, 20 and 50 alike (loses 0.25, 0.25, 0.25)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"interval": (-1.8, 2.1)}, "0.15 (95 %: -1.8 to 2.1; likely -0.03 to 0.32)"),
+        ({"interval": (-1.8, 2.1), "reward_range": (0.0, 1.0)}, "0.15 (likely -0.03 to 0.32)"),
+        ({"interval": (-0.7, 1.1), "reward_range": (0.0, 1.0)}, "0.15 (95 %: -0.70 to 1.10; likely -0.03 to 0.32)"),
+    ],
+)
+def test_a_lead_has_the_digits_of_its_own_interval(changes: dict[str, Any], words: str) -> None:
+    """A wide interval takes no digit from the estimate, and one that any two means obey is not shown."""
+    values: dict[str, Any] = {"n_pulls": 60, "threshold": 3.0, "delta": 0.05, "lead": 0.1453}
+    now = Snapshot(**values | changes, likely_lead=(-0.0284, 0.319))
+    assert lead_words(now) == words
+    assert "likely" not in lead_words(now, estimates=False)
+
+
+def test_a_bound_that_the_range_of_rewards_implies_is_not_said() -> None:
+    """Pass rates never differ by more than 1."""
+    values: dict[str, Any] = {"n_pulls": 20, "threshold": 3.0, "delta": 0.05, "best": 0, "reward_range": (0.0, 1.0)}
+    assert stopping_now(Snapshot(**values, epsilon_bound=1.9), "A") == ""
+    assert stopping_now(Snapshot(**values, epsilon_bound=0.7), "A") == "A is at most 0.70 below the best"
+
+
+def test_intervals_of_means_stay_in_the_range_of_rewards() -> None:
+    """Both kinds, also where the fitted mean lies outside the range."""
+    rows = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
+    learner = sp.Learner("lazy-track-and-stop", rows, rewards="binary", earlier="evidence")
+    for n in range(120):  # pass rates of 0.1, 0.9 and 0.9, so 1.7 is predicted for the last
+        learner.tell(n % 3, float((n // 3 % 10 == 0) is (n % 3 == 0)))
+    result = learner.result()
+    columns = result.to_columns()
+    assert (columns["estimate"] > 1.0).any()
+    for low, high in (("low", "high"), ("likely_low", "likely_high")):
+        assert (columns[low] >= 0.0).all()
+        assert (columns[high] <= 1.0).all()
+        assert (columns[low] <= columns[high]).all()
+    assert result.plot_estimates() is not None
+
+
+def test_no_leader_yet_without_a_model_asks_for_a_pull_of_each_arm() -> None:
+    """Arms without a model have no effects of features; the status says why there is no leader, and no 0 %."""
+    arms, rng = sp.FiniteArms(np.eye(3)), np.random.default_rng(0)
+    result = sp.identify(arms, lambda _: rng.standard_normal(), model="unstructured", max_pulls=2)
+    assert result.explain() == (
+        "No leader yet: 2 pulls of 2 different arms leave arms that were never measured. Each needs a pull."
+    )
+    said = facts(result, label_of(result), epsilon_is=EPSILON_IS)
+    assert said == {"leader": "none yet: 2 pulls leave arms that were never measured"}
+
+
+def test_a_certificate_says_nothing_that_is_likely() -> None:
+    """A claim has proved numbers alone, also in the words about the lead."""
+    result = found(40, TIE)
+    assert "likely" in explain(result)
+    assert "likely" not in explain(result, estimates=False)

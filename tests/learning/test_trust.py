@@ -220,6 +220,7 @@ class TestModel:
         assert not any(word in said for word in ("is the best", "probability", "proved", "confidence"))
         assert 'model="unstructured"' in said
         assert "Fits worst: arm" in said
+        assert " where the others say " in said  # not its own fit, which a table beside it shows
         assert np.isinf(result.arms.low).all()
         assert np.isinf(result.arms.high).all()
         assert math.isinf(result.epsilon_bound)

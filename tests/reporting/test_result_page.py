@@ -194,3 +194,30 @@ def test_pages_in_a_browser_without_a_network(browser: Any, pages: Path, tmp_pat
             assert (tmp_path / "page.pdf").stat().st_size > 20_000
         page.close()
     context.close()
+
+
+def test_a_page_shows_no_empty_chart_and_no_rank_of_nothing(tmp_path: Path) -> None:
+    """Before the first evidence there is no chart of it; before an estimate no rank and no prediction."""
+    rng, arms = np.random.default_rng(0), sp.FiniteArms(np.eye(4), names=list("ABCD"))
+    for n, absent in (
+        (2, ("predicted", "Evidence over pulls")),
+        (40, ("Evidence over pulls", "Measured means against")),
+    ):
+        result = sp.identify(arms, lambda _: 20.123 + rng.standard_normal(), model="unstructured", max_pulls=n)
+        result.report(tmp_path / "page.html", notes=["The budget is spent.", "  surepick reopen"])
+        text = text_of(tmp_path / "page.html")
+        assert not [words for words in absent if words in text]
+        assert "The budget is spent." in text
+    assert "<code>  surepick reopen</code>" in (tmp_path / "page.html").read_text("utf-8")
+    assert "Thick: likely, an estimate and not a guarantee." in text
+    assert "Likely" in text.partition("Figures")[0]
+
+
+def test_all_leaders_are_marked_as_leaders() -> None:
+    """In both charts, if several are sought."""
+    rng = np.random.default_rng(0)
+    result = sp.identify(X, lambda arm: X[arm] @ THETA + 0.1 * rng.standard_normal(), m=2, max_pulls=60)
+    measured = [arm for arm in result.best if result.counts.get(arm)]
+    for canvas, leaders in ((result.plot_estimates(), result.best), (result.plot_fit(), measured)):
+        (drawn,) = [one for one in canvas.axes[0].containers if one.get_label() == "leader"]
+        assert len(drawn.lines[0].get_xdata()) == len(leaders) == 2

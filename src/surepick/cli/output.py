@@ -165,7 +165,8 @@ def say(text: str) -> None:
     if not sys.stdout.isatty():
         sys.stdout.write(f"{shown(text)}\n")
         return
-    results().print(shown(text))
+    # A line that is a command stays whole, or its copy would be two commands.
+    results().print(shown(text), soft_wrap=text.startswith(("  ", "Next: ")))
 
 
 def print_roles(console: "Console", text: str) -> None:

@@ -128,7 +128,7 @@ def likely_of(
         half[here] = np.sqrt(square_norms(chunk @ root))
     half *= t_factor(fit.nu) * math.sqrt(fit.variance)
     least, most = (-math.inf, math.inf) if reward_range is None else reward_range
-    return np.maximum(means - half, least), np.minimum(means + half, most)
+    return np.clip(means - half, least, most), np.clip(means + half, least, most)
 
 
 @one_blas_thread

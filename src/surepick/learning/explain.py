@@ -35,6 +35,10 @@ FEW_ARMS = 50
 FEW_RESIDUALS = 32
 # A range of remaining pulls says nothing at most if its ends are this factor apart.
 WIDE = 20.0
+# An estimated loss is next to nothing below this share of the lead.
+TINY_SHARE = 0.01
+# From this estimated probability on, "about 95 %", the loss that is not exceeded with 95 % is next to 0.
+LIKELY = 0.925
 # From this estimated probability on, further measurements are for the proof alone.
 SURE = 0.975
 
@@ -123,10 +127,7 @@ def verdict(result: "Result", *, numbers: bool = True) -> str:
     if result.has_costs:
         pulls += f" at a cost of {result.cost:,.4g}"
     if result.best is None:
-        return (
-            f"No leader yet: {pulls} of {counted(len(result.counts), 'different arm')} cannot show the effect of every "
-            "feature. More pulls are needed."
-        )
+        return f"No leader yet: {pulls} of {counted(len(result.counts), 'different arm')} {_too_few(result)}."
     leader = _leader(result, numbers=numbers)
     if result.guarantee == "withdrawn":
         return _withdrawn(result, leader, pulls)
@@ -140,6 +141,13 @@ def verdict(result: "Result", *, numbers: bool = True) -> str:
         return f"{leader} {are} the answer of the {result.rule} rule after {pulls}, in doubt. {_doubt(result)}"
     risk = _RISKS[result.guarantee].format(delta=percent(result.delta), rule=result.rule)
     return f"{leader} {_is_best(result)}, after {pulls}: {risk}."
+
+
+def _too_few(now: Snapshot) -> str:
+    """Say what is missing for a first leader."""
+    if now.model == "unstructured":
+        return "leave arms that were never measured. Each needs a pull"
+    return "cannot show the effect of every feature. More pulls are needed"
 
 
 def _doubt(result: "Result") -> str:
@@ -164,7 +172,7 @@ def sentences(now: Snapshot, label: Label, *, epsilon_is: str = "epsilon = ", es
         return []
     if now.stopped:
         return [] if now.rival is None else [_after_the_end(now, label(now.rival))]
-    said = [f"{_leaders(now, label)}{_rival(now, label)}."]
+    said = [f"{_leaders(now, label)}{_rival(now, label, estimates=estimates)}."]
     if now.hardest is not None and now.hardest != now.rival:
         said.append(f"Hardest to exclude: {label(now.hardest)}.")
     proved = "" if now.guarantee == "doubtful" else f"{_of_proof(now)} so far: {_sure(now)}."
@@ -193,12 +201,14 @@ def facts(now: Snapshot, label: Label, *, epsilon_is: str) -> dict[str, str]:
     if now.guarantee == "withdrawn":
         return {"confidence": confidence(now)}
     words = ("leaders" if now.m > 1 else "leader") if is_open else "best"
-    said = {words: joined([label(arm) for arm in now.leaders]) if now.best is not None else "none yet"}
+    if now.best is None:
+        return {words: f"none yet: {counted(now.n_pulls, 'pull')} {_too_few(now).partition('.')[0]}"}
+    said = {words: joined([label(arm) for arm in now.leaders])}
     if now.rival is not None:
         said |= {"runner-up": label(now.rival), "ahead by": lead_words(now)}
     if now.hardest is not None:
         said["hardest to exclude"] = label(now.hardest)
-    if is_open and now.best is not None:
+    if is_open:
         likely = estimate_words(now, label, is_short=True)
         said["estimate"] = f"{likely} (no guarantee)" if likely else ""
         said["in question"] = _in_question(now, label)
@@ -207,7 +217,7 @@ def facts(now: Snapshot, label: Label, *, epsilon_is: str) -> dict[str, str]:
     if now.guarantee == "doubtful":
         said["doubt"] = now.noise_doubt
     said["extrapolation"] = far_words(now, label)
-    if is_open and now.best is not None:
+    if is_open:
         said |= {"stop now": stopping_now(now, label(now.leader)), "remaining": left_to_do(now)}
         said["near tie"] = near_tie(now, label, epsilon_is=epsilon_is)
     return {word: text for word, text in said.items() if text}
@@ -222,7 +232,7 @@ def state_line(now: Snapshot, label: Label) -> str:
     likely = estimate_words(now, label, is_short=True)
     estimate = f"; estimate: {likely}" if likely else ""
     word = "confidence" if now.guarantee in ("doubtful", "withdrawn") else _of_proof(now).lower()
-    return f"{pulls}, {leads}{_rival(now, label)}{estimate}; {word} {confidence(now)}"
+    return f"{pulls}, {leads}{_rival(now, label)}{estimate}; {word} {confidence(now).replace(';', ',')}"
 
 
 ALL_EQUAL = "All rewards are equal: there is nothing to compare yet."
@@ -239,17 +249,26 @@ def estimate_words(now: Snapshot, label: Label, *, is_short: bool = False) -> st
     outlook = now.outlook
     if outlook is None:
         return ""
-    leader = "" if is_short else f"{joined([label(arm) for arm in now.leaders])} "
-    best = ("are" if now.m > 1 else "is") + (" best" if now.m == 1 else f" the {now.m} best")
-    best = best.partition(" ")[2] if is_short else best
-    said = [] if math.isnan(outlook.probability) else [f"{best} with {about(outlook.probability)}"]
+    are = "is" if now.m == 1 else "are"
+    who = "" if is_short else f"{joined([label(arm) for arm in now.leaders])} {are} "
+    said = [] if math.isnan(outlook.probability) else [f"{_best(now)} with {about(outlook.probability)}"]
     if now.epsilon > 0.0:
-        said.append(f"within epsilon = {now.epsilon:g} of the best with {about(outlook.within)}")
-    elif outlook.likely_loss > 0.0:
-        said.append(f"within {roughly(outlook.likely_loss)} of the best with about 95 %")
-    loses = f"stopping now loses about {roughly(outlook.loss)} on average"
+        said.append(f"{_within(now, f'epsilon = {now.epsilon:g}')} with {about(outlook.within)}")
+    elif outlook.likely_loss > 0.0 and not outlook.probability >= LIKELY:
+        said.append(f"{_within(now, roughly(outlook.likely_loss))} with about 95 %")
+    is_small = outlook.loss < TINY_SHARE * now.lead or outlook.loss == 0.0
+    loses = f"stopping now loses {'next to nothing' if is_small else f'about {roughly(outlook.loss)}'} on average"
     named = "" if is_short else _in_question(now, label)
-    return f"{leader}{', '.join(said)}; {loses}" + (f"; in question: {named}" if named else "")
+    return f"{who}{', '.join(said)}; {loses}" + (f"; in question: {named}" if named else "")
+
+
+def _best(now: Snapshot) -> str:
+    return "best" if now.m == 1 else f"the {now.m} best"
+
+
+def _within(now: Snapshot, size: str) -> str:
+    """Say that the leader, or the last of several, loses at most this."""
+    return f"within {size} of the best" + ("" if now.m == 1 else " left out")
 
 
 def _in_question(now: Snapshot, label: Label) -> str:
@@ -266,8 +285,16 @@ def next_words(now: Snapshot) -> str:
     outlook = now.outlook
     if outlook is None or not outlook.ahead or outlook.probability >= SURE:
         return ""
-    said = [f"{about(one.probability)} after {one.pulls} (loses {roughly(one.loss)})" for one in outlook.ahead]
-    return f"the leader is best with {', '.join(said)}"
+    are = "leader is" if now.m == 1 else "leaders are"
+    chances = [about(one.probability) for one in outlook.ahead]
+    if len(set(chances)) == 1:
+        pulls, losses = joined([str(one.pulls) for one in outlook.ahead]), [roughly(one.loss) for one in outlook.ahead]
+        return f"the {are} {_best(now)} with {chances[0]} after {pulls} alike (loses {', '.join(losses)})"
+    said = [
+        f"{chance} after {one.pulls} (loses {roughly(one.loss)})"
+        for chance, one in zip(chances, outlook.ahead, strict=True)
+    ]
+    return f"the {are} {_best(now)} with {', '.join(said)}"
 
 
 def about(probability: float) -> str:
@@ -296,12 +323,12 @@ def _leaders(now: Snapshot, label: Label) -> str:
     return f"Leader {names[0]}" if len(names) == 1 else f"Leaders {joined(names)}"
 
 
-def _rival(now: Snapshot, label: Label) -> str:
+def _rival(now: Snapshot, label: Label, *, estimates: bool = True) -> str:
     """Name the runner-up and the lead over it; "" if there is none."""
     if now.rival is None:
         return ""
     last = f"{label(now.leader)} is " if now.m > 1 else ""
-    return f", runner-up {label(now.rival)}: {last}ahead by {lead_words(now)}"
+    return f", runner-up {label(now.rival)}: {last}ahead by {lead_words(now, estimates=estimates)}"
 
 
 def joined(names: Sequence[str]) -> str:
@@ -318,20 +345,32 @@ def near_tie(now: Snapshot, label: Label, *, epsilon_is: str) -> str:
     return f"{label(rival)}: with {epsilon_is}{epsilon:g} about {counted(more, 'more pull')}"
 
 
-def lead_words(now: Snapshot) -> str:
-    """Say how large the lead is, with its confidence interval; after a verdict that says more than it, the verdict."""
+def lead_words(now: Snapshot, *, estimates: bool = True) -> str:
+    """Say how large the lead is, with its confidence interval; after a verdict that says more than it, the verdict.
+
+    Args:
+        now: the snapshot to explain.
+        estimates: whether to say in which interval the lead is likely, which is not proved.
+    """
     low, high = now.interval
-    width = high if math.isfinite(high) or math.isnan(now.likely_lead[1]) else now.likely_lead[1]
-    places = places_of(now.lead, width - now.lead)
+    has_likely = math.isfinite(now.likely_lead[1]) and not now.stopped and estimates
+    places = places_of(now.lead, (now.likely_lead[1] if has_likely else high) - now.lead)
     size = fixed(now.lead, places)
     if _says_more(now) and now.lead > 0.0:
         if now.epsilon > 0.0:
             return f"about {size} (estimate); no other is ahead by more than {now.epsilon:g} (verdict)"
         return f"more than 0 (verdict), about {size} (estimate)"
-    said = [f"{percent(1.0 - now.delta)}: {between(low, high, places)}"] if math.isfinite(high) else []
-    if math.isfinite(now.likely_lead[1]) and not now.stopped:
+    said = []
+    if math.isfinite(high) and (low > -_largest_lead(now) or high < _largest_lead(now)):
+        said.append(f"{percent(1.0 - now.delta)}: {between(low, high, places_of(now.lead, high - now.lead))}")
+    if has_likely:
         said.append(f"likely {between(*now.likely_lead, places)}")
     return f"{size} ({'; '.join(said)})" if said else size
+
+
+def _largest_lead(now: Snapshot) -> float:
+    """Return the largest difference of two means that the range of rewards allows; inf without a range."""
+    return math.inf if now.reward_range is None else now.reward_range[1] - now.reward_range[0]
 
 
 def _says_more(now: Snapshot) -> bool:
@@ -342,14 +381,13 @@ def _says_more(now: Snapshot) -> bool:
 def stopping_now(now: Snapshot, leader: str) -> str:
     """Say which answer holds if measuring ends now; "" if none does."""
     bound = now.epsilon_bound
-    low, high = now.reward_range or (-math.inf, math.inf)
-    if not math.isfinite(bound) or bound >= high - low:  # no mean is further below another
+    if not math.isfinite(bound) or bound >= _largest_lead(now):
         return ""
     if bound == 0.0:
         best = "they are the best by their" if now.m > 1 else f"{leader} is the best by its"
         return f"{best} intervals, though the {now.rule} rule has not decided"
     half = now.interval[1] - now.lead
-    most = _up(bound, places_of(now.lead, half) if math.isfinite(half) else places_of(bound, bound))
+    most = _up(bound, places_of(bound, half) if math.isfinite(half) else places_of(bound, bound))
     within = f", which epsilon = {now.epsilon:g} allows" if bound <= now.epsilon else ""
     if now.m > 1:
         return f"none of them is more than {most} below one that is left out{within}"
@@ -400,7 +438,7 @@ def label_of(result: "Result") -> Callable[[Any], str]:
 
     def label(arm: Any) -> str:
         if result.arm_set:
-            return _vector(arm)
+            return vector_words(arm)
         names = result.compared.names
         if names is not None and result.compared.listed is None:
             return str(names[arm])
@@ -439,8 +477,13 @@ def wide_words(now: Snapshot) -> str:
     )
 
 
-def unmeasured(result: "Result") -> str:
-    """Say that the answer was never measured itself, and how to confirm it; "" otherwise."""
+def unmeasured(result: "Result", *, audit: str = "audit") -> str:
+    """Say that the answer was never measured itself, and how to confirm it; "" otherwise.
+
+    Args:
+        result: what was found.
+        audit: how the reader measures after the verdict.
+    """
     if not result.stopped or result.candidates is not None or result.arm_set:
         return ""
     names = [label_of(result)(arm) for arm in result.leaders if not result.counts.get(arm)]
@@ -449,7 +492,7 @@ def unmeasured(result: "Result") -> str:
     was, its = ("was", "its mean follows") if len(names) == 1 else ("were", "their means follow")
     return (
         f"{joined(names)} {was} never measured: {its} from the features. To confirm that, measure after the verdict "
-        "(audit)."
+        f"({audit})."
     )
 
 
@@ -527,7 +570,7 @@ def coarse(step: float, noise_std: float) -> str:
 
 def _leader(result: "Result", *, numbers: bool) -> str:
     if result.arm_set:
-        return f"arm {_vector(result.best)}"
+        return f"arm {vector_words(result.best)}"
     if result.m > 1:
         return joined([label_of(result)(arm) for arm in result.best])
     kind = "arm" if result.candidates is None else "candidate"
@@ -539,7 +582,8 @@ def _leader(result: "Result", *, numbers: bool) -> str:
     return f"{result.best_name} ({kind} {result.best})" if has_number else str(result.best_name)
 
 
-def _vector(arm: Any) -> str:
+def vector_words(arm: Any) -> str:
+    """Return a vector as people read it: four digits of its first entries."""
     entries = [f"{entry:.4g}" for entry in arm[:6]]
     return f"({', '.join(entries)}{', ...' if len(arm) > len(entries) else ''})"
 
@@ -550,7 +594,7 @@ def _is_best(result: "Result") -> str:
     elif result.arms.listed is not None:
         total = "all arms"
     else:
-        total = f"{len(result.arms)} arms" if result.candidates is None else f"{len(result.candidates)} candidates"
+        total = f"{len(result.arms):,} arms" if result.candidates is None else f"{len(result.candidates):,} candidates"
     if result.m > 1:
         slack = f", or lose at most {result.epsilon:g} to those" if result.epsilon > 0.0 else ""
         return f"are the {result.m} best of {total}{slack}"

@@ -193,7 +193,8 @@ class Model:
                 "add a column of ones."
             )
         worst = (
-            f"{self._name(int(past.arms[one.arm]))} measured {one.mean:.3g}, fitted {one.fit:.3g}" for one in found.arms
+            f"{self._name(int(past.arms[one.arm]))} measured {one.mean:.3g} where the others say {one.fit:.3g}"
+            for one in found.arms
         )
         return f"Fits worst: {', '.join(worst)}."
 

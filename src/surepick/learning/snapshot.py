@@ -551,11 +551,18 @@ class Reader:
     def table(self, view: ArmView) -> Estimates:
         """Return the estimates of a view of arms; without intervals where the claim is withdrawn."""
         rows = estimates_of(view, self.estimate, only=self.listed(view), **self.bounds)
-        if self.decision.guarantee != "withdrawn":
-            low, high = self._likely(view)
-            return replace(rows, likely_low=low, likely_high=high)
-        unknown = np.full(len(rows), np.inf)
-        return replace(rows, low=-unknown, high=unknown)
+        if self.decision.guarantee == "withdrawn":
+            unknown = np.full(len(rows), np.inf)
+            return replace(rows, low=-unknown, high=unknown)
+        low, high = rows.low, rows.high
+        if (cut := self._range_of(view)) is not None:
+            low, high = (np.where(np.isfinite(ends), np.clip(ends, *cut), ends) for ends in (low, high))
+        likely_low, likely_high = self._likely(view)
+        return replace(rows, low=low, high=high, likely_low=likely_low, likely_high=likely_high)
+
+    def _range_of(self, view: ArmView) -> tuple[float, float] | None:
+        """Return the range of the means: for arms that of the rewards. Candidates that are no arms may lie outside."""
+        return self._learner.reward_range if view is self._learner.measured_arms else None
 
     def _likely(self, view: ArmView) -> tuple[Array, Array] | tuple[None, None]:
         """Return the interval of each mean alone; of 0/1 rewards with one feature per arm, Wilson's."""
@@ -565,7 +572,7 @@ class Reader:
         arms = learner.measured_arms
         if learner.is_binary and isinstance(arms, WhitenedArms) and arms.n_arms == arms.dim and view is arms:
             return wilson(*successes_of(self._known.estimate, arms))
-        return likely_of(view, fit, only=self.listed(view), reward_range=learner.reward_range)
+        return likely_of(view, fit, only=self.listed(view), reward_range=self._range_of(view))
 
     def listed(self, view: ArmView) -> list[int] | None:
         """Return the arms of a view that a table can list: None for all, else those pulled and the leaders."""

@@ -147,6 +147,9 @@ class Bar(NamedTuple):
     high: float
     kind: str
     """One of `KINDS`."""
+    likely_low: float = math.nan
+    likely_high: float = math.nan
+    """Interval of this mean alone, an estimate; NaN if unknown."""
 
 
 class Point(NamedTuple):
@@ -181,7 +184,12 @@ def estimates(bars: Sequence[Bar], confidence: str) -> Any:
         ends = [[shown[i].value - shown[i].low for i in places], [shown[i].high - shown[i].value for i in places]]
         is_bounded = all(math.isfinite(end) for side in ends for end in side)
         look = {"color": color, "marker": marker, "linestyle": "none", "markersize": 5, "capsize": 2, "linewidth": 1.2}
+        # A fitted mean may lie outside the range of the rewards, which intervals are cut to.
+        ends = [[max(end, 0.0) for end in side] for side in ends]
         axes.errorbar(value, places, xerr=ends if is_bounded else None, label=label, **look)
+        axes.hlines(
+            places, [shown[i].likely_low for i in places], [shown[i].likely_high for i in places], color, linewidth=3.5
+        )
     has_intervals = any(math.isfinite(bar.high - bar.low) for bar in shown)
     axes.set_xlabel(f"mean reward, with {confidence} intervals" if has_intervals else "mean reward")
     return _finished(canvas)

@@ -97,7 +97,8 @@ def page_of(
         notes: further sentences below the verdict.
     """
     state, tone = _state(result)
-    said = [verdict(result), *sentences(result, label_of(result)), unmeasured(result)]
+    # A study has row numbers of its own.
+    said = [verdict(result, numbers=recipes is None), *sentences(result, label_of(result)), unmeasured(result)]
     said = [sentence for sentence in said if sentence]
     # Before the verdict, the first lines also name the leader.
     n_first = 1 if result.stopped else 2
@@ -160,7 +161,8 @@ def _likely(result: "Result") -> list[tuple[str, str]]:
     outlook = result.outlook
     if outlook is None or math.isnan(outlook.probability):
         return []
-    return [("Estimate: best with", about(outlook.probability))]
+    best = "best" if result.m == 1 else f"the {result.m} best"
+    return [(f"Estimate: {best} with", about(outlook.probability))]
 
 
 def _confidence(result: "Result") -> str:
@@ -179,26 +181,35 @@ def _tables(result: "Result") -> list[Table]:
 def _versus(result: "Result") -> Table:
     """Return the table of the leader, the runner-up and the candidate hardest to exclude, if that is another one."""
     rows = result.compared
-    table = Table("Leader against runner-up", ["", "", "Estimate", "Likely", "Interval", "Pulls"], 2, [])
+    likely_low, likely_high = (None, None) if result.stopped else (rows.likely_low, rows.likely_high)
+    is_likely = _is_likely(result)
+    headers = ["", "", "Estimate", *["Likely"] * is_likely, "Interval", "Pulls"]
+    table = Table("Leader against runner-up", headers, 2, [])
     if result.rival is None:
         return table
     label, places = label_of(result), _places(rows)
-    listed = [("Leader", result.leader), ("Runner-up", result.rival)]
+    leader = "Leader" if result.m == 1 else f"Last of the {result.m} leaders"
+    listed = [(leader, result.leader), ("Runner-up", result.rival)]
     if result.hardest not in (None, result.rival):
         listed.append(("Hardest to exclude", result.hardest))
-    low, high = rows.likely_low, rows.likely_high
     for kind, arm in listed:
-        estimate = fixed(rows.estimate[arm], places)
-        interval = between(rows.low[arm], rows.high[arm], places) or NOTHING
-        pulls = f"{result.counts.get(arm, 0):,}" if result.candidates is None else NOTHING
-        likely = NOTHING if low is None or high is None else between(low[arm], high[arm], places)
-        table.rows.append([Cell(kind), Cell(label(arm)), Cell(estimate), Cell(likely), Cell(interval), Cell(pulls)])
-    places = places_of(result.lead, result.interval[1] - result.lead)
-    interval = between(*result.interval, places) or NOTHING
+        cells = [kind, label(arm), fixed(rows.estimate[arm], places)]
+        if likely_low is not None and likely_high is not None:
+            cells.append(between(likely_low[arm], likely_high[arm], places))
+        cells.append(between(rows.low[arm], rows.high[arm], places) or NOTHING)
+        cells.append(f"{result.counts.get(arm, 0):,}" if result.candidates is None else NOTHING)
+        table.rows.append([Cell(text) for text in cells])
+    high = result.likely_lead[1] if is_likely else result.interval[1]
+    places = places_of(result.lead, high - result.lead)
+    likely = [between(*result.likely_lead, places) or NOTHING] if is_likely else []
+    interval = between(*result.interval, places_of(result.lead, result.interval[1] - result.lead)) or NOTHING
     table.rows.append(
-        [Cell("Lead over the runner-up"), Cell(""), Cell(fixed(result.lead, places)), Cell(interval), Cell("")]
+        [Cell(text) for text in ["Lead over the runner-up", "", fixed(result.lead, places), *likely, interval, ""]]
     )
-    return table._replace(note=_of_intervals(result))
+    return table._replace(note=f"{_of_intervals(result)} {LIKELY_IS if is_likely else ''}".strip())
+
+
+LIKELY_IS = '"Likely": 95 % interval of this mean alone at this time alone, an estimate and not a guarantee.'
 
 
 def _of_intervals(result: "Result") -> str:
@@ -219,13 +230,17 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
     behind, low, high = (columns[name] for name in ("behind", "behind_low", "behind_high"))
     has_leader = rows.margin is not None and result.best is not None
     names, measured, places = _names(result, rows), result.measured(), _places(rows)
+    is_fitted = bool(np.isfinite(rows.estimate).any())
+    if not is_fitted:
+        places = places_of(max(map(abs, measured.values()), default=0.0), math.inf)
+    unmeasured_is = "predicted" if is_fitted else NOTHING
     of_behind = places_of(float(np.nanmax(behind, initial=0.0)), _typical(high - behind))
     best = result.row_of_leader if has_leader else None
     likely_low, likely_high = columns["likely_low"], columns["likely_high"]
     is_likely = bool(np.isfinite(likely_low).any())
     body = []
     for row in np.argsort(columns["rank"], kind="stable").tolist():
-        cells = [Cell(str(columns["rank"][row])), Cell(names[row])]
+        cells = [Cell(str(columns["rank"][row]) if is_fitted else NOTHING), Cell(names[row])]
         cells.append(Cell(_known(rows.estimate[row], places), between(rows.low[row], rows.high[row], places)))
         if is_likely:
             cells.append(Cell(between(likely_low[row], likely_high[row], places)))
@@ -235,7 +250,7 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
             cells.append(Cell(fixed(behind[row], of_behind), between(low[row], high[row], of_behind)))
         if is_arms:
             arm = rows.keys[row]
-            mean = fixed(measured[arm], places) if arm in measured else "predicted"
+            mean = fixed(measured[arm], places) if arm in measured else unmeasured_is
             cells += [Cell(mean), Cell(f"{result.counts.get(arm, 0):,}")]
         body.append(cells)
     behind_whom = "Behind the leader" if result.m == 1 else "Behind the last of the best"
@@ -245,8 +260,8 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
     title = ("All arms" if rows.listed is None else "Arms measured") if is_arms else "All candidates"
     note = "Small: intervals that hold for all arms and all times together." if np.isfinite(rows.high).any() else ""
     if is_likely:
-        note += ' "Likely": 95 % interval of this arm alone at this time alone, an estimate and not a guarantee.'
-    if is_arms and len(measured) < len(rows):
+        note += f" {LIKELY_IS}"
+    if is_arms and is_fitted and len(measured) < len(rows):
         note += ' "Predicted": never measured; the estimate follows from the features.'
     first = None if best is None else int(columns["rank"][best]) - 1
     return Table(title, headers, 2, body, note.strip(), first=first, key=1)
@@ -276,6 +291,8 @@ def _coefficients(result: "Result") -> Table:
         places = places_of(value, margin)
         interval = between(value - margin, value + margin, places) or NOTHING
         table.rows.append([Cell(name), Cell(fixed(value, places)), Cell(interval)])
+    if not np.isfinite(margins).any():
+        table = table._replace(headers=table.headers[:2], rows=[row[:2] for row in table.rows])
     return table._replace(note="What one unit more of a feature adds to the mean reward, the others unchanged.")
 
 
@@ -322,15 +339,17 @@ def _figures(result: "Result") -> list[Figure]:
     """Return the figures of a result, without empty ones."""
     has_intervals = bool(np.isfinite(result.compared.high).any())
     intervals = f" with {percent(1.0 - result.delta)} intervals" if has_intervals else ""
-    estimated = f"Estimates of {_most(len(result.compared))}{intervals}."
+    likely = " Thick: likely, an estimate and not a guarantee." if _is_likely(result) else ""
+    estimated = f"Estimates of {_most(len(result.compared))}{intervals}.{likely}"
     fitted = "Measured means against the fit: points off the line do not fit the model."
     planned = ", and planned pulls" if result.planned else ""
-    pulled = f"Pulls{planned}{', without check pulls' if result.n_checks else ''}."
+    pulled = f"Pulls of each arm{planned}{', without check pulls' if result.n_checks else ''}."
     evidence = "Evidence over pulls; the rule decides at the dashed line."
+    has_evidence = len(result.path) > 1 and result.guarantee != "withdrawn" and any(at[1] > 0.0 for at in result.path)
     drawn: list[tuple[Callable[[Result], Any], bool, str]] = [
         (estimates_figure, result.theta is not None, estimated),
-        (evidence_figure, len(result.path) > 1 and result.guarantee != "withdrawn", evidence),
-        (fit_figure, result.theta is not None, fitted),
+        (evidence_figure, has_evidence, evidence),
+        (fit_figure, result.theta is not None and len(result.counts) > len(result.theta), fitted),
         (pulls_figure, bool(result.counts), pulled),
     ]
     return [Figure(draw(result), caption) for draw, is_there, caption in drawn if is_there]
@@ -340,6 +359,11 @@ def _most(n: int) -> str:
     return counted(n, "arm") if n <= figures.MOST else f"the first {figures.MOST} of {n:,} arms"
 
 
+def _is_likely(result: "Result") -> bool:
+    """Whether estimated intervals of single means are shown: before the verdict, where they are known."""
+    return not result.stopped and result.compared.likely_low is not None
+
+
 def estimates_figure(result: "Result") -> Any:
     """Draw estimates with confidence intervals."""
     rows, names = result.compared, _names(result, result.compared)
@@ -347,11 +371,22 @@ def estimates_figure(result: "Result") -> Any:
     if result.survivors is not None:
         left = set(result.survivors.tolist())
         kinds = ["not excluded" if row in left else "excluded" for row in range(len(rows))]
-    for row in result.best if result.m > 1 else [result.row_of_leader]:
+    for row in _leading(result):
         kinds[row] = "leader"
     numbers = (values.tolist() for values in (rows.estimate, rows.low, rows.high))
-    bars = [figures.Bar(*row) for row in zip(names, *numbers, kinds, strict=True)]
+    unknown = [math.nan] * len(rows)
+    likely = [
+        unknown if ends is None or result.stopped else ends.tolist() for ends in (rows.likely_low, rows.likely_high)
+    ]
+    bars = [figures.Bar(*row) for row in zip(names, *numbers, kinds, *likely, strict=True)]
     return figures.estimates(bars, percent(1.0 - result.delta))
+
+
+def _leading(result: "Result") -> Sequence[int]:
+    """Return the rows of the leaders in `compared`."""
+    if result.best is None:
+        return []
+    return result.best if result.m > 1 else [result.row_of_leader]
 
 
 def evidence_figure(result: "Result") -> Any:
@@ -364,9 +399,9 @@ def fit_figure(result: "Result") -> Any:
     names, means = _names(result, result.arms), result.measured()
     is_one_level = result.noise == "same" and not isinstance(result.given_noise_std, np.ndarray)
     noise = result.noise_std if is_one_level else math.nan
-    best = None if result.candidates is not None or result.best is None else result.arms.keys[result.row_of_leader]
+    best = [] if result.candidates is not None else [result.arms.keys[row] for row in _leading(result)]
     points = [
-        figures.Point(name, fitted, means[arm], noise / math.sqrt(result.counts[arm]), is_leader=arm == best)
+        figures.Point(name, fitted, means[arm], noise / math.sqrt(result.counts[arm]), is_leader=arm in best)
         for name, arm, fitted in zip(names, result.arms.keys, result.arms.estimate.tolist(), strict=True)
         if arm in means
     ]
@@ -396,7 +431,8 @@ def _names(result: "Result", rows: "Estimates") -> list[str]:
 def _places(rows: "Estimates") -> int:
     """Return the number of decimals for the estimates of a table."""
     top = float(np.abs(rows.estimate[np.isfinite(rows.estimate)]).max(initial=0.0))
-    return places_of(top, _typical(rows.high - rows.estimate))
+    high = rows.high if rows.likely_high is None else rows.likely_high
+    return places_of(top, _typical(high - rows.estimate))
 
 
 def _typical(widths: Array) -> float:

@@ -143,6 +143,8 @@ class StudySnapshot:
 
 def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapshot:
     """Return everything that is shown of a study, under the name that its storage has for it."""
+    from surepick.learning.explain import vector_words  # noqa: PLC0415 (`--help` stays quick)
+
     learner, verdict, roster, now = state.learner, state.verdict, state.roster, state.learner.snapshot
     # What was measured after the verdict does not change it.
     keys = [roster.candidate_key(arm) for arm in now.leaders] if verdict is None else list(verdict.best)
@@ -181,9 +183,9 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
         registrations=list(state.registrations),
         find_outlook=lambda: None if verdict is not None else now.outlook,
     )
-    return StudySnapshot(
-        status=status, learner=now, label=roster.candidate_label, is_spent=learner.state.is_spent, head=head
-    )
+    # Vectors have the digits of a verdict.
+    label = vector_words if now.arm_set else roster.candidate_label
+    return StudySnapshot(status=status, learner=now, label=label, is_spent=learner.state.is_spent, head=head)
 
 
 def _word(state: "State", now: "Snapshot") -> str:

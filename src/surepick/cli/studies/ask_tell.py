@@ -207,24 +207,7 @@ def _say_why_none(study: "Study", where: StudyOptions) -> None:
     if study.status.state == "stopped":
         printing.say(f"Next: {where.next('best', study)}, or {where.next('audit', study)} to check the model.")
     else:
-        say_how_to_go_on(study, where)
-
-
-def say_how_to_go_on(study: "Study", where: StudyOptions) -> None:
-    """Say what to do next in a study that has no answer."""
-    if study.status.state == "withdrawn":
-        say_withdrawn(study, where)
-    else:
-        printing.say(next_words(study, where))
-
-
-def next_words(study: "Study", where: StudyOptions) -> str:
-    """Return what to do next in a study that measures, or whose budget is spent."""
-    if study.status.state == "spent":
-        return f"Next: {where.next('reopen --budget MORE --reason WHY', study)}"
-    if study.state.can_ask:
-        return f"Next: {where.next('ask', study)}"
-    return f"Others have the last asks that the budget allows: {where.next('pending', study)}"
+        say_how_on(study, where)
 
 
 @command
@@ -383,32 +366,50 @@ def say_if_withdrawn(study: "Study", where: StudyOptions) -> None:
     """Say why the answer of a study is withdrawn and what to do, if it is."""
     if study.status.state == "withdrawn":
         printing.say(printing.standing_line(study))
-        say_withdrawn(study, where)
+        say_how_on(study, where)
 
 
-def say_withdrawn(study: "Study", where: StudyOptions) -> None:
-    """Say what to do after a withdrawn answer, with the commands; and what the data say without the model."""
+def say_how_on(study: "Study", where: StudyOptions) -> None:
+    """Say how to go on in a study that has no answer."""
+    for line in how_on(study, where):
+        printing.say(line)
+
+
+def how_on(study: "Study", where: StudyOptions) -> Iterator[str]:
+    """Yield how to go on in a study that has no answer, with the commands."""
+    if study.status.state == "withdrawn":
+        yield from _after_withdrawal(study, where)
+    elif study.status.state == "spent":
+        yield f"Next: {where.next('reopen --budget MORE --reason WHY', study)}"
+    elif study.state.can_ask:
+        yield f"Next: {where.next('ask', study)}"
+    else:
+        yield f"Others have the last asks that the budget allows: {where.next('pending', study)}"
+
+
+def _after_withdrawal(study: "Study", where: StudyOptions) -> Iterator[str]:
+    """Yield what to do, with the commands; and what the data say without the model."""
     from surepick.learning.explain import looks_pass_fail  # noqa: PLC0415 (`--help` stays quick)
 
     learner, result = study.learner, study.result()
     if result.repeated or learner.model != "linear" or not study.state.roster.is_enumerable:
-        printing.say("Next: do what the sentence above says; no answer of this study must be used.")
+        yield "Next: do what the sentence above says; no answer of this study must be used."
         return
-    printing.say("No answer of this study must be used. Its data are not lost: they guide a new study.")
+    yield "No answer of this study must be used. Its data are not lost: they guide a new study."
     if looks_pass_fail(result):
         for line in _again(study, where, "--binary"):
-            printing.say(f"  {line}")
+            yield f"  {line}"
         return
     if learner.state.settled.model.has_slip:
-        printing.say("If your notes have another value for the measurement above, correct it: nothing else is needed.")
+        yield "If your notes have another value for the measurement above, correct it: nothing else is needed."
     learnt = ", and a noise that is learnt" if result.noise_contradicted else ""
-    printing.say(f"With products of columns{learnt}, if two columns act together:")
+    yield f"With products of columns{learnt}, if two columns act together:"
     for line in _again(study, where, "--interactions", without=("noise_std",) if learnt else ()):
-        printing.say(f"  {line}")
-    printing.say("Without a model, one mean for each arm: the same with --model unstructured for --interactions.")
-    printing.say("Between the two: --misfit SIZE allows every mean to be SIZE beside the linear one.")
+        yield f"  {line}"
+    yield "Without a model, one mean for each arm: the same with --model unstructured for --interactions."
+    yield "Between the two: --misfit SIZE allows every mean to be SIZE beside the linear one."
     if means := _own_means(study):
-        printing.say(f"Estimate, not a guarantee: by their own means, without the model, {means}.")
+        yield f"Estimate, not a guarantee: by their own means, without the model, {means}."
 
 
 N_MEANS = 3

@@ -17,7 +17,7 @@ from surepick._texts import shown
 from surepick.cli.options import Output, says
 from surepick.cli.output import Code, Format, check_targets, results, stages, to_json
 from surepick.cli.studies import StudyOptions, command, printing
-from surepick.cli.studies.ask_tell import next_words, say_how_to_go_on, say_if_withdrawn
+from surepick.cli.studies.ask_tell import how_on, say_how_on, say_if_withdrawn
 from surepick.errors import InvalidInput
 from surepick.study.views import OF_BEST, OF_PLAN
 
@@ -58,7 +58,7 @@ def status(
                 results().print(printing.status_table(study))
                 say_if_withdrawn(study, where)
                 if study.status.state == "spent":
-                    printing.say(next_words(study, where))
+                    say_how_on(study, where)
             else:
                 _write(output, study.snapshot.record())
             study.keep_summary()
@@ -99,7 +99,7 @@ def best(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
             for line in printing.best_lines(study):
                 printing.say(line)
             if not study.stopped:
-                say_how_to_go_on(study, where)
+                say_how_on(study, where)
         else:
             _write(output, study.snapshot.record(OF_BEST), explanation=study.result().explain())
         return printing.code_of(study)
@@ -107,10 +107,9 @@ def best(*, where: StudyOptions, output: Output = Format.TABLE) -> int:
 
 def _notes(study: "Study", where: StudyOptions) -> list[str]:
     """Return how to go on, for the page of a study that has no answer."""
-    if study.stopped or study.status.state == "withdrawn":
+    if study.stopped:
         return []
-    spent = "The budget is spent. " if study.status.state == "spent" else ""
-    return [f"{spent}{next_words(study, where)}"]
+    return [*(["The budget is spent."] if study.status.state == "spent" else []), *how_on(study, where)]
 
 
 def left(where: StudyOptions, output: Format) -> int:
@@ -145,7 +144,10 @@ def report(
             notes=_notes(study, where),
             steps=[
                 ("The certificate and the log of the study:", again),
-                ("Whoever has both can work everything out again:", "surepick verify certificate.json --log log.csv"),
+                (
+                    "With both files, everybody can work everything out again:",
+                    "surepick verify certificate.json --log log.csv",
+                ),
                 ("This page is of the log that ends with:", "event {}, hash {}".format(*study.head)),
             ],
         )

@@ -89,11 +89,12 @@ def recipe_words(recipe: Mapping[str, Any]) -> str:
     """Return the recipe of an arm as people read it: every column with its value."""
     from surepick.arms.tables.columns import quoted  # noqa: PLC0415 (`--help` stays quick)
 
-    return ", ".join(
+    said = [
         f"{quoted(name)} {value:.6g}" if isinstance(value, float) else f"{quoted(name)} {value}"
         for name, value in recipe.items()
         if value is not None
-    )
+    ]
+    return ("; " if any("," in one for one in said) else ", ").join(said)
 
 
 def when(time: str | None) -> str:
@@ -164,18 +165,21 @@ def _status_lines(now: "StudySnapshot") -> dict[str, str]:
     # The study's verdict stands, also where this machine, with other rounding, would have gone on.
     learner = replace(now.learner, stopped=True) if status.stopped else now.learner
     known = facts(learner, now.label, epsilon_is=EPSILON_IS)
-    if "best" in known:
+    if "best" in known and not isinstance(status.best, tuple):
         known["best"] = joined(status.best_name if isinstance(status.best_name, list) else [status.best_name])
     changed = [f"{n} {word}" for n, word in ((status.n_void, "void"), (status.n_corrected, "corrected")) if n]
     asks = f"{status.n_pending or 'none'} open"
     asks += f", {status.n_planned} more planned" if status.n_planned else ""
-    is_last = now.is_spent and not status.stopped and status.state != "withdrawn"
+    if status.state == "withdrawn":
+        known = {}  # the first line and the sentences below the table say so
+    elif now.is_spent and not status.stopped:
+        asks += "; the budget allows no more"
     return {
         "study": f"{status.name}, {WORDS[status.state]}",
         **known,
         **({} if status.n_arms is None else {"arms": f"{status.n_arms:,}"}),
         "pulls": f"{status.n_pulls:,}" + (f" ({', '.join(changed)})" if changed else ""),
-        "asks": asks + (", as many as the budget allows" if is_last else ""),
+        "asks": asks,
         **({"decided": when(status.stopped_at)} if status.state == "stopped" else {}),
     }
 
@@ -194,7 +198,7 @@ def best_lines(study: "Study") -> list[str]:
     now, result = study.snapshot, study.result()
     spent = "The budget is spent." if now.status.state == "spent" else ""
     said = [f"{_verdict(result)} {spent}".strip(), *sentences(now.learner, now.label, epsilon_is=EPSILON_IS)]
-    return [" ".join(filter(None, [*said, unmeasured(result)]))] if result.stopped else said
+    return [" ".join(filter(None, [*said, unmeasured(result, audit="surepick audit")]))] if result.stopped else said
 
 
 def plan_words(study: "Study") -> str:
