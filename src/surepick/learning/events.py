@@ -78,16 +78,18 @@ KINDS: dict[str, type[Event]] = {
     "restore": Restored,
 }
 """Events by their names in a log."""
-_SPELLING = {kind: (name, tuple(kind._field_defaults.values())) for name, kind in KINDS.items()}
+_SPELLING = {kind: (name, tuple(kind._field_defaults.values())[::-1]) for name, kind in KINDS.items()}
 
 
 def entry_of(event: Event) -> Entry:
     """Return an event as a log spells it: without fields at the end that have their defaults."""
     name, defaults = _SPELLING[type(event)]
-    n, fields = len(defaults), tuple(event)
-    while n and fields[-1] == defaults[n - 1]:
-        n, fields = n - 1, fields[:-1]
-    return (name, *fields)
+    n = len(event)
+    for default in defaults:  # from the last field on
+        if event[n - 1] != default:
+            break
+        n -= 1
+    return (name, *event[:n])
 
 
 def event_of(entry: Any, place: int) -> Event:

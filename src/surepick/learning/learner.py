@@ -113,7 +113,7 @@ class Learner:
         `earlier="guidance"` is part of it once there are results from before the first ask. Logs of earlier versions,
         where such results were evidence, do not name `earlier`.
         """
-        return self._identity(is_guided=self.earlier == "guidance" and n_earlier(map(entry_of, self.state.log)) > 0)
+        return self._identity(is_guided=self.earlier == "guidance" and n_earlier(self.state.log) > 0)
 
     def _identity(self, *, is_guided: bool) -> str:
         return f"{self._description}{GUIDED if is_guided else ''}, seed={self.seed}"
@@ -132,7 +132,7 @@ class Learner:
     @property
     def log(self) -> Sequence[Entry]:
         """All events in order; the first one holds the identity."""
-        return (("start", self.identity), *map(entry_of, self.state.log))
+        return (("start", self.identity), *self.state.log)
 
     @property
     def history(self) -> History:
@@ -282,7 +282,7 @@ class Learner:
         match event:
             case events.Asked(arms):
                 asked = self.next_arms(len(arms))
-                if self.state.log[-1] != event:
+                if self.state.log[-1] != entry_of(event):
                     raise InvalidInput(
                         f"event {place} of `log` asked for {reprlib.repr(arms)} where this learner asks for "
                         f"{reprlib.repr(asked)}; the log was changed before that event, or written by another version. "

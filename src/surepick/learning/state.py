@@ -20,7 +20,7 @@ from surepick.core.checks import check_count
 from surepick.core.linalg import one_blas_thread
 from surepick.errors import InvalidInput
 from surepick.learning.blocks import Followed, Ledger, Plan, PlannedBlock, Plans
-from surepick.learning.events import Asked, Audited, Corrected, Correction, Event, Failed, Restored, Told
+from surepick.learning.events import Audited, Corrected, Correction, Entry, Failed, Restored, entry_of
 from surepick.learning.model import check_arms, check_audit
 from surepick.learning.settlement import Setting, Settlement, ToldResult
 from surepick.stopping.base import RuleState, Start
@@ -40,8 +40,8 @@ class LearnerState:
         rule = setting.rule
         self._setting, self._arms, self.plans = setting, setting.task.arms, plans
         plans.work_out = self._work_out
-        self.log: list[Event] = []
-        """Events so far."""
+        self.log: list[Entry] = []
+        """Events so far, as a log spells them: the garbage collector passes over plain tuples."""
         self.ledger = Ledger(opens_ahead=rule.opens_ahead and not rule.is_fixed_design)
         self.checks: deque[int] = deque()
         """Arms of check pulls, not yet asked for."""
@@ -124,7 +124,7 @@ class LearnerState:
             ask: as it was named, for the log.
             answered: the ask that is answered, if any.
         """
-        self.log.append(Told(self._arms.key_of(arm), value, ask))
+        self.log.append(("tell", self._arms.key_of(arm), value, *(() if ask is None else (ask,))))
         ledger, n = self.ledger, ResultNumber(len(self.results))
         if answered is None:
             place, has_block = self._place(ledger.n_asked), False
@@ -153,7 +153,7 @@ class LearnerState:
             named = "" if ask is None else f" with the number {ask}"
             pending: list[Any] = sorted([self._arms.key_of(number) for number in self.ledger.pending])
             raise InvalidInput(f"arm {key} has no pending ask{named} that could fail; pending are {pending}.")
-        self.log.append(Failed(key, ask))
+        self.log.append(entry_of(Failed(key, ask)))
 
     def ask(self, n: int, arms: Sequence[int] = ()) -> list[tuple[AskNumber, int]]:
         """Make the next n asks, fewer if a budget ends; return their numbers and arms.
@@ -173,7 +173,7 @@ class LearnerState:
             if self._has_budget and ledger.n_asked > n_before:
                 self.plans.spend(asks[-1][1])
         if asks:
-            self.log.append(Asked(tuple([self._arms.key_of(arm) for _, arm in asks])))
+            self.log.append(("ask", tuple([self._arms.key_of(arm) for _, arm in asks])))
         return asks
 
     def _draw(self) -> int:
@@ -213,7 +213,7 @@ class LearnerState:
 
     def audit(self, arms: Sequence[int]) -> None:
         """Begin a block of check pulls of these arms; an open block ends with the asks that were made of it."""
-        self.log.append(Audited(len(arms)))
+        self.log.append(entry_of(Audited(len(arms))))
         self.plans.drop_rest()
         self.ledger.cut()
         self.checks.extend(arms)
@@ -296,7 +296,7 @@ class LearnerState:
         if value is None and before is not None:
             self._voided[n] = before
         self.values, self._settlement, self._unseen = found.values, found, []
-        self.log.append(event)
+        self.log.append(entry_of(event))
 
     def _checked(self, event: Correction) -> tuple[Correction, float | None]:
         """Return a correction as the log has it, and the new value of the result; None: void."""
