@@ -131,7 +131,7 @@ def arm_file(path: Path, **reading: Any) -> ArmFile:
     if is_binary and path.exists() and path.stat().st_size > largest:
         if given:
             option = "noise-std NAME" if given[0] == "noise_column" else given[0].replace("_", "-")
-            raise InvalidInput(f"--{option} needs a smaller file; {path} is read in pieces, as it is.")
+            raise InvalidInput(f"--{option} needs a smaller file: {path} is read in pieces; leave the option out.")
         mapped = MappedArms(path, intercept=reading.get("intercept"))
         roles = Roles(
             source=f"{path} (read in pieces)",

@@ -326,7 +326,7 @@ class Result(Snapshot):
             return cls(**result_file.read_fields(values, cls))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(
-                f"`values` must be what `to_dict` returned, but lacks what a result needs ({error!r}); use a copy."
+                f"`values` must be a record of `to_dict`, got one that is not complete ({error!r}); pass it unchanged."
             ) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
