@@ -40,7 +40,7 @@ from surepick.cli.studies import who_am_i
 from surepick.cli.studies.ask_tell import MISTYPED, asked_again
 from surepick.core.checks import check_count
 from surepick.errors import EntryWarning, InvalidInput, StorageError, SurepickError
-from surepick.learning.explain import near_tie, state_line
+from surepick.learning.explain import between, fixed, near_tie, places_of, state_line
 from surepick.learning.identify import ENOUGH_REPEATS, SKIPPED_IN_A_ROW, contradiction
 from surepick.learning.model import check_audit
 from surepick.learning.questions import binary_words
@@ -516,14 +516,18 @@ def _print_table(console: "Console", request: Request, result: Result) -> None:
     interval = [f"{100 * (1 - result.delta):g} % interval"] if has_intervals else []
     table = new_table(["rank", "arm", "estimate", *interval, "pulls"], left=["arm"])
     table.title, table.title_justify = f"{N_SHOWN} of {len(rows)} arms" if len(order) > N_SHOWN else None, "left"
+    half = rows.high - rows.estimate
+    width = float(np.median(half[np.isfinite(half)])) if has_intervals else math.inf
+    places = places_of(float(np.abs(rows.estimate).max()), width)
     for rank, row in enumerate(order[:N_SHOWN], start=1):
-        mean, low, high = rows.estimate[row], rows.low[row], rows.high[row]
         arms = [rows.keys[one] for one in rows.group_of(row)]
         pulls = sum(result.counts.get(arm, 0) for arm in arms)
-        bounds = f"{low:.4g} to {high:.4g}" if math.isfinite(high) else "-"
+        bounds = between(rows.low[row], rows.high[row], places) or "-"
         more = [f"{len(arms) - N_SHOWN} more"] if len(arms) > N_SHOWN else []
         named = " = ".join([*map(request.arms.label, arms[:N_SHOWN]), *more])
-        table.add_row(str(rank), named, f"{mean:.4g}", *([bounds] if has_intervals else []), str(pulls))
+        table.add_row(
+            str(rank), named, fixed(rows.estimate[row], places), *([bounds] if has_intervals else []), str(pulls)
+        )
     console.print(table)
 
 

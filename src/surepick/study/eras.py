@@ -425,9 +425,7 @@ def next_era(state: "State", join: Any, retired: Sequence[ArmKey], changes: Mapp
         options = {**options, "budget": left}
     of_arms = [name for name in ("noise_std", "costs") if isinstance(options[name], list)]
     if (retired or joined) and (kept := [name for name in of_arms if name not in changes]):
-        raise InvalidInput(
-            f"`{kept[0]}` has one number for each arm, and the arms change; pass it again for the arms of now."
-        )
+        raise InvalidInput(f"`{kept[0]}` has one number for each arm, and the arms change; pass it again for all arms.")
     return {"joined": joined, "retired": retired, "options": options}
 
 
