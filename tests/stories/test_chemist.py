@@ -141,7 +141,7 @@ def first_measurements(lab: Lab) -> None:
     asks = ROW.findall(said)
     assert [ask for ask, _ in asks] == ["1", "2", "3", "4"]
     name, heat, amount, acid, supplier, price, day, remark = lab.recipes[asks[0][1]]
-    assert f"Temperatur °C {heat:g}, 'Menge, mol/l' {amount:g}, pH-Wert {acid:g}," in said
+    assert f"Temperatur °C {heat:g}; Menge, mol/l {amount:g}; pH-Wert {acid:g};" in said
     same = json.loads(lab.run("ask", "-n", "4", "--worker", "Anna", "--format", "json").stdout)["asks"]
     cells = (heat, amount, acid, supplier, price, day.isoformat(), remark)
     assert (same[0]["name"], same[0]["recipe"]) == (name, dict(zip(HEADER[1:], cells, strict=True)))

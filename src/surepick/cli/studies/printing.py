@@ -87,10 +87,8 @@ def show_asks(study: "Study", asks: "Sequence[StudyAsk]", *, of_others: bool = F
 
 def recipe_words(recipe: Mapping[str, Any]) -> str:
     """Return the recipe of an arm as people read it: every column with its value."""
-    from surepick.arms.tables.columns import quoted  # noqa: PLC0415 (`--help` stays quick)
-
     said = [
-        f"{quoted(name)} {value:.6g}" if isinstance(value, float) else f"{quoted(name)} {value}"
+        f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in recipe.items()
         if value is not None
     ]
@@ -180,8 +178,14 @@ def _status_lines(now: "StudySnapshot") -> dict[str, str]:
         **({} if status.n_arms is None else {"arms": f"{status.n_arms:,}"}),
         "pulls": f"{status.n_pulls:,}" + (f" ({', '.join(changed)})" if changed else ""),
         "asks": asks,
-        **({"decided": when(status.stopped_at)} if status.state == "stopped" else {}),
+        **({"decided": f"{when(status.stopped_at)}{_of_all(now)}"} if status.state == "stopped" else {}),
     }
+
+
+def _of_all(now: "StudySnapshot") -> str:
+    """Say how many pulls came before the verdict, if more came after it."""
+    n = now.learner.n_until_verdict
+    return f", after {n:,} pulls" if n < now.status.n_pulls else ""
 
 
 def _verdict(result: "Result") -> str:
