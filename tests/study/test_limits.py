@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import surepick as sp
 from surepick.errors import InvalidInput
-from surepick.study.certificate import FIRST_FORMAT, Report, verify
+from surepick.study.certificate import FIRST_FORMAT, WORDED, Report, verify
 from surepick.study.events import Row
 from surepick.study.signatures import check_anchor, openssl_command, read_stamp
 from surepick.study.study import Study
@@ -186,7 +186,8 @@ def test_certificates_of_the_first_format_are_still_checked() -> None:
     for certificate in kept:
         report = verify(certificate, rows)
         assert report.problems == []
-        assert all(text.startswith("claim: ") for text in report.unchecked)  # in the words of another version
+        worded = tuple(f"{name}: the certificate says" for name in WORDED)
+        assert all(text.startswith(worded) for text in report.unchecked)  # in the words of another version
         assert report.registrations[0] == rows[0].hash
         forged = json.loads(json.dumps(certificate).replace("Every reward is", "Every fair reward is"))
         assert verify(sealed(forged), rows).outcome == "unchecked"  # words of another version

@@ -87,12 +87,10 @@ def show_asks(study: "Study", asks: "Sequence[StudyAsk]", *, of_others: bool = F
 
 def recipe_words(recipe: Mapping[str, Any]) -> str:
     """Return the recipe of an arm as people read it: every column with its value."""
-    said = [
-        f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in recipe.items()
-        if value is not None
-    ]
-    return ("; " if any("," in one for one in said) else ", ").join(said)
+    from surepick.arms.tables.columns import quoted  # noqa: PLC0415 (`--help` stays quick)
+
+    told = {name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in recipe.items()}
+    return ", ".join(f"{quoted(name)} {quoted(told[name])}" for name, value in recipe.items() if value is not None)
 
 
 def when(time: str | None) -> str:
