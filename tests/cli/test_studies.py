@@ -143,6 +143,17 @@ def test_from_arms_to_an_answer(shell: Shell) -> None:
     assert shell("best").out.startswith(f"E is the best of 5 arms, after {n} pulls")
 
 
+def test_nothing_is_planned_after_the_verdict_but_check_pulls(paints: Shell) -> None:
+    """The last batch reaches into a block whose rest is never asked for, so the table does not speak of it."""
+    while asks := paints("ask", "-n", "25", "--format", "json").json["asks"]:
+        for ask in asks:
+            paints("tell", str(ask["id"]), repr(MEANS[ask["name"]] + 1e-3 * ask["id"]), "--yes")
+    assert paints("status", "--format", "json").json["n_planned"] > 0
+    assert "planned" not in paints("status").out
+    paints("audit", "2")
+    assert "none open, 2 more planned" in paints("status").out
+
+
 def test_json_has_the_documented_fields(decided: Shell) -> None:
     """What every command writes as JSON has the fields of the page, all of them and no others."""
     decided("tell", "C", "0.7")

@@ -43,19 +43,6 @@ def test_earlier_results_decide_also_where_the_budget_allows_no_pull() -> None:
     assert verify(study.certificate(), study.rows()).ok
 
 
-def test_nothing_is_planned_after_the_verdict_but_check_pulls() -> None:
-    """The rest of the last block is not asked for, so no view may speak of it."""
-    study = new()
-    while not study.stopped:
-        for ask in study.ask(3):  # the last batch reaches into the next block
-            study.tell(ask.id, means(ask.arm))
-    assert study.ask(1) == []
-    assert study.learner.n_planned > 0
-    assert study.status.n_planned == 0
-    study.audit(6)
-    assert study.status.n_planned == 6
-
-
 def test_a_verdict_that_was_taken_back_is_marked() -> None:
     """In the certificate, and in what a check says of it."""
     study = new()

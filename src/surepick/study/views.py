@@ -173,7 +173,7 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
         delta=now.delta,
         n_pulls=now.n_pulls,
         n_pending=len(state.open),
-        n_planned=0 if state.stopped and not state.can_ask else learner.n_planned,
+        n_planned=learner.n_planned,
         n_arms=getattr(roster.arms, "n_arms", None),
         n_events=state.n_events,
         n_void=sum(one.is_void for one in state.measurements),

@@ -151,10 +151,12 @@ def standing_line(study: "Study") -> str:
 
 def status_table(study: "Study") -> "RenderableType":
     """Return the state of a study as a table without lines."""
-    return facts_table({word: shown(text) for word, text in _status_lines(study.snapshot).items()})
+    return facts_table(
+        {word: shown(text) for word, text in _status_lines(study.snapshot, can_ask=study.state.can_ask).items()}
+    )
 
 
-def _status_lines(now: "StudySnapshot") -> dict[str, str]:
+def _status_lines(now: "StudySnapshot", *, can_ask: bool) -> dict[str, str]:
     from surepick.learning.explain import facts, joined  # noqa: PLC0415 (`--help` stays quick)
 
     status = now.status
@@ -165,7 +167,7 @@ def _status_lines(now: "StudySnapshot") -> dict[str, str]:
         known["best"] = joined(status.best_name if isinstance(status.best_name, list) else [status.best_name])
     changed = [f"{n} {word}" for n, word in ((status.n_void, "void"), (status.n_corrected, "corrected")) if n]
     asks = f"{status.n_pending or 'none'} open"
-    asks += f", {status.n_planned} more planned" if status.n_planned else ""
+    asks += f", {status.n_planned} more planned" if status.n_planned and (can_ask or not status.stopped) else ""
     if status.state == "withdrawn":
         known = {}  # the first line and the sentences below the table say so
     elif now.is_spent and not status.stopped:
