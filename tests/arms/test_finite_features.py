@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import surepick as sp
 from surepick import FiniteArms, InvalidInput, read_arms
 from surepick.arms.finite import FeatureTable, as_arms, feature_table
 from surepick.errors import TableWarning
@@ -229,6 +230,22 @@ def test_columns_that_are_left_out_of_a_frame_are_named_in_a_warning() -> None:
             take(frame.reset_index(drop=True))
     with pytest.warns(TableWarning):
         assert FiniteArms(frame, names=["a", "b", "c"]).names == ("a", "b", "c")
+
+
+TAKERS: dict[str, Callable[[Any], object]] = {
+    "FiniteArms": FiniteArms,
+    "identify": lambda frame: sp.identify(frame, float, max_pulls=1),
+    "create_study": lambda frame: sp.create_study("three", arms=frame, storage="memory:"),
+}
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+def test_the_warning_names_the_line_of_the_call(taker: str) -> None:
+    """Not a line of surepick, in which the user has nothing to change."""
+    frame = pd.DataFrame({"u": [1.0, 2.0, 4.0], "price": [3.0, 4.0, 9.0]})
+    with pytest.warns(TableWarning) as warned:
+        TAKERS[taker](frame)
+    assert {one.filename for one in warned} == {__file__}
 
 
 @pytest.mark.parametrize(("values", "message"), REFUSED.values(), ids=REFUSED)

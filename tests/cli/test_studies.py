@@ -134,7 +134,24 @@ def test_from_arms_to_an_answer(shell: Shell) -> None:
     after = shell("ask")
     assert after.code == 0
     assert after.out.startswith("Nothing to measure. E is the best of 5 arms")
-    assert shell("status").out.splitlines()[0].split() == ["study", "paints,", "decided"]
+    status = shell("status").out.splitlines()
+    assert status[0].split() == ["study", "paints,", "decided"]
+    assert "after" not in status[-1]
+    shell("tell", "E", "0.9")
+    n = shell("status", "--format", "json").json["n_pulls"] - 1
+    assert shell("status").out.splitlines()[-1].rstrip().endswith(f", after {n} pulls")
+    assert shell("best").out.startswith(f"E is the best of 5 arms, after {n} pulls")
+
+
+def test_nothing_is_planned_after_the_verdict_but_check_pulls(paints: Shell) -> None:
+    """The last batch reaches into a block whose rest is never asked for, so the table does not speak of it."""
+    while asks := paints("ask", "-n", "25", "--format", "json").json["asks"]:
+        for ask in asks:
+            paints("tell", str(ask["id"]), repr(MEANS[ask["name"]] + 1e-3 * ask["id"]), "--yes")
+    assert paints("status", "--format", "json").json["n_planned"] > 0
+    assert "planned" not in paints("status").out
+    paints("audit", "2")
+    assert "none open, 2 more planned" in paints("status").out
 
 
 def test_json_has_the_documented_fields(decided: Shell) -> None:
@@ -314,6 +331,7 @@ def test_after_the_verdict(decided: Shell, tmp_path: Path) -> None:
     """Check pulls are planned and asked for; a study goes on with arms that join and without those that retire."""
     assert decided("audit", "2").out == "2 check pulls are planned.\nNext: surepick ask -n 2\n"
     assert "checks the model after the verdict" in decided("ask", "-n", "2").out
+    assert "1 more is open: surepick pending" in decided("ask").out
     (tmp_path / "more.csv").write_text("paint,gloss,drying\nF,1.1,0.95\n")
     missing = tmp_path / "less.csv"
     missing.write_text("paint,gloss\nG,1.1\n")

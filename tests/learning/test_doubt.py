@@ -121,6 +121,15 @@ def test_a_few_residuals_are_said_to_be_few() -> None:
     assert "cannot be seen from 8 residuals" in result.explain()
 
 
+def test_no_residual_is_not_counted() -> None:
+    """On a sphere no shape is looked at: "0 residuals" would be said of 50 pulls."""
+    rng = np.random.default_rng(0)
+    result = sp.identify(sp.Sphere(2), lambda x: float(x[0] + 0.1 * rng.standard_normal()), epsilon=0.1)
+    assert (result.stopped, result.n_residuals) == (True, 0)
+    assert "The law of the noise is not tested: rare large values would not have shown." in result.explain()
+    assert "0 residuals" not in result.explain()
+
+
 def test_means_that_may_be_off_are_no_shape() -> None:
     """With an allowed misfit residuals are taken around each arm's mean: a zigzag in normal noise is not doubted."""
     rng = np.random.default_rng(1)

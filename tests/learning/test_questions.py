@@ -39,6 +39,18 @@ def test_a_shifted_point_is_found_and_repaired() -> None:
     assert words.endswith("Do not measure again.")
 
 
+def test_an_expected_value_has_the_decimals_of_its_margin() -> None:
+    """9.34 +- 0.53, never 9.341 +- 0.53; a margin that is no number changes nothing."""
+    for margin, said in (
+        (0.53, "9.34 +- 0.53."),
+        (5.3, "9.3 +- 5.3."),
+        (math.inf, "9.341 +- inf."),
+        (math.nan, "9.341."),
+    ):
+        question = questions.Question(value=95.0, expected=9.3412, margin=margin, distance=9.0, repair=None)
+        assert question.prompt.startswith(f"95 is recorded, far from about {said}")
+
+
 def test_limits_are_points_of_students_law() -> None:
     """A tail of 0.0005 for the question and of 0.025 for the margin, with at most four degrees of freedom."""
     assert student.isf(0.0005, [1, 2, 3, 4]) == pytest.approx(questions.LIMITS, rel=1e-5)

@@ -43,6 +43,7 @@ def test_a_relative_path_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.
     [
         ("", "a storage must be a path such as"),
         (" ", "a storage must be a path such as"),
+        (":memory:", 'a storage must be .* or "memory:"; got .:memory:.'),
         (7, "a storage must be a path such as"),
         (None, "a storage must be a path such as"),
         ("mysql://user:s3cret@host/db", "got one that begins with 'mysql:'"),

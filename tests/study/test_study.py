@@ -176,6 +176,20 @@ def test_another_result_for_the_same_ask_is_a_conflict() -> None:
     assert study.head == head
 
 
+def test_a_corrected_result_is_the_one_that_an_ask_has() -> None:
+    """The conflict names the value that counts, and that value is no conflict."""
+    study = new()
+    (ask,) = study.ask()
+    study.tell(ask, 0.5)
+    study.correct(1, 0.75, reason="typo")
+    head = study.head
+    for value in (0.5, 0.75):
+        assert [one.value for one in study.tell(ask, [value])] == [0.75]
+    with pytest.raises(Conflict, match=r"ask 1 has the result 0\.75 already"):
+        study.tell(ask, 1.0)
+    assert study.head == head
+
+
 def test_a_key_names_one_result() -> None:
     """Used for another value, arm or ask it is a conflict: else a result would be thanked for and lost."""
     study = new()

@@ -622,6 +622,8 @@ def _few_residuals(result: "Result") -> str:
     n = result.n_residuals
     if n is None or n >= FEW_RESIDUALS or not result.stopped:
         return ""
+    if n == 0:
+        return "The law of the noise is not tested: rare large values would not have shown."
     return f"Whether it does cannot be seen from {counted(n, 'residual')}: rare large values would not have shown."
 
 

@@ -84,8 +84,11 @@ class Question(NamedTuple):
     @property
     def _start(self) -> str:
         margin = "" if math.isnan(self.margin) else f" +- {self.margin:.2g}"
+        # No more decimals than the margin has.
+        is_known = 0.0 < self.margin < math.inf
+        expected = round(self.expected, 1 - math.floor(math.log10(self.margin))) if is_known else self.expected
         meant = "" if self.repair is None else f" Did you mean {self.repair:.12g}?"
-        return f"{self.value:.12g} is recorded, far from about {self.expected:.4g}{margin}.{meant}"
+        return f"{self.value:.12g} is recorded, far from about {expected:.4g}{margin}.{meant}"
 
 
 def question_about(learner: Learner, arm: int, value: float, others: Callable[[], Sequence[float]]) -> Question | None:

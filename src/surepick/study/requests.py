@@ -177,7 +177,7 @@ def tell(
         own = (each for each in state.open.values() if each.arm == told and each.by == transaction.by)
         one = next(own, None)
     elif one.results:
-        return _told_already(state, one.results, values, f"ask {one.id}")
+        return _told_already(state, one.results, values, f"ask {one.id}", is_ask=True)
     return _write_results(transaction, None if one is None else one.id, [(told, value) for value in values], key)
 
 
@@ -213,12 +213,14 @@ def _write_results(
     return state.measurements[first:]
 
 
-def _told_already(state: State, ids: Sequence[int], values: Sequence[float], what: str) -> list[Measurement]:
-    """Return the measurements that were told before, if they have these values."""
+def _told_already(
+    state: State, ids: Sequence[int], values: Sequence[float], what: str, *, is_ask: bool = False
+) -> list[Measurement]:
+    """Return the measurements told before, if they had these values at first; those of an ask, also if they do now."""
     told = [state.measurement(id_) for id_ in ids]
-    before = [one.told for one in told]
-    if before != values:
-        was, now = (", ".join(f"{value:.12g}" for value in row) for row in (before, values))
+    counting = [one.last for one in told]
+    if values != [one.told for one in told] and not (is_ask and values == counting):
+        was, now = (", ".join(f"{value:.12g}" for value in row) for row in (counting, values))
         raise Conflict(
             f"{what} has the result {was} already (measurement {ids[0]}), got {now}; if that was a mistake, correct "
             "it by `correct`, giving the reason; if it is a further measurement, tell it by the arm."

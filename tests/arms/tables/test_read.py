@@ -121,6 +121,7 @@ def test_one_column_is_enough(tmp_path: Path) -> None:
         ('u,v\n"1,500",0\n"2,250",1\n1,2\n', r"lines 2 and 3: column 'u' .* got '1,500' and '2,250'; .* decimal point"),
         ('u;v\n1.234,5;0\n2;1\n3;2\n', r"line 2: column 'u' is mostly numbers, got '1.234,5'"),
         ("u;v\n1,5;0\n2.5;1\n3;2\n", r"line 3: column 'u' has decimal points and decimal commas, here '2.5'"),
+        ('u,v\n1.5,0\n"2,5",1\n3.5,2\n', r"line 3: column 'u' has decimal points and decimal commas, here '2,5'"),
         ("u;v\n1,5;0\n2,5;1.500\n3;2\n", r"line 3: column 'v' has '1.500', which could be 1500 or 1.5 beside"),
         ("name,u,v\nA,1,0\nB,nan,1\n", "line 3: column 'u' must be a finite number, got 'nan'"),
         ("name,u,v\nA,1,0\nB,1,-inf\n", "line 3: column 'v' must be a finite number, got '-inf'"),

@@ -267,10 +267,13 @@ def _typed_numbers(table: Table, title: str, filled: Mapping[int, Any], problems
             if number is None:
                 problems.add(row, f"column {title!r} is mostly numbers, got", advice, repr(text))
         return np.concatenate([np.zeros(1) if number is None else number for number in found])
-    for row, cell in filled.items() if with_comma else ():
-        if isinstance(cell, str) and "." in cell:
-            what = f"column {title!r} has decimal points and decimal commas, here"
-            problems.add(row, what, "; write one of them.", repr(cell))
+    with_point = [cell for cell in filled.values() if isinstance(cell, str) and "." in cell]
+    if with_comma and with_point:  # the rarer spelling is the one to change
+        rare = "." if len(with_point) <= len(with_comma) else ","
+        what = f"column {title!r} has decimal points and decimal commas, here"
+        for row, cell in filled.items():
+            if isinstance(cell, str) and rare in cell:
+                problems.add(row, what, "; write one of them.", repr(cell))
     return numbers
 
 

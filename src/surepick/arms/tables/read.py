@@ -1,5 +1,6 @@
 """`read_arms`: read arms from a table, for Python and for the command line."""
 
+import inspect
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -205,7 +206,7 @@ def frame_features(frame: Any, *, intercept: bool | None, argument: str, names: 
     table = table if names is None else replace(table, names=names)  # they replace an index
     read = _read(table, _Told())
     if read.choice.taken_for:
-        warnings.warn(f"{read.attention()[-1]}{OF_READ_ARMS}", TableWarning, stacklevel=4)
+        warnings.warn(f"{read.attention()[-1]}{OF_READ_ARMS}", TableWarning, stacklevel=_level_of_call())
     terms = terms_of(read.columns, interactions=False, quadratic=False, intercept=intercept)
     return with_constant(_checked_features(table, terms, read.choice), intercept=intercept, row_names=read.names)
 
@@ -214,7 +215,7 @@ def read_frame(frame: Any) -> "TableArms":
     """Read the arms of a data frame, and warn of columns that are taken for no feature."""
     arms = read_arms(frame)
     if not_used := [text for text in arms.roles.attention if text.startswith(NOT_USED)]:
-        warnings.warn(f"{not_used[0]}{OF_READ_ARMS}", TableWarning, stacklevel=4)
+        warnings.warn(f"{not_used[0]}{OF_READ_ARMS}", TableWarning, stacklevel=_level_of_call())
     return arms
 
 
@@ -225,6 +226,14 @@ def read_candidates(frame: Any, arms: Any, *, title: str) -> Any:
     has_names = table.names is not None or any(column.lower() in usual for column in table.columns)
     written = {"features": arms.feature_names, "names": () if has_names else None, "table": first}
     return read_joining(frame, written, title=title)
+
+
+def _level_of_call() -> int:
+    """Return the `stacklevel` of the user's call, for a warning in the function that asks."""
+    level, frame = 0, inspect.currentframe()
+    while frame is not None and frame.f_globals["__name__"].split(".")[0] in ("surepick", "contextlib"):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 NOT_USED = "Not used as features: "

@@ -165,7 +165,8 @@ def ask(
             printing.say(f"{which} asked of {where.who} before; another bench has its own name: --worker NAME.")
         mine = [one for one in study.state.open.values() if one.by == where.who]
         if len(mine) > len(asks):
-            printing.say(f"{len(mine) - len(asks)} more are open: {where.next('pending', study)}")
+            n = len(mine) - len(asks)
+            printing.say(f"{n} more {'is' if n == 1 else 'are'} open: {where.next('pending', study)}")
         printing.say(f"Next: {where.next(f'tell {asks[0].id} VALUE', study)}")
     return Code.OK
 

@@ -186,7 +186,7 @@ def certificate(
         printing.say(printing.standing_line(study))
         if made["era"] > 1:
             printing.say(f"The {all_eras_words(made)}.")
-        printing.say(f"The certificate is in {out}. With it and the log, anyone can check the answer:")
+        printing.say(f"The certificate is in {out}. Anyone with this file and the log can check it:")
         printing.say(f"  {where.next('export log.csv', study)}")
         printing.say(f"  {shlex.join(['surepick', 'verify', str(out), '--log', 'log.csv'])}")
         return printing.code_of(study)

@@ -151,10 +151,12 @@ def standing_line(study: "Study") -> str:
 
 def status_table(study: "Study") -> "RenderableType":
     """Return the state of a study as a table without lines."""
-    return facts_table({word: shown(text) for word, text in _status_lines(study.snapshot).items()})
+    return facts_table(
+        {word: shown(text) for word, text in _status_lines(study.snapshot, can_ask=study.state.can_ask).items()}
+    )
 
 
-def _status_lines(now: "StudySnapshot") -> dict[str, str]:
+def _status_lines(now: "StudySnapshot", *, can_ask: bool) -> dict[str, str]:
     from surepick.learning.explain import facts, joined  # noqa: PLC0415 (`--help` stays quick)
 
     status = now.status
@@ -165,7 +167,7 @@ def _status_lines(now: "StudySnapshot") -> dict[str, str]:
         known["best"] = joined(status.best_name if isinstance(status.best_name, list) else [status.best_name])
     changed = [f"{n} {word}" for n, word in ((status.n_void, "void"), (status.n_corrected, "corrected")) if n]
     asks = f"{status.n_pending or 'none'} open"
-    asks += f", {status.n_planned} more planned" if status.n_planned else ""
+    asks += f", {status.n_planned} more planned" if status.n_planned and (can_ask or not status.stopped) else ""
     if status.state == "withdrawn":
         known = {}  # the first line and the sentences below the table say so
     elif now.is_spent and not status.stopped:
@@ -176,8 +178,14 @@ def _status_lines(now: "StudySnapshot") -> dict[str, str]:
         **({} if status.n_arms is None else {"arms": f"{status.n_arms:,}"}),
         "pulls": f"{status.n_pulls:,}" + (f" ({', '.join(changed)})" if changed else ""),
         "asks": asks,
-        **({"decided": when(status.stopped_at)} if status.state == "stopped" else {}),
+        **({"decided": f"{when(status.stopped_at)}{_of_all(now)}"} if status.state == "stopped" else {}),
     }
+
+
+def _of_all(now: "StudySnapshot") -> str:
+    """Say how many pulls came before the verdict, if more came after it."""
+    n = now.learner.n_until_verdict
+    return f", after {n:,} pulls" if n < now.status.n_pulls else ""
 
 
 def _verdict(result: "Result") -> str:

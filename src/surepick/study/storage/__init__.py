@@ -50,7 +50,7 @@ def file_of(url: str | Path) -> Path | None:
     if isinstance(url, Path):
         _check_no_password(str(url))
         return url.expanduser()
-    if not isinstance(url, str) or not url.strip():  # type: ignore[redundant-expr] # not everyone checks types
+    if not isinstance(url, str) or url.strip() in ("", ":memory:"):  # type: ignore[redundant-expr] # not everyone checks types
         raise StorageError(f"a storage must be {_FORMS}; got {url!r}.")
     # A single letter before the colon is a drive of Windows.
     scheme = re.match(r"\s*([A-Za-z][A-Za-z0-9+.-]+):", url)
