@@ -343,3 +343,14 @@ def test_a_certificate_says_nothing_that_is_likely() -> None:
     result = found(40, TIE)
     assert "likely" in explain(result)
     assert "likely" not in explain(result, estimates=False)
+
+
+def test_a_cost_is_of_the_pulls_that_it_is_said_of() -> None:
+    """Check pulls after the verdict cost too: the sentence of the verdict names how many pulls the cost is of."""
+    rng, arms = np.random.default_rng(0), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]
+    means = [1.0, 0.0, 0.5]
+    result = sp.identify(
+        arms, lambda arm: means[arm] + 0.1 * rng.standard_normal(), noise_std=0.1, costs=[1.0, 2.0, 3.0], audit=4
+    )
+    assert result.n_until_verdict == result.n_pulls - 4
+    assert f"(all {result.n_pulls} cost {result.cost:.4g})" in result.explain()

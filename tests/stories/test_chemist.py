@@ -199,7 +199,7 @@ def a_void_and_other_recipes(lab: Lab) -> None:
     assert "row 3: column 'Lieferant' has the unknown level 'Merk' (did you mean 'Merck'?)" in refused
     lab.write("neu.xlsx", new)
     preview = lab.run("reopen", "--join", "neu.xlsx", "--dry-run").stdout
-    missing = re.search(r"(\d+) results of an unfinished block are missing; reopen after that", preview)
+    missing = re.search(r"(\d+) results of an unfinished block are missing; reopen when they are told", preview)
     assert missing is not None
     lab.measure("Ben", int(missing[1]))
     n = lab.status()["n_pulls"]

@@ -125,7 +125,8 @@ def verdict(result: "Result", *, numbers: bool = True) -> str:
     """
     pulls = counted(result.n_until_verdict, "pull")
     if result.has_costs:
-        pulls += f" at a cost of {result.cost:,.4g}"
+        is_all = result.n_until_verdict == result.n_pulls
+        pulls += f" at a cost of {result.cost:,.4g}" if is_all else f" (all {result.n_pulls:,} cost {result.cost:,.4g})"
     if result.best is None:
         return f"No leader yet: {pulls} of {counted(len(result.counts), 'different arm')} {_too_few(result)}."
     leader = _leader(result, numbers=numbers)

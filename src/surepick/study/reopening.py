@@ -144,7 +144,11 @@ def _other_claims(state: "State", era: Era, changes: Mapping[str, Any]) -> Itera
 def why_not_now(state: "State", era: Era) -> str:
     """Return why evidence that could go on does not: because of the moment, or of the arms that retire."""
     if n := era.n_unfinished:
-        after = "reopen after that" if state.learner.state.ledger.has_begun else "tell or give up the open asks first"
+        after = (
+            "reopen when they are told"
+            if state.learner.state.ledger.has_begun
+            else "tell or give up the open asks first"
+        )
         missing = f"{counted(n, 'result')} of an unfinished block {'is' if n == 1 else 'are'} missing"
         return f"{missing}; {after}, and the evidence is kept"
     if odd := era.not_rejected:

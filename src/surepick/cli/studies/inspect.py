@@ -145,7 +145,7 @@ def report(
             steps=[
                 ("The certificate and the log of the study:", again),
                 (
-                    "With both files, everybody can work everything out again:",
+                    "With both files, anyone can work everything out again:",
                     "surepick verify certificate.json --log log.csv",
                 ),
                 ("This page is of the log that ends with:", "event {}, hash {}".format(*study.head)),
