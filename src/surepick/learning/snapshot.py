@@ -89,8 +89,8 @@ class Ask:
     arm: Arm
 
 
-# Suggest an epsilon once more than five times the pulls so far are still needed: that is what an exact tie looks like.
-FAR = 5.0
+# Suggest an epsilon once more than three times the pulls so far are still needed: that is what an exact tie looks like.
+FAR = 3.0
 # Arms pulled most that a forecast spreads further pulls over.
 MOST_PULLED = 100
 
