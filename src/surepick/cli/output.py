@@ -258,7 +258,7 @@ def live_panel(now: "Snapshot", arm: Any, title: str, label: Callable[[Any], str
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from surepick.learning.explain import facts  # noqa: PLC0415
+    from surepick.learning.progress import facts  # noqa: PLC0415
 
     said: dict[str, Any] = {"last pull": f"arm {label(arm)}", **facts(now, label, epsilon_is=EPSILON_IS)}
     said["pulls"] = f"{now.n_pulls:,}"
