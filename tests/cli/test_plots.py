@@ -75,7 +75,7 @@ def test_without_matplotlib_the_table_is_still_there(
 def test_what_is_drawn_are_the_means_with_two_standard_errors(
     section: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a log scale that begins below the smallest mean; published means are hollow, named after their paper and table."""
+    """On a log scale that begins below the smallest mean; published means are hollow, named by their source."""
     saved: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: saved.append(self))
     plot(section, tmp_path)

@@ -27,8 +27,8 @@ FEW_RESIDUALS = 32
 REPEATS_ADVICE = "Measure anew each time. If measurements have no noise at all, give noise_std, such as half a digit."
 _CHECKS: Mapping[ModelCheck, str] = {
     "tested": "The model was tested by {n} and not contradicted.",
-    "not contradicted": "The model is not contradicted, but hardly tested: check pulls would do that (audit).",
-    "untestable": "The model is not tested yet: it was watched on no more arms than there are features (audit).",
+    "not contradicted": "The model is not contradicted, but hardly tested: check pulls would do that ({audit}).",
+    "untestable": "The model is not tested yet: it was watched on no more arms than there are features ({audit}).",
     "contradicted": "",
 }
 
@@ -118,8 +118,13 @@ def noise_of(result: "Result") -> NoiseModel:
     return noise_model(result.noise, given, result.reward_range)
 
 
-def model_checked(result: "Result") -> str:
-    """Say how the model of the means was checked; "" without a model."""
+def model_checked(result: "Result", *, audit: str = "audit") -> str:
+    """Say how the model of the means was checked; "" without a model.
+
+    Args:
+        result: what was found.
+        audit: how the reader measures after the verdict.
+    """
     if result.model != "linear":
         return ""
     if noise_of(result).needs_bets:
@@ -127,7 +132,7 @@ def model_checked(result: "Result") -> str:
     if result.allowed_misfit > 0.0:
         seen = f"The rewards contradict an exactly linear mean, as was allowed for. {result.misfit}"
         return seen if result.misfit else ""
-    return _CHECKS[result.model_check].format(n=counted(result.n_checks, "check pull"))
+    return _CHECKS[result.model_check].format(n=counted(result.n_checks, "check pull"), audit=audit)
 
 
 def _noise_checked(result: "Result") -> str:

@@ -195,13 +195,17 @@ def _verdict(result: "Result") -> str:
 
 def best_lines(study: "Study") -> list[str]:
     """Return sentences about the best arm in a line; before the verdict, a line for each."""
+    from surepick.learning.assumptions import model_checked  # noqa: PLC0415 (`--help` stays quick)
     from surepick.learning.explain import unmeasured  # noqa: PLC0415 (`--help` stays quick)
     from surepick.learning.progress import sentences  # noqa: PLC0415 (`--help` stays quick)
 
     now, result = study.snapshot, study.result()
     spent = "The budget is spent." if now.status.state == "spent" else ""
     said = [f"{_verdict(result)} {spent}".strip(), *sentences(now.learner, now.label, epsilon_is=EPSILON_IS)]
-    return [" ".join(filter(None, [*said, unmeasured(result, audit="surepick audit")]))] if result.stopped else said
+    if not result.stopped:
+        return said
+    notes = [] if result.guarantee == "withdrawn" else [unmeasured, model_checked]
+    return [" ".join(filter(None, [*said, *(note(result, audit="surepick audit") for note in notes)]))]
 
 
 def plan_words(study: "Study") -> str:
