@@ -622,20 +622,25 @@ def _points(chart: Chart, summaries: Iterable[Summary], quantity: str) -> list[P
 def _published_lines(
     chart: Chart, lines: Mapping[str, Sequence[Summary]], quantity: str
 ) -> dict[str, dict[str, list[Point]]]:
-    """Return published means beside each line of ours, by source; a source of several lines has their labels too."""
-    seen: set[tuple[float, float]] = set()
-    found: dict[str, dict[str, list[Point]]] = {}
+    """Return published means by source, each source beside the first of our lines that it is compared with.
+
+    A source with several means at one place has several algorithms: those beside each line are named after it too.
+    """
+    sources: dict[str, dict[str, list[Point]]] = {}
     for label, members in lines.items():
-        sources: dict[str, list[Point]] = {}
         for summary, figure in [(s, one.published) for s in members for one in s.compared]:
             if figure.quantity == quantity:
-                sources.setdefault(figure.source, []).append((chart.x(summary), figure.mean, figure.se or 0.0))
-        found[label] = {source: new for source, points in sources.items() if (new := _new(points, seen))}
-    n_lines = Counter(source for sources in found.values() for source in sources)
-    return {
-        label: {source if n_lines[source] == 1 else f"{source}, {label}": points for source, points in sources.items()}
-        for label, sources in found.items()
-    }
+                point = chart.x(summary), figure.mean, figure.se or 0.0
+                sources.setdefault(figure.source, {}).setdefault(label, []).append(point)
+    found: dict[str, dict[str, list[Point]]] = {label: {} for label in lines}
+    for source, parts in sources.items():
+        points = sorted({point for part in parts.values() for point in part})
+        if len({x for x, _, _ in points}) == len(points):
+            found[next(iter(parts))][source] = points
+        else:
+            for label, part in parts.items():
+                found[label][f"{source}, {label}"] = part
+    return found
 
 
 def _new(points: Iterable[Point], seen: set[tuple[float, float]]) -> list[Point]:
