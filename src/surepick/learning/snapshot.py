@@ -145,7 +145,7 @@ class Snapshot:
     likely_lead: tuple[float, float] = (math.nan, math.nan)
     """Interval of this lead alone, at this time alone, at about 95 %: an estimate, not a guarantee. NaN if unknown."""
     near_tie: NearTie | None = None
-    """Set if `remaining` is more than five times the pulls so far, and an epsilon would help."""
+    """Set if `remaining` is more than three times the pulls so far, and an epsilon would help."""
     _find_outlook: Callable[[], Outlook | None] | None = field(repr=False, compare=False, default=None)
 
     def __getstate__(self) -> dict[str, Any]:
