@@ -19,7 +19,7 @@ from typing import Any, TypeVar, final
 
 from anyio import to_thread
 
-from surepick.errors import CorruptLog, NoSuchStudy, StorageError, SurepickError
+from surepick.errors import CorruptLog, NoSuchStudy, SurepickError
 from surepick.study.storage import Storage
 from surepick.study.study import Study
 from surepick.study.views import Record, list_records
@@ -96,14 +96,10 @@ class OpenStudies:
 
     def _hear(self, names: Any) -> None:
         """Wake listeners when PostgreSQL says that a study has changed; "" stands for all."""
-        while not self.is_closing:
-            try:
-                for name in names:
-                    self._call(partial(self.wake, name))
-            except StorageError:
-                self._call(partial(self.wake, ""))
-                time.sleep(LOOK_EVERY)
-            names = self.storage.listen()  # type: ignore[attr-defined]
+        for name in names:  # for ever: it comes back by itself after a lost connection, and once a second with ""
+            if self.is_closing:
+                return
+            self._call(partial(self.wake, name))
 
     def _call(self, function: Callable[[], object]) -> None:
         """Run a function in the event loop, from another thread."""
