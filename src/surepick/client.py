@@ -287,9 +287,9 @@ class _Methods:
         """
         if (ask is None) is (arm is None):
             raise InvalidInput("`tell` needs an ask or an arm, got " + ("neither." if ask is None else "both."))
-        values = list(value) if isinstance(value, Iterable) else [value]
+        values: Any = list(value) if isinstance(value, Iterable) else [value]
         if ask is not None:  # by which a result is recognised that comes twice
-            path, said = f"asks/{_id(ask)}/result", {"values": values}
+            path, said = f"asks/{_id(ask)}/result", dict[str, Any](values=values)
         else:
             key = key or secrets.token_hex(16)
             path, said = "measurements", {"results": [{"arm": arm, "value": one} for one in values], "earlier": False}
