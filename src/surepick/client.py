@@ -22,6 +22,7 @@ from contextlib import aclosing, closing
 from copy import copy
 from datetime import timedelta
 from functools import wraps
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote
@@ -227,7 +228,15 @@ class _Methods:
 
     @_Method
     async def create(
-        self, /, name: str, arms: Mapping[str, Any], *, candidates: Any = None, lease: Any = "1d", **options: Any
+        self,
+        /,
+        name: str,
+        arms: Mapping[str, Any],
+        *,
+        candidates: Any = None,
+        lease: Any = "1d",
+        worker: str | None = None,
+        **options: Any,
     ) -> Record:
         """Begin a study, and return its status; `client.of(name)` asks and tells.
 
@@ -237,10 +246,12 @@ class _Methods:
                 data frames and other sets go by `create_study(storage=url)`.
             candidates: as for `create_study`, in the form of `arms`.
             lease: as for `create_study`.
+            worker: who begins it.
             options: as for `create_study`.
         """
-        body = {"name": name, "arms": arms, "candidates": candidates, "options": options, "worker": self.worker}
-        return Record(_content(await self._send("POST", "studies", {**body, **_lease(lease)}, again=False)))
+        body = {"name": name, "arms": arms, "candidates": candidates, "options": options, **_lease(lease)}
+        body["worker"] = worker or self.worker
+        return Record(_content(await self._send("POST", "studies", body, again=False)))
 
     @_Method
     async def delete(self) -> None:
@@ -306,10 +317,11 @@ class _Methods:
     ) -> Told:
         """Take in unsolicited results, (arm, value), all or none, in the order in which they were measured.
 
-        They guide plans and bets, and are no evidence (docs/study.md). With a key, the same list counts once.
+        They guide plans and bets, and are no evidence (docs/study.md). The same list counts once, unless it is told
+        with another key.
         """
-        results, key = [{"arm": arm, "value": value} for arm, value in pairs], key or secrets.token_hex(16)
-        said = {"results": results, "earlier": True}
+        said = {"results": [{"arm": arm, "value": value} for arm, value in pairs], "earlier": True}
+        key = key or sha256(_json(said)).hexdigest()
         return Told((await self._post("measurements", **said, worker=worker, key=key, again=True))["measurements"])
 
     @_Method

@@ -244,14 +244,15 @@ async def fail(name: str, ask_id: Number, body: schemas.Failure, who: Teller, st
 async def tell_results(name: str, body: schemas.Results, who: Teller, studies: Studies, key: Key = None) -> Response:
     """Tell results by their arms: one, or a list of earlier results."""
     pairs = [(one.arm, one.value) for one in body.results]
-    is_one = len(pairs) == 1 and not body.earlier
-    if not is_one and body.earlier is False:
-        raise InvalidInput("a list of results is one of earlier results; tell others one by one.")
+    is_of_one = not body.earlier if len(pairs) == 1 else body.earlier is False
+    if is_of_one and any(arm != pairs[0][0] for arm, _ in pairs):
+        raise InvalidInput("a list of results of several arms is one of earlier results; tell others arm by arm.")
 
     def told(study: Study) -> Any:
         named: Any = {"worker": _worker(body, who), "key": key}
-        if is_one:
-            return _told(study, partial(study.tell, arm=pairs[0][0], value=pairs[0][1], **named, warn=False))
+        if is_of_one:
+            values = [value for _, value in pairs]
+            return _told(study, partial(study.tell, arm=pairs[0][0], value=values, **named, warn=False))
         return _told(study, partial(study.tell_earlier, pairs, **named))
 
     return answer(await studies.write(name, told))
