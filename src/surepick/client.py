@@ -18,7 +18,7 @@ import socket
 import time
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from copy import copy
 from datetime import timedelta
 from functools import wraps
@@ -79,6 +79,8 @@ class _Method(Generic[P, T]):
     @overload
     def __get__(self, client: "AsyncClient", owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, client: Any, owner: Any) -> Any:
+        if client is None:
+            return self._method  # for `help`
         method: Any = self._method.__get__(client)
         return wraps(method)(lambda *given, **named: _run(method(*given, **named))) if owner is Client else method
 
@@ -539,11 +541,11 @@ def _refusal(answer: Any, url: str) -> SurepickError:
         said = str(answer) or type(answer).__name__
         return StorageError(f"there is no answer from {url} ({said}); check the address, and whether the server runs.")
     kind: Any = StorageError if answer.status_code in (*BUSY, *BROKEN) else SurepickError
-    try:
+    said = f"{url} answers {answer.status_code} {answer.reason_phrase}; check the address."
+    with suppress(ValueError, KeyError, TypeError, AttributeError):  # of another server
         problem = answer.json()
-        kind, said = getattr(errors, problem["type"].rpartition(":")[2], kind), str(problem["detail"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        said = f"{url} answers {answer.status_code} {answer.reason_phrase}; check the address."
+        kind = getattr(errors, problem["type"].rpartition(":")[2], kind)
+        said = said if problem["detail"] == answer.reason_phrase else str(problem["detail"])
     found: SurepickError = kind(said)
     return found
 

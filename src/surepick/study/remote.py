@@ -56,6 +56,9 @@ class HttpStorage:
             self._client.close()
         self.renew()
 
+    def __del__(self) -> None:
+        self.close()
+
     @property
     def client(self) -> "Client":
         """The client of the server."""
