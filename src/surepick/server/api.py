@@ -58,8 +58,8 @@ def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 # ---- what the routes share
 
 
-def studies_of(request: Request) -> OpenStudies:
-    """Return the open studies of the server."""
+async def studies_of(request: Request) -> OpenStudies:
+    """Return the open studies of the server; without a thread of its own, which a plain function would get."""
     found: OpenStudies = request.app.state.studies
     return found
 
@@ -203,7 +203,7 @@ async def ask(name: str, body: schemas.AskFor, who: Teller, studies: Studies) ->
     def asked(study: Study) -> Any:
         return [ask_record(one) for one in study.ask(body.n, worker=worker, lease=lease)]
 
-    return answer({"asks": await studies.write(name, asked)})
+    return answer({"asks": await studies.write(name, asked, last=True)})
 
 
 @_route("GET", f"{STUDY}/asks", schemas.Asks)
