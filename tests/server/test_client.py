@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -192,6 +193,20 @@ def test_every_name_is_reachable(server: RunningServer, name: str) -> None:
         assert client.status().name == name
         assert client.tell(client.ask()[0], 0.5)[0].id == 1
         assert next(client.events()).name == name
+
+
+def test_the_page_about_the_client_runs(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """docs/client.md, top to bottom, with the address of this server."""
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "client.md").read_text("utf-8")
+    blocks = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 4
+    namespace: dict[str, Any] = {}
+    for block in blocks:
+        exec(block.replace("http://127.0.0.1:8080", server.url), namespace)
+    assert capsys.readouterr().out.split()[:2] == ["new", "C"]
 
 
 # ---- a network that fails
