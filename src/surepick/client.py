@@ -229,30 +229,17 @@ class _Methods:
         return await self._pages("studies", "studies", "")
 
     @_Method
-    async def create(
-        self,
-        /,
-        name: str,
-        arms: Mapping[str, Any],
-        *,
-        candidates: Any = None,
-        lease: Any = "1d",
-        worker: str | None = None,
-        **options: Any,
-    ) -> Record:
+    async def create(self, /, name: str, arms: Mapping[str, Any], **options: Any) -> Record:
         """Begin a study, and return its status; `client.of(name)` asks and tells.
 
         Args:
             name: of the study.
             arms: {"kind": "finite", "rows": [[0.2, 1.0], ...], "names": ["A", ...], "features": ["salt", ...]}. Tables,
                 data frames and other sets go by `create_study(storage=url)`.
-            candidates: as for `create_study`, in the form of `arms`.
-            lease: as for `create_study`.
-            worker: who begins it.
-            options: as for `create_study`.
+            options: as for `create_study`, `lease` and `candidates` (in the form of `arms`) among them; and `worker`.
         """
-        body = {"name": name, "arms": arms, "candidates": candidates, "options": options, **_lease(lease)}
-        body["worker"] = worker or self.worker
+        own: dict[str, Any] = {one: options.pop(one) for one in ("candidates", "lease", "worker") if one in options}
+        body = {"name": name, "arms": arms, "worker": self.worker, **own, "options": options}
         return Record(_content(await self._send("POST", "studies", body, again=False)))
 
     @_Method
@@ -265,7 +252,7 @@ class _Methods:
     @_Method
     async def ask(self, n: int = 1, *, worker: str | None = None, lease: Any = OWN_LEASE) -> list[Record]:
         """Return the next asks: the open asks of this worker first, fewer than n if the budget ends."""
-        return list((await self._post("asks", n=n, worker=worker, again=True, **_lease(lease)))["asks"])
+        return list((await self._post("asks", n=n, worker=worker, again=True, lease=lease))["asks"])
 
     @_Method
     async def pending(self) -> list[Record]:
@@ -275,7 +262,7 @@ class _Methods:
     @_Method
     async def fail(self, ask: int | Record, *, reason: str = "", worker: str | None = None) -> None:
         """Give up an ask: another worker gets it. A value that was seen must be told."""
-        await self._post(f"asks/{_id(ask)}/fail", reason=reason, worker=worker, again=True)
+        await self._post(f"asks/{getattr(ask, 'id', ask)}/fail", reason=reason, worker=worker, again=True)
 
     @_Method
     async def tell(
@@ -302,7 +289,7 @@ class _Methods:
             raise InvalidInput("`tell` needs an ask or an arm, got " + ("neither." if ask is None else "both."))
         values: Any = list(value) if isinstance(value, Iterable) else [value]
         if ask is not None:  # by which a result is recognised that comes twice
-            path, said = f"asks/{_id(ask)}/result", dict[str, Any](values=values)
+            path, said = f"asks/{getattr(ask, 'id', ask)}/result", dict[str, Any](values=values)
         else:
             key = key or secrets.token_hex(16)
             path, said = "measurements", {"results": [{"arm": arm, "value": one} for one in values], "earlier": False}
@@ -520,9 +507,13 @@ def _checked(url: str, token: str | None, *, allow_http: bool) -> str:
 
 
 def _json(body: dict[str, Any]) -> bytes:
-    """Return the text of a request; numbers and arrays of NumPy are numbers and lists."""
+    """Return the text of a request; numbers and arrays of NumPy are numbers and lists, and times are in seconds."""
+
+    def plain(one: Any) -> Any:
+        return one.total_seconds() if isinstance(one, timedelta) else one.tolist()
+
     try:
-        return json.dumps(body, allow_nan=False, default=lambda one: one.tolist()).encode()
+        return json.dumps(body, allow_nan=False, default=plain).encode()
     except (TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"a request must consist of texts and finite numbers; {error}.") from None
 
@@ -548,14 +539,3 @@ def _refusal(answer: Any, url: str) -> SurepickError:
         said = said if problem["detail"] == answer.reason_phrase else str(problem["detail"])
     found: SurepickError = kind(said)
     return found
-
-
-def _id(ask: int | Record) -> int:
-    return ask if isinstance(ask, int) else int(ask["id"])
-
-
-def _lease(lease: Any) -> dict[str, Any]:
-    """Return the part of a request that says how long asks are kept."""
-    if lease == OWN_LEASE:
-        return {}
-    return {"lease": lease.total_seconds() if isinstance(lease, timedelta) else lease}

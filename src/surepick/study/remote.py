@@ -156,17 +156,8 @@ class RemoteStudy(Study):
             id_ = requests.find_ask(state, ask).id
         self._client.fail(id_, reason=check_text("reason", reason), worker=self._who(worker))
 
-    def _take_in(
-        self,
-        ask: Any,
-        arm: Any,
-        value: Any,
-        *,
-        worker: str | None,
-        key: str | None = None,
-        questions: bool,
-        takes_flags: bool = False,
-    ) -> Told:
+    def _take_in(self, ask: Any, arm: Any, value: Any, *, worker: str | None, questions: bool, **how: Any) -> Told:
+        key, takes_flags = how.get("key"), how.get("takes_flags", False)
         with self._log.reading() as state:
             n_before, who = len(state.measurements), self._who(worker)
             is_flag = takes_flags and requests.is_pass_or_fail(state, value)
@@ -221,24 +212,14 @@ class RemoteStudy(Study):
         """Plan check pulls of the model after the verdict; the next asks are theirs. Returns how many."""
         return self._client.audit(n, worker=self._who(worker))
 
-    def reopen(
-        self,
-        *,
-        reason: str,
-        join: Any = None,
-        retire: Iterable[Any] = (),
-        keep_evidence: bool = True,
-        worker: str | None = None,
-        **changes: Any,
-    ) -> None:
+    def reopen(self, *, reason: str, worker: str | None = None, **changes: Any) -> None:
         """Go on after a verdict, or with other arms or options, as for other studies."""
+        join, retire = changes.pop("join", None), changes.pop("retire", ())
+        options = {name: value for name, value in changes.items() if name != "keep_evidence"}
         with self._log.reading() as state:
             gone = [requests.find_arm(state, arm) for arm in retire]
-            joined = next_era(state, join, gone, changes)["joined"] or {"names": [], "rows": None}
-        names, rows = joined["names"], joined["rows"]
-        given = {
-            "retire": gone,
-            "keep_evidence": keep_evidence,
-            "join": dict(zip(names, rows, strict=True)) if names else rows,
-        }
-        self._client.reopen(reason=reason, worker=self._who(worker), **given, **changes)
+            joined = next_era(state, join, gone, options)["joined"]
+        if joined is not None:
+            names, rows = joined["names"], joined["rows"]
+            changes["join"] = dict(zip(names, rows, strict=True)) if names else rows
+        self._client.reopen(reason=reason, retire=gone, worker=self._who(worker), **changes)
