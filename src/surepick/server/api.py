@@ -270,12 +270,13 @@ async def tell_results(study: ToTell, body: schemas.Results, key: Key = None) ->
     """Tell results by their arms: one, or a list of earlier results."""
     pairs = [(one.arm, one.value) for one in body.results]
     named: Any = {"worker": body.worker or study.who.author, "key": key}
-    if len(pairs) > 1 and body.earlier is False:
-        raise InvalidInput("a list of results is one of earlier results; tell others one by one.")
-    if len(pairs) > 1 or body.earlier:
+    is_of_one = not body.earlier if len(pairs) == 1 else body.earlier is False
+    if is_of_one and any(arm != pairs[0][0] for arm, _ in pairs):
+        raise InvalidInput("a list of results of several arms is one of earlier results; tell others arm by arm.")
+    if not is_of_one:
         return answer(await study.write(partial(_told, lambda one: one.tell_earlier(pairs, **named))))
-    ((arm, value),) = pairs
-    return answer(await study.write(partial(_told, lambda one: one.tell(arm=arm, value=value, **named, warn=False))))
+    named |= {"arm": pairs[0][0], "value": [value for _, value in pairs], "warn": False}
+    return answer(await study.write(partial(_told, lambda one: one.tell(**named))))
 
 
 @_route("GET", f"{STUDY}/measurements", schemas.MeasurementPage)
