@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 import surepick as sp
 from tests.browser import needs_browser, offline_context, open_browser
@@ -232,3 +233,19 @@ def test_all_leaders_are_marked_as_leaders() -> None:
     for canvas, leaders in ((result.plot_estimates(), result.best), (result.plot_fit(), measured)):
         (drawn,) = [one for one in canvas.axes[0].containers if one.get_label() == "leader"]
         assert len(drawn.lines[0].get_xdata()) == len(leaders) == 2
+
+
+@needs_browser
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_pages_are_for_everybody(browser: Any, pages: Path, width: int, scheme: str) -> None:
+    """A check of accessibility finds nothing: words for charts, headers, contrast in light and dark."""
+    # The policy of a page runs no script, the checker's included.
+    window = {"width": width, "height": 844}
+    context = browser.new_context(viewport=window, color_scheme=scheme, bypass_csp=True, offline=True)
+    for state in ("decided", "undecided", "withdrawn"):
+        page = context.new_page()
+        page.goto((pages / f"{state}.html").as_uri(), wait_until="load")
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        page.close()
+    context.close()

@@ -186,7 +186,7 @@ def _versus(result: "Result") -> Table:
     rows = result.compared
     likely_low, likely_high = (None, None) if result.stopped else (rows.likely_low, rows.likely_high)
     is_likely = _is_likely(result)
-    headers = ["", "", "Estimate", *["Likely"] * is_likely, "Interval", "Pulls"]
+    headers = ["Place", "Arm", "Estimate", *["Likely"] * is_likely, "Interval", "Pulls"]
     table = Table("Leader against runner-up", headers, 2, [])
     if result.rival is None:
         return table
