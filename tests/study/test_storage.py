@@ -11,7 +11,7 @@ import pytest
 
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy, StorageError, StudyExists
 from surepick.study.events import canonical, check_chain, rows_of
-from surepick.study.storage import KeptSummary, Storage, Summary, Writer, open_storage
+from surepick.study.storage import KeptSummary, ServerStorage, Storage, Summary, TokenRow, Writer, open_storage
 from tests.study.storages import Place, append, count_up, first_rows, in_processes, next_rows, write
 
 if TYPE_CHECKING:
@@ -459,3 +459,60 @@ def test_a_summary_waits_for_no_writer_for_long(shared: Place, monkeypatch: pyte
     assert kept(storage)["mix"] in (None, KeptSummary(1, rows[0].hash, "one"))
     other.keep_summary("mix", 1, rows[0].hash, "two")
     assert kept(storage)["mix"] == KeptSummary(1, rows[0].hash, "two")
+
+
+# ---- tokens of a server
+
+
+TOKEN = TokenRow("t1", "ab" * 32, "tell", None, "robot 🤖", "2026-11-18T12:00:00.000000Z", None)
+
+
+def server_storage(place: Place) -> ServerStorage:
+    """A storage with tokens."""
+    storage = place.open()
+    assert isinstance(storage, ServerStorage)
+    return storage
+
+
+def test_tokens_are_kept_in_order_and_revoked_once(place: Place) -> None:
+    """The time of the first revocation stays; studies and tokens do not touch."""
+    storage = server_storage(place)
+    assert storage.tokens() == []
+    second = TokenRow("a2", "cd" * 32, "read", "mix", "boss", TOKEN.created_at, None)
+    storage.add_token(TOKEN)
+    storage.add_token(second)
+    storage.create("mix", first_rows())
+    storage.delete("mix")
+    assert server_storage(place).tokens() == [TOKEN, second]
+    storage.revoke_token("t1", "2026-11-19T12:00:00.000000Z")
+    storage.revoke_token("t1", "2026-11-20T12:00:00.000000Z")
+    revoked = TOKEN._replace(revoked_at="2026-11-19T12:00:00.000000Z")
+    assert server_storage(place).tokens() == [revoked, second]
+
+
+def test_tokens_that_are_there_or_missing_are_refused(place: Place) -> None:
+    """Neither an id nor a digest is used twice; a typo in an id names the nearest."""
+    storage = server_storage(place)
+    with pytest.raises(InvalidInput, match=r"there is no token 't1' in .*; there is none at all"):
+        storage.revoke_token("t1", "now")
+    storage.add_token(TOKEN)
+    for same in (TOKEN._replace(digest="ef" * 32), TOKEN._replace(id="t2")):
+        with pytest.raises(InvalidInput, match=r"there is a token .* already; make another"):
+            storage.add_token(same)
+    with pytest.raises(InvalidInput, match=r"there is no token 't' in .*t1"):
+        storage.revoke_token("t", "now")
+    assert storage.tokens() == [TOKEN]
+
+
+def test_a_database_from_before_tokens_has_none_until_one_is_added(shared: Place) -> None:
+    """To look for tokens changes no table."""
+    storage = server_storage(shared)
+    storage.create("mix", first_rows())
+    with storage.writing("mix") as writer:
+        connection = cast("SqlWriter", writer).connection
+        connection.execute("DROP TABLE tokens")
+        connection.execute("UPDATE surepick_version SET version_num = '2'")
+    assert server_storage(shared).tokens() == []
+    storage.add_token(TOKEN)
+    assert server_storage(shared).tokens() == [TOKEN]
+    assert storage.read("mix") == first_rows()

@@ -122,7 +122,7 @@ class _Run:
         """Tell the study what was measured. True and False where numbers are due are kept as 1 and 0, and end all."""
         self._skipped[worker] = 0
         try:
-            told, said = self.study._take_in(  # noqa: SLF001 (of the same package)
+            told = self.study._take_in(  # noqa: SLF001 (of the same package)
                 ask.id, None, value, worker=worker, questions=False, takes_flags=True
             )
         except InvalidInput as error:  # not a number, or out of range
@@ -133,7 +133,7 @@ class _Run:
             raise
         if isinstance(value, bool | np.bool_) and not self._is_binary:
             raise InvalidInput(f"`function` returned {value!r}, which is recorded as {told[0].told:g}; {PASS_FAIL}")
-        for text in said:
+        for text in told.remarks:
             self._warn(text, EntryWarning)
 
     def give_up(self, worker: str) -> None:

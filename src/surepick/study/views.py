@@ -6,7 +6,7 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import InitVar, asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 from surepick.errors import SurepickError
@@ -85,11 +85,8 @@ class Status:
     registrations: list[str]
     """For each era the hash of its first event: publish it before the first ask, and `verify` shows it again."""
 
-    find_outlook: "InitVar[Callable[[], Outlook | None]]"
-    """Works out `outlook`."""
-
-    def __post_init__(self, find_outlook: "Callable[[], Outlook | None]") -> None:
-        self.__dict__["_find_outlook"] = find_outlook
+    find_outlook: "Callable[[], Outlook | None]" = field(repr=False, compare=False)
+    """Works out `outlook`; no part of a record."""
 
     @property
     def stopped(self) -> bool:
@@ -99,8 +96,7 @@ class Status:
     @property
     def outlook(self) -> "Outlook | None":
         """Estimates, not guarantees, see `Snapshot.outlook`; worked out when read, not before."""
-        found: Outlook | None = self.__dict__["_find_outlook"]()
-        return found
+        return self.find_outlook()
 
 
 @final
@@ -120,7 +116,7 @@ class StudySnapshot:
 
     def record(self, only: Sequence[str] = ()) -> Record:
         """Return the status for a program, all of it or some fields; estimates that are not proved are worked out."""
-        known = asdict(self.status)
+        known = {name: value for name, value in vars(self.status).items() if name != "find_outlook"}
         if not only or {*only} & {*OF_OUTLOOK}:
             known |= self._outlook()
         return {name: known[name] for name in only or known}
@@ -176,8 +172,8 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
         n_planned=learner.n_planned,
         n_arms=getattr(roster.arms, "n_arms", None),
         n_events=state.n_events,
-        n_void=sum(one.is_void for one in state.measurements),
-        n_corrected=sum(one.is_corrected for one in state.measurements),
+        n_void=state.n_void,
+        n_corrected=state.n_corrected,
         era=state.era,
         stopped_at=None if verdict is None else verdict.at,
         registrations=list(state.registrations),
