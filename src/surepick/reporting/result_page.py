@@ -113,7 +113,7 @@ def page_of(
         details=[*said[n_first:], *notes],
         facts=_facts(result),
         tables=[table for table in (*_tables(result), _recipes(recipes or {})) if table.rows],
-        figures=_figures(result),
+        figures=figures_of(result),
         steps=_steps(result, command) if steps is None else list(steps),
         foot=f"Written by surepick {__version__}.",
     )
@@ -175,13 +175,13 @@ def _confidence(result: "Result") -> str:
 
 
 def _tables(result: "Result") -> list[Table]:
-    listed = [_versus(result), _ranking(result, result.compared)]
+    listed = [versus(result), _ranking(result, result.compared)]
     if result.candidates is not None:
         listed.append(_ranking(result, result.arms))
-    return [*listed, _coefficients(result), _resting_on(result)]
+    return [*listed, coefficients(result), resting_on(result)]
 
 
-def _versus(result: "Result") -> Table:
+def versus(result: "Result") -> Table:
     """Return the table of the leader, the runner-up and the candidate hardest to exclude, if that is another one."""
     rows = result.compared
     likely_low, likely_high = (None, None) if result.stopped else (rows.likely_low, rows.likely_high)
@@ -190,7 +190,7 @@ def _versus(result: "Result") -> Table:
     table = Table("Leader against runner-up", headers, 2, [])
     if result.rival is None:
         return table
-    label, places = label_of(result), _places(rows)
+    label, places = label_of(result), places_in(rows)
     leader = "Leader" if result.m == 1 else f"Last of the {result.m} leaders"
     listed = [(leader, result.leader), ("Runner-up", result.rival)]
     if result.hardest not in (None, result.rival):
@@ -232,7 +232,7 @@ def _ranking(result: "Result", rows: "Estimates") -> Table:
     is_arms, columns = rows is result.arms, result.to_columns("arms" if rows is result.arms else "candidates")
     behind, low, high = (columns[name] for name in ("behind", "behind_low", "behind_high"))
     has_leader = rows.margin is not None and result.best is not None
-    names, measured, places = _names(result, rows), result.measured(), _places(rows)
+    names, measured, places = _names(result, rows), result.measured(), places_in(rows)
     is_fitted = bool(np.isfinite(rows.estimate).any())
     if not is_fitted:
         places = places_of(max(map(abs, measured.values()), default=0.0), math.inf)
@@ -291,7 +291,7 @@ def _said(cell: Any) -> str:
     return NOTHING if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell)
 
 
-def _coefficients(result: "Result") -> Table:
+def coefficients(result: "Result") -> Table:
     """Return the table of the effects of the features, per unit."""
     table = Table("Coefficients", ["Feature", "Coefficient", "Interval"], 1, [])
     if result.theta is None or result.model != "linear":
@@ -307,7 +307,8 @@ def _coefficients(result: "Result") -> Table:
     return table._replace(note="What one unit more of a feature adds to the mean reward, the others unchanged.")
 
 
-def _resting_on(result: "Result") -> Table:
+def resting_on(result: "Result") -> Table:
+    """Return the table of assumptions, and how each was checked."""
     rows = [[Cell(one.text), Cell(one.checked)] for one in assumptions(result)]
     return Table("What it rests on, and how that was checked", ["Assumption", "Checked"], 2, rows)
 
@@ -346,7 +347,7 @@ def _steps(result: "Result", command: str | None) -> list[tuple[str, str]]:
     return [(words, code) for words, code in steps if code]
 
 
-def _figures(result: "Result") -> list[Figure]:
+def figures_of(result: "Result") -> list[Figure]:
     """Return the figures of a result, without empty ones."""
     has_intervals = bool(np.isfinite(result.compared.high).any())
     intervals = f" with {percent(1.0 - result.delta)} intervals" if has_intervals else ""
@@ -361,14 +362,14 @@ def _figures(result: "Result") -> list[Figure]:
     drawn: list[tuple[str, bool, Callable[[], Any], str]] = [
         ("interval_bars", result.theta is not None, lambda: _estimates_chart(result), estimated),
         ("evidence_line", has_evidence, lambda: charts.evidence_line(result.path), evidence),
-        ("scatter", has_fit, lambda: charts.scatter(points_of(result), _places(result.arms)), fitted),
+        ("scatter", has_fit, lambda: charts.scatter(points_of(result), places_in(result.arms)), fitted),
         ("bars", bool(result.counts), lambda: charts.pull_bars(pulls_of(result)), pulled),
     ]
     return [Figure(kind, chart(), caption) for kind, is_there, chart, caption in drawn if is_there]
 
 
 def _estimates_chart(result: "Result") -> charts.IntervalBars:
-    return charts.interval_bars(charts.best_first(bars_of(result)), _places(result.compared))
+    return charts.interval_bars(charts.best_first(bars_of(result)), places_in(result.compared))
 
 
 def _most(n: int) -> str:
@@ -456,7 +457,7 @@ def _names(result: "Result", rows: "Estimates") -> list[str]:
     return [str(arm) for arm in rows.keys]
 
 
-def _places(rows: "Estimates") -> int:
+def places_in(rows: "Estimates") -> int:
     """Return the number of decimals for the estimates of a table."""
     top = float(np.abs(rows.estimate[np.isfinite(rows.estimate)]).max(initial=0.0))
     high = rows.high if rows.likely_high is None else rows.likely_high

@@ -100,7 +100,9 @@ def create_app(settings: ServerSettings) -> FastAPI:
     _add_health(app)
     for module in ("pages", "new_study"):
         if find_spec(f"surepick.server.{module}") is not None:
-            app.include_router(import_module(f"surepick.server.{module}").router)
+            found = import_module(f"surepick.server.{module}")
+            app.include_router(found.router)
+            app.state.error_page = getattr(found, "error_page", getattr(app.state, "error_page", None))
     return app
 
 
