@@ -206,7 +206,9 @@ def test_a_file_that_is_too_large_is_refused(start: Any) -> None:
         assert "at most 150,000 bytes" in problem(page)
         assert hidden(page)["draft"] == ""
         assert posted(server, ("t.csv", PLAIN)).status_code == 200
-        assert posted(server, ("t.csv", b"x" * 400_000)).status_code == 413
+        refused = posted(server, ("t.csv", b"x" * 400_000))
+        assert refused.status_code == 413
+        assert problem(refused) == "a request must have at most 300,000 bytes; send less at a time."
 
 
 def test_a_form_that_was_changed_on_its_way(server: RunningServer) -> None:
