@@ -128,7 +128,7 @@ def _options(arms: TableArms, form: Mapping[str, str]) -> dict[str, Any]:
 def _number(form: Mapping[str, str], name: str) -> float:
     value = parse_number(form[name])
     if value is None:
-        raise InvalidInput(f'"{name}" must be a number, got {form[name]!r}.')
+        raise InvalidInput(f'"{name}" must be a number, got {repr(form[name]) if form[name] else "nothing"}.')
     return value
 
 
