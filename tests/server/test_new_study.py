@@ -246,6 +246,7 @@ def browser() -> Iterator[Any]:
 
 def check(page: Any) -> None:
     """Assert that the page suits screen readers and keyboards, and does not scroll sideways."""
+    page.wait_for_load_state("load")  # with its style sheets
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
@@ -268,6 +269,7 @@ def test_in_a_browser(
     page.on("pageerror", lambda error: said.append(str(error)))
     page.goto(f"{server.url}/")
     page.get_by_role("link", name="New study").click()
+    page.get_by_role("heading", name="New study").wait_for()
     if script:
         check(page)
     page.get_by_label("A table with one line").set_input_files(tmp_path / "Rezepte.csv")
