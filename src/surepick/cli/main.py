@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from surepick._version import __version__
+from surepick.cli import serve
 from surepick.cli.options import (
     ARM_FILES,
     OF_FILES,
@@ -262,3 +263,4 @@ def bench_compare(
 
 
 add_to(app)
+serve.add_to(app)

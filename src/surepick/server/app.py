@@ -23,6 +23,7 @@ from surepick.server import api, schemas
 from surepick.server.studies import OpenStudies, TooBusy, to_json
 from surepick.server.tokens import Role, Tokens, check_origin, requires
 from surepick.study.storage import open_storage
+from surepick.study.storage.base import ServerStorage
 
 LOGGER = logging.getLogger("surepick.server")
 STATUS: dict[type[Exception], int] = {
@@ -72,6 +73,8 @@ class ServerSettings:
 def create_app(settings: ServerSettings) -> FastAPI:
     """Return the application on a storage."""
     storage = open_storage(settings.storage)
+    if not isinstance(storage, ServerStorage):
+        raise InvalidInput(f"a server keeps studies in a file or a database, got {storage.address}.")
     studies = OpenStudies(storage, queue=settings.queue)
 
     @asynccontextmanager
@@ -91,7 +94,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
         lifespan=life,
     )
     app.state.settings, app.state.studies = settings, studies
-    app.state.tokens = Tokens(getattr(storage, "tokens", list))
+    app.state.tokens = Tokens(storage.tokens)
     app.state.metrics = Metrics(studies)
     app.add_middleware(Guard, settings=settings, metrics=app.state.metrics)
     for error in (SurepickError, StarletteHTTPException, RequestValidationError):

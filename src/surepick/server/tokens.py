@@ -11,7 +11,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any, final
 from urllib.parse import urlsplit
@@ -21,6 +20,7 @@ from starlette.concurrency import run_in_threadpool
 
 from surepick._texts import check_line
 from surepick.errors import InvalidInput, NoSuchStudy
+from surepick.study.events import now, written
 from surepick.study.storage.base import TokenRow, no_such_study
 
 COOKIE = "surepick_token"
@@ -74,7 +74,7 @@ def new_token(role: Role, *, study: str | None = None, label: str = "") -> tuple
     if len(check_line("the label of a token", label)) > 100:
         raise InvalidInput(f"the label of a token must have at most 100 characters, got {len(label)}; shorten it.")
     secret = PREFIX + secrets.token_urlsafe(32)
-    at = datetime.now(UTC).isoformat(timespec="seconds")
+    at = written(now())
     return TokenRow(secrets.token_hex(4), _digest(secret), role.word, study, label, at, None), secret
 
 
