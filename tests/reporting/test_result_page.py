@@ -108,6 +108,8 @@ def test_pages_of_other_states(pages: Path) -> None:
     assert "is the best of" not in texts["withdrawn"]
     assert "Leader against" not in texts["withdrawn"]
     assert "Which arm of the unit sphere in R^2 is the best?" in texts["vectors"]
+    assert not re.search("leader|excluded", texts["withdrawn"].partition("Figures")[2].partition("All arms")[0])
+    assert "Estimates of 2 candidates" in texts["candidates"]
     assert "All candidates" in texts["candidates"]
     assert "All arms" in texts["candidates"]
     assert "The first 1,000 of 2,000 rows; the result&#39;s `to_frame` has all." in texts["many"]

@@ -352,7 +352,8 @@ def figures_of(result: "Result") -> list[Figure]:
     has_intervals = bool(np.isfinite(result.compared.high).any())
     intervals = f" with {percent(1.0 - result.delta)} intervals" if has_intervals else ""
     likely = " Thick: likely, an estimate and not a guarantee." if _is_likely(result) else ""
-    estimated = f"Estimates of {_most(len(result.compared))}{intervals}.{likely}"
+    noun = "arm" if result.candidates is None else "candidate"
+    estimated = f"Estimates of {_most(len(result.compared), noun)}{intervals}.{likely}"
     fitted = "Measured means against the fit: points off the line do not fit the model."
     planned = ", and planned pulls" if result.planned else ""
     pulled = f"Pulls of each arm{planned}{', without check pulls' if result.n_checks else ''}."
@@ -372,8 +373,8 @@ def _estimates_chart(result: "Result") -> charts.IntervalBars:
     return charts.interval_bars(charts.best_first(bars_of(result)), places_in(result.compared))
 
 
-def _most(n: int) -> str:
-    return counted(n, "arm") if n <= charts.MOST else f"the first {charts.MOST} of {n:,} arms"
+def _most(n: int, noun: str) -> str:
+    return counted(n, noun) if n <= charts.MOST else f"the first {charts.MOST} of {n:,} {noun}s"
 
 
 def _is_likely(result: "Result") -> bool:
@@ -390,7 +391,7 @@ def bars_of(result: "Result") -> list[charts.Bar]:
     """Return the estimates of all arms, or candidates, with intervals."""
     rows, names = result.compared, _names(result, result.compared)
     kinds = ["arm"] * len(rows)
-    if result.survivors is not None:
+    if result.survivors is not None and result.guarantee != "withdrawn":
         left = set(result.survivors.tolist())
         kinds = ["not excluded" if row in left else "excluded" for row in range(len(rows))]
     for row in _leading(result):
@@ -404,8 +405,8 @@ def bars_of(result: "Result") -> list[charts.Bar]:
 
 
 def _leading(result: "Result") -> Sequence[int]:
-    """Return the rows of the leaders in `compared`."""
-    if result.best is None:
+    """Return the rows of the leaders in `compared`; none of a result that is withdrawn."""
+    if result.best is None or result.guarantee == "withdrawn":
         return []
     return result.best if result.m > 1 else [result.row_of_leader]
 

@@ -104,13 +104,18 @@ def _route(method: str, path: str, model: Any = None, *, status: int = 200, **mo
 @_route("POST", "/studies", schemas.StudyRecord, status=201, responses=_problems(409))
 async def create(body: schemas.NewStudy, who: Admin, studies: Studies) -> Response:
     """Create a study."""
-    if who.study is not None and who.study != body.name:
-        raise HTTPException(403, f"this token is for the study {who.study!r} alone.")
-    if body.name in (".", ".."):
-        raise InvalidInput(f"{body.name!r} has a meaning of its own in the address of a page; choose another name.")
+    check_new(body.name, who)
     await run_in_threadpool(_create, studies, body, who)
     record = (await studies.record(body.name))[1]
     return Response(record, 201, {"Location": f"studies/{quote(body.name, safe='')}"}, "application/json")
+
+
+def check_new(name: str, who: Identity) -> None:
+    """Refuse the name of a new study that a token does not show, or that no address can have."""
+    if not who.sees(name):
+        raise HTTPException(403, f"this token is for the study {who.study!r} alone.")
+    if name in (".", ".."):
+        raise InvalidInput(f"{name!r} has a meaning of its own in the address of a page; choose another name.")
 
 
 def _create(studies: OpenStudies, body: schemas.NewStudy, who: Identity) -> None:

@@ -221,7 +221,7 @@ class Guard:
             receive = await self._checked(Request(scope, receive))
             await self.app(scope, receive, send_guarded)
         except HTTPException as error:
-            await problem(error.status_code, error.detail)(scope, receive, send_guarded)
+            await (await _answer_error(Request(scope, receive), error))(scope, receive, send_guarded)
         except Exception:
             LOGGER.exception("%s failed", scope["method"])
             if status != 500:
