@@ -25,6 +25,11 @@ pytestmark = needs_browser
 X = np.array([[1, 0.1, 0.9], [1, 0.5, 0.2], [1, 0.9, 0.6], [1, 0.3, 0.4], [1, 0.8, 0.1], [1, 0.6, 0.7]])
 NAMES = ["A1", "B2", "C3", "D4", "E5", "F6"]
 MEANS = dict(zip(NAMES, X @ [50.0, 2.0, 1.0], strict=True))
+MESSY = "Farbe;Glanz;Trocknung;Lösung\r\n" + "".join(
+    f"{name};{row[1]:.1f};{row[2]:.1f};{17 * n % 7}\r\n".replace(".", ",")
+    for n, (name, row) in enumerate(zip(NAMES, X, strict=True))
+)
+"""The same paints as a spreadsheet in Germany writes them."""
 SCREENS = [(1280, "light"), (390, "dark")]
 
 
@@ -99,10 +104,23 @@ def open_ask(page: Any) -> tuple[Any, str]:
 def test_a_study_from_the_first_ask_to_the_certificate(
     browser: Any, server: RunningServer, tmp_path: Path, width: int, scheme: str
 ) -> None:
-    """Ask, tell, a questioned value, void, restore, the live page, the verdict, the audit, files that verify."""
-    study = made(server.storage)
+    """Upload, ask, tell, a questioned value, void, restore, the live page, verdict, audit, files that verify."""
     with visiting(browser, width=width, scheme=scheme, accept_downloads=True) as page:
         page.goto(server.url)
+        assert "There is no study yet." in page.locator("main").inner_text()
+        check(page)
+        page.get_by_role("link", name="New study").click()
+        page.set_input_files("#file", {"name": "paints.csv", "mimeType": "text/csv", "buffer": MESSY.encode("cp1252")})
+        page.get_by_role("button", name="Read the table").click()
+        page.get_by_label("Lösung").select_option("leave out")  # the number of a bottle is no feature
+        page.get_by_role("button", name="Use these roles").click()
+        page.get_by_label("Name of the study").fill("paints")
+        check(page)
+        page.get_by_role("button", name="Create the study").click()
+        live(page)
+        study = sp.load_study("paints", server.storage)
+        assert study.state.roster.written["features"] == ["constant", "Glanz", "Trocknung"]
+        page.get_by_role("link", name="Studies").click()
         assert "no data" in page.locator("tbody tr").inner_text()
         check(page)
         page.get_by_role("link", name="paints").click()
