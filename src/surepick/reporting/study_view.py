@@ -14,6 +14,7 @@ import numpy as np
 
 from surepick.errors import SurepickError
 from surepick.learning.explain import (
+    WIDE,
     about,
     assumptions,
     between,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from surepick.learning.result import Result
     from surepick.study.events import Row
     from surepick.study.study import Study, StudyAsk
-    from surepick.study.views import StudySnapshot
+    from surepick.study.views import Status, StudySnapshot
 
 N_SHOWN = 50
 """Arms of a leaderboard that is folded."""
@@ -214,7 +215,7 @@ def view_of(study: "Study", *, n_arms: int = N_SHOWN) -> StudyView:
         next=_next(now, n_open, can_ask=can_ask),
         details=[*filter(None, said[1:] if status.stopped else []), *details],
         leaders={word: text for word, text in known.items() if word not in (*PROVED, *ESTIMATED)},
-        proved={word: known[word] for word in PROVED if word in known},
+        proved={word: known[word] for word in PROVED if word in known and status.state != "withdrawn"},
         estimates={word: known[word] for word in ESTIMATED if word in known} | _cost_of_rest(result),
         numbers=numbers,
         versus=result_page.versus(result),
@@ -277,10 +278,16 @@ def badge_of(now: "StudySnapshot") -> Badge:
         return Badge("decided", "good")
     if status.state == "spent":
         return Badge("budget ended", "plain")
-    if not status.n_pulls:
-        return Badge("no data", "plain")
-    left = f" ~{roughly(max(status.remaining, 1.0))} left" if math.isfinite(status.remaining) else ""
-    return Badge(f"measuring{left}", "open")
+    return Badge(f"measuring{_left(status)}", "open") if status.n_pulls else Badge("no data", "plain")
+
+
+def _left(status: "Status") -> str:
+    """Return about how many pulls are left, or at least how many if the range is too wide; "" if unknown."""
+    if not math.isfinite(status.remaining):
+        return ""
+    is_wide = status.remaining_high > WIDE * max(status.remaining_low, 1.0)
+    pulls = roughly(max(math.ceil(status.remaining_low if is_wide else status.remaining), 1))
+    return f" {pulls}+ left" if is_wide else f" ~{pulls} left"
 
 
 def _next(now: "StudySnapshot", n_open: int, *, can_ask: bool) -> str:

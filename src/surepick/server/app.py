@@ -90,7 +90,6 @@ def create_app(settings: ServerSettings) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
-        root_path=settings.root_path,
         lifespan=life,
     )
     app.state.settings, app.state.studies = settings, studies
@@ -233,6 +232,7 @@ class Guard:
     def _route(self, scope: Scope) -> None:
         """Let routes see the path as it was sent, so that a name may have a slash; with the prefix, sent or not."""
         prefix, sent = self.settings.root_path, scope["raw_path"].decode("latin-1")
+        scope["root_path"] = prefix
         scope["path"] = sent if sent.startswith(f"{prefix}/") else f"{prefix}{sent}"
 
     async def _checked(self, request: Request) -> Receive:

@@ -3,6 +3,7 @@
 The address after the redirect names a measurement or an ask and no more; the sentence about it comes from the log.
 """
 
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -225,7 +226,8 @@ async def _show(
     message, question = "", None
     if visit.did in ACTIONS and visit.id is not None:
         message, question = await studies.read(name, partial(_said, visit.did, visit.id))
-    values = {"view": view, "visit": visit, "message": message, "question": question}
+    # By its key a value that is sent twice counts once.
+    values = {"view": view, "visit": visit, "message": message, "question": question, "key": secrets.token_hex(8)}
     return page(request, template, who=who, status=status, **values)
 
 
@@ -311,7 +313,9 @@ def _ask(study: Study, form: Form) -> int:
 
 
 def _tell(study: Study, form: Form) -> int:
-    return study.tell(form.number("ask"), form.values, worker=form.worker, warn=False)[0].id
+    arm, key = form.fields.get("arm", "").strip() or None, form.fields.get("key") or None
+    ask = form.number("ask") if arm is None else None
+    return study.tell(ask, form.values, arm=arm, worker=form.worker, key=key, warn=False)[0].id
 
 
 def _fail(study: Study, form: Form) -> int:

@@ -20,6 +20,7 @@ function isTyped(field) {
 }
 
 function morphAttributes(old, fresh) {
+  if (old.hasAttribute("data-keep")) return; // the name of a value that may be sent again
   const keptOpen = old.localName === "details"; // open and closed is the choice of the reader
   const wasTyped = isTyped(old);
   for (const { name } of [...old.attributes]) {
@@ -94,6 +95,7 @@ function sayProblem(text) {
 
 let isBusy = false;
 let isStale = false;
+let nSent = 0; // forms answered; what was fetched before the last answer may be older than the page
 
 /** Fetch the part of the page that changes; at most one request at a time. */
 async function refresh() {
@@ -103,10 +105,13 @@ async function refresh() {
   }
   isBusy = true;
   isStale = false;
+  const before = nSent;
   try {
     const response = await fetch(live.dataset.live + location.search);
     if (response.status === 401) location.reload();
-    if (response.ok) morphChildren(live, parsed(await response.text()).body);
+    const fresh = parsed(await response.text()).body;
+    if (before !== nSent) isStale = true;
+    else if (response.ok) morphChildren(live, fresh);
   } catch {
     sayConnection(LOST, true); // the stream says when the server is back
   }
@@ -135,9 +140,15 @@ function follow() {
     isLost = true;
     sayConnection(LOST, true);
     if (stream.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
-    setTimeout(() => document.hidden || follow(), wait);
+    setTimeout(tryAgain, wait);
     wait = Math.min(2 * wait, LONGEST_WAIT);
   };
+}
+
+function tryAgain() {
+  if (document.hidden) return;
+  follow();
+  refresh(); // finds out if the token no longer holds
 }
 
 /** Put the focus where the work goes on, if its element is gone. */
@@ -162,8 +173,12 @@ async function send(form, button) {
     }
     if (response.ok) {
       form.reset();
+      for (const field of form.querySelectorAll("[data-keep]")) {
+        field.value = crypto.getRandomValues(new Uint32Array(4)).join("-");
+      }
       form.closest("details")?.removeAttribute("open");
       history.replaceState(null, "", response.url);
+      nSent += 1;
       morph(live, fresh.getElementById("live"));
     }
     document.getElementById("message").replaceChildren(...message.childNodes);
@@ -210,10 +225,7 @@ if (live) {
   // A hidden page needs no stream, and browsers allow few at a time.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) stream.close();
-    else {
-      follow();
-      refresh();
-    }
+    else tryAgain();
   });
   addEventListener("pagehide", () => stream.close());
   addEventListener("pageshow", (event) => {
