@@ -7,7 +7,6 @@ mistake loses nothing.
 import base64
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -18,14 +17,15 @@ from starlette.datastructures import UploadFile
 from starlette.responses import RedirectResponse
 
 from surepick.arms.tables.by_role import column_roles, read_by_role, table_of_upload
-from surepick.arms.tables.read import NOT_USED, TableArms
+from surepick.arms.tables.read import TableArms
 from surepick.arms.tables.sources import parse_number
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.spec import Spec
 from surepick.planning.plan import plan
 from surepick.reporting.plan_words import PlanView, in_page, plan_view
-from surepick.server.api import Admin, Studies, check_new
+from surepick.server.api import Admin, check_new
 from surepick.server.pages import page
+from surepick.server.studies import OpenStudies
 from surepick.study.admin import create_study
 
 router = APIRouter(include_in_schema=False)
@@ -45,8 +45,9 @@ async def blank(request: Request, who: Admin) -> Response:
 
 
 @router.post("/new")
-async def submitted(request: Request, who: Admin, studies: Studies) -> Response:
+async def submitted(request: Request, who: Admin) -> Response:
     """Read the table and show what was understood, or create the study."""
+    studies: OpenStudies = request.app.state.studies
     sent, roles = await _received(request)
     view = _view(sent)
     form: dict[str, str] = view["form"]
@@ -102,8 +103,7 @@ def _understood(view: dict[str, Any], roles: list[str]) -> tuple[TableArms, dict
     table = table_of_upload(form["title"], content, form["sheet"] or None)
     view["columns"] = column_roles(table, roles)
     arms = _quiet(read_by_role, table, view["columns"])
-    notes = [text for text in arms.roles.attention if not text.startswith(NOT_USED)]  # the list of columns says these
-    view["arms"] = in_page(str(replace(arms.roles, attention=tuple(notes))))
+    view["arms"] = in_page(str(arms.roles))
     return arms, _options(arms, form)
 
 
