@@ -24,8 +24,9 @@ from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.spec import Spec
 from surepick.planning.plan import plan
 from surepick.reporting.plan_words import PlanView, in_page, plan_view
-from surepick.server.api import Admin, Studies, check_new
+from surepick.server.api import Admin, check_new
 from surepick.server.pages import page
+from surepick.server.studies import OpenStudies
 from surepick.study.admin import create_study
 
 router = APIRouter(include_in_schema=False)
@@ -45,8 +46,9 @@ async def blank(request: Request, who: Admin) -> Response:
 
 
 @router.post("/new")
-async def submitted(request: Request, who: Admin, studies: Studies) -> Response:
+async def submitted(request: Request, who: Admin) -> Response:
     """Read the table and show what was understood, or create the study."""
+    studies: OpenStudies = request.app.state.studies
     sent, roles = await _received(request)
     view = _view(sent)
     form: dict[str, str] = view["form"]
