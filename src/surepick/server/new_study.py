@@ -7,7 +7,6 @@ mistake loses nothing.
 import base64
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +17,7 @@ from starlette.datastructures import UploadFile
 from starlette.responses import RedirectResponse
 
 from surepick.arms.tables.by_role import column_roles, read_by_role, table_of_upload
-from surepick.arms.tables.read import NOT_USED, TableArms
+from surepick.arms.tables.read import TableArms
 from surepick.arms.tables.sources import parse_number
 from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.spec import Spec
@@ -104,8 +103,7 @@ def _understood(view: dict[str, Any], roles: list[str]) -> tuple[TableArms, dict
     table = table_of_upload(form["title"], content, form["sheet"] or None)
     view["columns"] = column_roles(table, roles)
     arms = _quiet(read_by_role, table, view["columns"])
-    notes = [text for text in arms.roles.attention if not text.startswith(NOT_USED)]  # the list of columns says these
-    view["arms"] = in_page(str(replace(arms.roles, attention=tuple(notes))))
+    view["arms"] = in_page(str(arms.roles))
     return arms, _options(arms, form)
 
 
@@ -130,7 +128,7 @@ def _options(arms: TableArms, form: Mapping[str, str]) -> dict[str, Any]:
 def _number(form: Mapping[str, str], name: str) -> float:
     value = parse_number(form[name])
     if value is None:
-        raise InvalidInput(f'"{name}" must be a number, got {form[name]!r}.')
+        raise InvalidInput(f'"{name}" must be a number, got {repr(form[name]) if form[name] else "nothing"}.')
     return value
 
 
