@@ -1,6 +1,7 @@
 """What pages show of a study: one state in a badge, proofs and estimates apart, and every kind of study."""
 
 import math
+import re
 import warnings
 from typing import Any
 
@@ -137,15 +138,16 @@ def test_events_are_lines() -> None:
     """Names of arms, values and reasons; a long plan is cut."""
     study = measured(30, noise=3.0)
     study.void(2, reason="wrong bottle")
+    study.correct(3, 6.5, reason="mistyped")
     study.fail(study.ask(1, worker="me")[0].id, reason="broken")
     lines = event_lines(study.state, study.rows())
     assert [line.n for line in lines] == list(range(1, study.head[0] + 1))
     said = {line.kind: line.said for line in lines}
     assert said["voided"] == "measurement 2; wrong bottle"
+    assert said["corrected"] == "measurement 3 = 6.5; mistyped"
     assert said["failed"].endswith("; broken")
     told = next(line.said for line in lines if line.kind == "told")
-    assert told.startswith("measurement 1, ask 1, value ")
-    assert told[-1] in "ABCDEF"
+    assert re.fullmatch(r"[A-F] = -?[0-9.]+, measurement 1, ask 1", told)
     planned = max((line.said for line in lines if line.kind == "planned"), key=len)
     assert planned.count(",") <= MOST_NAMED
     assert all(math.isfinite(line.n) for line in lines)

@@ -426,21 +426,29 @@ def event_lines(state: State, rows: "Sequence[Row]") -> list[EventLine]:
 
 
 def _said(state: State, event: Mapping[str, Any]) -> str:
-    """Return the content of an event: arms by name, what it is about, and the reason."""
-    label, arms = state.roster.label, [arm for _, arm in event.get("asks", []) if event["kind"] == "asked"]
-    arms += event.get("arms", []) if event["kind"] in ("planned", "audited") else []
-    named = [label(tuple(arm) if isinstance(arm, list) else arm) for arm in [*arms, *_own_arm(event)]]
+    """Return the content of an event: arms by name, the value, what the event is about, and the reason."""
+    named = [state.roster.label(tuple(arm) if isinstance(arm, list) else arm) for arm in _arms_in(event)]
     shown = named[:MOST_NAMED] + ([f"{len(named) - MOST_NAMED:,} more"] if len(named) > MOST_NAMED else [])
-    parts = [f"{word} {event[word]}" for word in ("measurement", "ask") if event.get(word) is not None]
-    parts += [f"value {event['value']:.12g}"] if "value" in event else []
+    value = f" = {event['value']:.12g}" if "value" in event else ""
+    parts = [joined(shown) + value] if shown else []
+    parts += [f"{word} {event[word]}" for word in ("measurement", "ask") if event.get(word) is not None]
+    if not shown and value:
+        parts[0] += value
     parts += [f"asks {', '.join(map(str, event['asks']))}"] if event["kind"] == "expired" else []
-    parts += [joined(shown)] if shown else []
-    return "; ".join([", ".join(parts), event.get("reason", "")]).strip("; ")
+    return "; ".join(filter(None, [", ".join(parts), event.get("reason", "")]))
 
 
 MOST_NAMED = 10
 """Arms that the line of an event names."""
 
 
-def _own_arm(event: Mapping[str, Any]) -> list[Any]:
-    return [event["arm"]] if event.get("arm") is not None else []
+def _arms_in(event: Mapping[str, Any]) -> list[Any]:
+    """Return the arms that an event names."""
+    match event["kind"]:
+        case "asked":
+            return [arm for _, arm in event["asks"]]
+        case "planned" | "audited":
+            return list(event["arms"])
+        case "told":
+            return [event["arm"]]
+    return []

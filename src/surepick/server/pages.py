@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote, urlencode
 from weakref import WeakKeyDictionary
 
-from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse
@@ -23,9 +23,9 @@ from surepick.errors import InvalidInput, SurepickError
 from surepick.learning.explain import counted
 from surepick.reporting import study_view
 from surepick.reporting.study_words import failed_words, told_words, typed_number
-from surepick.server.api import STUDY, Reader, Studies, Teller
+from surepick.server.api import STUDY, StudyAccess, ToRead, ToTell
 from surepick.server.studies import OpenStudies
-from surepick.server.tokens import Identity, Role, clear_cookie, set_cookie
+from surepick.server.tokens import Identity, Role, clear_cookie, requires, set_cookie
 from surepick.study.state import State
 from surepick.study.study import Study
 
@@ -153,8 +153,11 @@ async def _view(studies: OpenStudies, name: str, make: Callable[..., Any], **opt
 
 
 @router.get("/")
-async def studies_page(request: Request, who: Reader, studies: Studies, after: Text = "") -> Response:
+async def studies_page(
+    request: Request, who: Annotated[Identity, Depends(requires(Role.READ))], after: Text = ""
+) -> Response:
     """List the studies."""
+    studies: OpenStudies = request.app.state.studies
     names = [name for name in await run_in_threadpool(studies.storage.names) if who.sees(name) and name > after]
     shown = sorted(names)[:N_ROWS]
     lines = []
@@ -187,24 +190,20 @@ class Visit(NamedTuple):
 @router.get(STUDY)
 async def study_page(
     request: Request,
-    name: str,
-    who: Reader,
-    studies: Studies,
+    study: ToRead,
     worker: Text = "",
     arms: Text = "",
     did: Text = "",
     id: Number = None,  # noqa: A002 (as in the address)
 ) -> Response:
     """Show a study."""
-    return await _show(request, name, who, studies, Visit(_named(worker, who), arms, did, id))
+    return await _show(request, study, Visit(_named(worker, study.who), arms, did, id))
 
 
 @router.get(f"{STUDY}/live")
-async def live(
-    request: Request, name: str, who: Reader, studies: Studies, worker: Text = "", arms: Text = ""
-) -> Response:
+async def live(request: Request, study: ToRead, worker: Text = "", arms: Text = "") -> Response:
     """Return the part of the page of a study that changes."""
-    return await _show(request, name, who, studies, Visit(_named(worker, who), arms), template="live.html")
+    return await _show(request, study, Visit(_named(worker, study.who), arms), template="live.html")
 
 
 def _named(worker: str, who: Identity) -> str:
@@ -212,23 +211,16 @@ def _named(worker: str, who: Identity) -> str:
 
 
 async def _show(
-    request: Request,
-    name: str,
-    who: Identity,
-    studies: OpenStudies,
-    visit: Visit,
-    *,
-    template: str = "study.html",
-    status: int = 200,
+    request: Request, study: StudyAccess, visit: Visit, *, template: str = "study.html", status: int = 200
 ) -> Response:
     n_arms = study_view.MOST_SHOWN if visit.arms == "all" else study_view.N_SHOWN
-    view = await _view(studies, name, study_view.view_of, n_arms=n_arms)
+    view = await _view(study.studies, study.name, study_view.view_of, n_arms=n_arms)
     message, question = "", None
     if visit.did in ACTIONS and visit.id is not None:
-        message, question = await studies.read(name, partial(_said, visit.did, visit.id))
+        message, question = await study.read(partial(_said, visit.did, visit.id))
     # By its key a value that is sent twice counts once.
     values = {"view": view, "visit": visit, "message": message, "question": question, "key": secrets.token_hex(8)}
-    return page(request, template, who=who, status=status, **values)
+    return page(request, template, who=study.who, status=status, **values)
 
 
 def _said(did: str, id_: int, study: Study) -> tuple[str, Any]:
@@ -241,23 +233,17 @@ def _said(did: str, id_: int, study: Study) -> tuple[str, Any]:
 
 @router.get(f"{STUDY}/log")
 async def log_page(
-    request: Request,
-    name: str,
-    who: Reader,
-    studies: Studies,
-    worker: Text = "",
-    before: Number = None,
-    events: Number = None,
+    request: Request, study: ToRead, worker: Text = "", before: Number = None, events: Number = None
 ) -> Response:
     """Show measurements and events, the newest first: those before a measurement, those before an event."""
 
-    def read(study: Study) -> dict[str, Any]:
-        state = study.state
+    def read(found: Study) -> dict[str, Any]:
+        state = found.state
         last, end = (
             n if given is None else min(max(given - 1, 0), n)
             for given, n in ((before, len(state.measurements)), (events, state.n_events))
         )
-        rows = study.storage.read(name, max(end - N_ROWS, 0))[: min(end, N_ROWS)]
+        rows = found.storage.read(found.name, max(end - N_ROWS, 0))[: min(end, N_ROWS)]
         return {
             "entries": study_view.entries_of(state, last, N_ROWS),
             "events": study_view.event_lines(state, rows)[::-1],
@@ -265,8 +251,9 @@ async def log_page(
             "n_events": state.n_events,
         }
 
-    known = await studies.read(name, read)
-    return page(request, "log.html", who=who, name=name, visit=Visit(_named(worker, who)), **known)
+    known = await study.read(read)
+    visit = Visit(_named(worker, study.who))
+    return page(request, "log.html", who=study.who, name=study.name, visit=visit, **known)
 
 
 # ---- forms
@@ -372,9 +359,9 @@ ACTIONS = {
 
 
 @router.post(STUDY)
-async def act(request: Request, name: str, who: Teller, studies: Studies) -> Response:
+async def act(request: Request, study: ToTell) -> Response:
     """Do what a form asks for, and show the page again."""
-    fields = await _fields(request)
+    fields, who = await _fields(request), study.who
     visit = Visit(_named(fields.get("worker", ""), who), fields.get("arms", ""), typed=fields)
     action = ACTIONS.get(fields.get("action", ""))
     if action is None:
@@ -383,9 +370,9 @@ async def act(request: Request, name: str, who: Teller, studies: Studies) -> Res
         raise HTTPException(403, f"this needs a token of the role {action.role.word}, got one of {who.role.word}.")
     form = Form(fields, visit.worker)
     try:
-        number = await studies.write(name, lambda study: action.run(study, form), grouped=action.grouped)
+        number = await study.write(lambda found: action.run(found, form), grouped=action.grouped)
     except SurepickError as error:
-        return await _show(request, name, who, studies, visit._replace(problem=str(error)), status=422)
+        return await _show(request, study, visit._replace(problem=str(error)), status=422)
     base = request.app.state.settings.root_path
     query = f"{visit.query}&{urlencode({'did': fields['action'], 'id': number})}"
-    return RedirectResponse(f"{base}/studies/{quote(name, safe='')}?{query}", 303)
+    return RedirectResponse(f"{base}/studies/{quote(study.name, safe='')}?{query}", 303)
