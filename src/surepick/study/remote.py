@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import weakref
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, final
@@ -56,15 +57,14 @@ class HttpStorage:
             self._client.close()
         self.renew()
 
-    def __del__(self) -> None:
-        self.close()
-
     @property
     def client(self) -> "Client":
         """The client of the server."""
         from surepick.client import Client  # noqa: PLC0415 (studies elsewhere need no httpx)
 
-        self._client = self._client or Client(**self._options)
+        if self._client is None:
+            self._client = Client(**self._options)
+            weakref.finalize(self, self._client.close)  # for studies that are not closed
         return self._client
 
     def names(self) -> list[str]:
