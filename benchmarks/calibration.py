@@ -186,7 +186,7 @@ def binary(n_runs: str = "200", seed: str = str(SEED)) -> None:
         own = [one for kept in runs for one in kept]
         said, right = np.mean([one.outlook.probability for one in own]), np.mean([one.right for one in own])
         # Looks of one run depend on each other, runs do not.
-        off = [sum(one.right - one.outlook.probability - (right - said) for one in kept) for kept in runs]
+        off = [sum(float(one.right - one.outlook.probability - right + said) for one in kept) for kept in runs]
         print(
             f"  {n_arms} shares from {low:g} to {high:g}: best said {said:.3f}, right {right:.3f} "
             f"({np.linalg.norm(off) / len(own):.3f}); loss said {np.mean([one.outlook.loss for one in own]):.3f}, true "
