@@ -12,10 +12,13 @@ export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: run test lint format bench reproduce docs clean help
+.PHONY: run serve test lint format bench reproduce docs clean help
 
 run: $(STAMP)  ## Run Lazy Track-and-Stop on the many-arms problem: live, a table, a plot in out/ (ARGS="--help")
 	$(BIN)/surepick run $(ARGS)
+
+serve: $(STAMP)  ## Serve a demonstration: a study of real data and a simulated bench, at localhost:8080 (ARGS="--port 9000")
+	$(BIN)/surepick serve --demo $(ARGS)
 
 test: $(STAMP)  ## Run every test, the code of README and docs included (ARGS="-k design" selects)
 	$(BIN)/python -m pytest $(ARGS)

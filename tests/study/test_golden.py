@@ -65,7 +65,7 @@ def test_reading_leaves_the_tables_of_the_first_schema_as_they_are(tmp_path: Pat
         assert (found.n_events, found.hash, found.kept) == (last.n, last.hash, None)
         assert tables() == before
         storage.create("new", rows_of([canonical({"n": 1})]))
-        assert tables() == before | {"summaries"}
+        assert tables() == before | {"summaries", "tokens"}
         storage.keep_summary("lived", last.n, last.hash, "{}")
         assert [one.kept and one.kept.n for one in storage.summaries() if one.name == "lived"] == [last.n]
         assert storage.read("lived")[-1] == last

@@ -39,11 +39,15 @@ SUMMARIES = """
     CREATE TABLE summaries ( study INTEGER NOT NULL PRIMARY KEY, n INTEGER NOT NULL, hash TEXT NOT NULL,
     text TEXT NOT NULL, FOREIGN KEY(study) REFERENCES studies (id) )
 """
-REVISION_2 = [
+TOKENS = """CREATE TABLE tokens ( id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL,
+    digest TEXT NOT NULL, role TEXT NOT NULL, study TEXT, label TEXT NOT NULL, created_at TEXT NOT NULL,
+    revoked_at TEXT, UNIQUE (token), UNIQUE (digest) )"""
+REVISION_3 = [
     " ".join(EVENTS.split()),
     "CREATE TABLE sqlite_sequence(name,seq)",
     "CREATE TABLE studies ( id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, UNIQUE (name) )",
     " ".join(SUMMARIES.split()),
+    " ".join(TOKENS.split()),
     " ".join(VERSION.split()),
 ]
 
@@ -378,7 +382,7 @@ def test_the_tables_of_released_revisions_are_as_they_were(path: Path) -> None:
         made = [
             " ".join(sql.split()) for (sql,) in other.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
         ]
-    assert sorted(made) == REVISION_2
+    assert sorted(made) == sorted(REVISION_3)
 
 
 def test_many_rows_are_read_at_once(storage: Storage) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy, StorageError, StudyExists
 from surepick.study.events import canonical, check_chain, rows_of
-from surepick.study.storage import KeptSummary, Storage, Summary, Writer, open_storage
+from surepick.study.storage import KeptSummary, ServerStorage, Storage, Summary, TokenRow, Writer, open_storage
 from tests.study.storages import Place, append, count_up, first_rows, in_processes, next_rows, write
+from tests.waiting import LIMIT
 
 if TYPE_CHECKING:
     from surepick.study.storage.sql import SqlWriter
@@ -459,3 +460,88 @@ def test_a_summary_waits_for_no_writer_for_long(shared: Place, monkeypatch: pyte
     assert kept(storage)["mix"] in (None, KeptSummary(1, rows[0].hash, "one"))
     other.keep_summary("mix", 1, rows[0].hash, "two")
     assert kept(storage)["mix"] == KeptSummary(1, rows[0].hash, "two")
+
+
+# ---- tokens of a server
+
+
+TOKEN = TokenRow("t1", "ab" * 32, "tell", None, "robot 🤖", "2026-11-18T12:00:00.000000Z", None)
+
+
+def server_storage(place: Place) -> ServerStorage:
+    """A storage with tokens."""
+    storage = place.open()
+    assert isinstance(storage, ServerStorage)
+    return storage
+
+
+def test_tokens_are_kept_in_order_and_revoked_once(place: Place) -> None:
+    """The time of the first revocation stays; studies and tokens do not touch."""
+    storage = server_storage(place)
+    assert storage.tokens() == []
+    second = TokenRow("a2", "cd" * 32, "read", "mix", "boss", TOKEN.created_at, None)
+    storage.add_token(TOKEN)
+    storage.add_token(second)
+    storage.create("mix", first_rows())
+    storage.delete("mix")
+    assert server_storage(place).tokens() == [TOKEN, second]
+    storage.revoke_token("t1", "2026-11-19T12:00:00.000000Z")
+    storage.revoke_token("t1", "2026-11-20T12:00:00.000000Z")
+    revoked = TOKEN._replace(revoked_at="2026-11-19T12:00:00.000000Z")
+    assert server_storage(place).tokens() == [revoked, second]
+
+
+def test_tokens_that_are_there_or_missing_are_refused(place: Place) -> None:
+    """Neither an id nor a digest is used twice; a typo in an id names the nearest."""
+    storage = server_storage(place)
+    with pytest.raises(InvalidInput, match=r"there is no token 't1' in .*; there is none at all"):
+        storage.revoke_token("t1", "now")
+    storage.add_token(TOKEN)
+    for same in (TOKEN._replace(digest="ef" * 32), TOKEN._replace(id="t2")):
+        with pytest.raises(InvalidInput, match=r"there is a token .* already; make another"):
+            storage.add_token(same)
+    with pytest.raises(InvalidInput, match=r"there is no token 't' in .*t1"):
+        storage.revoke_token("t", "now")
+    assert storage.tokens() == [TOKEN]
+
+
+def test_a_database_from_before_tokens_has_none_until_one_is_added(shared: Place) -> None:
+    """To look for tokens changes no table."""
+    storage = server_storage(shared)
+    storage.create("mix", first_rows())
+    with storage.writing("mix") as writer:
+        connection = cast("SqlWriter", writer).connection
+        connection.execute("DROP TABLE tokens")
+        connection.execute("UPDATE surepick_version SET version_num = '2'")
+    assert server_storage(shared).tokens() == []
+    storage.add_token(TOKEN)
+    assert server_storage(shared).tokens() == [TOKEN]
+    assert storage.read("mix") == first_rows()
+
+
+def test_who_listens_hears_of_every_change_of_any_study(shared: Place) -> None:
+    """Made, appended to, deleted, by any process; what was refused is not heard of. SQLite cannot tell."""
+    storage, other = server_storage(shared), server_storage(shared)
+    heard = storage.listen(LIMIT)
+    if heard is None:
+        assert "lab.db" in shared.url
+        return
+    assert next(heard) == ""
+    other.create("Größe/2 'x'", first_rows())
+    other.create("mix", first_rows())
+    with pytest.raises(CorruptLog), other.writing("mix") as writer:
+        writer.append(first_rows())
+    with other.writing("mix"):
+        pass
+    append(other, "mix", n=3)
+    other.keep_summary("mix", 4, other.read("mix")[-1].hash, "{}")
+    other.delete("mix")
+    other.create("last", first_rows())
+    assert [next(heard) for _ in range(5)] == ["Größe/2 'x'", "mix", "mix", "mix", "last"]
+
+
+def test_a_storage_in_memory_has_no_other_writers() -> None:
+    """So there is nothing to listen to."""
+    storage = open_storage("memory:")
+    assert isinstance(storage, ServerStorage)
+    assert storage.listen() is None

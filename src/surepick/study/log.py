@@ -15,10 +15,11 @@ import re
 import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from surepick._texts import shown
 from surepick.errors import CorruptLog, InvalidInput, SurepickError
@@ -35,6 +36,8 @@ LOGGER.addHandler(logging.NullHandler())
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _LEASE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw]?)\s*")
 _LONGEST = timedelta(days=36_500)
+_APART = timedelta(microseconds=1)
+T = TypeVar("T")
 
 
 def lease_length(lease: Any) -> timedelta | None:
@@ -93,21 +96,38 @@ class Leases:
 
 
 @final
+@dataclass
+class _Commit:
+    """A transaction of the storage, which the transactions of one or more calls share."""
+
+    writer: Writer
+    rows: list[Row] = field(default_factory=list)
+    """What the calls have written; the storage gets all of it at the end."""
+    news: list[tuple[int, str]] = field(default_factory=list)
+    """Level and text of what loggers are told once the rows are on the disk."""
+    n_calls: int = 0
+
+    def next_time(self) -> datetime:
+        """Return the time of the next call: a microsecond after the call before, so that the log tells them apart."""
+        self.n_calls += 1
+        return self.writer.now + (self.n_calls - 1) * _APART
+
+
+@final
 class LogTransaction:
     """A write transaction on a log: its events share one time and one author.
 
     Args:
         state: by all events so far.
-        writer: of the storage, within its transaction.
+        now: the time of the events.
         last_hash: of the last event so far.
         by: author.
     """
 
-    def __init__(self, state: State, writer: Writer, last_hash: str, by: str) -> None:
+    def __init__(self, state: State, now: datetime, last_hash: str, by: str) -> None:
         self.state, self.hash, self.by = state, last_hash, by
-        self.now = writer.now
-        self.at = written(self.now)
-        self._writer, self._rows = writer, list[Row]()
+        self.now, self.at = now, written(now)
+        self.rows = list[Row]()
         self.events = list[dict[str, Any]]()
         """What the transaction has written."""
 
@@ -119,7 +139,7 @@ class LogTransaction:
         digest = chained(self.hash, text)
         self.state.apply(event, digest)
         self.hash = digest
-        self._rows.append(Row(n, text, digest))
+        self.rows.append(Row(n, text, digest))
         self.events.append(event)
 
     def write_verdict(self, *, after_correction: bool = False) -> None:
@@ -130,12 +150,11 @@ class LogTransaction:
     @property
     def is_ahead(self) -> bool:
         """Whether the state knows more than the log did when the transaction began."""
-        return bool(self._rows) or self.state.learner.state.plans.is_proposing
+        return bool(self.rows) or self.state.learner.state.plans.is_proposing
 
-    def end(self) -> None:
-        """Hand everything to the storage."""
-        if self._rows:
-            self._writer.append(self._rows)
+
+class _DoAgain(Exception):
+    """A call was refused after it had written; the others are made again without it."""
 
 
 AT_ONCE = 1_000
@@ -168,6 +187,7 @@ class StudyLog:
         self.lock = threading.RLock()
         """Its owner alone reads or changes the state."""
         self._is_held = False
+        self._commit: _Commit | None = None  # that of `together`
         self._forget()
 
     def _forget(self) -> None:
@@ -188,11 +208,11 @@ class StudyLog:
     def held(self) -> Iterator[None]:
         """Keep the state as it was last read: inside the block, reading does not look for new events."""
         with self.lock:
-            self._is_held = True
+            was_held, self._is_held = self._is_held, True
             try:
                 yield
             finally:
-                self._is_held = False
+                self._is_held = was_held
 
     @contextmanager
     def reading(self) -> Iterator[State]:
@@ -210,26 +230,85 @@ class StudyLog:
                 self._forget()
                 raise
 
+    @property
+    def is_open(self) -> bool:
+        """Whether `together` has a transaction open: its events are not on the disk yet."""
+        return self._commit is not None
+
     @contextmanager
     def writing(self, by: str) -> Iterator[LogTransaction]:
-        """Write to the log, in turn with all other writers. At the end all events are durable, or none exists."""
-        with self.lock, no_fork():
-            self.state()  # what takes long is done before others wait for it
-            transaction = None
+        """Write to the log, in turn with all other writers. At the end all events are durable, or none exists.
+
+        Inside `together`, the events are durable when `together` returns.
+        """
+        with self.lock, no_fork(), self._committing() if self._commit is None else nullcontext(self._commit) as commit:
+            transaction = LogTransaction(self._known(), commit.next_time(), self.head[1], by)
+            before = _ends(transaction.state)
             try:
-                with self._storage.writing(self._name) as writer:
-                    transaction = LogTransaction(self._by(writer.read), writer, self.head[1], by)
-                    before = _ends(transaction.state)
-                    yield transaction
-                    transaction.end()
-                self.head = transaction.state.n_events, transaction.hash
-                self.leases.look(len(transaction.state.attempts))
+                yield transaction
             except BaseException as error:
                 # A refusal changes nothing; after anything else the state may be ahead of the log.
-                if transaction is not None and (transaction.is_ahead or not isinstance(error, InvalidInput)):
+                if transaction.is_ahead or not isinstance(error, InvalidInput):
                     self._forget()
                 raise
-            _announce(self._name, transaction, before)
+            self.head = transaction.state.n_events, transaction.hash
+            commit.rows += transaction.rows
+            commit.news += _news(transaction, before)
+
+    def together(self, calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
+        """Make calls that write in one transaction; see `Study.together`."""
+        refused: dict[int, Exception] = {}
+        with self.lock, no_fork():
+            while True:
+                try:
+                    with self._committing() as self._commit, self.held():
+                        return [
+                            refused[n] if n in refused else self._made(n, calls[n], refused) for n in range(len(calls))
+                        ]
+                except _DoAgain:
+                    continue
+                finally:
+                    self._commit = None
+
+    def _made(self, n: int, call: Callable[[], T], refused: dict[int, Exception]) -> T | Exception:
+        """Return what the n-th call returns, or the error by which it is refused.
+
+        Raises:
+            _DoAgain: it has written before it was refused.
+        """
+        assert self._commit is not None
+        n_rows = len(self._commit.rows)
+        try:
+            return call()
+        except Exception as error:  # whatever it is, it is of this call alone
+            refused[n] = error
+            if self._state is None or len(self._commit.rows) > n_rows:
+                raise _DoAgain from error
+            return error
+
+    @contextmanager
+    def _committing(self) -> Iterator[_Commit]:
+        """Begin a transaction of the storage, and commit what was written at the end."""
+        self.state()  # what takes long is done before others wait for it
+        commit = None
+        try:
+            with self._storage.writing(self._name) as writer:
+                self._by(writer.read)
+                commit = _Commit(writer)
+                yield commit
+                if commit.rows:
+                    writer.append(commit.rows)
+            self.leases.look(len(self._known().attempts))
+        except BaseException as error:
+            if commit is not None and (commit.rows or not isinstance(error, InvalidInput)):
+                self._forget()
+            raise
+        for level, text in commit.news:
+            LOGGER.log(level, "study %s: %s", shown(self._name), shown(text))
+
+    def _known(self) -> State:
+        assert self._state is not None
+        return self._state
 
     def _by(self, read: Callable[[int], list[Row]]) -> State:
         """Bring the state up to the log, of which `read` returns the events after a number."""
@@ -243,9 +322,8 @@ class StudyLog:
                     "loaded; load it again."
                 )
             self._take_in(rows[1:] if n else rows)
-        assert self._state is not None
-        self.leases.look(len(self._state.attempts))
-        return self._state
+        self.leases.look(len(self._known().attempts))
+        return self._known()
 
     def _take_in(self, rows: Sequence[Row]) -> None:
         check_chain(rows, self.head[1], self.head[0] + 1)
@@ -276,16 +354,13 @@ def _ends(state: State) -> frozenset[str]:
     return frozenset(text for text, is_so in known.items() if is_so)
 
 
-def _announce(name: str, transaction: LogTransaction, before: frozenset[str]) -> None:
-    """Tell loggers what a transaction has written."""
+def _news(transaction: LogTransaction, before: frozenset[str]) -> list[tuple[int, str]]:
+    """Return what loggers are told of a transaction: level and text."""
     if not LOGGER.isEnabledFor(logging.INFO):
-        return
+        return []
     state = transaction.state
-    for event in transaction.events:
-        level, text = _announced(event, state)
-        LOGGER.log(level, "study %s: %s", shown(name), shown(text))
-    for text in sorted(_ends(state) - before):
-        LOGGER.info("study %s: %s", shown(name), text)
+    ends = [(logging.INFO, text) for text in sorted(_ends(state) - before)]
+    return [*(_announced(event, state) for event in transaction.events), *ends]
 
 
 def _announced(event: Mapping[str, Any], state: State) -> tuple[int, str]:

@@ -28,8 +28,9 @@ import numpy as np
 from surepick._texts import shown
 from surepick.core.checks import check_count, check_number
 from surepick.errors import Conflict, EntryWarning, InvalidInput, ModelWarning, NoiseWarning, Skipped, SurepickError
-from surepick.learning.explain import state_line, verdict
+from surepick.learning.explain import verdict
 from surepick.learning.identify import SKIPPED_IN_A_ROW
+from surepick.learning.progress import state_line
 from surepick.study.log import LOGGER
 from surepick.study.requests import PASS_FAIL
 
@@ -122,7 +123,7 @@ class _Run:
         """Tell the study what was measured. True and False where numbers are due are kept as 1 and 0, and end all."""
         self._skipped[worker] = 0
         try:
-            told, said = self.study._take_in(  # noqa: SLF001 (of the same package)
+            told = self.study._take_in(  # noqa: SLF001 (of the same package)
                 ask.id, None, value, worker=worker, questions=False, takes_flags=True
             )
         except InvalidInput as error:  # not a number, or out of range
@@ -133,7 +134,7 @@ class _Run:
             raise
         if isinstance(value, bool | np.bool_) and not self._is_binary:
             raise InvalidInput(f"`function` returned {value!r}, which is recorded as {told[0].told:g}; {PASS_FAIL}")
-        for text in said:
+        for text in told.remarks:
             self._warn(text, EntryWarning)
 
     def give_up(self, worker: str) -> None:

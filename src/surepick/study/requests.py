@@ -10,10 +10,10 @@ from typing import Any, final
 
 import numpy as np
 
+from surepick._texts import counted
 from surepick.core.checks import check_count, check_number, check_vector
 from surepick.errors import Conflict, InvalidInput, what_was_meant
-from surepick.learning.explain import counted
-from surepick.learning.noise_models import are_binary, looks_binary
+from surepick.learning.noise_models import ENOUGH_BINARY
 from surepick.learning.questions import (
     Question,
     binary_words,
@@ -205,6 +205,9 @@ def _write_results(
     transaction: LogTransaction, ask_id: int | None, results: Sequence[tuple[Key, float]], key: str | None
 ) -> list[Measurement]:
     state, first = transaction.state, len(transaction.state.measurements)
+    for arm, value in results if len(results) > 1 else ():  # refused before anything is written
+        if state.roster.is_present(arm):
+            state.learner.noise_model.checked("reward", value, state.number_of(arm))
     named = {} if key is None else {"key": key}
     for arm, value in results:
         fields = {"ask": ask_id, "arm": plain_key(arm), "value": value, **named}
@@ -243,20 +246,20 @@ def question(state: State, id_: int) -> Question | None:
     return question_about(state.learner, state.number_of(one.arm), one.value, others)
 
 
-def looks_pass_fail(state: State, value: Any) -> bool:
+def is_pass_or_fail(state: State, value: Any) -> bool:
     """Return whether a value is True or False where numbers are due, and all values so far are 0 or 1."""
     if not isinstance(value, bool | np.bool_) or not learns_noise(state.learner):
         return False
-    return are_binary(one.last for one in state.measurements)
+    return sum(state.n_of_value.values()) == len(state.measurements)
 
 
 def turned_binary(state: State, n_before: int) -> bool:
     """Return whether it shows by the measurements after `n_before` that all values are 0 or 1."""
-    told = [one.last for one in state.measurements[n_before:]]
-    if not learns_noise(state.learner) or not set(told) <= {0.0, 1.0}:
+    n, of_value = len(state.measurements), state.n_of_value
+    if not learns_noise(state.learner) or n < ENOUGH_BINARY or sum(of_value.values()) < n or not all(of_value.values()):
         return False
-    before = [one.last for one in state.measurements[:n_before]]
-    return looks_binary([*before, *told]) and not looks_binary(before)
+    told = [one.last for one in state.measurements[n_before:]]
+    return n_before < ENOUGH_BINARY or any(told.count(value) == of_value[value] for value in of_value)
 
 
 def remarks(state: State, n_before: int, *, questions: bool) -> Iterator[str]:

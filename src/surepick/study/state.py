@@ -148,6 +148,10 @@ class State:
         self.attempts: dict[int, AskRecord] = {}
         self.open: dict[int, AskRecord] = {}
         self.measurements: list[Measurement] = []
+        self.n_void = self.n_corrected = 0
+        """Measurements that are void, and that count with a corrected value."""
+        self.n_of_value = {0.0: 0, 1.0: 0}
+        """Measurements that are 0, and that are 1, as they were corrected last; void ones among them."""
         self.by_key: dict[str, tuple[MeasurementId, ...]] = {}
         """Measurements by the key under which they were told."""
         self.verdicts: list[Verdict] = []
@@ -324,6 +328,7 @@ class State:
                 self._now.numbers[id_] = ResultNumber(len(learner.state.results) - 1)
         told = Measurement(id_, key, value, ask, event["by"], event["at"], value, event.get("key"))
         self.measurements.append(told)
+        self._count(told, 1)
         if told.key is not None:
             self.by_key[told.key] = (*self.by_key.get(told.key, ()), told.id)
         self.n_earlier += not self.attempts
@@ -388,8 +393,17 @@ class State:
             self.learner.state.change(_correction(kind, number, event.get("value"), reason))
         if is_kept:
             self.learner.state.go_on(self._now.start)
+        self._count(one, -1)
         one.is_void, one.last = kind == Kind.VOIDED, event["value"] if kind == Kind.CORRECTED else one.last
         one.changes.append(Change(Kind(kind), one.value, reason, event["by"], event["at"]))
+        self._count(one, 1)
+
+    def _count(self, one: Measurement, step: int) -> None:
+        """Take a measurement as it is now into the counts, or out of them."""
+        self.n_void += step * one.is_void
+        self.n_corrected += step * one.is_corrected
+        if one.last in self.n_of_value:
+            self.n_of_value[one.last] += step
 
     @property
     def _eras_kept(self) -> list[Era]:

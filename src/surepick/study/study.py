@@ -6,11 +6,11 @@ Everything that happens is an event in the log (`events`), and the state of a st
 
 import json
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, Self, TypeVar, final
 
 from surepick._files import file_name
 from surepick._texts import html_table
@@ -18,8 +18,8 @@ from surepick._version import __version__
 from surepick.arms.tables.sources import open_table
 from surepick.core.checks import check_count
 from surepick.errors import Conflict, EntryWarning, InvalidInput, SurepickError
-from surepick.learning.explain import facts
 from surepick.learning.learner import Learner
+from surepick.learning.progress import facts
 from surepick.learning.questions import Question
 from surepick.learning.result import Result
 from surepick.study import requests
@@ -43,6 +43,7 @@ OWN_LEASE = "own"
 MOST_ASKS = 100_000
 """In one call; each block among them is planned from older data."""
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 @final
@@ -72,6 +73,18 @@ class Measurements(list[Measurement]):
 
 
 @final
+class Told(list[Measurement]):
+    """The measurements that a call told, and what the study has to say about them."""
+
+    remarks: tuple[str, ...] = ()
+    """Values that look mistyped, or that all values so far look like pass or fail, in words."""
+
+    def warn(self) -> None:
+        """Warn in the line that called the caller of this."""
+        for text in self.remarks:
+            warnings.warn(text, EntryWarning, stacklevel=3)
+
+
 class Study:
     """A persisted learner; `create_study` and `load_study` return one.
 
@@ -87,6 +100,7 @@ class Study:
     def __init__(self, storage: Storage, name: str, *, author: str = "", created: State | None = None) -> None:
         self.storage, self.name, self.author = storage, name, author
         self._log = StudyLog(storage, name, created)
+        self._is_summary_due = False
         self._log.state()
 
     def __repr__(self) -> str:
@@ -117,11 +131,38 @@ class Study:
         """Write to the log in one transaction; from a verdict on, keep a summary of the study for lists."""
         author = check_text("author", self.author) if worker is None else check_text("worker", worker)
         with self._log.writing(author) as transaction:
-            was_stopped = transaction.state.stopped
+            self._is_summary_due |= transaction.state.stopped
             yield transaction
-        if was_stopped or transaction.state.stopped:
-            with suppress(SurepickError):  # a summary is a cache, and the events are on the disk
+            self._is_summary_due |= transaction.state.stopped
+        self._summarize()
+
+    def _summarize(self) -> None:
+        """Keep a summary if one is due, once the events are on the disk."""
+        if self._is_summary_due and not self._log.is_open:
+            self._is_summary_due = False
+            with suppress(SurepickError):  # a summary is a cache
                 self.keep_summary()
+
+    def together(self, calls: Sequence[Callable[[], T]]) -> "list[T | Exception]":
+        """Make several calls that write to this study in one transaction; when this returns, all is on the disk.
+
+        One commit for many requests: a server answers hundreds of workers by it. The calls are made one after the
+        other, and each finds what those before it have written.
+
+        Args:
+            calls: such as `partial(study.tell, 3, 1.0, worker="ann", warn=False)`. A call may be made twice, so it
+                must do nothing else than to use this study, and must let errors of the study pass.
+
+        Returns:
+            For each call what it returns, or the error that it raises. A call that raises leaves nothing in the log,
+            and changes nothing for the others.
+
+        Raises:
+            StorageError: the commit failed, for all calls.
+        """
+        outcomes = self._log.together(calls)
+        self._summarize()
+        return outcomes
 
     # ---- asks
 
@@ -170,7 +211,8 @@ class Study:
         worker: str | None = None,
         key: str | None = None,
         questions: bool = True,
-    ) -> list[Measurement]:
+        warn: bool = True,
+    ) -> Told:
         """Take in a result, or several of one arm; when this returns, they are on the disk.
 
         Args:
@@ -182,19 +224,20 @@ class Study:
                 worker has; if there is none, the result is unsolicited, and counts as well.
             worker: who measured.
             key: a name for what is told, by which it is recognised if it is told again (a request that is repeated).
-            questions: whether to warn of a value that looks mistyped; the value is recorded all the same.
+            questions: whether to remark on a value that looks mistyped; the value is recorded all the same.
+            warn: whether to warn of what `remarks` of the answer says.
 
         Warns:
             EntryWarning: a value stands far apart from the others, or all values so far look like pass or fail.
 
         Returns:
-            The measurements, with the ids by which `void` and `correct` name them.
+            The measurements, with the ids by which `void` and `correct` name them; `remarks` has the warnings.
         """
         if (ask is None) is (arm is None):
             raise InvalidInput("`tell` needs an ask or an arm, got " + ("neither." if ask is None else "both."))
-        told, said = self._take_in(ask, arm, value, worker=worker, key=key, questions=questions)
-        for text in said:  # now that all is recorded
-            warnings.warn(text, EntryWarning, stacklevel=2)
+        told = self._take_in(ask, arm, value, worker=worker, key=key, questions=questions)
+        if warn:  # now that all is recorded
+            told.warn()
         return told
 
     def _take_in(
@@ -207,25 +250,26 @@ class Study:
         key: str | None = None,
         questions: bool,
         takes_flags: bool = False,
-    ) -> tuple[list[Measurement], list[str]]:
-        """Take in results as `tell` does; return them and what to warn of.
+    ) -> Told:
+        """Take in results as `tell` does, and warn of nothing.
 
         With `takes_flags`, True and False count as 1 and 0 if all values so far are 0 or 1.
         """
         given = requests.values_in(value)
         with self._writing(worker) as transaction:
             state, n_before = transaction.state, len(transaction.state.measurements)
-            if takes_flags and requests.looks_pass_fail(state, value):
+            if takes_flags and requests.is_pass_or_fail(state, value):
                 given = [float(value)]
-            told = requests.tell(transaction, ask, arm, given, key)
-            return told, list(requests.remarks(state, n_before, questions=questions))
+            told = Told(requests.tell(transaction, ask, arm, given, key))
+            told.remarks = tuple(requests.remarks(state, n_before, questions=questions))
+        return told
 
     def question(self, measurement: int) -> Question | None:
         """Return the question that a value raises if it stands far apart; it changes nothing (docs/study.md)."""
         with self._log.reading() as state:
             return requests.question(state, measurement)
 
-    def tell_file(self, path: Any, *, worker: str | None = None, questions: bool = True) -> list[Measurement]:
+    def tell_file(self, path: Any, *, worker: str | None = None, questions: bool = True, warn: bool = True) -> Told:
         """Take in the values of a sheet that `surepick ask --format xlsx` wrote, by the numbers of asks: all or none.
 
         Empty cells are not measured yet. Told again, a file changes nothing; another value for an ask that has its
@@ -235,20 +279,21 @@ class Study:
             path: a .csv or .xlsx file with the columns ask and value. Values may have decimal commas.
             worker: who measured.
             questions: as for `tell`.
+            warn: as for `tell`.
 
         Returns:
-            The measurements of the sheet, those told before among them.
+            The measurements of the sheet, those told before among them, with their `remarks`.
         """
         table = open_table(path)
         with self._writing(worker) as transaction:
             n_before = len(transaction.state.measurements)
-            told = []
+            told = Told()
             for one, value in sheet_values(transaction.state, table):
                 known = [transaction.state.measurement(one.results[0])] if one.results else []
                 told += known or requests.tell(transaction, one.id, None, [value], None)
-            said = list(requests.remarks(transaction.state, n_before, questions=questions))
-        for text in said:
-            warnings.warn(text, EntryWarning, stacklevel=2)
+            told.remarks = tuple(requests.remarks(transaction.state, n_before, questions=questions))
+        if warn:
+            told.warn()
         return told
 
     def tell_earlier(
@@ -563,7 +608,15 @@ class Study:
 
     def rows(self) -> list[Row]:
         """Return the log as it is kept: texts and hashes."""
-        return self.storage.read(self.name)
+        return self.events_after(0)
+
+    def events_after(self, n: int) -> list[Row]:
+        """Return the log after event n, as it is kept.
+
+        Raises:
+            CorruptLog: the log has fewer than n events.
+        """
+        return self.storage.read(self.name, n)
 
     @property
     def head(self) -> tuple[int, str]:

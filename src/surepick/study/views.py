@@ -6,9 +6,10 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import InitVar, asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
+from surepick._texts import vector_words
 from surepick.errors import SurepickError
 
 if TYPE_CHECKING:  # commands that print a help text load no mathematics
@@ -85,11 +86,8 @@ class Status:
     registrations: list[str]
     """For each era the hash of its first event: publish it before the first ask, and `verify` shows it again."""
 
-    find_outlook: "InitVar[Callable[[], Outlook | None]]"
-    """Works out `outlook`."""
-
-    def __post_init__(self, find_outlook: "Callable[[], Outlook | None]") -> None:
-        self.__dict__["_find_outlook"] = find_outlook
+    find_outlook: "Callable[[], Outlook | None]" = field(repr=False, compare=False)
+    """Works out `outlook`; no part of a record."""
 
     @property
     def stopped(self) -> bool:
@@ -99,8 +97,7 @@ class Status:
     @property
     def outlook(self) -> "Outlook | None":
         """Estimates, not guarantees, see `Snapshot.outlook`; worked out when read, not before."""
-        found: Outlook | None = self.__dict__["_find_outlook"]()
-        return found
+        return self.find_outlook()
 
 
 @final
@@ -120,7 +117,7 @@ class StudySnapshot:
 
     def record(self, only: Sequence[str] = ()) -> Record:
         """Return the status for a program, all of it or some fields; estimates that are not proved are worked out."""
-        known = asdict(self.status)
+        known = {name: value for name, value in vars(self.status).items() if name != "find_outlook"}
         if not only or {*only} & {*OF_OUTLOOK}:
             known |= self._outlook()
         return {name: known[name] for name in only or known}
@@ -143,8 +140,6 @@ class StudySnapshot:
 
 def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapshot:
     """Return everything that is shown of a study, under the name that its storage has for it."""
-    from surepick.learning.explain import vector_words  # noqa: PLC0415 (`--help` stays quick)
-
     learner, verdict, roster, now = state.learner, state.verdict, state.roster, state.learner.snapshot
     # What was measured after the verdict does not change it.
     keys = [roster.candidate_key(arm) for arm in now.leaders] if verdict is None else list(verdict.best)
@@ -176,8 +171,8 @@ def snapshot_of(state: "State", name: str, head: tuple[int, str]) -> StudySnapsh
         n_planned=learner.n_planned,
         n_arms=getattr(roster.arms, "n_arms", None),
         n_events=state.n_events,
-        n_void=sum(one.is_void for one in state.measurements),
-        n_corrected=sum(one.is_corrected for one in state.measurements),
+        n_void=state.n_void,
+        n_corrected=state.n_corrected,
         era=state.era,
         stopped_at=None if verdict is None else verdict.at,
         registrations=list(state.registrations),

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 from surepick.errors import NoSuchStudy, StorageError, SurepickError
-from surepick.study.storage.base import KeptSummary, Storage, Summary, Writer, no_fork
+from surepick.study.storage.base import KeptSummary, ServerStorage, Storage, Summary, TokenRow, Writer, no_fork
 from surepick.study.storage.memory import MemoryStorage
 
-__all__ = ["KeptSummary", "Storage", "Summary", "Writer", "file_of", "open_storage"]
+__all__ = ["KeptSummary", "ServerStorage", "Storage", "Summary", "TokenRow", "Writer", "file_of", "open_storage"]
 
 _FORMS = 'a path such as "lab.db", "sqlite:///lab.db", "postgresql://user:password@host/database", or "memory:"'
 

@@ -14,7 +14,7 @@ import os
 import threading
 import unicodedata
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -55,6 +55,21 @@ class Summary(NamedTuple):
     last: str
     hash: str
     kept: KeptSummary | None = None
+
+
+class TokenRow(NamedTuple):
+    """A token by which a server knows who asks; the token itself is kept nowhere."""
+
+    id: str
+    digest: str
+    """SHA-256 of the token, in hexadecimal digits."""
+    role: str
+    study: str | None
+    """The study that it is for; None for all."""
+    label: str
+    """Who has it, for people."""
+    created_at: str
+    revoked_at: str | None
 
 
 class Writer(Protocol):
@@ -143,6 +158,35 @@ class Storage(Protocol):
         """Close files and connections. A later call opens them again."""
 
 
+@runtime_checkable
+class ServerStorage(Storage, Protocol):
+    """A storage that a server can use: it keeps tokens too, and may say which studies others have changed."""
+
+    def tokens(self) -> list[TokenRow]:
+        """Return all tokens, revoked ones included, in the order in which they were made."""
+
+    def add_token(self, token: TokenRow) -> None:
+        """Keep a token.
+
+        Raises:
+            InvalidInput: there is a token with this id or digest.
+        """
+
+    def revoke_token(self, id: str, at: str) -> None:  # noqa: A002 (the column's name)
+        """Note that a token is no longer valid from `at` on; of a token that is revoked already, the first time stays.
+
+        Raises:
+            InvalidInput: there is no token with this id.
+        """
+
+    def listen(self, patience: float = 1.0) -> Generator[str, None, None] | None:
+        """Yield the name of each study that any process changes, for ever; None if the storage cannot.
+
+        An empty name means that any study may have changed: at first, after `patience` seconds, and when the
+        connection was lost. So who looks at all studies then misses nothing, and can leave the loop in time.
+        """
+
+
 def check_name(name: str) -> None:
     """Check the name of a study.
 
@@ -190,6 +234,18 @@ def no_such_study(name: object, names: Iterable[str], address: str) -> NoSuchStu
 def study_exists(name: str, address: str) -> StudyExists:
     """Return the error for a name that is taken."""
     return StudyExists(f"there is a study {name!r} in {address} already; load it, delete it, or choose another name.")
+
+
+def token_exists(token: TokenRow, address: str) -> InvalidInput:
+    """Return the error for a token that is there already."""
+    return InvalidInput(f"there is a token {token.id!r}, or one with its digest, in {address} already; make another.")
+
+
+def no_such_token(id_: str, tokens: Iterable[TokenRow], address: str) -> InvalidInput:
+    """Return the error for an unknown token: it names the nearest id."""
+    ids = [token.id for token in tokens]
+    meant = what_was_meant(id_, ids, "tokens") if ids else "there is none at all."
+    return InvalidInput(f"there is no token {id_!r} in {address}; {meant}")
 
 
 def log_is_short(name: str, n_events: int, after: int) -> CorruptLog:

@@ -13,13 +13,16 @@ from surepick.study.storage.base import (
     PATIENCE,
     KeptSummary,
     Summary,
+    TokenRow,
     at_forks,
     check_first,
     check_name,
     log_is_short,
     no_fork,
     no_such_study,
+    no_such_token,
     study_exists,
+    token_exists,
 )
 
 
@@ -38,6 +41,7 @@ class MemoryStorage:
 
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
+        self._tokens: dict[str, TokenRow] = {}
         self._lock = Lock()  # of the writer; readers copy lists and dictionaries in one step, and need none
         at_forks(self)
 
@@ -102,6 +106,28 @@ class MemoryStorage:
             writer = _MemoryWriter(name, log.rows)
             yield writer
             log.rows += writer.new
+
+    def tokens(self) -> list[TokenRow]:
+        """Return all tokens."""
+        return list(self._tokens.values())
+
+    def add_token(self, token: TokenRow) -> None:
+        """Keep a token."""
+        with self._only_writer():
+            if token.id in self._tokens or token.digest in {known.digest for known in self._tokens.values()}:
+                raise token_exists(token, self.address)
+            self._tokens[token.id] = token
+
+    def revoke_token(self, id: str, at: str) -> None:  # noqa: A002 (see `ServerStorage`)
+        """Note that a token is no longer valid."""
+        with self._only_writer():
+            known = self._tokens.get(id)
+            if known is None:
+                raise no_such_token(id, self._tokens.values(), self.address)
+            self._tokens[id] = known._replace(revoked_at=known.revoked_at or at)
+
+    def listen(self, patience: float = 1.0) -> None:
+        """Return None: no other process changes these studies."""
 
     def close(self) -> None:
         """Nothing to close: the studies live as long as this object."""

@@ -7,7 +7,7 @@ of a driver leaves this module as a `StorageError` of one line.
 
 import re
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -21,13 +21,16 @@ from surepick.study.storage.base import (
     CACHE_PATIENCE,
     KeptSummary,
     Summary,
+    TokenRow,
     at_forks,
     check_first,
     check_name,
     log_is_short,
     no_fork,
     no_such_study,
+    no_such_token,
     study_exists,
+    token_exists,
 )
 
 _Answer = TypeVar("_Answer")
@@ -48,11 +51,18 @@ MIGRATIONS = (
         """CREATE TABLE summaries ( study INTEGER NOT NULL PRIMARY KEY, n INTEGER NOT NULL, hash TEXT NOT NULL,
             text TEXT NOT NULL, FOREIGN KEY(study) REFERENCES studies (id) )""",
     ),
+    (  # Tokens of a server. A study's name and not its number: a token stays if its study is made anew.
+        """CREATE TABLE tokens ( {own_id}, token TEXT NOT NULL, digest TEXT NOT NULL, role TEXT NOT NULL, study TEXT,
+            label TEXT NOT NULL, created_at TEXT NOT NULL, revoked_at TEXT, UNIQUE (token), UNIQUE (digest) )""",
+    ),
 )
 """The statements that bring the tables from each revision to the next; a `Database` fills in the braces.
 
 A migration that was released never changes: databases exist that have its tables.
 """
+
+WITH_TOKENS = 3
+"""The first revision that has a table of tokens."""
 
 NEWEST = len(MIGRATIONS)
 """The revision of the tables that this package writes."""
@@ -87,6 +97,10 @@ STATEMENTS = {
     "delete summary": "DELETE FROM summaries WHERE study = :study",
     "delete events": "DELETE FROM events WHERE study = :study",
     "delete study": "DELETE FROM studies WHERE id = :study",
+    "tokens": "SELECT token, digest, role, study, label, created_at, revoked_at FROM tokens ORDER BY id",
+    "add token": "INSERT INTO tokens (token, digest, role, study, label, created_at, revoked_at)"
+    " VALUES (:id, :digest, :role, :study, :label, :created_at, :revoked_at)",
+    "revoke token": "UPDATE tokens SET revoked_at = COALESCE(revoked_at, :at) WHERE token = :id",
     "revision": "SELECT version_num FROM surepick_version",
 }
 """All statements on our tables, with parameters in SQLite's notation."""
@@ -135,6 +149,14 @@ class Database(Protocol):
 
     def advice(self, error: Exception) -> str:
         """Return what to do about an error of the driver."""
+
+    def notify(self, connection: Any, name: str) -> None:
+        """Tell who listens that a study has changed, once the transaction is committed."""
+        return
+
+    def listen(self, patience: float) -> Generator[str, None, None] | None:
+        """Yield the names of studies that have changed; see `ServerStorage.listen`."""
+        return None
 
     def close(self, connection: Any) -> None:
         """Close a connection that is in no transaction."""
@@ -294,6 +316,34 @@ class SqlStorage:
         check_name(name)
         return self._transaction(f"write study {name!r} in", name)
 
+    def tokens(self) -> list[TokenRow]:
+        """Return all tokens; a database of an older package has none."""
+        ((revision,),) = self._query("list the tokens of", "revision")
+        rows = self._query("list the tokens of", "tokens") if _known(revision, self.address) >= WITH_TOKENS else []
+        return list(map(TokenRow._make, rows))
+
+    def add_token(self, token: TokenRow) -> None:
+        """Keep a token."""
+        try:
+            with self._transaction("add a token to") as writer:
+                writer.run("add token", token._asdict())
+        except StorageError as error:
+            if isinstance(error.__cause__, self._database.integrity_error):
+                raise token_exists(token, self.address) from None
+            raise
+
+    def revoke_token(self, id: str, at: str) -> None:  # noqa: A002 (see `ServerStorage`)
+        """Note that a token is no longer valid."""
+        with self._transaction("revoke a token of") as writer:
+            known = list(map(TokenRow._make, writer.run("tokens")))
+            if id not in {token.id for token in known}:
+                raise no_such_token(id, known, self.address)
+            writer.run("revoke token", {"id": id, "at": at})
+
+    def listen(self, patience: float = 1.0) -> Generator[str, None, None] | None:
+        """Yield the name of each study that any process changes; None for SQLite."""
+        return self._database.listen(patience)
+
     def close(self) -> None:
         """Close all connections: those in use as soon as their transaction ends. A later call opens new ones."""
         with no_fork():
@@ -329,6 +379,9 @@ class SqlStorage:
                     raise self.no_such(name)
                 yield writer
                 writer.check()
+                if writer.changed is not None:
+                    with self.telling(doing):
+                        self._database.notify(held[0], writer.changed)
                 self._commit(held[0], doing)
             except BaseException:
                 self._end_badly(*held)
@@ -457,6 +510,8 @@ class SqlWriter:
         self.connection = connection
         self._storage, self._doing = storage, doing
         self._name, self._study = name or "", study
+        self.changed: str | None = None
+        """The study whose log the transaction changes."""
         self._known_end: tuple[int, str] | None = None
         self._failure: StorageError | None = None
 
@@ -479,6 +534,7 @@ class SqlWriter:
 
     def create(self, name: str, rows: Sequence[Row]) -> None:
         """Create a study."""
+        self._name = name
         self.run("add study", {"name": name})
         ((self._study,),) = self.run("id", {"name": name})
         self._insert(rows)
@@ -488,6 +544,7 @@ class SqlWriter:
         self._end()
         for statement in ("delete summary", "delete events", "delete study"):
             self.run(statement, {"study": self._study})
+        self.changed = self._name
 
     def run(self, statement: str, *every: dict[str, object]) -> list[Any]:
         """Run a statement once for each set of values; return the answer to a single one."""
@@ -511,7 +568,7 @@ class SqlWriter:
 
     def _insert(self, rows: Sequence[Row]) -> None:
         self.run("append", *({"study": self._study, **row._asdict()} for row in rows))
-        self._known_end = rows[-1].n, rows[-1].hash
+        self._known_end, self.changed = (rows[-1].n, rows[-1].hash), self._name
 
     def _end(self) -> tuple[int, str]:
         """Return number and hash of the last event.

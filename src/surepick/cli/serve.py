@@ -1,0 +1,268 @@
+"""Commands of the server: serve, and tokens of those who may use it."""
+
+import csv
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surepick._files import lock
+from surepick.cli.options import Output, says
+from surepick.cli.output import Code, Format
+from surepick.cli.studies import DEFAULT, OF_STORAGE, StorageOptions, printing
+from surepick.errors import InvalidInput, SurepickError
+
+if TYPE_CHECKING:
+    from surepick.server.app import Server
+    from surepick.study.storage.base import ServerStorage
+
+DEMO_STUDY, DEMO_WORKER = "oats", "simulated bench"
+DEMO_FIRST, DEMO_EVERY = 60, 1.5
+"""Results that the demonstration begins with, and seconds between two further ones."""
+OF_TOKENS = ("id", "role", "study", "label", "created_at", "revoked_at")
+
+Place = Annotated[
+    str | None,
+    says(f"Where studies are kept: a file, or the URL of a database (default: {DEFAULT}).", envvar=OF_STORAGE),
+]
+
+
+class RoleName(StrEnum):
+    """What a token allows."""
+
+    READ = "read"
+    TELL = "tell"
+    ADMIN = "admin"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of the server to the command line."""
+    app.command("serve")(serve)
+    tokens = typer.Typer(help="Tokens: who may use a server, and for what.", rich_markup_mode=None)
+    for name, function in (("create", create_token), ("list", list_tokens), ("revoke", revoke_token)):
+        tokens.command(name)(function)
+    app.add_typer(tokens, name="token")
+
+
+# ---- serve
+
+
+def serve(
+    *,
+    storage: Place = None,
+    host: Annotated[str, says("Address to listen at; another than this machine's own needs tokens.")] = "127.0.0.1",
+    port: Annotated[int, says("Port to listen at; 0: any that is free.", min=0, max=65_535)] = 8080,
+    root_path: Annotated[str, says("Prefix of all addresses behind a proxy, such as /lab.")] = "",
+    demo: Annotated[bool, says("Show a study of real data, with a simulated bench that measures.", "--demo")] = False,
+) -> int:
+    """Serve studies to browsers, robots and other machines: dashboard and JSON interface. Ctrl-C ends."""
+    _check_installed()
+    if demo and (storage is not None or host != "127.0.0.1"):
+        raise InvalidInput("--demo has a storage of its own, on this machine; leave out --storage and --host.")
+    from surepick.server.app import Server, ServerSettings  # noqa: PLC0415 (`--help` stays quick)
+
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    with TemporaryDirectory() if demo else nullcontext() as folder:
+        place = StorageOptions(storage=storage if folder is None else str(Path(folder) / "demo.db"))
+        prefix = f"/{root_path.strip('/')}" if root_path.strip("/") else ""
+        with _only_server(place), _listening(host, port) as listening:
+            port = listening.getsockname()[1]
+            server = Server(ServerSettings(storage=place.address, host=host, port=port, root_path=prefix))
+            _check_tokens(server, host)
+            shown = f"[{host}]" if ":" in host else host
+            url = f"http://{shown}:{port}{prefix}"
+            printing.say(f"Studies of {server.app.state.studies.storage.address} are at {url}; Ctrl-C ends.")
+            if demo:
+                threading.Thread(target=_demonstrate, args=(server, url), daemon=True).start()
+            _run(server, listening)
+    return Code.OK
+
+
+def _check_installed() -> None:
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    if missing := [name for name in ("fastapi", "uvicorn", "prometheus_client", "httpx") if find_spec(name) is None]:
+        raise SurepickError(f"a server needs {missing[0]}, which is not installed; pip install 'surepick[server]'.")
+
+
+def _run(server: "Server", listening: socket.socket) -> None:
+    """Run until Ctrl-C or SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # uvicorn hands a signal on once it has ended
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        printing.say("The server has ended; all that was acknowledged is kept.")
+
+
+@contextmanager
+def _only_server(place: StorageOptions) -> Iterator[None]:
+    """Keep a second server from the same file: it would not hear of what the first one writes."""
+    if place.file is None:
+        yield
+        return
+    path = place.file.with_name(f".{place.file.name}.serving")
+    with path.open("a") as file:
+        if not lock(file.fileno()):
+            raise SurepickError(f"another server has {place.file} already; use that one, or a PostgreSQL database.")
+        yield
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # With the protocol named, small answers are sent at once (TCP_NODELAY).
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InvalidInput(f"--host must be an address of this machine, got {host!r}: {error.strerror}.") from error
+    with listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(address)
+            listening.listen(2048)
+        except OSError as error:
+            said = error.strerror or str(error)
+            raise InvalidInput(f"cannot listen at {host}, port {port}: {said}; choose another --port.") from error
+        yield listening
+
+
+def _check_tokens(server: "Server", host: str) -> None:
+    """Refuse to serve other machines without tokens."""
+    from surepick.server.tokens import is_loopback  # noqa: PLC0415 (needs the server's packages)
+
+    tokens = server.app.state.studies.storage.tokens()
+    if not is_loopback(host) and all(token.revoked_at is not None for token in tokens):
+        raise InvalidInput(
+            f"--host {host} lets other machines in, and there is no token that says who may do what; create one: "
+            "surepick token create --role admin. Or leave out --host."
+        )
+
+
+# ---- demonstration
+
+
+def _demonstrate(server: "Server", url: str) -> None:
+    """Measure what is asked for by drawing from a field trial, through the HTTP interface, until the server ends."""
+    import httpx  # noqa: PLC0415 (optional)
+
+    from surepick.study.admin import create_study  # noqa: PLC0415
+
+    arms, measure = _field_trial()
+    study = create_study(DEMO_STUDY, arms=arms, epsilon=2.0, storage=server.app.state.studies.storage)
+    for _ in range(DEMO_FIRST):
+        (one,) = study.ask(worker=DEMO_WORKER)
+        study.tell(one, measure(one.arm), worker=DEMO_WORKER)
+    pause, of_study = threading.Event(), f"{url}/api/v1/studies/{DEMO_STUDY}"
+    with httpx.Client(headers={"Host": "localhost"}) as client:
+        while not server.should_exit:
+            pause.wait(DEMO_EVERY)
+            try:
+                asked = client.post(f"{of_study}/asks", json={"worker": DEMO_WORKER}).raise_for_status().json()["asks"]
+                for one in asked:
+                    said = {"value": measure(one["arm"]), "worker": DEMO_WORKER}
+                    client.post(f"{of_study}/asks/{one['id']}/result", json=said)
+            except httpx.HTTPError as error:  # it starts, ends, or the study was deleted
+                logging.getLogger("surepick.server").info("the simulated bench waits: %s", error)
+
+
+def _field_trial() -> tuple[Any, Callable[[Any], float]]:
+    """Return the options of a field trial (F. Yates, 1935), and a function that harvests a plot of one.
+
+    A plot is the sum of the effects found by least squares and one of the 72 residuals, drawn with replacement.
+    """
+    import numpy as np  # noqa: PLC0415 (`--help` stays quick)
+
+    from surepick.arms.tables.read import read_arms  # noqa: PLC0415
+
+    here = Path(__file__)
+    places = here.with_name("oats.csv"), here.parents[3] / "examples" / "data" / "oats.csv"  # installed, or cloned
+    table = next(path for path in places if path.exists())
+    arms = read_arms(table, name_column="option", features=["variety", "nitrogen"])
+    with table.open(encoding="utf-8", newline="") as file:
+        plots = np.array(
+            [[float(row[block]) for block in ("I", "II", "III", "IV", "V", "VI")] for row in csv.DictReader(file)]
+        )
+    plots -= plots.mean(axis=0) - plots.mean()
+    means = arms.X @ np.linalg.lstsq(arms.X, plots.mean(axis=1))[0]
+    residuals, rng = (plots - means[:, None]).ravel(), np.random.default_rng()
+    return arms, lambda row: round(float(means[row] + rng.choice(residuals)), 1)
+
+
+# ---- tokens
+
+
+@contextmanager
+def _token_storage(storage: str | None, *, may_create: bool = False) -> "Iterator[ServerStorage]":
+    from surepick.study.storage.base import ServerStorage  # noqa: PLC0415 (`--help` stays quick)
+
+    with StorageOptions(storage=storage).opened(may_create=may_create) as place:
+        if not isinstance(place, ServerStorage):
+            raise InvalidInput(f"tokens are kept in a file or a database, got {place.address}.")
+        yield place
+
+
+def create_token(
+    *,
+    role: Annotated[RoleName, says("read: look; tell: ask and tell too; admin: create, reopen and delete too.")],
+    study: Annotated[str | None, says("Only for this study (default: all).")] = None,
+    label: Annotated[str, says("Who gets it, such as robot-1: the author in the log.")] = "",
+    storage: Place = None,
+    output: Output = Format.TABLE,
+) -> int:
+    """Create a token. Its secret is shown once."""
+    _check_installed()
+    from surepick.server.tokens import Role, new_token  # noqa: PLC0415 (needs the server's packages)
+
+    with _token_storage(storage, may_create=study is None) as place:
+        if study is not None:
+            place.n_events(study)  # a study of that name exists
+        row, secret = new_token(Role[role.name], study=study, label=label)
+        place.add_token(row)
+    if output is not Format.TABLE:
+        printing.write(output, {**_record(row), "token": secret}, [{**_record(row), "token": secret}])
+        return Code.OK
+    printing.say(f"Token {row.id} for {'all studies' if study is None else f'study {study}'}, role {row.role}:")
+    printing.say(secret)
+    printing.say("Keep it: it is not shown again. Robots send it as `Authorization: Bearer ...`; people sign in.")
+    return Code.OK
+
+
+def list_tokens(*, storage: Place = None, output: Output = Format.TABLE) -> int:
+    """List the tokens of a storage. Secrets are not kept, and so not shown."""
+    with _token_storage(storage) as place:
+        rows = [_record(row) for row in place.tokens()]
+    if output is not Format.TABLE:
+        printing.write(output, rows, titles=OF_TOKENS)
+    elif rows:
+        titles = ("id", "role", "study", "label", "created", "revoked")
+        printing.show(titles, [[one if (one := row[name]) else "-" for name in OF_TOKENS] for row in rows])
+    else:
+        printing.say("There are no tokens: a server is open to this machine alone. Next: surepick token create")
+    return Code.OK
+
+
+def revoke_token(
+    token: Annotated[str, typer.Argument(metavar="ID", help="Id of the token, see surepick token list.")],
+    *,
+    storage: Place = None,
+) -> int:
+    """Revoke a token: within a second no server takes it any more."""
+    from surepick.study import events  # noqa: PLC0415 (`--help` stays quick)
+
+    with _token_storage(storage) as place:
+        place.revoke_token(token, events.written(events.now()))
+    printing.say(f"Token {token} is revoked.")
+    return Code.OK
+
+
+def _record(row: Any) -> dict[str, Any]:
+    """Return a token for a program, without the hash of its secret."""
+    return {name: getattr(row, name) for name in OF_TOKENS}

@@ -1,0 +1,282 @@
+"""Studies that a server keeps open: reading in threads, group commit, and waiting for changes.
+
+One writer at a time works on each study. It takes all requests that wait, runs them in one transaction
+(`Study.together`), and answers them after the commit: a disk that commits a hundred times a second then takes
+thousands of results a second.
+"""
+
+import asyncio
+import json
+import math
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar, final
+
+from anyio import to_thread
+
+from surepick.errors import CorruptLog, NoSuchStudy, StorageError, SurepickError
+from surepick.study.storage import Storage
+from surepick.study.study import Study
+from surepick.study.views import Record, list_records
+
+T = TypeVar("T")
+MOST_OPEN = 100
+"""Studies that are kept in memory while no request uses them."""
+MOST_TOGETHER = 200
+"""Requests in one commit: the first of them waits for the last."""
+LOOK_EVERY = 1.0
+"""Seconds between two looks for events that another process has written to a file."""
+
+
+class TooBusy(SurepickError):
+    """More requests wait than the server accepts; the same request may be sent again."""
+
+
+@final
+class _OpenStudy:
+    """A study, the requests that wait for its writer, and the event that wakes its listeners."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self.waiting = deque[tuple[Callable[[], Any], asyncio.Future[Any]]]()
+        self.writer: asyncio.Task[None] | None = None
+        self.news = asyncio.Event()
+        self.n_listeners = 0
+        self.record = "", b""
+
+    @property
+    def is_idle(self) -> bool:
+        return self.writer is None and not self.n_listeners
+
+    def wake(self) -> None:
+        """Wake all that wait for a change."""
+        self.news.set()
+        self.news = asyncio.Event()
+
+
+@final
+class OpenStudies:
+    """The studies of a storage.
+
+    Args:
+        storage: open.
+        queue: most requests that wait for the writer of one study.
+    """
+
+    def __init__(self, storage: Storage, *, queue: int = 1_000) -> None:
+        self.storage, self.queue = storage, queue
+        self.is_closing = False
+        self._open = OrderedDict[str, _OpenStudy]()
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def n_waiting(self) -> int:
+        """Requests that wait to be written."""
+        return sum(len(one.waiting) for one in self._open.values())
+
+    @property
+    def n_listening(self) -> int:
+        """Streams that wait for changes."""
+        return sum(one.n_listeners for one in self._open.values())
+
+    # ---- life
+
+    def start(self) -> None:
+        """Begin to hear of events that other processes write."""
+        self._loop = asyncio.get_running_loop()
+        listen = getattr(self.storage, "listen", lambda: None)
+        if (names := listen()) is not None:
+            threading.Thread(target=self._hear, args=(names,), name="surepick-listen", daemon=True).start()
+
+    def _hear(self, names: Any) -> None:
+        """Wake listeners when PostgreSQL says that a study has changed; "" stands for all."""
+        while not self.is_closing:
+            try:
+                for name in names:
+                    self._call(partial(self.wake, name))
+            except StorageError:
+                self._call(partial(self.wake, ""))
+                time.sleep(LOOK_EVERY)
+            names = self.storage.listen()  # type: ignore[attr-defined]
+
+    def _call(self, function: Callable[[], object]) -> None:
+        """Run a function in the event loop, from another thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function)
+
+    def stop(self) -> None:
+        """End all waiting: streams end, and their clients come again."""
+        self.is_closing = True
+        self.wake("")
+
+    async def close(self) -> None:
+        """Finish what is being written, and let go of the storage."""
+        self.stop()
+        while writers := [one.writer for one in self._open.values() if one.writer is not None]:
+            await asyncio.wait(writers)
+        await asyncio.to_thread(self.storage.close)
+
+    # ---- studies
+
+    def get(self, name: str) -> Study:
+        """Return a study, which is kept open.
+
+        Raises:
+            NoSuchStudy: with the nearest name.
+        """
+        return self._get(name).study
+
+    def _get(self, name: str) -> _OpenStudy:
+        with self._lock:
+            if (known := self._open.get(name)) is None:
+                known = self._open[name] = _OpenStudy(Study(self.storage, name, author="api"))
+                idle = [other for other, one in self._open.items() if one.is_idle and one is not known]
+                for other in idle[: max(len(self._open) - MOST_OPEN, 0)]:
+                    del self._open[other]
+            self._open.move_to_end(name)
+            return known
+
+    async def _opened(self, name: str) -> _OpenStudy:
+        known = self._open.get(name)
+        return await asyncio.to_thread(self._get, name) if known is None else known
+
+    def forget(self, name: str) -> None:
+        """Let go of a study that was deleted; its listeners see that it is gone."""
+        with self._lock:
+            gone = self._open.pop(name, None)
+        if gone is not None:
+            self._call(gone.wake)
+
+    def list(self) -> list[Record]:
+        """Return all studies as `surepick list` does, sorted by name."""
+        return list_records(self.storage)
+
+    # ---- reading and writing
+
+    async def read(self, name: str, call: Callable[[Study], T]) -> T:
+        """Return what a function says of a study; the function runs in another thread."""
+        return await to_thread.run_sync(self._read, name, call)
+
+    def _read(self, name: str, call: Callable[[Study], T]) -> T:
+        try:
+            return call(self.get(name))
+        except CorruptLog:  # deleted and made anew by another process, or damaged: loading it again tells
+            self.forget(name)
+            return call(self.get(name))
+        except NoSuchStudy:
+            self.forget(name)
+            raise
+
+    async def write(self, name: str, call: Callable[[Study], T], *, grouped: bool = True) -> T:
+        """Call a function that writes to a study; when this returns, its events are on the disk.
+
+        Args:
+            name: of the study.
+            call: calls one method of the study.
+            grouped: whether it shares a commit with others. What takes long before it writes runs by itself.
+
+        Raises:
+            TooBusy: too many requests wait already.
+        """
+        if not grouped:
+            try:
+                return await self.read(name, call)
+            finally:
+                self.wake(name)
+        one = await self._opened(name)
+        if len(one.waiting) >= self.queue:
+            raise TooBusy(f"{self.queue:,} requests wait for study {name!r} already; send this one again in a second.")
+        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        one.waiting.append((partial(call, one.study), outcome))
+        if one.writer is None:
+            one.writer = asyncio.create_task(self._write_waiting(name, one))
+        return await outcome
+
+    async def _write_waiting(self, name: str, one: _OpenStudy) -> None:
+        """Write what waits, all that there is at a time, until nothing waits."""
+        while one.waiting:
+            taken = [one.waiting.popleft() for _ in range(min(len(one.waiting), MOST_TOGETHER))]
+            outcomes = await asyncio.to_thread(_together, one.study, [call for call, _ in taken])
+            if any(isinstance(outcome, CorruptLog | NoSuchStudy) for outcome in outcomes):
+                self.forget(name)
+            for (_, future), outcome in zip(taken, outcomes, strict=True):
+                _settle(future, outcome)
+            one.wake()
+        one.writer = None
+
+    async def record(self, name: str) -> tuple[str, bytes]:
+        """Return the hash of the last event, and the status as JSON; worked out once for each event."""
+        return await self.read(name, partial(self._record, name))
+
+    def _record(self, name: str, study: Study) -> tuple[str, bytes]:
+        one = self._get(name)
+        if study.head[1] != one.record[0]:
+            now = study.snapshot
+            head = dict(zip(("n", "hash"), now.head, strict=True))
+            one.record = now.head[1], to_json({**now.record(), "head": head})
+        return one.record
+
+    # ---- waiting for changes
+
+    async def changed(self, name: str, after: int, timeout: float) -> int:
+        """Wait until a study has more than `after` events, or for `timeout` seconds; return how many it has."""
+        end = time.monotonic() + timeout
+        one = await self._opened(name)
+        one.n_listeners += 1
+        try:
+            while True:
+                news = one.news  # before the look: what happens after it wakes us
+                n = await to_thread.run_sync(self.storage.n_events, name)
+                left = min(end - time.monotonic(), LOOK_EVERY)
+                if n > after or left <= 0.0 or self.is_closing:
+                    return n
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), left)
+        finally:
+            one.n_listeners -= 1
+
+    def wake(self, name: str) -> None:
+        """Wake all that wait for a change of a study, or of all studies for "" as the name."""
+        for one in self._open.values() if name == "" else filter(None, [self._open.get(name)]):
+            one.wake()
+
+
+def _together(study: Study, calls: list[Callable[[], Any]]) -> list[Any]:
+    try:
+        return study.together(calls)
+    except Exception as error:  # noqa: BLE001 (each caller gets it)
+        return [error] * len(calls)
+
+
+def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
+    if future.done():  # its client has gone
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
+def to_json(value: Any) -> bytes:
+    """Return JSON in which numbers that are not finite are null."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode(errors="backslashreplace")
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _finite(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_finite(one) for one in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value
