@@ -61,7 +61,7 @@ STUDY = "/studies/{name:quoted}"
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Document errors of a route."""
-    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    content = {"application/problem+json": {"schema": schemas.Problem.model_json_schema()}}
     return {status: {"description": "A problem.", "content": content} for status in statuses}
 
 
@@ -381,10 +381,11 @@ async def events(
     n = await study.studies.changed(study.name, -1, 0.0)
     last = n if begin is None else min(begin, n)
     try:
-        while not study.studies.is_closing and await request.app.state.tokens.holds(study.who):
-            if await study.studies.changed(study.name, last, LOOK_AGAIN) <= last:
-                continue
-            for row in await study.read(partial(Study.events_after, n=last)):
+        while not study.studies.is_closing:
+            n = await study.studies.changed(study.name, last, LOOK_AGAIN)
+            if not await request.app.state.tokens.holds(study.who):
+                return
+            for row in await study.read(partial(Study.events_after, n=last)) if n > last else ():
                 yield ServerSentEvent(raw_data=row.text, id=str(row.n))
                 last = row.n
     except (NoSuchStudy, CorruptLog):  # deleted meanwhile: the client comes again, and hears so
