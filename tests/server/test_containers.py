@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 from typer.main import get_command
 
 from surepick.cli.main import app
