@@ -15,11 +15,12 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surepick._version import __version__
 from surepick.errors import Conflict, InvalidInput, NoSuchStudy, StorageError, StudyExists, SurepickError
-from surepick.server import api, schemas
+from surepick.server import api
 from surepick.server.studies import OpenStudies, TooBusy, to_json
 from surepick.server.tokens import Role, Tokens, check_origin, requires
 from surepick.study.storage import open_storage
@@ -108,21 +109,23 @@ def create_app(settings: ServerSettings) -> FastAPI:
 
 
 def _add_health(app: FastAPI) -> None:
-    @app.get("/healthz", tags=["health"])
+    @app.get("/healthz")
     async def healthz() -> dict[str, str]:
         """Say that the process answers."""
         return {"status": "ok"}
 
-    @app.get("/readyz", tags=["health"], responses={503: {"model": schemas.Problem}})
+    @app.get("/readyz", responses=api.problems(503))
     def readyz(request: Request) -> dict[str, str]:
         """Say that the storage answers."""
         request.app.state.studies.storage.names()
         return {"status": "ok"}
 
-    @app.get("/metrics", tags=["health"], dependencies=[Depends(requires(Role.READ))])
+    of_metrics: Any = {"response_class": PlainTextResponse, "responses": api.problems(401, 403)}
+
+    @app.get("/metrics", dependencies=[Depends(requires(Role.READ))], **of_metrics)
     async def metrics(request: Request) -> Response:
         """Return numbers about the server, for Prometheus."""
-        return Response(generate_latest(request.app.state.metrics.registry), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(generate_latest(request.app.state.metrics.registry))
 
 
 @final
