@@ -92,9 +92,9 @@ class StudyAccess:
         """Return what a function says of the study."""
         return await self.studies.read(self.name, call)
 
-    async def write(self, call: Callable[[Study], T], *, grouped: bool = True) -> T:
+    async def write(self, call: Callable[[Study], T], *, grouped: bool = True, last: bool = False) -> T:
         """Call a function that writes to the study."""
-        return await self.studies.write(self.name, call, grouped=grouped)
+        return await self.studies.write(self.name, call, grouped=grouped, last=last)
 
     async def record(self) -> Response:
         """Return the study at this moment."""
@@ -231,7 +231,7 @@ async def delete(name: str, who: Admin, request: Request) -> Response:
 async def ask(study: ToTell, body: schemas.AskFor) -> Response:
     """Ask what to measure next. A worker that asks again gets its open asks back first."""
     worker = body.worker or study.who.label or None  # callers without any name are not one worker
-    asked = await study.write(lambda one: one.ask(body.n, worker=worker, lease=body.lease))
+    asked = await study.write(lambda one: one.ask(body.n, worker=worker, lease=body.lease), last=True)
     return answer({"asks": list(map(ask_record, asked))})
 
 
