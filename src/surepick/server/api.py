@@ -270,12 +270,12 @@ async def tell_results(study: ToTell, body: schemas.Results, key: Key = None) ->
     """Tell results by their arms: one, or a list of earlier results."""
     pairs = [(one.arm, one.value) for one in body.results]
     named: Any = {"worker": body.worker or study.who.author, "key": key}
-    if len(pairs) > 1 and body.earlier is False:
-        raise InvalidInput("a list of results is one of earlier results; tell others one by one.")
-    if len(pairs) > 1 or body.earlier:
+    if body.earlier or (body.earlier is None and len(pairs) > 1):
         return answer(await study.write(partial(_told, lambda one: one.tell_earlier(pairs, **named))))
-    ((arm, value),) = pairs
-    return answer(await study.write(partial(_told, lambda one: one.tell(arm=arm, value=value, **named, warn=False))))
+    arm, values = pairs[0][0], [value for _, value in pairs]
+    if any(other != arm for other, _ in pairs):
+        raise InvalidInput("a list of results of several arms is one of earlier results; tell others arm by arm.")
+    return answer(await study.write(partial(_told, lambda one: one.tell(arm=arm, value=values, **named, warn=False))))
 
 
 @_route("GET", f"{STUDY}/measurements", schemas.MeasurementPage)
