@@ -149,15 +149,20 @@ def answer(value: Any) -> Response:
 @_route("POST", "/studies", schemas.StudyRecord, status=201, responses=problems(409))
 async def create(body: schemas.NewStudy, who: Admin, request: Request) -> Response:
     """Create a study."""
-    if not who.sees(body.name):
-        raise HTTPException(403, f"this token is for the study {who.study!r} alone.")
-    if body.name in (".", ".."):
-        raise InvalidInput(f"{body.name!r} has a meaning of its own in the address of a page; choose another name.")
+    check_new(body.name, who)
     studies: OpenStudies = request.app.state.studies
     await run_in_threadpool(_create, studies, body, who.author)
     made = await StudyAccess(name=body.name, who=who, studies=studies).record()
     made.status_code, made.headers["Location"] = 201, f"studies/{quote(body.name, safe='')}"
     return made
+
+
+def check_new(name: str, who: Identity) -> None:
+    """Refuse the name of a new study that a token does not show, or that no address can have."""
+    if not who.sees(name):
+        raise HTTPException(403, f"this token is for the study {who.study!r} alone.")
+    if name in (".", ".."):
+        raise InvalidInput(f"{name!r} has a meaning of its own in the address of a page; choose another name.")
 
 
 def _create(studies: OpenStudies, body: schemas.NewStudy, author: str) -> None:

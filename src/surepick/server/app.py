@@ -91,7 +91,6 @@ def create_app(settings: ServerSettings) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
-        root_path=settings.root_path,
         lifespan=life,
     )
     app.state.settings, app.state.studies = settings, studies
@@ -104,7 +103,9 @@ def create_app(settings: ServerSettings) -> FastAPI:
     _add_health(app)
     for module in ("pages", "new_study"):
         if find_spec(f"surepick.server.{module}") is not None:
-            app.include_router(import_module(f"surepick.server.{module}").router)
+            found = import_module(f"surepick.server.{module}")
+            app.include_router(found.router)
+            app.state.error_page = getattr(found, "error_page", getattr(app.state, "error_page", None))
     return app
 
 
@@ -222,7 +223,7 @@ class Guard:
             receive = await self._checked(Request(scope, receive))
             await self.app(scope, receive, send_guarded)
         except HTTPException as error:
-            await problem(error.status_code, error.detail)(scope, receive, send_guarded)
+            await (await _answer_error(Request(scope, receive), error))(scope, receive, send_guarded)
         except Exception:
             LOGGER.exception("%s failed", scope["method"])
             if status != 500:
@@ -234,6 +235,7 @@ class Guard:
     def _route(self, scope: Scope) -> None:
         """Let routes see the path as it was sent, so that a name may have a slash; with the prefix, sent or not."""
         prefix, sent = self.settings.root_path, scope["raw_path"].decode("latin-1")
+        scope["root_path"] = prefix
         scope["path"] = sent if sent.startswith(f"{prefix}/") else f"{prefix}{sent}"
 
     async def _checked(self, request: Request) -> Receive:
