@@ -172,7 +172,7 @@ def test_the_examples_of_the_documentation_work(server: RunningServer) -> None:
     commands = [words for block in blocks for words in re.split(r"^(?=curl )", block, flags=re.MULTILINE) if words]
     assert len(commands) > 15
     for command in commands:
-        words = iter(shlex.split(command)[1:])
+        words = iter(shlex.split(command.replace("\\\n", " "))[1:])
         method, headers, content, url = "", {}, None, ""
         for word in words:
             match word:
