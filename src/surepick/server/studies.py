@@ -138,7 +138,8 @@ class OpenStudies:
             self._open.move_to_end(name)
             return known
 
-    async def _opened(self, name: str) -> _OpenStudy:
+    async def open(self, name: str) -> _OpenStudy:
+        """Open a study, if it is not open already."""
         known = self._open.get(name)
         return await asyncio.to_thread(self._get, name) if known is None else known
 
@@ -187,7 +188,7 @@ class OpenStudies:
                 return await self.read(name, call)
             finally:
                 self.wake(name)
-        one = await self._opened(name)
+        one = await self.open(name)
         if len(one.waiting) >= self.queue:
             raise TooBusy(f"{self.queue:,} requests wait for study {name!r} already; send this one again in a second.")
         outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -226,7 +227,7 @@ class OpenStudies:
     async def changed(self, name: str, after: int, timeout: float) -> int:
         """Wait until a study has more than `after` events, or for `timeout` seconds; return how many it has."""
         end = time.monotonic() + timeout
-        one = await self._opened(name)
+        one = await self.open(name)
         one.n_listeners += 1
         try:
             while True:
