@@ -332,7 +332,7 @@ async def reopen(study: ToChange, body: schemas.Reopening) -> Response:
 @_route("GET", f"{STUDY}/log", schemas.LogPage)
 async def log(study: ToRead, after: After = 0, limit: Limit = schemas.MOST_ROWS) -> Response:
     """Return events of the log after number `after`, as texts with their hashes."""
-    rows = await study.read(lambda one: one.events_after(after) if after <= one.head[0] else None)
+    rows = await study.read(lambda one: one.events_after(after, limit + 1) if after <= one.head[0] else None)
     if rows is None:
         raise InvalidInput(f"`after` must be at most the number of events, got {after}.")
     shown = [{"n": row.n, "text": row.text, "hash": row.hash} for row in rows[:limit]]
