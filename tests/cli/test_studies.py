@@ -25,7 +25,7 @@ from surepick.cli import output
 from surepick.cli.main import main
 from surepick.cli.studies import complete_studies
 from surepick.cli.studies.ask_tell import complete_arms
-from surepick.cli.studies.printing import recipe_words
+from surepick.reporting.study_words import recipe_words
 from surepick.study.certificate import digest_of
 from surepick.study.signatures import read_stamp
 from surepick.study.storage import open_storage

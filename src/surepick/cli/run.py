@@ -37,7 +37,7 @@ from surepick.cli.output import (
     write,
 )
 from surepick.cli.studies import who_am_i
-from surepick.cli.studies.ask_tell import MISTYPED, asked_again
+from surepick.cli.studies.ask_tell import asked_again
 from surepick.core.checks import check_count
 from surepick.errors import EntryWarning, InvalidInput, StorageError, SurepickError
 from surepick.learning.explain import between, fixed, near_tie, places_of, state_line
@@ -46,6 +46,7 @@ from surepick.learning.model import check_audit
 from surepick.learning.questions import binary_words
 from surepick.learning.result import Result
 from surepick.learning.spec import Spec
+from surepick.reporting.study_words import MISTYPED
 from surepick.study.admin import create_study, difference, load_study
 from surepick.study.requests import turned_binary
 from surepick.study.state import Measurement

@@ -61,7 +61,7 @@ STUDY = "/studies/{name:quoted}"
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Document errors of a route."""
-    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    content = {"application/problem+json": {"schema": schemas.Problem.model_json_schema()}}
     return {status: {"description": "A problem.", "content": content} for status in statuses}
 
 
@@ -131,6 +131,7 @@ def access(role: Role) -> Any:
 ToRead = Annotated[StudyAccess, access(Role.READ)]
 ToTell = Annotated[StudyAccess, access(Role.TELL)]
 ToChange = Annotated[StudyAccess, access(Role.ADMIN)]
+Reader = Annotated[Identity, Depends(requires(Role.READ))]
 Admin = Annotated[Identity, Depends(requires(Role.ADMIN))]
 Limit = Annotated[int, Query(ge=1, le=schemas.MOST_ROWS)]
 After = Annotated[int, Query(ge=0, lt=2**53)]
@@ -149,15 +150,20 @@ def answer(value: Any) -> Response:
 @_route("POST", "/studies", schemas.StudyRecord, status=201, responses=problems(409))
 async def create(body: schemas.NewStudy, who: Admin, request: Request) -> Response:
     """Create a study."""
-    if not who.sees(body.name):
-        raise HTTPException(403, f"this token is for the study {who.study!r} alone.")
-    if body.name in (".", ".."):
-        raise InvalidInput(f"{body.name!r} has a meaning of its own in the address of a page; choose another name.")
+    check_new(body.name, who)
     studies: OpenStudies = request.app.state.studies
     await run_in_threadpool(_create, studies, body, who.author)
     made = await StudyAccess(name=body.name, who=who, studies=studies).record()
     made.status_code, made.headers["Location"] = 201, f"studies/{quote(body.name, safe='')}"
     return made
+
+
+def check_new(name: str, who: Identity) -> None:
+    """Refuse the name of a new study that a token does not show, or that no address can have."""
+    if not who.sees(name):
+        raise HTTPException(403, f"this token is for the study {who.study!r} alone.")
+    if name in (".", ".."):
+        raise InvalidInput(f"{name!r} has a meaning of its own in the address of a page; choose another name.")
 
 
 def _create(studies: OpenStudies, body: schemas.NewStudy, author: str) -> None:
@@ -197,10 +203,7 @@ def arms_of(body: schemas.Table | schemas.VectorArms) -> Any:
 
 @_route("GET", "/studies", schemas.StudyPage)
 async def list_studies(
-    who: Annotated[Identity, Depends(requires(Role.READ))],
-    request: Request,
-    after: Annotated[str, Query(max_length=200)] = "",
-    limit: Limit = 100,
+    who: Reader, request: Request, after: Annotated[str, Query(max_length=200)] = "", limit: Limit = 100
 ) -> Response:
     """List the studies, sorted by name, after the name `after`."""
     records = await run_in_threadpool(request.app.state.studies.list)
@@ -270,12 +273,12 @@ async def tell_results(study: ToTell, body: schemas.Results, key: Key = None) ->
     """Tell results by their arms: one, or a list of earlier results."""
     pairs = [(one.arm, one.value) for one in body.results]
     named: Any = {"worker": body.worker or study.who.author, "key": key}
-    if len(pairs) > 1 and body.earlier is False:
-        raise InvalidInput("a list of results is one of earlier results; tell others one by one.")
-    if len(pairs) > 1 or body.earlier:
+    if body.earlier or (body.earlier is None and len(pairs) > 1):
         return answer(await study.write(partial(_told, lambda one: one.tell_earlier(pairs, **named))))
-    ((arm, value),) = pairs
-    return answer(await study.write(partial(_told, lambda one: one.tell(arm=arm, value=value, **named, warn=False))))
+    arm, values = pairs[0][0], [value for _, value in pairs]
+    if any(other != arm for other, _ in pairs):
+        raise InvalidInput("a list of results of several arms is one of earlier results; tell others arm by arm.")
+    return answer(await study.write(partial(_told, lambda one: one.tell(arm=arm, value=values, **named, warn=False))))
 
 
 @_route("GET", f"{STUDY}/measurements", schemas.MeasurementPage)
@@ -381,10 +384,11 @@ async def events(
     n = await study.studies.changed(study.name, -1, 0.0)
     last = n if begin is None else min(begin, n)
     try:
-        while not study.studies.is_closing and await request.app.state.tokens.holds(study.who):
-            if await study.studies.changed(study.name, last, LOOK_AGAIN) <= last:
-                continue
-            for row in await study.read(partial(Study.events_after, n=last)):
+        while not study.studies.is_closing:
+            n = await study.studies.changed(study.name, last, LOOK_AGAIN)
+            if not await request.app.state.tokens.holds(study.who):
+                return
+            for row in await study.read(partial(Study.events_after, n=last)) if n > last else ():
                 yield ServerSentEvent(raw_data=row.text, id=str(row.n))
                 last = row.n
     except (NoSuchStudy, CorruptLog):  # deleted meanwhile: the client comes again, and hears so

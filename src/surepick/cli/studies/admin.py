@@ -17,6 +17,7 @@ from surepick.cli.output import Code, Format, check_targets
 from surepick.cli.studies import StorageOptions, StudyOptions, command, complete_studies, printing
 from surepick.cli.studies.ask_tell import ask_about, number_of, say_standing
 from surepick.errors import InvalidInput, SurepickError
+from surepick.reporting import study_words
 from surepick.study import views
 
 if TYPE_CHECKING:
@@ -190,9 +191,9 @@ def list_command(*, place: StorageOptions, output: Output = Format.TABLE) -> int
 
 
 def _row(one: dict[str, Any]) -> list[str]:
-    state = printing.WORDS[one["state"]].partition(":")[0]
+    state = study_words.WORDS[one["state"]].partition(":")[0]
     pulls = "-" if one["n_pulls"] is None else f"{one['n_pulls']:,}"
-    created = "-" if one["created_at"] is None else printing.when(one["created_at"])
+    created = "-" if one["created_at"] is None else study_words.when(one["created_at"])
     best = None if one["state"] == "withdrawn" else one["best_name"]
     return [one["name"], state, _together(best), pulls, created]
 
