@@ -185,6 +185,10 @@ def test_errors_do_not_say_where_the_storage_is(client: httpx.Client) -> None:
     assert detail == "there is no study 'te' on this server; did you mean 'tea'? The studies are tea."
 
 
+def _n_waiting(server: RunningServer) -> int:
+    return len(server.server.app.state.studies._open["tea"].waiting)
+
+
 def test_results_that_wait_are_written_together(
     client: httpx.Client, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +208,7 @@ def test_results_that_wait_are_written_together(
 
     with ThreadPoolExecutor(20) as pool:
         answers = pool.map(told, range(20))
-        until(lambda: len(sizes) == 1 and server.server.app.state.studies.n_waiting == 20 - sizes[0])
+        until(lambda: len(sizes) == 1 and _n_waiting(server) == 20 - sizes[0])
         assert client.get("/studies/tea/measurements").json()["measurements"] == []  # reading goes on
         go_on.set()
         found = list(answers)
@@ -227,9 +231,9 @@ def test_too_many_waiting_requests_are_sent_back(start: Callable[..., Any], monk
 
         waiting = [pool.submit(told, 0)]
         studies = running.server.app.state.studies
-        until(lambda: studies.n_waiting == 0 and waiting[0].running() and studies._open["tea"].writer is not None)
+        until(lambda: _n_waiting(running) == 0 and waiting[0].running() and studies._open["tea"].writer is not None)
         waiting += [pool.submit(told, n) for n in (1, 2)]
-        until(lambda: studies.n_waiting == 2)
+        until(lambda: _n_waiting(running) == 2)
         refused = told(3)
         assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
         assert refused.json()["detail"].startswith("2 requests wait for study 'tea' already")
@@ -249,7 +253,7 @@ def test_health_and_metrics(client: httpx.Client, server: RunningServer) -> None
     client.get("/studies/tea")
     assert httpx.get(f"{server.url}/healthz").json() == httpx.get(f"{server.url}/readyz").json() == {"status": "ok"}
     text = httpx.get(f"{server.url}/metrics").text
-    assert 'surepick_requests_total{method="GET",route="/api/v1/studies/{name}",status="200"} 1.0' in text
+    assert 'surepick_request_seconds_count{method="GET",route="/api/v1/studies/{name}",status="200"} 1.0' in text
     assert "tea" not in text
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from surepick.cli.main import main
 from surepick.study.admin import create_study
+from tests.server.conftest import RunningServer
 from tests.waiting import LIMIT, until
 
 ROWS = [[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]]
@@ -161,3 +163,31 @@ def test_the_demonstration_moves() -> None:
         until(lambda: httpx.get(f"{url}/api/v1/studies/oats").json()["n_pulls"] > 60)
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(LIMIT) == 0
+
+
+def test_the_examples_of_the_documentation_work(server: RunningServer) -> None:
+    """Every `curl` of docs/server.md, in its order, as the page has it."""
+    page = (ROOT / "docs" / "server.md").read_text("utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    commands = [words for block in blocks for words in re.split(r"^(?=curl )", block, flags=re.MULTILINE) if words]
+    assert len(commands) > 15
+    for command in commands:
+        words = iter(shlex.split(command.replace("\\\n", " "))[1:])
+        method, headers, content, url = "", {}, None, ""
+        for word in words:
+            match word:
+                case "-X":
+                    method = next(words)
+                case "-H":
+                    name, _, value = next(words).partition(": ")
+                    headers[name] = value
+                case "--json":
+                    content = next(words)
+                    headers["Content-Type"] = "application/json"
+                case "-o":
+                    next(words)
+                case _:
+                    url = word.replace("http://127.0.0.1:8080", server.url)
+        chosen = method or ("GET" if content is None else "POST")
+        answer = httpx.request(chosen, url, headers=headers, content=content)
+        assert answer.is_success, f"{command}: {answer.text}"

@@ -131,6 +131,7 @@ def access(role: Role) -> Any:
 ToRead = Annotated[StudyAccess, access(Role.READ)]
 ToTell = Annotated[StudyAccess, access(Role.TELL)]
 ToChange = Annotated[StudyAccess, access(Role.ADMIN)]
+Reader = Annotated[Identity, Depends(requires(Role.READ))]
 Admin = Annotated[Identity, Depends(requires(Role.ADMIN))]
 Limit = Annotated[int, Query(ge=1, le=schemas.MOST_ROWS)]
 After = Annotated[int, Query(ge=0, lt=2**53)]
@@ -202,10 +203,7 @@ def arms_of(body: schemas.Table | schemas.VectorArms) -> Any:
 
 @_route("GET", "/studies", schemas.StudyPage)
 async def list_studies(
-    who: Annotated[Identity, Depends(requires(Role.READ))],
-    request: Request,
-    after: Annotated[str, Query(max_length=200)] = "",
-    limit: Limit = 100,
+    who: Reader, request: Request, after: Annotated[str, Query(max_length=200)] = "", limit: Limit = 100
 ) -> Response:
     """List the studies, sorted by name, after the name `after`."""
     records = await run_in_threadpool(request.app.state.studies.list)

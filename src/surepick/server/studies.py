@@ -75,16 +75,6 @@ class OpenStudies:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    @property
-    def n_waiting(self) -> int:
-        """Requests that wait to be written."""
-        return sum(len(one.waiting) for one in self._open.values())
-
-    @property
-    def n_listening(self) -> int:
-        """Streams that wait for changes."""
-        return sum(one.n_listeners for one in self._open.values())
-
     # ---- life
 
     def start(self) -> None:
@@ -243,8 +233,9 @@ class OpenStudies:
 
     def wake(self, name: str) -> None:
         """Wake all that wait for a change of a study, or of all studies for "" as the name."""
-        for one in self._open.values() if name == "" else filter(None, [self._open.get(name)]):
-            one.wake()
+        for known, one in list(self._open.items()):
+            if name in ("", known):
+                one.wake()
 
 
 def _together(study: Study, calls: list[Callable[[], Any]]) -> list[Any]:
