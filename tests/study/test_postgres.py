@@ -414,3 +414,19 @@ def test_a_server_without_a_free_connection_says_so(storage: Storage, postgres_s
     finally:
         postgres_server.sql("DROP ROLE limited")
     append(storage, "mix")
+
+
+def test_who_listens_is_called_after_silence_and_after_a_lost_connection(
+    storage: Storage, postgres_server: Server, database: str
+) -> None:
+    """An empty name: any study may have changed. Then names come again."""
+    assert isinstance(storage, SqlStorage)
+    heard = storage.listen(0.01)
+    assert heard is not None
+    assert [next(heard), next(heard)] == ["", ""]
+    cut(postgres_server, database)
+    assert [next(heard), next(heard)] == ["", ""]
+    append(storage, "mix")
+    until(lambda: next(heard) == "mix")
+    heard.close()
+    until(lambda: len(postgres_server.sql(f"SELECT pid FROM pg_stat_activity WHERE datname = '{database}'")) == 1)

@@ -13,6 +13,7 @@ from surepick.errors import CorruptLog, InvalidInput, NoSuchStudy, StorageError,
 from surepick.study.events import canonical, check_chain, rows_of
 from surepick.study.storage import KeptSummary, ServerStorage, Storage, Summary, TokenRow, Writer, open_storage
 from tests.study.storages import Place, append, count_up, first_rows, in_processes, next_rows, write
+from tests.waiting import LIMIT
 
 if TYPE_CHECKING:
     from surepick.study.storage.sql import SqlWriter
@@ -516,3 +517,31 @@ def test_a_database_from_before_tokens_has_none_until_one_is_added(shared: Place
     storage.add_token(TOKEN)
     assert server_storage(shared).tokens() == [TOKEN]
     assert storage.read("mix") == first_rows()
+
+
+def test_who_listens_hears_of_every_change_of_any_study(shared: Place) -> None:
+    """Made, appended to, deleted, by any process; what was refused is not heard of. SQLite cannot tell."""
+    storage, other = server_storage(shared), server_storage(shared)
+    heard = storage.listen(LIMIT)
+    if heard is None:
+        assert "lab.db" in shared.url
+        return
+    assert next(heard) == ""
+    other.create("Größe/2 'x'", first_rows())
+    other.create("mix", first_rows())
+    with pytest.raises(CorruptLog), other.writing("mix") as writer:
+        writer.append(first_rows())
+    with other.writing("mix"):
+        pass
+    append(other, "mix", n=3)
+    other.keep_summary("mix", 4, other.read("mix")[-1].hash, "{}")
+    other.delete("mix")
+    other.create("last", first_rows())
+    assert [next(heard) for _ in range(5)] == ["Größe/2 'x'", "mix", "mix", "mix", "last"]
+
+
+def test_a_storage_in_memory_has_no_other_writers() -> None:
+    """So there is nothing to listen to."""
+    storage = open_storage("memory:")
+    assert isinstance(storage, ServerStorage)
+    assert storage.listen() is None

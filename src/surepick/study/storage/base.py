@@ -14,7 +14,7 @@ import os
 import threading
 import unicodedata
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -160,7 +160,7 @@ class Storage(Protocol):
 
 @runtime_checkable
 class ServerStorage(Storage, Protocol):
-    """A storage that a server can use: beside studies it keeps tokens."""
+    """A storage that a server can use: it keeps tokens too, and may say which studies others have changed."""
 
     def tokens(self) -> list[TokenRow]:
         """Return all tokens, revoked ones included, in the order in which they were made."""
@@ -177,6 +177,13 @@ class ServerStorage(Storage, Protocol):
 
         Raises:
             InvalidInput: there is no token with this id.
+        """
+
+    def listen(self, patience: float = 1.0) -> Generator[str, None, None] | None:
+        """Yield the name of each study that any process changes, for ever; None if the storage cannot.
+
+        An empty name means that any study may have changed: at first, after `patience` seconds, and when the
+        connection was lost. So who looks at all studies then misses nothing, and can leave the loop in time.
         """
 
 

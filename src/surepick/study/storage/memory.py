@@ -126,6 +126,9 @@ class MemoryStorage:
                 raise no_such_token(id, self._tokens.values(), self.address)
             self._tokens[id] = known._replace(revoked_at=known.revoked_at or at)
 
+    def listen(self, patience: float = 1.0) -> None:
+        """Return None: no other process changes these studies."""
+
     def close(self) -> None:
         """Nothing to close: the studies live as long as this object."""
 

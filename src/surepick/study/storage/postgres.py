@@ -1,10 +1,13 @@
 """PostgreSQL: studies on a server, for many machines. Advisory locks of the server let in one writer per study.
 
 A session keeps nothing, neither prepared statements nor settings nor locks: a pooler such as PgBouncer may give each
-transaction another session.
+transaction another session. Only `listen` needs a session of its own; through such a pooler it reports nothing but the
+empty name.
 """
 
 import re
+import time
+from collections.abc import Generator
 from datetime import datetime
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, unquote
@@ -19,6 +22,9 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 # Advisory locks are pairs of numbers: surepick's ("sure" in ASCII), and the study's, or 0 for the tables.
 _OURS = 0x73757265
+
+CHANNEL = "surepick"
+"""On which every commit names the study that it changes."""
 
 # Defaults that an address may change (`?connect_timeout=10`, in seconds). A server without power sends nothing, so TCP
 # asks after 30 s of silence. A connection and an answer may take as long as a lock.
@@ -107,6 +113,24 @@ class PostgresDatabase(Database):
             "SELECT id, pg_advisory_xact_lock(%s, id) FROM studies WHERE name = %s", (_OURS, name)
         ).fetchone()
         return int(found[0]) if found else None
+
+    def notify(self, connection: Connection, name: str) -> None:
+        """Name the study on our channel; the server sends the name when the transaction is committed."""
+        connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, name))
+
+    def listen(self, patience: float) -> Generator[str, None, None]:
+        """Yield the names that commits send, over a connection of its own, which is made anew when it is lost."""
+        while True:
+            try:
+                with self.connect() as connection:
+                    connection.execute(f"LISTEN {CHANNEL}")
+                    while True:
+                        yield ""
+                        for message in connection.notifies(timeout=patience):
+                            yield message.payload
+            except psycopg.Error:  # who looks at the studies now gets the error, too
+                time.sleep(patience)
+                yield ""
 
     def advice(self, error: Exception) -> str:
         """Return what to do about an error of PostgreSQL."""

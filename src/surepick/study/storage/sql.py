@@ -7,7 +7,7 @@ of a driver leaves this module as a `StorageError` of one line.
 
 import re
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -149,6 +149,14 @@ class Database(Protocol):
 
     def advice(self, error: Exception) -> str:
         """Return what to do about an error of the driver."""
+
+    def notify(self, connection: Any, name: str) -> None:
+        """Tell who listens that a study has changed, once the transaction is committed."""
+        return
+
+    def listen(self, patience: float) -> Generator[str, None, None] | None:
+        """Yield the names of studies that have changed; see `ServerStorage.listen`."""
+        return None
 
     def close(self, connection: Any) -> None:
         """Close a connection that is in no transaction."""
@@ -332,6 +340,10 @@ class SqlStorage:
                 raise no_such_token(id, known, self.address)
             writer.run("revoke token", {"id": id, "at": at})
 
+    def listen(self, patience: float = 1.0) -> Generator[str, None, None] | None:
+        """Yield the name of each study that any process changes; None for SQLite."""
+        return self._database.listen(patience)
+
     def close(self) -> None:
         """Close all connections: those in use as soon as their transaction ends. A later call opens new ones."""
         with no_fork():
@@ -367,6 +379,9 @@ class SqlStorage:
                     raise self.no_such(name)
                 yield writer
                 writer.check()
+                if writer.changed is not None:
+                    with self.telling(doing):
+                        self._database.notify(held[0], writer.changed)
                 self._commit(held[0], doing)
             except BaseException:
                 self._end_badly(*held)
@@ -495,6 +510,8 @@ class SqlWriter:
         self.connection = connection
         self._storage, self._doing = storage, doing
         self._name, self._study = name or "", study
+        self.changed: str | None = None
+        """The study whose log the transaction changes."""
         self._known_end: tuple[int, str] | None = None
         self._failure: StorageError | None = None
 
@@ -517,6 +534,7 @@ class SqlWriter:
 
     def create(self, name: str, rows: Sequence[Row]) -> None:
         """Create a study."""
+        self._name = name
         self.run("add study", {"name": name})
         ((self._study,),) = self.run("id", {"name": name})
         self._insert(rows)
@@ -526,6 +544,7 @@ class SqlWriter:
         self._end()
         for statement in ("delete summary", "delete events", "delete study"):
             self.run(statement, {"study": self._study})
+        self.changed = self._name
 
     def run(self, statement: str, *every: dict[str, object]) -> list[Any]:
         """Run a statement once for each set of values; return the answer to a single one."""
@@ -549,7 +568,7 @@ class SqlWriter:
 
     def _insert(self, rows: Sequence[Row]) -> None:
         self.run("append", *({"study": self._study, **row._asdict()} for row in rows))
-        self._known_end = rows[-1].n, rows[-1].hash
+        self._known_end, self.changed = (rows[-1].n, rows[-1].hash), self._name
 
     def _end(self) -> tuple[int, str]:
         """Return number and hash of the last event.
