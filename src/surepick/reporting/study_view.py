@@ -12,23 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
+from surepick._texts import about, between, counted, fixed, joined, percent, roughly
 from surepick.errors import SurepickError
-from surepick.learning.explain import (
-    WIDE,
-    about,
-    assumptions,
-    between,
-    confidence,
-    counted,
-    facts,
-    fixed,
-    joined,
-    percent,
-    roughly,
-    sentences,
-    unmeasured,
-    verdict,
-)
+from surepick.learning.assumptions import assumptions
+from surepick.learning.explain import unmeasured, verdict
+from surepick.learning.progress import WIDE, confidence, facts, sentences
 from surepick.reporting import charts, result_page
 from surepick.reporting.html import Table
 from surepick.reporting.study_words import IF_SLIP, NOT_USABLE, own_means, recipe_cells, remark_of, when

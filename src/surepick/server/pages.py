@@ -18,9 +18,9 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse
 
+from surepick._texts import counted
 from surepick._version import __version__
 from surepick.errors import InvalidInput, SurepickError
-from surepick.learning.explain import counted
 from surepick.reporting import study_view
 from surepick.reporting.study_words import MISTYPED, failed_words, told_words, typed_number
 from surepick.server.api import STUDY, StudyAccess, ToRead, ToTell
