@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import surepick as sp
-from surepick.learning.explain import WIDE
 from surepick.learning.outlook import Ahead, Outlook
+from surepick.learning.progress import WIDE
 from surepick.simulation import problems
 from surepick.types import Array
 

@@ -1,7 +1,8 @@
-"""Texts of others on their way to people, notebooks and spreadsheets: names, reasons, paths.
+"""Texts on their way to people: numbers in sentences, and texts of others made safe.
 
-A terminal obeys control characters, so a name could erase a line and paint another. A spreadsheet computes a cell that
-begins with =, so a name could be a formula. A notebook shows HTML, so a name could be a script.
+Names, reasons and paths come from others. A terminal obeys control characters, so a name could erase a line and paint
+another. A spreadsheet computes a cell that begins with =, so a name could be a formula. A notebook shows HTML, so a
+name could be a script.
 """
 
 import math
@@ -103,3 +104,77 @@ def plain_data(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return plain_data(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun, such as "1 pull" or "2,000 pulls"."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def joined(names: Sequence[str]) -> str:
+    """Join names in a sentence, such as "A, B and C"."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def percent(probability: float) -> str:
+    """Return a probability in percents; beside a risk of 1e-9 these say less than the number itself."""
+    if 1e-4 <= probability <= 1.0 - 1e-4:
+        return f"{100.0 * probability:.4g} %"
+    return f"{probability:.12g}"
+
+
+def about(probability: float) -> str:
+    """Return an estimated probability in steps of 5 %."""
+    steps = round(20.0 * probability)
+    if steps in (0, 20):
+        return "less than 5 %" if steps == 0 else "more than 95 %"
+    return f"about {5 * steps} %"
+
+
+def roughly(number: float) -> str:
+    """Return an estimated number with two digits."""
+    if not number > 0.0:
+        return "0"
+    places = 1 - math.floor(math.log10(number))
+    return f"{round(number, places):,.{max(places, 0)}f}"
+
+
+def places_of(value: float, width: float) -> int:
+    """Return how many decimals show two digits of the width, and one of the value unless it is much smaller."""
+
+    def needed(number: float, digits: int) -> int:
+        return digits - 1 - math.floor(math.log10(abs(number))) if number and math.isfinite(number) else -99
+
+    of_width = needed(width, 2) if math.isfinite(width) else needed(value, 3)
+    return min(max(of_width, min(needed(value, 1), of_width + 2), 0), 12)
+
+
+def between(low: float, high: float, places: int) -> str:
+    """Return an interval with this many decimals, rounded outwards; "" if it is not bounded."""
+    is_bounded = math.isfinite(low) and math.isfinite(high)
+    return f"{rounded_down(low, places)} to {rounded_up(high, places)}" if is_bounded else ""
+
+
+def fixed(number: float, places: int) -> str:
+    """Return a number with this many decimals."""
+    text = f"{number:.{places}f}"
+    return text.removeprefix("-") if float(text) == 0.0 else text  # no minus before nothing
+
+
+def rounded_down(number: float, places: int) -> str:
+    """Return a lower bound with this many decimals, not above it."""
+    scale = 10.0**places
+    return fixed(math.floor(number * scale + 1e-9) / scale, places)
+
+
+def rounded_up(number: float, places: int) -> str:
+    """Return an upper bound with this many decimals, not below it."""
+    scale = 10.0**places
+    return fixed(math.ceil(number * scale - 1e-9) / scale, places)
+
+
+def vector_words(arm: Any) -> str:
+    """Return a vector as people read it: four digits of its first entries."""
+    entries = [f"{entry:.4g}" for entry in arm[:6]]
+    return f"({', '.join(entries)}{', ...' if len(arm) > len(entries) else ''})"

@@ -143,6 +143,19 @@ def test_from_arms_to_an_answer(shell: Shell) -> None:
     assert shell("best").out.startswith(f"E is the best of 5 arms, after {n} pulls")
 
 
+def test_an_answer_whose_model_is_hardly_tested(shell: Shell, tmp_path: Path) -> None:
+    """The mean is curved, and the two ends of a line cannot show it: `best` says so, as `explain` does."""
+    (tmp_path / "ovens.csv").write_text("name,heat\n" + "".join(f"t{n},{20 + 5 * n}\n" for n in range(12)))
+    shell("create", "ovens.csv", "--noise-std", "0.05")
+    while asks := shell("ask", "--format", "json").json["asks"]:
+        shell("tell", str(asks[0]["id"]), "--yes", "--", str(-0.02 * (asks[0]["arm"] - 7.6) ** 2))
+    note = "The model is not tested yet: it was watched on no more arms than there are features"
+    best = shell("best").out
+    assert best.startswith("t11 is the best of 12 arms")
+    assert best.endswith(f"{note} (surepick audit).\n")
+    assert f"{note} (audit)." in shell("best", "--format", "json").json["explanation"]
+
+
 def test_nothing_is_planned_after_the_verdict_but_check_pulls(paints: Shell) -> None:
     """The last batch reaches into a block whose rest is never asked for, so the table does not speak of it."""
     while asks := paints("ask", "-n", "25", "--format", "json").json["asks"]:

@@ -111,10 +111,10 @@ def stages(output: Format) -> "Console":
     return _console(sys.stdout if output is Format.TABLE else sys.stderr)
 
 
-def print_error(text: str, *, is_of_file: bool = False) -> None:
-    """Write one line to standard error, in the words of the shell unless the options stand in a file."""
-    said = text if is_of_file else in_shell(text)
-    sys.stderr.write(f"surepick: {shown(' '.join(said.split()))}\n")
+def print_error(*lines: str, is_of_file: bool = False) -> None:
+    """Write a line to standard error and further ones below it, in the words of the shell unless of a file."""
+    said = "\n  ".join(shown(" ".join((line if is_of_file else in_shell(line)).split())) for line in lines)
+    sys.stderr.write(f"surepick: {said}\n")
 
 
 @contextmanager
@@ -258,7 +258,7 @@ def live_panel(now: "Snapshot", arm: Any, title: str, label: Callable[[Any], str
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from surepick.learning.explain import facts  # noqa: PLC0415
+    from surepick.learning.progress import facts  # noqa: PLC0415
 
     said: dict[str, Any] = {"last pull": f"arm {label(arm)}", **facts(now, label, epsilon_is=EPSILON_IS)}
     said["pulls"] = f"{now.n_pulls:,}"

@@ -28,8 +28,9 @@ import numpy as np
 from surepick._texts import shown
 from surepick.core.checks import check_count, check_number
 from surepick.errors import Conflict, EntryWarning, InvalidInput, ModelWarning, NoiseWarning, Skipped, SurepickError
-from surepick.learning.explain import state_line, verdict
+from surepick.learning.explain import verdict
 from surepick.learning.identify import SKIPPED_IN_A_ROW
+from surepick.learning.progress import state_line
 from surepick.study.log import LOGGER
 from surepick.study.requests import PASS_FAIL
 

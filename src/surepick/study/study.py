@@ -18,8 +18,8 @@ from surepick._version import __version__
 from surepick.arms.tables.sources import open_table
 from surepick.core.checks import check_count
 from surepick.errors import Conflict, EntryWarning, InvalidInput, SurepickError
-from surepick.learning.explain import facts
 from surepick.learning.learner import Learner
+from surepick.learning.progress import facts
 from surepick.learning.questions import Question
 from surepick.learning.result import Result
 from surepick.study import requests
