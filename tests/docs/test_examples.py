@@ -25,7 +25,7 @@ from surepick.cli import main as cli
 from tests.waiting import LIMIT
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+DOCS = sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts)
 BLOCK = re.compile(r"^```(python|console|output)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -73,7 +73,7 @@ def typed(command: str) -> str:
     return done.stdout + done.stderr
 
 
-WITH_CODE = [page for page in PAGES if "_build" not in page.parts and blocks(page.read_text("utf-8"))]
+WITH_CODE = [page for page in (ROOT / "README.md", *DOCS) if blocks(page.read_text("utf-8"))]
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
@@ -117,6 +117,13 @@ def test_an_output_that_differs_is_refused() -> None:
     for printed in ("at 12:30\nM12 wins\n", "at 12:30\nM11 wins\nand more\n", ""):
         with pytest.raises(AssertionError, match="but prints"):
             check_output("here", "at ...\nM11 wins\n", printed)
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_fits_the_column(page: Path) -> None:
+    """A browser of 1280 pixels shows 88 columns of code; `text` blocks may scroll."""
+    code = re.findall(r"^```(?:python|console|output|sh|toml)\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    assert [line for block in code for line in block.splitlines() if len(line) > 88] == []
 
 
 def test_readme_shows_code() -> None:
