@@ -311,7 +311,7 @@ def draw_allocation(numbers: Mapping[str, Any]) -> Sheet:
         leader = means.index(max(means))
         for row, (pulls, mean, low, high) in enumerate(frame["options"]):
             y = top + 38 + 22 * row
-            kind, size = ("odd", 7.0) if row == leader else ("ours", 4.5)
+            kind, size = ("odd", 6.0) if row == leader else ("ours", 4.5)
             sheet.text(left, y + 5, "ABCDE"[row])
             sheet.path([(x(low), y), (x(high), y)], "mean")
             (sheet.diamond if row == leader else sheet.dot)(x(mean), y, size, kind)
@@ -720,7 +720,7 @@ def html(name: str, alt: str, folder: str = "_static/pictures/") -> str:
 
 
 FOUND = re.compile(
-    r'<picture>\s*<source[^>]*srcset="(?P<dark>[^"]*)"\s*>\s*<img\s+src="(?P<light>[^"]*)"\s+alt="(?P<alt>[^"]*)"\s*>'
+    r'<picture>\s*<source[^>]*srcset="(?P<dark>[^"]*)"\s*>\s*<img\s+src="(?P<light>[^"]*)"\s+alt="(?P<alt>[^"]*)"[^>]*>'
     r"\s*</picture>"
 )
 """A picture in a page."""
