@@ -87,9 +87,9 @@ def test_the_title_of_the_model_check_follows_the_guarantee() -> None:
     assert "withdrawn" not in pictures.draw_model({"panels": stands}).alt
 
 
-@pytest.mark.parametrize("name", ["losing-option", "lead", "study", "allocation"])
+@pytest.mark.parametrize("name", sorted(set(KEPT) - {"many-options"}))
 def test_kept_numbers_are_what_surepick_gives_today(name: str) -> None:
-    """Measured again, the numbers behind these pictures are the kept ones."""
+    """Measured again, the numbers behind the pictures are the kept ones; many options take most of a minute."""
     measure = PICTURES[name].measure
     assert measure is not None
     kept = {key: value for key, value in KEPT[name].items() if key not in ("date", "command")}
