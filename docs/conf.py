@@ -10,7 +10,7 @@ from docutils import nodes
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the package of this folder, whatever is installed
 
-from docs.parts import mathml, module_table  # noqa: E402
+from docs.parts import anchored, mathml, module_table  # noqa: E402
 from docs.pictures import html, sheets, themed  # noqa: E402
 from surepick._version import __version__  # noqa: E402
 
@@ -60,8 +60,8 @@ def before_napoleon(_app: Any, what: str, _name: str, _object: Any, _options: An
 
 
 def before_parsing(_app: Any, _name: str, source: list[str]) -> None:
-    """Let pictures follow the switch between light and dark."""
-    source[0] = themed(source[0])
+    """Let pictures follow the switch between light and dark, and links find anchors."""
+    source[0] = anchored(themed(source[0]))
 
 
 def setup(app: Any) -> None:

@@ -1,4 +1,4 @@
-"""Parts of the documentation that are made when it is built: formulas and the list of modules."""
+"""Parts of the documentation that are made when it is built: formulas, anchors and the list of modules."""
 
 import ast
 import re
@@ -24,6 +24,11 @@ def mathml(latex: str, display: str) -> str:
     ):
         code = re.sub(pattern, better, code)
     return code
+
+
+def anchored(page: str) -> str:
+    """Return a page whose anchors are targets: links to a missing one are an error then. GitHub shows neither form."""
+    return re.sub(r'^<a id="([\w-]+)"></a>$', r"(\1)=", page, flags=re.MULTILINE)
 
 
 def purposes() -> dict[str, str]:
