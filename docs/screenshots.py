@@ -1,4 +1,4 @@
-"""The pictures of docs/dashboard.md, of a real server in a real browser: `python -m docs.screenshots` takes them anew."""
+"""The pictures of docs/dashboard.md, from a real server in a real browser: `python -m docs.screenshots` takes them."""
 
 import warnings
 from pathlib import Path
