@@ -53,3 +53,22 @@ def test_pages(tmp_path: Path) -> None:
     assert [path for path in shown if not (tmp_path / path).is_file()] == []
     assert 'id="surepick.identify"' in pages["api"]
     assert purposes()["surepick.arms.base"] in pages["api"]
+
+
+def opened_lists(page: str) -> list[str]:
+    """Lines that begin a list in the middle of a formula, which is none then."""
+    faults = []
+    for paragraph in re.sub(r"```.*?```|\$\$.*?\$\$", "", page, flags=re.DOTALL).split("\n\n"):
+        is_open = False
+        for line in paragraph.splitlines():
+            if is_open and re.match(r"\s*([-+*]|\d+[.)])\s", line):
+                faults.append(line)
+            is_open ^= len(re.findall(r"(?<!\\)\$", re.sub(r"`[^`]*`", "", line))) % 2 == 1
+    return faults
+
+
+def test_no_formula_is_broken_by_a_list() -> None:
+    """Where a formula goes on in a new line, this line does not begin with a sign that Markdown takes for a list's."""
+    assert opened_lists("Put $a\n- b$ here.\n\n- Put $c -\n  d$ here.") == ["- b$ here."]
+    pages = {page.name: opened_lists(page.read_text("utf-8")) for page in (ROOT / "docs").glob("*.md")}
+    assert {name: lines for name, lines in pages.items() if lines} == {}
