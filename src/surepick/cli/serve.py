@@ -1,4 +1,4 @@
-"""Commands of the server: serve, and tokens of those who may use it."""
+"""Commands of the server: serve, tokens of those who may use it, and tools for agents."""
 
 import logging
 import signal
@@ -13,7 +13,7 @@ import typer
 from surepick._files import lock
 from surepick.cli.options import Output, says
 from surepick.cli.output import Code, Format
-from surepick.cli.studies import DEFAULT, OF_STORAGE, StorageOptions, printing
+from surepick.cli.studies import DEFAULT, OF_STORAGE, OF_STUDY, StorageOptions, printing
 from surepick.errors import InvalidInput, SurepickError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def add_to(app: typer.Typer) -> None:
     for name, function in (("create", create_token), ("list", list_tokens), ("revoke", revoke_token)):
         tokens.command(name)(function)
     app.add_typer(tokens, name="token")
+    app.command("mcp")(mcp)
 
 
 # ---- serve
@@ -204,3 +205,24 @@ def revoke_token(
 def _record(row: Any) -> dict[str, Any]:
     """Return a token for a program, without the hash of its secret."""
     return {name: getattr(row, name) for name in OF_TOKENS}
+
+
+# ---- agents
+
+
+def mcp(
+    *,
+    storage: Place = None,
+    study: Annotated[
+        str | None, says("Study that calls without a name are about (default: the only one).", envvar=OF_STUDY)
+    ] = None,
+) -> int:
+    """Offer a study to agents as tools (MCP) over standard input and output: ask, tell, status, best and others."""
+    try:
+        from surepick.server.mcp import create_mcp  # noqa: PLC0415 (optional)
+    except ModuleNotFoundError as error:
+        raise SurepickError(f"tools for agents need {error.name}; pip install 'surepick[mcp]'.") from error
+    place = StorageOptions(storage=storage)
+    with place.opened():  # what cannot be opened is said now
+        create_mcp(place.address, study).run("stdio", show_banner=False)
+    return Code.OK
