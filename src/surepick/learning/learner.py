@@ -27,9 +27,10 @@ from surepick.errors import InvalidInput
 from surepick.learning import events
 from surepick.learning.blocks import Plans
 from surepick.learning.events import Entry, Event, History, check_start, entry_of, event_of, n_earlier
+from surepick.learning.reader import Reader
 from surepick.learning.result import Result, result_of
 from surepick.learning.settlement import Setting, Settlement
-from surepick.learning.snapshot import Algorithm, Ask, Decision, Reader, Snapshot
+from surepick.learning.snapshot import Algorithm, Ask, Decision, Snapshot
 from surepick.learning.spec import Spec, TaskOptions, takes_options
 from surepick.learning.state import LearnerState
 from surepick.stopping.base import Rule

@@ -21,7 +21,8 @@ from surepick.errors import InvalidInput
 from surepick.learning import explain, result_file
 from surepick.learning.estimates import Estimates, coefficient_margins
 from surepick.learning.events import History
-from surepick.learning.snapshot import Reader, Snapshot, beside_rival, given_of
+from surepick.learning.reader import Reader, beside_rival, given_of
+from surepick.learning.snapshot import Snapshot
 from surepick.stopping.base import Rule, RuleState, Verdict
 from surepick.types import Array, data_frame
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple, final
 
-from surepick.learning.explain import between, counted, fixed
+from surepick._texts import between, counted, fixed
 
 MOST = 30
 """Most arms in a chart that names them."""

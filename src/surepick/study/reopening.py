@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
+from surepick._texts import counted, joined
 from surepick.errors import CorruptLog
-from surepick.learning.explain import counted, joined
 from surepick.study.eras import Era, changed_names, era_after
 
 if TYPE_CHECKING:
